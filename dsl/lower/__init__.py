@@ -1,0 +1,39 @@
+"""Back ends: a resolved Program becomes source text. Same program, same bytes.
+
+`lower(program)` of each back end (dsl.lower.cute, dsl.lower.cpp) returns a Source or raises Refusal when the
+program says something that back end cannot express, and the other then serves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """Generated code of one back end for one whole program.
+
+    text     what is compiled: Python (CuTe DSL and quack) for `cute`, CUDA C++ (CUTLASS 3.x) for `cpp`.
+    binding  a Python module that runs the built program on PyTorch tensors. It defines
+             `load(artifact: str | None) -> run`, `run(inputs: list[Tensor], outputs: list[Tensor]) -> None`:
+             inputs in parameter order, outputs allocated by the caller in result order, work on the current
+             CUDA stream. For `cute` text and binding are one module and artifact is None; for `cpp` artifact is
+             the path of the built shared library.
+             A `cute` module also defines `build() -> None`: compile every kernel with no GPU.
+    line_map (line in the printed program, first and last line in `text`), 1-based and inclusive.
+    """
+
+    backend: str
+    language: str  # python | cuda
+    text: str
+    binding: str
+    namespace: str
+    line_map: tuple[tuple[int, int, int], ...]
+
+
+class Refusal(Exception):
+    """This back end cannot express the program: a stable code, what it is, and what to write instead."""
+
+    def __init__(self, code: str, message: str, help: str | None = None):
+        super().__init__(message)
+        self.code, self.message, self.help = code, message, help

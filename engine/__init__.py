@@ -1,0 +1,1 @@
+"""Everything that runs code: tracing, building, evaluating, strategies. No Django. `python -m engine --help`."""

@@ -1,0 +1,108 @@
+"""Where a trial is built, validated and timed: `cuda` measures, `modelled` predicts and says so.
+
+A device is opened for one problem and asked, trial by trial, to build, validate and time a Candidate. Every answer
+is the typed event of that step (its fields are documented in engine.events), so the session only forwards it.
+What goes wrong with a candidate is a TrialError with a reason for a person; it ends the trial, never the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dsl.ir import Program
+from dsl.lower import Refusal, Source
+from engine import events
+from sol.graph import OpGraph
+
+
+class TrialError(Exception):
+    """A candidate failed at `step` (check | generate | compile | validate | measure).
+
+    `code` is stable (e.g. "wrong_result", "illegal_address", "timeout", "compile_failed"), `reason` one sentence
+    for a person, `detail` an optional long text (a compiler log) that becomes a blob.
+    """
+
+    def __init__(self, step: str, code: str, reason: str, detail: str | None = None):
+        super().__init__(reason)
+        self.step, self.code, self.reason, self.detail = step, code, reason, detail
+
+
+class SessionRefused(Exception):
+    """The problem itself cannot be worked on: one clear message, a stable code and, where known, the line."""
+
+    def __init__(self, code: str, reason: str, line: int | None = None):
+        super().__init__(reason)
+        self.code, self.reason, self.line = code, reason, line
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A program parameter (or result) and the graph tensor it stands for, seen as `shape`.
+
+    `shape` is the program's; it has as many elements as the tensor, in the same order. `transposed` says that the
+    program sees the tensor's last two axes swapped (a weight that the module stores the other way round is bound
+    as it lies, and the program writes `.T`; so this is rare).
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a session works on: the pasted text, its op graph, and the run's seed. `source_kind` module | program."""
+
+    source: str
+    source_kind: str
+    graph: OpGraph
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A checked, resolved, generated program with the back end that this trial runs."""
+
+    trial: int
+    program: Program  # resolved: no auto left
+    text: str  # canonical text of the resolved program
+    cls: str  # precision class it stands in: f32 | tf32 | f16 | bf16 | fp8
+    backend: str  # cute | cpp
+    sources: dict[str, Source]
+    inputs: tuple[Binding, ...]  # program parameters, in order
+    outputs: tuple[Binding, ...]  # program results, in order
+    refused: dict[str, Refusal] = field(default_factory=dict)
+
+
+class Device(Protocol):
+    """One place to run trials. All calls block; `cancelled()` is polled so that a stop is prompt."""
+
+    name: str  # cuda | modelled:h200
+    kind: str  # measured | predicted
+    hardware: str  # name of a file in sol/hardware
+
+    def describe(self) -> dict: ...
+
+    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
+        """Get ready for one problem: load the module in its sandbox, warm the workers. Raises SessionRefused."""
+
+    def baselines(self, classes: list[str]) -> Iterator[events.Baseline]:
+        """PyTorch's own times, at least one for each class allowed."""
+
+    def build(self, candidate: Candidate) -> events.TrialCompiled:
+        """Raises TrialError("compile", ...)."""
+
+    def validate(self, candidate: Candidate) -> events.TrialValidated:
+        """Raises TrialError("validate", ...) when a result is wrong, with numbers in the reason."""
+
+    def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
+        """Times the candidate in alternation with the baseline (or predicts it)."""
+
+    def prefetch(self, candidates: list[Candidate]) -> None:
+        """A hint: these may come next; build them ahead if there is a free core."""
+
+    def close(self) -> None:
+        """End every process and remove every file of this problem."""
