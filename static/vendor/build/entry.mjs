@@ -1,0 +1,11 @@
+// What the pages use of CodeMirror 6, as one ES module. The mode for μCUTLASS is ours: static/js/ucutlass-mode.js.
+export { basicSetup, minimalSetup } from "codemirror";
+export { Annotation, Compartment, EditorState, Prec, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
+export { Decoration, EditorView, keymap, lineNumbers, placeholder } from "@codemirror/view";
+export { indentWithTab } from "@codemirror/commands";
+export { HighlightStyle, LanguageSupport, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+export { lintGutter, setDiagnostics } from "@codemirror/lint";
+export { python } from "@codemirror/lang-python";
+export { cpp } from "@codemirror/lang-cpp";
+export { MergeView, unifiedMergeView } from "@codemirror/merge";
+export { tags } from "@lezer/highlight";
