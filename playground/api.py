@@ -1,0 +1,235 @@
+"""The JSON API, with its own page at /api/docs. Every error is {error, fix} with the status that fits."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, Literal
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from ninja import Header, NinjaAPI, Query, Schema
+from ninja.errors import HttpError, ValidationError
+from pydantic import Field
+
+from playground import engines, examples, figures, language, limits, log, requests, tokens
+from playground.models import Blob, Command, Session, SessionEvent
+from playground.requests import Refused
+
+logger = logging.getLogger(__name__)
+api = NinjaAPI(
+    title="μCUTLASS playground",
+    version="1",
+    description="Start a session, follow its log, read its texts. "
+    "Live events come over the WebSocket `/ws/s/<id>?after=SEQ`.",
+    urls_namespace="api",
+)
+commands_limit = limits.Limit(60, 60)
+
+
+class SessionIn(Schema):
+    """`classes`: precision classes allowed. The search stops within `eps` of the limit or after `window` dry trials."""
+
+    title: str = ""
+    source: str
+    source_kind: Literal["module", "program"] = "module"
+    device: str = Field("auto", description="auto | cuda | modelled:NAME")
+    strategy: str = "planner"
+    classes: list[str] = Field(["tf32", "f16"])
+    trials: int = 12
+    eps: float = 0.25
+    window: int = 6
+    seed: int = 0
+
+
+class SessionMade(Schema):
+    """Keep `control_token` (and `control_url`) to yourself: whoever has it may stop the session."""
+
+    id: str
+    view_url: str
+    control_url: str
+    control_token: str
+
+
+class CommandIn(Schema):
+    kind: Literal["pause", "resume", "stop", "budget", "try"]
+    data: dict[str, Any] = Field({})
+    control_token: str = ""
+
+
+class TextIn(Schema):
+    text: str
+
+
+class Told(Schema):
+    """What went wrong and what to do about it."""
+
+    error: str
+    fix: str
+
+
+@api.exception_handler(Refused)
+def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
+    return api.create_response(request, e.told, status=e.status)
+
+
+@api.exception_handler(ValidationError)
+def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
+    first = e.errors[0]
+    where = ".".join(str(part) for part in first["loc"][1:] if part not in ("asked", "data"))
+    told = {"error": f"{where or 'The body'}: {first['msg']}.", "fix": "The form of each request is at /api/docs."}
+    return api.create_response(request, told, status=422)
+
+
+@api.exception_handler(HttpError)
+def _http(request: HttpRequest, e: HttpError) -> HttpResponse:
+    told = {"error": str(e), "fix": "Send a JSON object; the form of each request is at /api/docs."}
+    return api.create_response(request, told, status=e.status_code)
+
+
+@api.exception_handler(RequestDataTooBig)
+def _too_big(request: HttpRequest, e: RequestDataTooBig) -> HttpResponse:
+    kib = settings.DATA_UPLOAD_MAX_MEMORY_SIZE >> 10
+    told = {"error": f"The request is over {kib} KiB.", "fix": "Paste the module to optimise alone, without data."}
+    return api.create_response(request, told, status=413)
+
+
+@api.exception_handler(Exception)
+def _broken(request: HttpRequest, e: Exception) -> HttpResponse:
+    logger.exception("%s %s failed", request.method, request.path)
+    told = {"error": "The server made a mistake; it is in its log.", "fix": "Try again; report it if it stays."}
+    return api.create_response(request, told, status=500)
+
+
+def _limited(limit: limits.Limit, key: str, what: str) -> None:
+    if wait := limit.wait(key):
+        raise Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.")
+
+
+def find(session_id: str) -> Session:
+    session = Session.objects.filter(id=session_id).first()
+    if session is None:
+        raise Refused(
+            404, "There is no such session.", "Check the link; sessions are deleted some weeks after their end."
+        )
+    return session
+
+
+@api.post("/sessions", response={201: SessionMade}, summary="Start a session")
+def start(request: HttpRequest, asked: SessionIn):
+    spec = requests.spec_of(asked.dict())
+    if Session.objects.filter(state=Session.QUEUED).count() >= requests.conf.get("UCUTLASS_QUEUE"):
+        raise Refused(503, "Too many sessions are waiting.", "Try again when some have ended.")
+    _limited(limits.sessions, limits.address(request), "sessions")
+    token, digest = tokens.new()
+    session = Session.objects.create(title=spec["title"], spec=spec, device=spec["device"], control_hash=digest)
+    return 201, {
+        "id": session.id,
+        "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
+        "control_url": request.build_absolute_uri(reverse("control", args=[token])),
+        "control_token": token,
+    }
+
+
+@api.get("/sessions/{session_id}", summary="A session: what was asked, its state, its best so far")
+def show(request: HttpRequest, session_id: str):
+    return describe(find(session_id))
+
+
+@api.get("/sessions/{session_id}/events", summary="The log from a cursor on")
+def read_events(
+    request: HttpRequest, session_id: str, after: int = Query(0, ge=0), limit: int = Query(500, ge=1, le=2000)
+):
+    session = find(session_id)
+    rows = [e.row() for e in log.after(session_id, after, limit)]
+    last = max(session.last_seq, rows[-1]["seq"] if rows else 0)
+    reached = rows[-1]["seq"] if rows else after
+    return {"events": rows, "last": last, "ended": session.state == Session.ENDED and reached >= last}
+
+
+@api.post("/sessions/{session_id}/commands", response={202: dict}, summary="The owner's word: pause, stop, budget, try")
+def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_token: str = Header("")):
+    session = find(session_id)
+    if not tokens.owns(session, x_control_token or said.control_token):
+        raise Refused(
+            403, "This needs the control token of the session.", "Open the control link, or fork the session."
+        )
+    data = requests.command_of(session, said.kind, said.data)
+    _limited(commands_limit, session.id, "commands")
+    if said.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
+        return 202, {"kind": said.kind, "ended": True}
+    Command.objects.create(session=session, kind=said.kind, data=data)
+    return 202, {"kind": said.kind, "ended": False}
+
+
+@api.get("/blobs/{sha256}", summary="A text by the SHA-256 of its bytes")
+def blob(request: HttpRequest, sha256: str):
+    if request.headers.get("If-None-Match") == f'"{sha256}"':
+        return HttpResponse(status=304)
+    found = Blob.objects.filter(sha256=sha256).first()
+    if found is None:
+        raise Refused(404, "There is no such text.", "Its session may have been deleted.")
+    response = HttpResponse(found.text, content_type="text/plain; charset=utf-8")
+    response["Cache-Control"] = "public, max-age=31536000, immutable"
+    response["ETag"] = f'"{sha256}"'
+    return response
+
+
+@api.post("/check", summary="Check a program: diagnostics and the text with every choice made")
+def check(request: HttpRequest, asked: TextIn):
+    requests.limit_text(asked.text, "The program")
+    _limited(limits.checks, limits.address(request), "checks")
+    return language.check(asked.text)
+
+
+@api.post("/compile", summary="Generate code: both back ends, line maps, the speed-of-light report")
+def compile_(request: HttpRequest, asked: TextIn):
+    requests.limit_text(asked.text, "The program")
+    _limited(limits.checks, limits.address(request), "compilations")
+    return language.compile_(asked.text)
+
+
+@api.get("/figures/{session_id}", summary="Plotly figures of a session: roofline, history, breakdown")
+def figures_of(request: HttpRequest, session_id: str):
+    return figures.of(find(session_id))
+
+
+@api.get("/examples", summary="Modules and programs to begin with")
+def list_examples(request: HttpRequest):
+    return {"examples": examples.all_examples()}
+
+
+@api.get("/engines", summary="The engines that run now, and how many sessions wait")
+def list_engines(request: HttpRequest):
+    waiting = Session.objects.filter(state=Session.QUEUED).count()
+    return {"engines": [engines.describe(e) for e in engines.alive()], "queued": waiting}
+
+
+def describe(session: Session) -> dict[str, Any]:
+    """A session for the page and the API; never anything that lets a reader control it."""
+    return {
+        "id": session.id,
+        "title": session.title,
+        "created": session.created.timestamp(),
+        "ended": session.ended.timestamp() if session.ended else None,
+        "spec": session.spec,
+        "summary": session.summary,
+        "last_seq": session.last_seq,
+        "recorded": session.recorded,
+        "provenance": session.provenance,
+        **engines.state_message(session),
+    }
+
+
+def listed(session: Session) -> dict[str, Any]:
+    """A session as a row of a list: no source, no log."""
+    return {k: v for k, v in describe(session).items() if k not in ("spec", "engine", "queue", "text")}
+
+
+def blob_of(session: Session, kind: str, trial: int, name: str) -> str | None:
+    """The text that the event of a trial names in its field `name`, or None."""
+    event = SessionEvent.objects.filter(session=session, kind=kind, data__trial=trial).first()
+    found = Blob.objects.filter(sha256=event.data[name]).first() if event else None
+    return found.text if found else None

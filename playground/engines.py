@@ -1,0 +1,51 @@
+"""Which engines are there, and what the page may truthfully say about the one that a session waits for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from playground import log
+from playground.models import Engine, Session
+
+SILENT = timedelta(seconds=12)  # an engine beats every 3 s
+
+
+def alive() -> list[Engine]:
+    return list(Engine.objects.filter(seen__gt=timezone.now() - SILENT).order_by("started"))
+
+
+def describe(engine: Engine) -> dict[str, Any]:
+    """An engine for the page: what it is, how it sandboxes, whether it is busy; the session's name stays private."""
+    return {
+        "id": engine.id,
+        "device": engine.device,
+        "serves": engine.serves,
+        "sandbox": engine.sandbox,
+        "toolchain": engine.toolchain,
+        "busy": engine.session_id is not None,
+        "started": engine.started.timestamp(),
+    }
+
+
+def state_message(session: Session) -> dict[str, Any]:
+    """What the page shows while a session waits: {state, queue, engine, text}. `text` is a whole sentence."""
+    if session.state != Session.QUEUED:
+        mine = Engine.objects.filter(id=session.engine_id).first() if session.engine_id else None
+        told: dict[str, Any] = {"state": session.state, "queue": 0, "engine": describe(mine) if mine else None}
+        if session.state == Session.RUNNING and session.lease_until and session.lease_until < timezone.now():
+            told["text"] = "The engine that worked on this fell silent. Another takes it up when one is free."
+        else:
+            told["text"] = ""
+        return told
+    able = [e for e in alive() if session.device != "cuda" or e.serves == "cuda"]
+    position = log.queue_position(session)
+    if able:
+        text = "Next in the queue." if position == 1 else f"Queued: {position - 1} before this one."
+    elif session.device == "cuda" and alive():
+        text = "No engine with a GPU is running. Start one there, or ask for a prediction (modelled:h200)."
+    else:
+        text = "No engine is running. Start one with: manage.py engine"
+    return {"state": session.state, "queue": position, "engine": describe(able[0]) if able else None, "text": text}

@@ -1,0 +1,48 @@
+"""How often one address may ask: a window that slides, in this process's memory. Enough to stop an accident.
+
+A public server with many processes would put a real limiter in its proxy; the README says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+
+from django.http import HttpRequest
+
+from playground import conf
+
+MAX_ADDRESSES = 10_000
+
+
+class Limit:
+    """At most `most` calls in `seconds` for each key."""
+
+    def __init__(self, most: int, seconds: float):
+        self.most, self.seconds = most, seconds
+        self._calls: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def wait(self, key: str, now: float | None = None) -> float:
+        """0.0 and the call is counted, or the seconds to wait before asking again."""
+        now = time.monotonic() if now is None else now
+        calls = self._calls.setdefault(key, deque())
+        self._calls.move_to_end(key)
+        while len(self._calls) > MAX_ADDRESSES:
+            self._calls.popitem(last=False)
+        while calls and calls[0] <= now - self.seconds:
+            calls.popleft()
+        if len(calls) >= self.most:
+            return calls[0] + self.seconds - now
+        calls.append(now)
+        return 0.0
+
+
+def address(request: HttpRequest) -> str:
+    """Whom the limits count: the peer, or the last hop that a trusted proxy names."""
+    if conf.get("UCUTLASS_TRUST_PROXY") and (forwarded := request.headers.get("X-Forwarded-For")):
+        return forwarded.rsplit(",", 1)[-1].strip()
+    return request.META.get("REMOTE_ADDR", "")
+
+
+sessions = Limit(conf.get("UCUTLASS_SESSIONS_PER_HOUR"), 3600)
+checks = Limit(conf.get("UCUTLASS_CHECKS_PER_MINUTE"), 60)

@@ -1,0 +1,31 @@
+"""One guard: another site's page may not make the visitor's browser start work here.
+
+There is no cookie to steal, but a page elsewhere could post a module to http://127.0.0.1:8000 and have this machine
+run it. Browsers say where a request comes from (Origin, Sec-Fetch-Site); programs such as curl say nothing and pass.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from django.http import JsonResponse
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+class SameOrigin:
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request):
+        if request.method not in SAFE and self._foreign(request):
+            told = {"error": "This request comes from another site's page.", "fix": "Use the page of this server."}
+            return JsonResponse(told, status=403)
+        return self.get_response(request)
+
+    @staticmethod
+    def _foreign(request) -> bool:
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            return True
+        origin = request.headers.get("Origin")
+        return origin is not None and urlsplit(origin).netloc != request.get_host()

@@ -1,0 +1,144 @@
+"""The tables. A session's truth is its log; what a list needs at a glance is folded into the session's row.
+
+Who may write what: the web process makes sessions and commands; the engine that holds a session's lease appends to
+its log (playground/log.py), and nothing else writes a SessionEvent.
+"""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+MAX_BLOB_BYTES = 32 << 20
+
+
+class AppendOnly(Exception):
+    """A log row was about to be changed. What happened stays; append a new event instead."""
+
+
+def new_id() -> str:
+    """An unguessable name of 128 bits for a link."""
+    return secrets.token_urlsafe(16)
+
+
+class Session(models.Model):
+    """One optimisation. `id` is the view link's token; of the control token only the hash is kept."""
+
+    QUEUED, RUNNING, ENDED = "queued", "running", "ended"
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_id, editable=False)
+    control_hash = models.CharField(max_length=64, blank=True, db_index=True)
+    title = models.CharField(max_length=200)
+    spec = models.JSONField()  # what the person asked for: source, source_kind, strategy, classes, trials, eps, window
+    device = models.CharField(max_length=40, default="auto")  # auto | cuda | modelled:NAME, as asked
+    state = models.CharField(max_length=8, default=QUEUED)
+    created = models.DateTimeField(default=timezone.now)
+    ended = models.DateTimeField(null=True)
+
+    # The lease: only this engine, in this claim, may append. `losses`: engines lost in a row without a trial ended.
+    engine_id = models.CharField(max_length=40, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    claims = models.PositiveIntegerField(default=0)
+    losses = models.PositiveIntegerField(default=0)
+
+    # Folded from the log by playground/summary.py.
+    last_seq = models.PositiveIntegerField(default=0)
+    summary = models.JSONField(default=dict)
+
+    # Recordings: sessions that ran elsewhere and came as data. `provenance`: {device, date, driver, command, file}.
+    recorded = models.BooleanField(default=False)
+    provenance = models.JSONField(default=dict)
+    blobs = models.ManyToManyField("Blob", related_name="sessions")
+
+    class Meta:
+        indexes = (
+            models.Index(fields=["state", "created"], name="session_state_created"),
+            models.Index(fields=["recorded", "created"], name="session_recorded_created"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.state}, {self.last_seq} events)"
+
+
+class EventQuerySet(models.QuerySet):
+    def update(self, **kwargs: Any) -> int:
+        raise AppendOnly("The log is append-only: an event is never changed.")
+
+    def bulk_update(self, *args: Any, **kwargs: Any) -> int:
+        raise AppendOnly("The log is append-only: an event is never changed.")
+
+
+class SessionEvent(models.Model):
+    """One row of a session's log. `t`: seconds since the epoch; `kind` and `data` as engine.events encodes them."""
+
+    session = models.ForeignKey(Session, models.CASCADE, related_name="events", db_index=False)
+    seq = models.PositiveIntegerField()
+    kind = models.CharField(max_length=40)
+    t = models.FloatField()
+    data = models.JSONField()
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("session", "seq")
+        constraints = (models.UniqueConstraint(fields=["session", "seq"], name="one_event_a_seq"),)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise AppendOnly(f"Event {self.seq} is in the log already and is never changed.")
+        super().save(*args, **{**kwargs, "force_insert": True})
+
+    def row(self) -> dict[str, Any]:
+        """The event as viewers get it."""
+        return {"seq": self.seq, "kind": self.kind, "t": self.t, "data": self.data}
+
+
+class Blob(models.Model):
+    """A text named by the SHA-256 of its UTF-8 bytes, stored once and compressed. `size`: bytes before that."""
+
+    sha256 = models.CharField(primary_key=True, max_length=64)
+    data = models.BinaryField()
+    size = models.PositiveIntegerField()
+    created = models.DateTimeField(default=timezone.now)
+
+    @staticmethod
+    def pack(sha256: str, text: str) -> Blob:
+        """Raises ValueError when the text is over 32 MiB."""
+        raw = text.encode()
+        if len(raw) > MAX_BLOB_BYTES:
+            raise ValueError(f"a text of {len(raw) >> 20} MiB is over the {MAX_BLOB_BYTES >> 20} MiB that a blob holds")
+        return Blob(sha256=sha256, data=zlib.compress(raw, 6), size=len(raw))
+
+    @property
+    def text(self) -> str:
+        return zlib.decompress(bytes(self.data)).decode()
+
+
+class Command(models.Model):
+    """The owner's word to the engine: pause | resume | stop | budget | try. `handled`: when the engine took it."""
+
+    session = models.ForeignKey(Session, models.CASCADE, related_name="commands")
+    kind = models.CharField(max_length=12)
+    data = models.JSONField(default=dict)
+    created = models.DateTimeField(default=timezone.now)
+    handled = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("id",)
+
+
+class Engine(models.Model):
+    """A running engine process, as it describes itself; `seen` is its heartbeat."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    device = models.JSONField(default=dict)  # {name, kind: measured | predicted, hardware, ...}
+    serves = models.CharField(max_length=40)  # cuda | modelled:NAME
+    sandbox = models.CharField(max_length=200, blank=True)  # strength, in words
+    toolchain = models.CharField(max_length=200, blank=True)
+    started = models.DateTimeField(default=timezone.now)
+    seen = models.DateTimeField(default=timezone.now)
+    session = models.ForeignKey(Session, models.SET_NULL, null=True, related_name="+")

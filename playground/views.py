@@ -1,0 +1,157 @@
+"""The pages. Each template gets one object, `boot`, that the page's script reads with json_script.
+
+playground.html   boot = {fork: null | {id, title, spec, text, source_kind}, examples, engines, queued, limits}
+session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, control: null | {token, url}}
+gallery.html      sessions = rows as playground.api.listed; boot = {sessions}
+error.html        status, title, text
+"""
+
+from __future__ import annotations
+
+import functools
+
+from django.db import connection
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.template import TemplateDoesNotExist
+from django.urls import reverse
+from django.utils.html import escape
+from django.views.decorators.http import require_safe
+
+from playground import api, conf, engines, examples, tokens
+from playground.models import Session
+
+
+def private(view):
+    """A page whose address is a key: kept by no cache, listed by no robot, named to no other page."""
+
+    @functools.wraps(view)
+    def wrapped(request: HttpRequest, *args, **kwargs) -> HttpResponse:
+        response = view(request, *args, **kwargs)
+        response["Referrer-Policy"] = "no-referrer"
+        response["X-Robots-Tag"] = "noindex"
+        response["Cache-Control"] = "private, no-store"
+        return response
+
+    return wrapped
+
+
+@require_safe
+def playground(request: HttpRequest) -> HttpResponse:
+    return _playground(request, None)
+
+
+def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
+    boot = {
+        "fork": fork,
+        "examples": examples.all_examples(),
+        "engines": [engines.describe(e) for e in engines.alive()],
+        "queued": Session.objects.filter(state=Session.QUEUED).count(),
+        "limits": {"source_kib": conf.get("UCUTLASS_SOURCE_KIB"), "trials": conf.get("UCUTLASS_MAX_TRIALS")},
+    }
+    return render(request, "playground.html", {"boot": boot})
+
+
+def _find(**key: str) -> Session:
+    found = Session.objects.filter(**key).first()
+    if found is None:
+        raise Http404("There is no session at this link. It may have been deleted some weeks after its end.")
+    return found
+
+
+def _session(request: HttpRequest, found: Session, token: str | None) -> HttpResponse:
+    boot = {
+        "session": api.describe(found),
+        "view_url": request.build_absolute_uri(reverse("session", args=[found.id])),
+        "ws_path": f"/ws/s/{found.id}",
+        "control": {"token": token, "url": request.build_absolute_uri()} if token else None,
+    }
+    return render(request, "session.html", {"boot": boot, "session": boot["session"], "owner": bool(token)})
+
+
+@require_safe
+@private
+def session(request: HttpRequest, session_id: str) -> HttpResponse:
+    return _session(request, _find(id=session_id), None)
+
+
+@require_safe
+@private
+def control(request: HttpRequest, token: str) -> HttpResponse:
+    """The owner's page. The control link does not contain the view link's token, nor the other way round."""
+    return _session(request, _find(control_hash=tokens.digest(token)), token)
+
+
+@require_safe
+@private
+def fork(request: HttpRequest, session_id: str) -> HttpResponse:
+    """The playground, filled with what this session worked on, or (?trial=N) with that trial's program."""
+    found = _find(id=session_id)
+    told = {
+        "id": found.id,
+        "title": found.title,
+        "spec": {k: v for k, v in found.spec.items() if k != "source"},
+        "text": found.spec["source"],
+        "source_kind": found.spec["source_kind"],
+    }
+    trial = request.GET.get("trial", "")
+    if trial.isdecimal() and len(trial) < 9:
+        text = api.blob_of(found, "trial.proposed", int(trial), "program")
+        if text is not None:
+            told |= {"text": text, "source_kind": "program", "trial": int(trial)}
+    return _playground(request, told)
+
+
+@require_safe
+def gallery(request: HttpRequest) -> HttpResponse:
+    rows = [api.listed(s) for s in Session.objects.filter(recorded=True).order_by("title")]
+    return render(request, "gallery.html", {"sessions": rows, "boot": {"sessions": rows}})
+
+
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """200 when the database answers; `engines` counts those alive (a page without one still works)."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    waiting = Session.objects.filter(state=Session.QUEUED).count()
+    return JsonResponse({"ok": True, "engines": len(engines.alive()), "queued": waiting})
+
+
+@require_safe
+def robots(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("User-agent: *\nDisallow: /s/\nDisallow: /c/\nDisallow: /api/\n", content_type="text/plain")
+
+
+@require_safe
+def favicon(request: HttpRequest) -> HttpResponse:
+    """The pages name an SVG icon; this answers those who ask for the old name without looking."""
+    return HttpResponse(status=204)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    text = str(exception) if isinstance(exception, Http404) and exception.args else ""
+    if not text or text.startswith("{") or "tried" in text:
+        text = "There is no page at this address."
+    return _error(request, 404, "Not here", text)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _error(request, 400, "That request makes no sense here", "Open the page by the address the server printed.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _error(request, 500, "Something broke", "The mistake is ours and is in the server's log. Sessions go on.")
+
+
+def _error(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    """For API addresses {error, fix}; else the friendly page, and plain HTML should even that fail."""
+    if request.path.startswith("/api/"):
+        return JsonResponse({"error": text, "fix": "The addresses are listed at /api/docs."}, status=status)
+    try:
+        response = render(request, "error.html", {"status": status, "title": title, "text": text}, status=status)
+    except (TemplateDoesNotExist, ValueError):
+        response = HttpResponse(
+            f"<!doctype html><title>{title}</title><h1>{title}</h1><p>{escape(text)}", status=status
+        )
+    response["Referrer-Policy"] = "no-referrer"
+    return response

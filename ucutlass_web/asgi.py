@@ -1,0 +1,23 @@
+"""What daphne runs: `daphne -b 127.0.0.1 -p 8000 ucutlass_web.asgi:application`."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ucutlass_web.settings")
+http = get_asgi_application()  # sets Django up; the imports below need that
+
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from django.urls import path  # noqa: E402
+
+from playground.consumers import SessionConsumer, Unknown  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {
+        "http": http,
+        # No origin check: the socket reads no cookie and takes no order, and whoever knows a view link may read it.
+        "websocket": URLRouter(
+            [path("ws/s/<str:session_id>", SessionConsumer.as_asgi()), path("<path:rest>", Unknown.as_asgi())]
+        ),
+    }
+)

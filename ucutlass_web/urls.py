@@ -1,0 +1,19 @@
+from django.urls import path
+
+from playground import views
+from playground.api import api
+
+urlpatterns = [
+    path("", views.playground, name="playground"),
+    path("s/<str:session_id>", views.session, name="session"),
+    path("s/<str:session_id>/fork", views.fork, name="fork"),
+    path("c/<str:token>", views.control, name="control"),
+    path("gallery", views.gallery, name="gallery"),
+    path("healthz", views.healthz, name="healthz"),
+    path("robots.txt", views.robots, name="robots"),
+    path("favicon.ico", views.favicon, name="favicon"),
+    path("api/", api.urls),
+]
+handler404 = "playground.views.not_found"
+handler400 = "playground.views.bad_request"
+handler500 = "playground.views.server_error"
