@@ -1,0 +1,101 @@
+"""What a session is asked to do: the fields a person fills in, checked before anything runs.
+
+Plain data with a JSON form and no heavy import, so that the web process may hold it too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+CLASSES = ("f32", "tf32", "f16", "bf16")
+SOURCE_KINDS = ("module", "program")
+MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
+MAX_TRIALS = 1000
+_DEVICE = re.compile(r"cuda|modelled:[a-z0-9_-]+")
+
+
+class BadSpec(ValueError):
+    """One field of a spec is wrong: `field`, and a message that says what is allowed."""
+
+    def __init__(self, field: str, message: str):
+        super().__init__(f"{field}: {message}")
+        self.field, self.message = field, message
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """`device`: cuda | modelled:<hardware file>; `eps`, `window`: the stop rule of sol.budget. Raises BadSpec."""
+
+    title: str
+    source: str
+    source_kind: str = "module"
+    device: str = "modelled:h200"
+    strategy: str = "planner"
+    classes: tuple[str, ...] = ("tf32", "f16")
+    trials: int = 12
+    eps: float = 0.25
+    window: int = 6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", tuple(self.classes) if isinstance(self.classes, list) else self.classes)
+        if not isinstance(self.source, str) or not self.source.strip():
+            raise BadSpec("source", "paste a PyTorch module or a μCUTLASS program")
+        if len(self.source) > MAX_SOURCE:
+            raise BadSpec("source", f"{len(self.source):,} characters; at most {MAX_SOURCE:,} are taken")
+        if not isinstance(self.title, str) or len(self.title) > 200:
+            raise BadSpec("title", "a text of at most 200 characters")
+        _one_of("source_kind", self.source_kind, SOURCE_KINDS)
+        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
+            raise BadSpec("device", f"{self.device!r} is not a device; write cuda, or modelled:h200 for a prediction")
+        if not isinstance(self.strategy, str) or not self.strategy:
+            raise BadSpec("strategy", "the name of a strategy, e.g. planner")
+        if not isinstance(self.classes, tuple) or not self.classes:
+            raise BadSpec("classes", f"at least one of {', '.join(CLASSES)}")
+        for c in self.classes:
+            _one_of("classes", c, CLASSES)
+        if len(set(self.classes)) != len(self.classes):
+            raise BadSpec("classes", "each class once")
+        _whole("trials", self.trials, 1, MAX_TRIALS)
+        _whole("window", self.window, 1, MAX_TRIALS)
+        _whole("seed", self.seed, 0, 2**63 - 1)
+        if isinstance(self.eps, bool) or not isinstance(self.eps, int | float) or not 0 <= self.eps <= 100:
+            raise BadSpec("eps", "a number from 0 to 100; 0.25 stops within 25% of the limit")
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        return {"trials": self.trials, "eps": self.eps, "window": self.window}
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str | dict[str, Any]) -> SessionSpec:
+        """Raises BadSpec on text that is no object, an unknown field, or a bad value."""
+        try:
+            raw = json.loads(text) if isinstance(text, str) else dict(text)
+        except (TypeError, ValueError) as e:
+            raise BadSpec("spec", f"not JSON: {e}") from None
+        if not isinstance(raw, dict):
+            raise BadSpec("spec", "a JSON object with the fields of a session")
+        known = [f.name for f in fields(SessionSpec)]
+        for name in raw:
+            if name not in known:
+                raise BadSpec(str(name), f"no such field; the fields are {', '.join(known)}")
+        for name in ("title", "source"):
+            if name not in raw:
+                raise BadSpec(name, "is missing")
+        return SessionSpec(**raw)
+
+
+def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise BadSpec(field, f"{value!r} is not one of {', '.join(allowed)}")
+
+
+def _whole(field: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise BadSpec(field, f"a whole number from {low} to {high}")
