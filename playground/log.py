@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from engine import events
 from playground import conf, summary
-from playground.models import Blob, Session, SessionEvent
+from playground.models import Blob, Command, Session, SessionEvent
 
 
 class LeaseLost(Exception):
@@ -97,9 +97,10 @@ def release(lease: Lease) -> None:
     lease.held().update(state=Session.QUEUED, engine_id="", lease_until=None)
 
 
-def append(lease: Lease, items: Sequence[tuple[events.Event, Mapping[str, str]]], t: float | None = None) -> int:
+def append(lease: Lease, items: Sequence[tuple[events.Event, Mapping[str, str]]], handled: Sequence[int] = ()) -> int:
     """Append (event, {blob name: text}) pairs with the next seq each, all or none. Returns the last seq.
 
+    `handled`: ids of the commands that the engine took before these events; marked in the same transaction.
     Raises LeaseLost when this lease is not the session's any more, ValueError when a blob does not bear its name.
     """
     with transaction.atomic():
@@ -107,7 +108,9 @@ def append(lease: Lease, items: Sequence[tuple[events.Event, Mapping[str, str]]]
         session = lease.held().select_for_update().first()
         if session is None:
             raise LeaseLost(lease.session_id)
-        write(session, [(e, b, time.time() if t is None else t) for e, b in items])
+        write(session, [(e, b, time.time()) for e, b in items])
+        if handled:
+            Command.objects.filter(id__in=handled).update(handled=timezone.now())
         session.save(update_fields=["title", "state", "ended", "last_seq", "summary", "losses"])
         return session.last_seq
 

@@ -1,0 +1,216 @@
+"""An engine process as the database sees it: a heartbeat, a lease, and one session at a time written to its log.
+
+`Adapter` knows nothing of the engine's inside. It is given `run` (engine.session.run, by the management command; a
+script of events, by the tests) and drives it: claim, replay the log to it, append what it yields, mark the end.
+
+Three ways to leave a session, none of which loses or doubles an event:
+  - SIGTERM or Ctrl-C: the exception Leaving unwinds `run` wherever it is, the lease is given back, and another
+    engine goes on from the log at once;
+  - kill -9: the lease runs out and another engine goes on from the log;
+  - another engine took the session (we were thought lost): the next append raises LeaseLost, and we let go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from django.db import DatabaseError, OperationalError, close_old_connections, connection
+from django.utils import timezone
+
+from engine import events
+from playground import conf, log
+from playground.models import Blob, Command, Engine, Session, new_id
+
+logger = logging.getLogger(__name__)
+
+IDLE = 0.25  # seconds between looks for work: the first event comes within this of pressing Run
+MOST_LOSSES = 5  # engines lost in a row on one session without a trial ended, then it is given up
+
+
+class Leaving(BaseException):
+    """This process is asked to end, or the session is another's now. Not an Exception: nothing may swallow it."""
+
+
+class Control:
+    """The owner's words to a running session, each delivered once and again after a crash if it left no trace.
+
+    A word is marked handled in the same transaction as the next event, so that no crash can lose it.
+    """
+
+    EVERY = 0.2  # seconds between looks at the database, however often the engine asks
+
+    def __init__(self, lease: log.Lease, leaving: Callable[[], bool]):
+        self.lease, self.leaving = lease, leaving
+        self.taken: list[int] = []
+        self._delivered: set[int] = set()
+        self._next = 0.0
+
+    def __call__(self) -> list[tuple[str, dict[str, Any]]]:
+        """[(kind, data)] that came since the last call. Raises Leaving when the engine must let go."""
+        if self.leaving():
+            raise Leaving
+        if time.monotonic() < self._next:
+            return []
+        self._next = time.monotonic() + self.EVERY
+        waiting = Command.objects.filter(session_id=self.lease.session_id, handled=None).exclude(id__in=self._delivered)
+        words = [(c.id, c.kind, c.data) for c in waiting]
+        self.taken += [i for i, _, _ in words]
+        self._delivered |= {i for i, _, _ in words}
+        return [(kind, data) for _, kind, data in words]
+
+
+class Adapter:
+    """One engine process. `run(spec, device=, history=, read_blob=, control=)` yields objects with event and blobs.
+
+    `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME.
+    """
+
+    def __init__(self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any], device: Any = None):
+        self.run, self.serves, self.about, self.device = run, serves, about, device
+        self.engine_id = new_id()
+        self.lease: log.Lease | None = None
+        self._lost = threading.Event()
+        self._leaving = threading.Event()
+        self._done = threading.Event()
+        self._working = False
+
+    # -- the process ---------------------------------------------------------------------------------------------
+
+    def serve(self, *, once: bool = False) -> None:
+        """Work until SIGTERM or SIGINT; `once`: until there is nothing to do. Blocks the main thread."""
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, self._on_signal)
+        Engine.objects.filter(seen__lt=timezone.now() - timedelta(days=1)).delete()
+        Engine.objects.create(id=self.engine_id, serves=self.serves, **self.about)
+        beat = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        beat.start()
+        try:
+            while not self._leaving.is_set():
+                close_old_connections()
+                try:
+                    lease = log.claim(self.engine_id, self.serves)
+                except DatabaseError:
+                    logger.exception("the database did not answer; trying again")
+                    self._leaving.wait(1)
+                    continue
+                if lease is not None:
+                    self.work(lease)
+                elif once:
+                    return
+                else:
+                    self._leaving.wait(IDLE)
+        finally:
+            self._done.set()
+            beat.join(5)
+            with contextlib.suppress(DatabaseError):
+                Engine.objects.filter(id=self.engine_id).delete()
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        again = self._leaving.is_set()
+        self._leaving.set()
+        if self._working and not again:
+            raise Leaving
+
+    def _beat(self) -> None:
+        """Every fifth of a lease: say that we live, and renew the lease that we hold."""
+        pause = conf.get("UCUTLASS_LEASE_SECONDS") / 5
+        while not self._done.wait(pause):
+            lease = self.lease
+            try:
+                Engine.objects.filter(id=self.engine_id).update(
+                    seen=timezone.now(), session_id=lease.session_id if lease else None
+                )
+                if lease is not None:
+                    log.renew(lease)
+            except log.LeaseLost:
+                if self.lease is lease:  # else it ended meanwhile, which is not a loss
+                    self._lost.set()
+            except DatabaseError:
+                logger.exception("no heartbeat this time")
+        connection.close()
+
+    # -- one session ---------------------------------------------------------------------------------------------
+
+    def work(self, lease: log.Lease) -> None:
+        """Take the session from where its log stands to its end, or let go of it cleanly."""
+        self._lost.clear()
+        self.lease = lease
+        logger.info("%s session %s", "resuming" if lease.taken_over else "starting", lease.session_id)
+        try:
+            self._working = True
+            self._drive(lease)
+        except Leaving:
+            logger.info("letting go of session %s", lease.session_id)
+        except log.LeaseLost:
+            logger.warning("session %s is another engine's now", lease.session_id)
+        except OperationalError:
+            logger.exception("the database did not answer; session %s goes back", lease.session_id)
+            time.sleep(1)
+        finally:
+            self._working = False
+            self.lease = None
+            with contextlib.suppress(DatabaseError):
+                log.release(lease)  # touches nothing when it ended or is another's
+                Engine.objects.filter(id=self.engine_id).update(session_id=None)
+
+    def _drive(self, lease: log.Lease) -> None:
+        if self._leaving.is_set():
+            raise Leaving  # the signal came while we claimed
+        session = Session.objects.get(id=lease.session_id)
+        history = log.history(session.id)
+        if session.losses >= MOST_LOSSES:
+            reason = f"The engine was lost {session.losses} times in a row while it worked on this session."
+            self._end(lease, reason, "engine_lost", history)
+            return
+        Engine.objects.filter(id=self.engine_id).update(session_id=session.id, seen=timezone.now())
+        control = Control(lease, lambda: self._lost.is_set() or self._leaving.is_set())
+        ended = False
+        stream = None
+        try:
+            stream = self.run(
+                self._spec(session), device=self.device, history=history, read_blob=read_blob, control=control
+            )
+            for emitted in stream:
+                if self._lost.is_set():
+                    raise log.LeaseLost(lease.session_id)
+                log.append(lease, [(emitted.event, emitted.blobs)], handled=control.taken)
+                control.taken.clear()
+                ended = isinstance(emitted.event, events.SessionEnded)
+        except (log.LeaseLost, OperationalError):
+            raise
+        except Exception as e:
+            logger.exception("session %s broke the engine", lease.session_id)
+            reason = f"The engine made a mistake and gave this session up ({type(e).__name__}: {e})."[:500]
+            self._end(lease, reason, "engine_error", log.history(session.id))
+            return
+        finally:
+            if hasattr(stream, "close"):
+                stream.close()
+        if not ended:
+            self._end(lease, "The engine stopped without giving a reason.", "engine_error", log.history(session.id))
+
+    def _spec(self, session: Session) -> Any:
+        device = self.serves if session.device == "auto" else session.device
+        return {**session.spec, "device": device}
+
+    @staticmethod
+    def _end(lease: log.Lease, reason: str, code: str, history: list[tuple[int, events.Event]]) -> None:
+        """End the session for the engine, in its words; what the trials reached stays."""
+        trials = {e.trial for _, e in history if isinstance(e, events.TrialProposed)}
+        best = {e.cls: e.trial for _, e in history if isinstance(e, events.TrialJudged) and e.best}
+        log.append(lease, [(events.SessionEnded("failed", reason, best, len(trials), 0.0, code), {})])
+
+
+def read_blob(name: str) -> str:
+    """The text of a blob. Raises KeyError when it is not kept."""
+    found = Blob.objects.filter(sha256=name).first()
+    if found is None:
+        raise KeyError(name)
+    return found.text

@@ -1,0 +1,10 @@
+from django.core.management.base import BaseCommand
+
+from playground import conf
+
+
+class Command(BaseCommand):
+    help = "Print every setting of the environment as a Markdown table."
+
+    def handle(self, **options) -> None:
+        self.stdout.write(conf.table())

@@ -1,0 +1,115 @@
+"""A real server for the tests: daphne in its own process, on its own database, beside engines that tests may kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def plain_static(settings):
+    """Templates name static files; without `collectstatic` there is no manifest to look them up in."""
+    settings.STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+
+
+class House:
+    """A folder with a database, a daphne on a free port, and any number of engine processes."""
+
+    def __init__(self, var: Path, **environ: str):
+        self.var = var
+        self.environ = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("UCUTLASS_") and k != "DATABASE_URL"},
+            "DJANGO_SETTINGS_MODULE": "ucutlass_web.settings",
+            "UCUTLASS_VAR": str(var),
+            "UCUTLASS_DEBUG": "1",
+            "UCUTLASS_LEASE_SECONDS": "1",
+            "PYTHONPATH": str(ROOT),
+            **environ,
+        }
+        self.processes: list[subprocess.Popen] = []
+        self.manage("migrate", "--verbosity", "0")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.daphne: subprocess.Popen | None = None
+
+    def manage(self, *args: str) -> str:
+        command = [sys.executable, "manage.py", *args]
+        done = subprocess.run(command, cwd=ROOT, env=self.environ, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, *args: str, name: str) -> subprocess.Popen:
+        log = (self.var / f"{name}.log").open("ab")
+        process = subprocess.Popen([sys.executable, *args], cwd=ROOT, env=self.environ, stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def web(self) -> None:
+        arguments = ("-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "-v", "0")
+        self.daphne = self.start(*arguments, "ucutlass_web.asgi:application", name="daphne")
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self.get("/healthz")
+            except OSError:
+                assert time.monotonic() < deadline, (self.var / "daphne.log").read_text()
+                time.sleep(0.1)
+
+    def engine(self) -> subprocess.Popen:
+        return self.start("-m", "tests.playground.script", name=f"engine{len(self.processes)}")
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as response:
+            return json.load(response)
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json", **headers},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as e:
+            return json.load(e)
+
+    def submit(self, title: str = "a test", **fields: Any) -> dict[str, str]:
+        return self.post("/api/sessions", {"title": title, "source": "class Model: ...", **fields})
+
+    def wait(self, session_id: str, done, seconds: float = 20) -> dict[str, Any]:
+        """GET the session until `done(session)`."""
+        deadline = time.monotonic() + seconds
+        while not done(found := self.get(f"/api/sessions/{session_id}")):
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
+        return found
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """One server for the tests of a file."""
+    built = House(tmp_path_factory.mktemp("house"))
+    built.web()
+    yield built
+    built.close()
