@@ -1,0 +1,166 @@
+"""Configuration clauses: from syntax to `ir.Config`, and the E2xx errors with the nearest configuration that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from . import legal
+from .arch import COMPUTE_FOR, Arch
+from .diagnostics import closest, listing
+from .ir import Config, DType, Gemm, Scheduler, Span, TensorType
+from .resolve import complete
+
+Error = Callable[..., None]
+
+LATER_COMPUTE = ("f32", "f64", "fp8", "e4m3", "e5m2", "int8", "i8")
+
+
+def _word(clause, choices: tuple[str, ...], code: str, error: Error) -> str | None:
+    """The value of a clause that takes one word of a few; None for auto or after an error."""
+    if clause is None or clause.value.text == "auto":
+        return None
+    text = clause.value.text
+    if text in choices:
+        return text
+    near = closest(text, choices)
+    what = f"`{text}` is not a {clause.keyword.text}; choices are {listing((*choices, 'auto'))}"
+    error(code, what, clause.span, f"did you mean `{near}`?" if near else None)
+    return None
+
+
+def _auto(clause, error: Error, code: str) -> bool:
+    """True where the clause says nothing but auto; any other word is an error."""
+    if clause is None:
+        return True
+    word = getattr(clause.value, "text", None)
+    if word is not None and word != "auto":
+        error(code, f"`{word}` is not a value of {clause.keyword.text}", clause.span, "sizes, or auto")
+    return word is not None
+
+
+def read_config(clauses: dict, error: Error) -> Config:
+    """The configuration as written; `error(code, message, span, help=None, notes=())` hears of values that are none."""
+    compute = None
+    c = clauses.get("compute")
+    if c is not None and c.value.text != "auto":
+        covered = [d.value for d in COMPUTE_FOR.values()]
+        if c.value.text in covered:
+            compute = DType(c.value.text)
+        elif c.value.text in LATER_COMPUTE:
+            error("E202", f"compute {c.value.text} is not covered yet; covered are {listing(covered)}", c.span)
+        else:
+            near = closest(c.value.text, covered)
+            message = f"`{c.value.text}` is not a precision; covered are {listing(covered)}"
+            error("E202", message, c.span, f"did you mean `{near}`?" if near else None)
+    tile = cluster = stages = swizzle = scheduler = None
+    c = clauses.get("tile")
+    if not _auto(c, error, "E203"):
+        if len(c.value) == 3:
+            tile = c.value
+        else:
+            error(
+                "E203", f"tile has {len(c.value)} size{'s'[: len(c.value) > 1]}; it is MxNxK", c.span, "tile 128x128x64"
+            )
+    c = clauses.get("cluster")
+    if not _auto(c, error, "E206"):
+        if len(c.value) in (2, 3):
+            cluster = (*c.value, 1)[:3]
+        else:
+            error(
+                "E206",
+                f"cluster has {len(c.value)} size{'s'[: len(c.value) > 1]}; it is MxNx1",
+                c.span,
+                "cluster 2x1x1",
+            )
+    c = clauses.get("stages")
+    if not _auto(c, error, "E210"):
+        stages = c.value[0]
+    c = clauses.get("swizzle")
+    if not _auto(c, error, "E211"):
+        swizzle = c.value[0]
+    c = clauses.get("scheduler")
+    if c is not None:
+        scheduler = _read_scheduler(c, error)
+    schedule = _word(clauses.get("schedule"), legal.SCHEDULES, "E207", error)
+    backend = _word(clauses.get("backend"), legal.BACKENDS, "E212", error)
+    return Config(compute, tile, cluster, schedule, scheduler, stages, swizzle, backend)
+
+
+def _read_scheduler(c, error: Error) -> Scheduler | None:
+    word, splits = c.value
+    if word.text == "auto" and splits is None:
+        return None
+    if word.text == "split_k" and splits is None:
+        error("E208", "split_k needs its number of splits", c.span, "for example split_k(4)")
+    elif word.text == "split_k":
+        return Scheduler("split_k", splits)
+    elif word.text not in (*legal.SCHEDULERS, "auto"):
+        near = closest(word.text, legal.SCHEDULERS)
+        message = f"`{word.text}` is not a scheduler; choices are persistent, stream_k, split_k(n) and auto"
+        error("E208", message, c.span, f"did you mean `{near}`?" if near else None)
+    elif splits is not None:
+        error("E208", f"{word.text} takes no number", c.span, f"write {word.text}")
+    else:
+        return Scheduler(word.text)
+    return None
+
+
+def check_gemm_config(arch: Arch | None, stage: Gemm, types: dict[str, TensorType | None], error: Error) -> None:
+    """Every E2xx rule on a typed stage whose operands are of one covered type."""
+    if arch is None or not arch.generates:
+        return
+    c, have = stage.config, types[stage.a.name].dtype
+    want = COMPUTE_FOR[have]
+    if c.compute and c.compute is not want:
+        help = f"compute {want.value}"
+        if c.compute is not DType.TF32:
+            help = f"transform the operands to {c.compute.value} first, or {help}"
+        span = stage.clause_span("compute")
+        error("E202", f"{stage.a.name} is {have.value}; compute {c.compute.value} needs other operands", span, help)
+        return
+    p = legal.problem_of(arch, stage, types)
+    choices = [c.backend] if c.backend else list(legal.BACKENDS)
+    broken = {b: legal.objections(p, c, b) for b in choices}
+    backend = min(choices, key=lambda b: (len(broken[b]), b == "cute" and p.compute is DType.TF32))
+    for o in broken[backend]:
+        error(o.code, o.message, _place(stage, o), _help(p, c, backend, o, broken[backend]), o.notes)
+    if not any(not v for v in broken.values()) or complete(p, c) is not None:
+        return
+    given = [k for k in ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle") if getattr(c, k) is not None]
+    error(
+        "E214", "no setting of the auto clauses fits the ones given", stage.clause_span(given[0] if given else "tile"),
+        f"leave one of {listing(given)} to auto" if given else "store a narrower type, or read fewer tensors",
+    )  # fmt: skip
+
+
+def _place(stage: Gemm, o: legal.Objection) -> Span:
+    return stage.clause_span(o.clause if o.clause in dict(stage.clauses) else "tile")
+
+
+def _help(p: legal.Problem, c: Config, backend: str, o: legal.Objection, all_: list[legal.Objection]) -> str | None:
+    """The nearest configuration that passes, changing as little as possible; other broken clauses count as auto."""
+    others = {x.clause for x in all_ if x.clause != o.clause}
+    c = replace(c, **{k: None for k in others if k != "backend"})
+    if o.code == "E212":
+        return "leave the backend out, or transform the operands to f16 first"
+    if o.code == "E208":
+        return "scheduler persistent, or schedule cooperative" if "cooperative" in o.message else "scheduler persistent"
+    ways = []
+    order = {"E204": ("stages", "tile"), "E207": ("schedule", "tile"), "E206": ("cluster",)}.get(o.code, (o.clause,))
+    for clause in order:
+        if clause == "stages" and c.stages is None:
+            continue
+        found = legal.nearest(p, c, clause, backend)
+        if found is not None:
+            ways.append(_say(clause, found))
+    return ", or ".join(ways) or None
+
+
+def _say(clause: str, c: Config) -> str:
+    value = getattr(c, clause)
+    if clause == "stages":
+        return f"{value} stages fit (stages {value})"
+    if clause == "tile":
+        return f"tile {legal.dims(value)}" + (f" with {c.stages}" if c.stages else "")
+    return f"{clause} {legal.dims(value) if isinstance(value, tuple) else value}"

@@ -1,0 +1,92 @@
+"""What a rejected program is told: a stable code, the place with a caret, the reason, and the nearest way out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .ir import NOWHERE, Span
+
+# A source line longer than this is shown as a window around the caret: one line may be a whole file.
+WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One rejection. `code` is stable (see dsl.codes); `help` is the nearest program that would pass, in words."""
+
+    code: str
+    message: str
+    span: Span = NOWHERE
+    notes: tuple[str, ...] = ()
+    help: str | None = None
+
+    def render(self, source: str) -> str:
+        """The message as the compiler prints it; `source` is the text that the span points into.
+
+        E204 tile needs 279,552 bytes of shared memory; sm_90a gives a block 232,448
+          6 |     tile     256x256x64
+            |              ^^^^^^^^^^
+            = mainloop 4 stages x 64 KiB + epilogue 16 KiB
+            = help: ...
+        """
+        out = [f"{self.code} {self.message}"]
+        lines = source.split("\n")
+        width = max(3, len(str(self.span.line)))
+        if 1 <= self.span.line <= len(lines):
+            text, caret = _excerpt(lines[self.span.line - 1].rstrip("\r"), self.span)
+            out += [f"{self.span.line:>{width}} | {text}".rstrip(), f"{'':>{width}} | {caret}"]
+        out += [f"{'':>{width}} = {note}" for note in self.notes]
+        if self.help:
+            out.append(f"{'':>{width}} = help: {self.help}")
+        return "\n".join(out)
+
+    def to_json(self) -> dict:
+        """Plain data for a page or a log; lines and columns are 1-based, the end exclusive; 0 when there is none."""
+        s = self.span
+        return {
+            "code": self.code,
+            "message": self.message,
+            "line": s.line,
+            "col": s.col,
+            "end_line": s.end_line,
+            "end_col": s.end_col,
+            "notes": list(self.notes),
+            "help": self.help,
+        }
+
+
+class ProgramError(Exception):
+    """The text is not a program; carries every Diagnostic found."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]):
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("; ".join(f"{d.code} {d.message}" for d in self.diagnostics))
+
+
+def _excerpt(line: str, span: Span) -> tuple[str, str]:
+    """The line (or a window of it) and the carets under the span's part of it; tabs stay tabs in both."""
+    start = max(0, min(span.col - 1, len(line)))
+    end = span.end_col - 1 if span.end_line == span.line else len(line)
+    length = max(1, min(end, len(line)) - start)
+    cut = 0
+    if len(line) > WIDTH:
+        cut = max(0, start - WIDTH // 2)
+        line = ("…" if cut else "") + line[cut : cut + WIDTH] + ("…" if cut + WIDTH < len(line) else "")
+        start = start - cut + (1 if cut else 0)
+        length = max(1, min(length, WIDTH))
+    line = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
+    return line, "".join("\t" if c == "\t" else " " for c in line[:start]) + "^" * length
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt word most likely meant."""
+    found = difflib.get_close_matches(word[:64], list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def listing(words: Iterable[object]) -> str:
+    """`a, b and c`."""
+    words = [str(w) for w in words]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"

@@ -1,0 +1,81 @@
+"""The one table of epilogue functions: what the checker accepts, the back ends lower and the cost models weigh.
+
+Every function works element by element in f32. A back end reads `TABLE` so that a name missing from its own
+lowering is found by a test, never by a user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument. `number`: a literal is required (it becomes a constant of the kernel)."""
+
+    name: str
+    number: bool = False
+    default: float | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """`special`: special-function-unit operations (ex2, rcp, sqrt, lg2, tanh) an element; `flops`: the rest, in FMAs.
+
+    `formula` is the meaning in PyTorch's words, shown in the reference and used by tests as the ground truth.
+    """
+
+    name: str
+    args: tuple[Argument, ...]
+    special: int
+    flops: int
+    formula: str
+    infix: str | None = None
+
+    @property
+    def arity(self) -> int:
+        return len(self.args)
+
+    @property
+    def required(self) -> int:
+        return sum(a.default is None for a in self.args)
+
+    @property
+    def signature(self) -> str:
+        """`leaky_relu(x, slope=0.01)`; an operator is written with its sign."""
+        if self.infix and self.arity == 2:
+            return f"x {self.infix} y"
+        if self.infix:
+            return f"{self.infix}x"
+        return f"{self.name}({', '.join(a.name if a.default is None else f'{a.name}={a.default}' for a in self.args)})"
+
+
+_X, _Y = Argument("x"), Argument("y")
+
+TABLE: dict[str, Function] = {
+    f.name: f
+    for f in (
+        Function("add", (_X, _Y), 0, 1, "x + y", "+"),
+        Function("sub", (_X, _Y), 0, 1, "x - y", "-"),
+        Function("mul", (_X, _Y), 0, 1, "x * y", "*"),
+        Function("div", (_X, _Y), 1, 2, "x / y", "/"),
+        Function("neg", (_X,), 0, 1, "-x", "-"),
+        Function("relu", (_X,), 0, 1, "max(x, 0)"),
+        Function("leaky_relu", (_X, Argument("slope", True, 0.01)), 0, 2, "x if x > 0 else slope * x"),
+        Function("gelu", (_X,), 2, 12, "0.5 x (1 + erf(x / sqrt(2))), exact"),
+        Function("gelu_tanh", (_X,), 1, 6, "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"),
+        Function("silu", (_X,), 2, 2, "x * sigmoid(x)"),
+        Function("sigmoid", (_X,), 2, 2, "1 / (1 + exp(-x))"),
+        Function("tanh", (_X,), 1, 1, "tanh(x)"),
+        Function("clamp", (_X, Argument("lo", True), Argument("hi", True)), 0, 2, "min(max(x, lo), hi)"),
+        Function("min", (_X, _Y), 0, 1, "min(x, y)"),
+        Function("max", (_X, _Y), 0, 1, "max(x, y)"),
+        Function("abs", (_X,), 0, 1, "|x|"),
+        Function("sqrt", (_X,), 1, 1, "sqrt(x)"),
+        Function("exp", (_X,), 1, 1, "exp(x)"),
+        Function("log", (_X,), 1, 1, "log(x), natural"),
+    )
+}
+
+# Functions written by name; operators are the rest.
+NAMED: tuple[str, ...] = tuple(n for n, f in TABLE.items() if f.infix is None)

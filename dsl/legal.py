@@ -1,0 +1,265 @@
+"""Which configurations a GEMM may have: tile, cluster, schedule, scheduler, stages, swizzle, against shape and arch.
+
+`objections` judges a configuration, whole or with parts still `auto` (None), for one back end; the checker words
+them as errors and the resolver searches for a configuration that has none. The rules are those of the back ends'
+libraries: CUTLASS 3.x (`sm90_gemm_tma_warpspecialized_{cooperative,pingpong}.hpp`) and quack (`gemm_sm90.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from . import smem
+from .arch import ARCHS, COMPUTE_FOR, DEFAULT, Arch
+from .ir import Config, DType, Gemm, GemmShape, Program, TensorType
+
+BACKENDS = ("cute", "cpp")
+SCHEDULES = ("cooperative", "pingpong")
+SCHEDULERS = ("persistent", "stream_k", "split_k")
+SWIZZLES = (1, 2, 4, 8)
+MIN_STAGES, MAX_STAGES = 2, 16
+MAX_SPLITS = 32
+# Accumulator registers a thread may hold: 240 are its share, the rest is addresses and the epilogue.
+MAX_ACCUMULATORS = 208
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A GEMM stage as the rules see it; `compute` is the operand precision (never None here)."""
+
+    arch: Arch
+    shape: GemmShape
+    compute: DType
+    epilogue: smem.EpilogueUse
+
+
+def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> Problem:
+    """The GEMM that a typed stage poses."""
+    a = types[stage.a.name].shape
+    k = a[-2] if stage.a.transposed else a[-1]
+    out = stage.type.shape
+    batch = 1
+    for d in out[:-2]:
+        batch *= d
+    compute = stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
+    use = smem.epilogue_use(stage.epilogue, types.get, stage.type.dtype.bits)
+    return Problem(arch, GemmShape(batch, out[-2], out[-1], k), compute, use)
+
+
+def program_problem(program: Program, stage: Gemm) -> Problem:
+    """As problem_of, for a stage of a checked program."""
+    types = {x.name: x.type for x in (*program.params, *program.stages)}
+    return problem_of(ARCHS[program.arch or DEFAULT], stage, types)
+
+
+@dataclass(frozen=True)
+class Objection:
+    """A broken rule: `clause` names the configuration clause to point at."""
+
+    code: str
+    clause: str
+    message: str
+    notes: tuple[str, ...] = ()
+
+
+def dims(values: Iterable[int]) -> str:
+    return "x".join(map(str, values))
+
+
+def kib(n: int) -> str:
+    """Bytes for people: `64 KiB`, `4.5 KiB`."""
+    return f"{n // 1024} KiB" if n % 1024 == 0 else f"{n / 1024:.1f} KiB"
+
+
+def accumulators(tile: tuple[int, int, int], schedule: str) -> int:
+    """f32 accumulators a thread holds: pingpong has one warp group a tile, cooperative two (three at M = 192)."""
+    m, n, _ = tile
+    groups = 1 if schedule == "pingpong" or m == 64 else (3 if m == 192 and n <= 128 else 2)
+    return m * n // (128 * groups)
+
+
+def _tile(p: Problem, tile: tuple[int, int, int], backend: str) -> Iterator[Objection]:
+    m, n, k = tile
+    inst = p.arch.instruction_k[p.compute]
+    if m % p.arch.instruction_m or not 64 <= m <= 256:
+        yield Objection("E203", "tile", f"tile M is {m}; one instruction covers 64 rows, so M is 64, 128, 192 or 256")
+    elif m == 192 and backend == "cpp":
+        yield Objection("E203", "tile", f"tile M 192 with {p.compute.value} is more than the `cpp` back end takes")
+    if n % 16 or not 16 <= n <= 256:
+        yield Objection("E203", "tile", f"tile N is {n}; it must be a multiple of 16 from 16 to 256")
+    if k % inst or not inst <= k <= 256:
+        yield Objection(
+            "E203",
+            "tile",
+            f"tile K is {k}; {p.compute.value} instructions take K in steps of {inst}, from {inst} to 256",
+        )
+    bits = p.compute.bits
+    if k * bits // 8 % 32:
+        yield Objection(
+            "E203", "tile", f"tile K of {k} {p.compute.value} values is {k * bits // 8} bytes; steps are 32"
+        )
+
+
+def _schedule(tile: tuple[int, int, int], schedule: str, backend: str) -> Iterator[Objection]:
+    m, n, _ = tile
+    if schedule == "cooperative" and m < 128:
+        yield Objection("E207", "schedule", f"cooperative splits a tile between two warp groups of 64 rows; M is {m}")
+    if schedule == "cooperative" and m == 192 and n % 32:
+        yield Objection("E207", "schedule", f"a cooperative tile with M 192 needs N in steps of 32; N is {n}")
+    if schedule == "pingpong" and m not in (64, 128, 192):
+        yield Objection(
+            "E207", "schedule", f"pingpong gives each warp group a whole tile of M 64, 128 or 192; M is {m}"
+        )
+    used = accumulators(tile, schedule)
+    if used > MAX_ACCUMULATORS and (m, n) != (0, 0):
+        yield Objection(
+            "E209",
+            "tile",
+            f"a {dims(tile[:2])} tile needs {used} accumulator registers a thread; {MAX_ACCUMULATORS} can be kept",
+            (f"{schedule}: {m} x {n} f32 accumulators over {m * n // used} threads; 255 registers a thread in all",),
+        )
+
+
+def _cluster(p: Problem, cluster: tuple[int, int, int], tile: tuple[int, int, int] | None, backend: str):
+    cm, cn, ck = cluster
+    if ck != 1:
+        yield Objection("E206", "cluster", f"cluster K is {ck}; blocks of one cluster share K, so it must be 1")
+    elif any(c not in (1, 2, 4, 8) for c in (cm, cn)):
+        yield Objection("E206", "cluster", f"cluster {dims(cluster)} is not made of powers of two")
+    elif cm * cn > p.arch.max_cluster:
+        yield Objection(
+            "E206", "cluster", f"cluster {dims(cluster)} has {cm * cn} blocks; at most {p.arch.max_cluster}"
+        )
+    elif cm * cn > 4 and backend == "cute":
+        yield Objection("E206", "cluster", f"cluster {dims(cluster)} has {cm * cn} blocks; `cute` takes at most 4")
+    elif tile:
+        for axis, c, size, t in (("M", cm, p.shape.m, tile[0]), ("N", cn, p.shape.n, tile[1])):
+            have = -(-size // t)
+            if c > have:
+                note = f"{axis} = {size:,} is {have} tile{'s'[: have > 1]} of {t}"
+                yield Objection("E206", "cluster", f"cluster {dims(cluster)} spans {c} tiles along {axis}", (note,))
+        for axis, t, c in (("N", tile[1], cm), ("M", tile[0], cn)):
+            if t % (8 * c):
+                yield Objection(
+                    "E206", "cluster", f"{c} blocks share a tile {axis} of {t}; each must load whole groups of 8 rows"
+                )
+
+
+def _scheduler(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
+    s = c.scheduler
+    if s.kind == "persistent":
+        return
+    if s.kind == "stream_k" and backend == "cute":
+        yield Objection("E208", "scheduler", "stream_k is built by the `cpp` back end, not by `cute`")
+    if c.schedule == "pingpong":
+        yield Objection("E208", "scheduler", f"{s.kind} needs the cooperative schedule; this stage is pingpong")
+    elif c.tile and c.tile[0] < 128:
+        yield Objection(
+            "E208", "scheduler", f"{s.kind} needs the cooperative schedule, so tile M >= 128; M is {c.tile[0]}"
+        )
+    if s.kind == "split_k":
+        if not 2 <= s.splits <= MAX_SPLITS:
+            yield Objection("E208", "scheduler", f"split_k({s.splits}): from 2 to {MAX_SPLITS} splits are possible")
+        elif c.tile:
+            steps = -(-p.shape.k // c.tile[2])
+            if s.splits > steps:
+                note = f"K = {p.shape.k:,} is {steps} steps of {c.tile[2]}"
+                yield Objection("E208", "scheduler", f"split_k({s.splits}) leaves splits with no work", (note,))
+
+
+def shared_memory(p: Problem, tile: tuple[int, int, int], schedule: str) -> smem.Smem:
+    """Shared memory of this problem's block under a tile and schedule."""
+    return smem.of_gemm(tile, schedule, p.compute.bits, p.epilogue)
+
+
+def _smem(p: Problem, tile: tuple[int, int, int], schedule: str, stages: int, asked: bool) -> Iterator[Objection]:
+    s = shared_memory(p, tile, schedule)
+    total = s.total(stages)
+    if total > p.arch.smem_block:
+        yield Objection(
+            "E204",
+            "tile",
+            f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}",
+            (
+                f"mainloop {stages} stages x {kib(s.stage)} + epilogue {kib(s.epilogue)} + barriers {kib(s.barriers)}"
+                + ("" if asked else f" (a pipeline has at least {MIN_STAGES} stages)"),
+            ),
+        )
+
+
+def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
+    """Every rule that this configuration breaks on `backend` (cute | cpp); parts that are None are not judged."""
+    out: list[Objection] = []
+    if backend == "cute" and p.compute is DType.TF32:
+        out.append(Objection("E212", "backend", "`cute` has no tf32 tensor-core instruction on sm_90a; `cpp` has"))
+    if c.tile:
+        out += _tile(p, c.tile, backend)
+    tile_ok = bool(c.tile) and not out
+    if c.stages is not None and not MIN_STAGES <= c.stages <= MAX_STAGES:
+        out.append(Objection("E210", "stages", f"stages {c.stages}: from {MIN_STAGES} to {MAX_STAGES} are possible"))
+    if tile_ok:
+        choices = [c.schedule] if c.schedule else list(SCHEDULES)
+        found = {s: list(_schedule(c.tile, s, backend)) for s in choices}
+        best = min(choices, key=lambda s: len(found[s]))
+        out += found[best]
+        if not found[best]:
+            stages = c.stages if c.stages is not None else MIN_STAGES
+            fits = {s: list(_smem(p, c.tile, s, max(stages, 1), c.stages is not None)) for s in choices if not found[s]}
+            out += min(fits.values(), key=len)
+    if c.cluster:
+        out += _cluster(p, c.cluster, c.tile if tile_ok else None, backend)
+    if c.scheduler:
+        out += _scheduler(p, c if tile_ok else replace(c, tile=None), backend)
+    if c.swizzle is not None and c.swizzle not in SWIZZLES:
+        out.append(Objection("E211", "swizzle", f"swizzle {c.swizzle}: tiles are grouped by 1, 2, 4 or 8"))
+    return out
+
+
+def backends(p: Problem, c: Config) -> tuple[str, ...]:
+    """The back ends that can take this configuration."""
+    wanted = (c.backend,) if c.backend else BACKENDS
+    return tuple(b for b in wanted if not objections(p, c, b))
+
+
+# ---- the space that help and the resolver search ----
+
+
+def tiles(compute: DType) -> list[tuple[int, int, int]]:
+    """Tiles worth proposing; K is 128 bytes of operand (one swizzle atom), or half or twice that."""
+    k = 1024 // compute.bits
+    sizes = [(m, n) for m in (64, 128, 256) for n in (16, 32, 64, 96, 128, 160, 192, 208, 224, 256)]
+    return [(m, n, kk) for kk in (k, k // 2, 2 * k) for m, n in sizes if m * n <= 128 * 2 * MAX_ACCUMULATORS]
+
+
+def _distance(a, b) -> float:
+    """How far two settings of one clause are apart, in halvings and doublings."""
+    if isinstance(a, tuple):
+        return sum(abs(x.bit_length() - y.bit_length()) + abs(x - y) / 1024 for x, y in zip(a, b, strict=True))
+    return abs(a - b) if isinstance(a, int) else 0
+
+
+def nearest(p: Problem, c: Config, clause: str, backend: str) -> Config | None:
+    """The configuration that differs from `c` in one clause alone, passes, and is nearest to it."""
+    now = getattr(c, clause)
+    options: list
+    if clause == "tile":
+        options = tiles(p.compute)
+    elif clause == "cluster":
+        options = [(m, n, 1) for m, n in product((1, 2, 4, 8), repeat=2) if m * n <= 8]
+    elif clause == "stages":
+        options = list(range(MIN_STAGES, MAX_STAGES + 1))
+    elif clause == "schedule":
+        options = list(SCHEDULES)
+    elif clause == "swizzle":
+        options = list(SWIZZLES)
+    else:
+        return None
+    if now is not None:
+        options.sort(key=lambda o: _distance(now, o))
+    for option in options:
+        changed = replace(c, **{clause: option})
+        if option != now and not objections(p, changed, backend):
+            return changed
+    return None

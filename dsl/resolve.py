@@ -1,0 +1,99 @@
+"""Fills in each `auto`: the configuration that a simple model of waves and bandwidth expects to be fastest.
+
+The search space is every configuration that `dsl.legal` passes, those that both back ends take first; what the
+author wrote is kept. The model is for a sensible start, not for steering a search (that is sol.attainable's work):
+
+  waves    output tiles over the SMs that clusters can fill, rounded up;
+  step     one K step of a tile: the longer of its tensor-core time and its share of L2 bandwidth, where a cluster's
+           multicast divides the operand that its blocks share;
+  tail     writing a tile, hidden under the next tile's mainloop by pingpong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from . import legal
+from .arch import DEFAULT
+from .ir import Config, DType, Gemm, Program, Scheduler
+
+# One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
+_FLOPS = {DType.TF32: 494.7e12 / 132, DType.F16: 989.4e12 / 132, DType.BF16: 989.4e12 / 132}
+_L2 = 5.5e12 / 132
+_LAUNCH = 1.5e-6  # prologue and epilogue of a tile that nothing hides, seconds
+
+_CLUSTERS = ((2, 1, 1), (1, 2, 1), (1, 1, 1))
+
+
+def resolve(program: Program, sm_count: int = 132) -> Program:
+    """The same program with every `auto` filled in (`backend` stays as it is); `sm_count` is the device's.
+
+    Raises ValueError when a stage has no legal configuration, which a checked program always has.
+    """
+    program = replace(program, arch=program.arch or DEFAULT)
+    stages = []
+    for s in program.stages:
+        if isinstance(s, Gemm):
+            problem = legal.program_problem(program, s)
+            config = complete(problem, s.config, sm_count)
+            if config is None:
+                raise ValueError(f"stage {s.name} has no legal configuration; run it through dsl.check first")
+            s = replace(s, config=config, store=s.store or s.type.dtype)
+        stages.append(s)
+    return replace(program, stages=tuple(stages))
+
+
+def complete(p: legal.Problem, c: Config, sm_count: int = 132) -> Config | None:
+    """`c` with every None filled in (but `backend`); None when nothing legal agrees with what is given."""
+    best: tuple[tuple, Config] | None = None
+    for candidate in _candidates(p, c):
+        able = legal.backends(p, candidate)
+        if able:
+            score = (-len(able), seconds(p, candidate, sm_count))
+            if best is None or score < best[0]:
+                best = (score, candidate)
+    return best[1] if best else None
+
+
+def _candidates(p: legal.Problem, c: Config) -> Iterator[Config]:
+    tiles = [c.tile] if c.tile else [t for t in legal.tiles(p.compute) if t[2] == 1024 // p.compute.bits]
+    for tile in tiles:
+        for schedule in [c.schedule] if c.schedule else legal.SCHEDULES:
+            smem = legal.shared_memory(p, tile, schedule)
+            stages = c.stages or min(legal.MAX_STAGES, smem.max_stages(p.arch.smem_block))
+            if stages < legal.MIN_STAGES:
+                continue
+            for cluster in [c.cluster] if c.cluster else _CLUSTERS:
+                scheduler = c.scheduler or Scheduler("persistent")
+                swizzle = c.swizzle or _swizzle(p, tile)
+                yield replace(
+                    c, compute=p.compute, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler,
+                    stages=stages, swizzle=swizzle,
+                )  # fmt: skip
+
+
+def _swizzle(p: legal.Problem, tile: tuple[int, int, int]) -> int:
+    """Tiles grouped for reuse in L2: as many as the shorter side of the grid has use for (CUTLASS's own thresholds)."""
+    short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
+    return 8 if short >= 6 else 4 if short >= 3 else 2 if short >= 2 else 1
+
+
+def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
+    """Expected run time of a whole configuration; see the module's text for the model."""
+    m, n, k = c.tile
+    cm, cn, _ = c.cluster
+    tiles = p.shape.l * -(-p.shape.m // (m * cm)) * cm * -(-p.shape.n // (n * cn)) * cn
+    splits = c.scheduler.splits
+    slots = max(1, sm_count // (cm * cn)) * cm * cn
+    waves = -(-tiles * splits // slots)
+    if c.scheduler.kind == "stream_k":
+        waves = tiles / slots
+    # wgmma reads its 64-row A slice and its B tile from shared memory: 128 bytes a cycle, N / 2 cycles an instruction.
+    starved = max(1.0, (64 + n) / (2 * n))
+    math = 2 * m * n * k / _FLOPS[p.compute] * starved
+    load = (m / cn + n / cm) * k * p.compute.bits / 8 / _L2
+    store = m * n * (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8 / (_L2 / 2)
+    tail = (store + _LAUNCH) * (0.3 if c.schedule == "pingpong" else 1.0)
+    steps = -(-p.shape.k // (k * splits))
+    return waves * (max(math, load) * steps + tail) + (2e-6 if splits > 1 else 0)

@@ -1,0 +1,94 @@
+"""Shared memory of one thread block, in one place: mainloop stages + epilogue + barriers.
+
+The arithmetic follows what both back ends allocate, rounded towards the larger of the two:
+
+  mainloop   stages x (tile_m + tile_n) x tile_k x operand bytes: one A and one B tile a stage.
+  epilogue   the result leaves through sub-tiles of (128 | 64) x 32 elements: two of them in flight (CUTLASS's
+             StagesD = min(sub-tiles, 2); quack the same, four where a sub-tile is 16 wide), and four for each full
+             tensor that the epilogue reads (StagesC = min(sub-tiles, 4)); a row or column vector holds one tile edge
+             in f32.
+  barriers   1 KiB for pipeline barriers and the tile scheduler, and 1 KiB more of alignment where the epilogue has
+             operands of its own (quack's reserve; CUTLASS needs less).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+
+from .ir import Call, Expr, Load, TensorType
+
+
+@dataclass(frozen=True)
+class EpilogueUse:
+    """What an epilogue keeps in shared memory: bits of the stored element, and of each operand by its kind."""
+
+    store_bits: int
+    full_bits: tuple[int, ...] = ()  # one entry a tensor read at [m, n]
+    rows: int = 0  # vectors along n
+    cols: int = 0  # vectors along m
+
+    @property
+    def operands(self) -> int:
+        return len(self.full_bits) + self.rows + self.cols
+
+
+def loads(expr: Expr) -> list[Load]:
+    """Every Load of an expression, once each (by name and axes), in reading order."""
+    found: dict[tuple, Load] = {}
+
+    def walk(e: Expr) -> None:
+        if isinstance(e, Load):
+            found.setdefault((e.name, e.axes), e)
+        elif isinstance(e, Call):
+            for a in e.args:
+                walk(a)
+
+    walk(expr)
+    return list(found.values())
+
+
+def epilogue_use(expr: Expr, types: Callable[[str], TensorType | None], store_bits: int) -> EpilogueUse:
+    """What the epilogue keeps in shared memory."""
+    full, rows, cols = [], 0, 0
+    for load in loads(expr):
+        axes = set(load.axes)
+        if {"m", "n"} <= axes:
+            t = types(load.name)
+            full.append(t.dtype.bits if t else 32)
+        elif "n" in axes:
+            rows += 1
+        elif "m" in axes:
+            cols += 1
+    return EpilogueUse(store_bits, tuple(full), rows, cols)
+
+
+@dataclass(frozen=True)
+class Smem:
+    """Bytes, by purpose. `stage` is one mainloop stage."""
+
+    stage: int
+    epilogue: int
+    barriers: int
+
+    def total(self, stages: int) -> int:
+        return stages * self.stage + self.epilogue + self.barriers
+
+    def max_stages(self, limit: int) -> int:
+        """The deepest mainloop that fits `limit` bytes; 0 or less where not even the epilogue fits."""
+        return (limit - self.epilogue - self.barriers) // self.stage
+
+
+def of_gemm(tile: tuple[int, int, int], schedule: str, operand_bits: int, use: EpilogueUse) -> Smem:
+    """Shared memory of a GEMM collective with an MxNxK `tile`; `schedule` is cooperative or pingpong."""
+    m, n, k = tile
+    stage = (m + n) * k * operand_bits // 8
+    sub_m = {192: 192, 320: 64}.get(m, min(m, 128)) if schedule == "cooperative" else min(m, 64)
+    sub_n = gcd(32, n)
+    sub_tiles = max(1, m * n // (sub_m * sub_n))
+    epilogue = sub_m * sub_n * use.store_bits // 8 * min(sub_tiles, 4 if sub_n <= 16 else 2)
+    for bits in use.full_bits:
+        epilogue += sub_m * sub_n * bits // 8 * min(sub_tiles, 4)
+    epilogue += 4 * (use.rows * n + use.cols * m)
+    return Smem(stage, epilogue, 1024 + (1024 if use.operands else 0))

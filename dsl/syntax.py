@@ -1,0 +1,400 @@
+"""Text -> syntax tree with source spans. Nothing here knows what a word means; `dsl.check` does.
+
+`parse` raises ProgramError and nothing else, whatever the text: limits on length, tokens and nesting are checked by
+one linear scan before the LALR parser runs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+from .diagnostics import Diagnostic, ProgramError, closest, listing
+from .ir import Span
+
+__all__ = ["ProgramError", "ProgramNode", "parse"]
+
+MAX_CHARS = 65_536
+MAX_TOKENS = 2_048
+MAX_DEPTH = 48  # of brackets and of an epilogue's expression tree: every later pass may recurse over it
+MAX_DIGITS = 18
+
+
+@dataclass(frozen=True)
+class Word:
+    """A name, keyword or value as written."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class IntNode:
+    value: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class TypeNode:
+    dtype: Word
+    shape: tuple[IntNode, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class ParamNode:
+    name: Word
+    type: TypeNode
+
+
+@dataclass(frozen=True)
+class OperandNode:
+    name: Word
+    transposed: bool
+    span: Span
+
+
+# ---- expressions: `depth` is the height of the tree ----
+
+
+@dataclass(frozen=True)
+class NumberNode:
+    value: float
+    span: Span
+    depth: int = 1
+
+
+@dataclass(frozen=True)
+class RefNode:
+    """A bare name (acc or a scalar, axes None) or a tensor at axes."""
+
+    name: Word
+    axes: tuple[Word, ...] | None
+    span: Span
+    depth: int = 1
+
+
+@dataclass(frozen=True)
+class CallNode:
+    """A function by name, or an operator as add, sub, mul, div, neg. `keywords` pairs a name with an argument."""
+
+    fn: Word
+    args: tuple[ExprNode, ...]
+    keywords: tuple[tuple[Word, ExprNode], ...]
+    span: Span
+    depth: int
+
+
+@dataclass(frozen=True)
+class ParenNode:
+    """Brackets, kept so that `-(1.0)` stays an operation and `-1.0` a number."""
+
+    inner: ExprNode
+    span: Span
+    depth: int
+
+
+ExprNode = NumberNode | RefNode | CallNode | ParenNode
+
+
+# ---- stages ----
+
+
+@dataclass(frozen=True)
+class ClauseNode:
+    """`keyword value`. `value`: Word, ints (dims and counts), (Word, int | None) of a scheduler, ExprNode, or None."""
+
+    keyword: Word
+    value: Word | tuple[int, ...] | tuple[Word, int | None] | ExprNode | None
+    span: Span  # of the value; of the keyword where there is none
+
+
+@dataclass(frozen=True)
+class StageNode:
+    name: Word
+    op: Word
+    operands: tuple[OperandNode, ...]
+    clauses: tuple[ClauseNode, ...]
+    span: Span  # `name = op(...)`, without the block
+
+
+@dataclass(frozen=True)
+class ArchNode:
+    name: Word
+
+
+@dataclass(frozen=True)
+class ReturnNode:
+    names: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class ProgramNode:
+    """`items` in the order written: ArchNode, StageNode and ReturnNode; their order is judged by the checker."""
+
+    name: Word
+    params: tuple[ParamNode, ...]
+    results: tuple[TypeNode, ...]
+    items: tuple[ArchNode | StageNode | ReturnNode, ...]
+    span: Span
+    end: Span  # the closing brace
+
+
+def _span(first, last=None) -> Span:
+    """From a token or node to another (or itself)."""
+    a, b = first, last if last is not None else first
+    line, col = (a.line, a.column) if isinstance(a, Token) else (a.span.line, a.span.col)
+    end = (b.end_line, b.end_column) if isinstance(b, Token) else (b.span.end_line, b.span.end_col)
+    return Span(line, col, *end)
+
+
+def _word(t: Token) -> Word:
+    return Word(str(t), Span(t.line, t.column, t.end_line, t.end_column))
+
+
+class _Build(Transformer):
+    """Lark calls one method a rule while it parses; no intermediate tree is made."""
+
+    def start(self, c):
+        name, *rest, brace = c
+        params = tuple(x for x in rest if isinstance(x, ParamNode))
+        results = next(x for x in rest if type(x) is tuple)
+        items = tuple(x for x in rest if isinstance(x, ArchNode | StageNode | ReturnNode))
+        return ProgramNode(_word(name), params, results, items, _span(name, brace), _span(brace))
+
+    def param(self, c):
+        return ParamNode(_word(c[0]), c[1])
+
+    def type(self, c):
+        dtype, *dims, close = c
+        return TypeNode(_word(dtype), tuple(IntNode(int(d), _span(d)) for d in dims), _span(dtype, close))
+
+    def results(self, c):
+        return tuple(c)
+
+    def arch(self, c):
+        return ArchNode(_word(c[1]))
+
+    def return_(self, c):
+        return ReturnNode(tuple(_word(n) for n in c[1:]), _span(c[0], c[-1]))
+
+    def stage(self, c):
+        name, op, *rest = c
+        clauses = rest.pop() if type(rest[-1]) is tuple else ()
+        return StageNode(_word(name), _word(op), tuple(rest[:-1]), clauses, _span(name, rest[-1]))
+
+    def operand(self, c):
+        return OperandNode(_word(c[0]), len(c) == 2, _span(c[0], c[-1]))
+
+    def block(self, c):
+        return tuple(c[:-1])
+
+    def word_clause(self, c):
+        return ClauseNode(_word(c[0]), _word(c[1]), _span(c[1]))
+
+    def dims_clause(self, c):
+        value = _word(c[1]) if c[1].type == "NAME" else tuple(int(d) for d in c[1].split("x"))
+        return ClauseNode(_word(c[0]), value, _span(c[1]))
+
+    def count_clause(self, c):
+        value = _word(c[1]) if c[1].type == "NAME" else (int(c[1]),)
+        return ClauseNode(_word(c[0]), value, _span(c[1]))
+
+    def scheduler(self, c):
+        return (_word(c[0]), int(c[1]) if len(c) > 1 else None, _span(c[0], c[-1]))
+
+    def scheduler_clause(self, c):
+        return ClauseNode(_word(c[0]), c[1][:2], c[1][2])
+
+    def flag_clause(self, c):
+        return ClauseNode(_word(c[0]), None, _span(c[0]))
+
+    def epilogue_clause(self, c):
+        return ClauseNode(_word(c[0]), c[1], c[1].span)
+
+    def _call(self, fn: Word, args, keywords, span):
+        depth = 1 + max((a.depth for a in (*args, *(k[1] for k in keywords))), default=0)
+        if depth > MAX_DEPTH:
+            raise ProgramError([_too_deep(span)])
+        return CallNode(fn, tuple(args), tuple(keywords), span, depth)
+
+    def _binary(self, name, c):
+        span = _span(c[0], c[1])
+        return self._call(Word(name, span), c, (), span)
+
+    def add(self, c):
+        return self._binary("add", c)
+
+    def sub(self, c):
+        return self._binary("sub", [c[0], c[-1]])
+
+    def mul(self, c):
+        return self._binary("mul", c)
+
+    def div(self, c):
+        return self._binary("div", c)
+
+    def neg(self, c):
+        span = _span(c[0], c[1])
+        if isinstance(c[1], NumberNode) and c[1].value >= 0 and c[1].span.col == c[0].end_column:
+            return NumberNode(-c[1].value, span)
+        return self._call(Word("neg", span), [c[1]], (), span)
+
+    def number(self, c):
+        return NumberNode(float(c[0]), _span(c[0]))
+
+    def name(self, c):
+        return RefNode(_word(c[0]), None, _span(c[0]))
+
+    def load(self, c):
+        return RefNode(_word(c[0]), tuple(_word(a) for a in c[1:-1]), _span(c[0], c[-1]))
+
+    def call(self, c):
+        args = [a for a in c[1:-1] if type(a) is not tuple]
+        return self._call(_word(c[0]), args, [a for a in c[1:-1] if type(a) is tuple], _span(c[0], c[-1]))
+
+    def keyword(self, c):
+        return (_word(c[0]), c[1])
+
+    def paren(self, c):
+        return ParenNode(c[1], _span(c[0], c[2]), c[1].depth)
+
+
+setattr(_Build, "return", _Build.return_)  # the rule is named as the word is
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    grammar = (Path(__file__).parent / "grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="contextual", transformer=_Build(), maybe_placeholders=False)
+
+
+# ---- limits, before the parser ----
+
+_TOKENS = re.compile(r"#[^\n]*|[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[^\sA-Za-z0-9_#]")
+_SHAPE = re.compile(rf"#[^\n]*|[()\[\]{{}}]|[0-9]{{{MAX_DIGITS + 1},}}")
+
+
+def _at(text: str, pos: int, length: int = 1) -> Span:
+    line = text.count("\n", 0, pos) + 1
+    col = pos - (text.rfind("\n", 0, pos) + 1) + 1
+    return Span(line, col, line, col + length)
+
+
+def _too_deep(span: Span) -> Diagnostic:
+    return Diagnostic("E002", f"this nests deeper than {MAX_DEPTH} levels", span, help="split it over two stages")
+
+
+def _limits(text: str) -> None:
+    if len(text) > MAX_CHARS:
+        raise ProgramError(
+            [
+                Diagnostic(
+                    "E002", f"the program has {len(text):,} characters; at most {MAX_CHARS:,} are read", _at("", 0)
+                )
+            ]
+        )
+    tokens = _TOKENS.findall(text)
+    if len(tokens) > MAX_TOKENS:
+        raise ProgramError(
+            [Diagnostic("E002", f"the program has {len(tokens):,} words and signs; at most {MAX_TOKENS:,} are read")]
+        )
+    depth = 0
+    for m in _SHAPE.finditer(text):
+        c = m.group()
+        if c[0] == "#":
+            continue
+        if c[0].isdigit():
+            raise ProgramError(
+                [
+                    Diagnostic(
+                        "E004", f"a number of {len(c):,} digits; at most {MAX_DIGITS}", _at(text, m.start(), len(c))
+                    )
+                ]
+            )
+        depth += 1 if c in "([{" else -1
+        if depth > MAX_DEPTH:
+            raise ProgramError([_too_deep(_at(text, m.start()))])
+
+
+# ---- errors, in the reader's words ----
+
+CLAUSES = (
+    *("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "store", "epilogue"),
+    *("to", "layout", "prepack", "stride", "padding", "dilation", "groups"),
+)
+_CLAUSE_TERMINALS = {"WORD_KEY", "DIMS_KEY", "COUNT_KEY", "SCHEDULER", "EPILOGUE", "FLAG"}
+_READABLE = {
+    "NAME": "a name", "INT": "a whole number", "NUMBER": "a number", "DIMS": "sizes such as 128x256x64",
+    "ARCH": "`arch`", "RETURN": "`return`", "TRANSPOSE": "`.T`", "RBRACE": "`}`", "RPAR": "`)`", "RSQB": "`]`",
+    "LPAR": "`(`", "MINUS": "`-`", "LBRACE": "`{`", "LSQB": "`[`", "COMMA": "`,`", "COLON": "`:`", "EQUAL": "`=`",
+    "PLUS": "`+`", "STAR": "`*`", "SLASH": "`/`", "PROGRAM": "`program`",
+}  # fmt: skip
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z_.]*|.", re.DOTALL)
+
+
+def _expected(names: set[str]) -> str:
+    words = [w for n, w in _READABLE.items() if n in names and n not in _CLAUSE_TERMINALS]
+    words += ["`->`"] if any(n.startswith("__ANON") for n in names) else []
+    words += ["a clause"] if names & _CLAUSE_TERMINALS else []
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
+    """One message for lark's three kinds of surprise."""
+    at_end = isinstance(error, UnexpectedEOF) or (isinstance(error, UnexpectedToken) and error.token.type == "$END")
+    allowed = set(getattr(error, "accepts", None) or getattr(error, "allowed", None) or ())
+    if not allowed:
+        allowed = set(getattr(error, "expected", None) or ())
+    expected = _expected(allowed - {"$END"})
+    if at_end:
+        body = text.rstrip()
+        return Diagnostic("E001", f"the text ends here; expected {expected}", _at(text, max(0, len(body) - 1)))
+    pos = error.pos_in_stream if error.pos_in_stream is not None else 0
+    word = _WORD.match(text, pos)
+    found = word.group() if word else text[pos : pos + 1]
+    span = _at(text, pos, len(found))
+    if isinstance(error, UnexpectedCharacters) and not re.match(
+        r"[A-Za-z0-9_\[\](){}.,:=+\-*/<>\"';!@$%^&|\\?~`]", found
+    ):
+        name = f"U+{ord(found[0]):04X}"
+        return Diagnostic(
+            "E003",
+            f"the character {name} has no meaning here",
+            span,
+            help="names and signs are plain ASCII; # comments",
+        )
+    previous = re.sub(r"#[^\n]*", "", text[:pos]).rstrip()
+    if "DIMS" in allowed and found[0].isdigit():
+        return Diagnostic("E001", "sizes are written with x between them", span, help="for example 128x256x64")
+    if found[0].isdigit() and "INT" in allowed:
+        return Diagnostic("E001", f"`{found}` is not a whole number", span)
+    if allowed & _CLAUSE_TERMINALS and (found[0].isalpha() or found[0] == "_"):
+        near = closest(found, CLAUSES)
+        return Diagnostic(
+            "E006",
+            f"`{found}` is not a clause",
+            span,
+            (f"clauses are {listing(CLAUSES[:10])}; of transform: {listing(('to', 'prepack'))}",),
+            f"did you mean `{near}`?" if near else None,
+        )
+    if (found == "=" and previous.endswith("=")) or found in (";", "'", '"'):
+        return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span, help=f"leave out the `{found}`")
+    return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span)
+
+
+def parse(text: str) -> ProgramNode:
+    """The syntax tree of a program. Raises ProgramError (codes E0xx) on text that is none; never anything else."""
+    _limits(text)
+    try:
+        return _parser().parse(text)
+    except UnexpectedInput as error:
+        raise ProgramError([_diagnose(text, error)]) from None
+    except ProgramError:
+        raise
