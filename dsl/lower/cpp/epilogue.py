@@ -1,0 +1,179 @@
+"""An epilogue expression becomes an epilogue visitor tree: its leaves fetch, one compute node evaluates.
+
+CUTLASS's own trees have a node an operator. Ours has one n-ary node over the leaves: each tensor is fetched once
+however often the expression names it, all arithmetic stays in f32, and the unit instantiates a third of the templates.
+The leaves stand in order of first use, `acc` among them; arguments are given in the same order, the node's own last.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+
+from dsl.functions import TABLE
+from dsl.ir import Acc, Call, DType, Expr, Load, Number, TensorType
+from dsl.lower import Refusal
+from dsl.lower.cpp.functions import FUNCTIONS, OPERATORS
+from dsl.lower.cpp.names import aligned, identifier, storage
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A fetch of the tree.
+
+    kind       acc | scalar | row | column | source | aux. `row` is a vector along n that every row adds (b[n]),
+               `column` one along m; `source` is a full tensor through the kernel's C path, `aux` a further one.
+    batch      elements from one batch to the next; 0 where every batch reads the same.
+    """
+
+    kind: str
+    name: str = ""
+    dtype: DType = DType.F32
+    batch: int = 0
+    varies: bool = False  # a scalar that differs by batch
+
+    @property
+    def argument(self) -> str:
+        """Its name as an argument of the compute node."""
+        return "acc" if self.kind == "acc" else f"in_{self.name}_{self.kind}"
+
+    @property
+    def cpp(self) -> str:
+        return storage(self.dtype, self.name)
+
+
+@dataclass(frozen=True)
+class Tree:
+    leaves: tuple[Leaf, ...]
+    statements: tuple[str, ...]  # temporaries of shared subexpressions
+    value: str
+    functions: tuple[str, ...]
+
+    @property
+    def source(self) -> Leaf | None:
+        return next((leaf for leaf in self.leaves if leaf.kind == "source"), None)
+
+
+def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int) -> Tree:  # noqa: E741
+    """Leaves and C++ text of `expr` for an output of l x m x n. Raises Refusal for what no leaf can fetch."""
+    order: list[Load | Acc] = []
+    uses: dict[int, int] = {}
+    _walk(expr, order, uses)
+    leaves: dict[tuple, Leaf] = {}
+    for node in order:
+        key = _key(node)
+        if key not in leaves:
+            have_source = any(leaf.kind == "source" for leaf in leaves.values())
+            leaves[key] = Leaf("acc") if isinstance(node, Acc) else _leaf(node, types, l, m, n, have_source)
+    if ("acc",) not in leaves:
+        raise Refusal(
+            "cpp-epilogue-acc", "the epilogue never uses acc, so the product is thrown away", "use acc in the epilogue"
+        )
+    writer = _Writer(leaves, uses)
+    value = writer.text(expr)
+    if value.startswith("(") and isinstance(expr, Call) and expr.fn in OPERATORS:
+        value = value[1:-1]
+    return Tree(tuple(leaves.values()), tuple(writer.statements), value, tuple(sorted(writer.functions)))
+
+
+def _walk(expr: Expr, order: list, uses: dict[int, int]) -> None:
+    """Leaves in order of first use; `uses` counts how often each node object stands in the tree (let shares them)."""
+    uses[id(expr)] = uses.get(id(expr), 0) + 1
+    if uses[id(expr)] > 1:
+        return
+    if isinstance(expr, Acc | Load):
+        order.append(expr)
+    elif isinstance(expr, Call):
+        for arg in expr.args:
+            _walk(arg, order, uses)
+
+
+def _key(node: Load | Acc) -> tuple:
+    """`r[m, n]` and `r[l, m, n]` of one tensor are one fetch: its size says whether it differs by batch."""
+    return ("acc",) if isinstance(node, Acc) else (node.name, *sorted(set(node.axes) - {"l"}))
+
+
+def _leaf(node: Load, types: dict[str, TensorType], l: int, m: int, n: int, have_source: bool) -> Leaf:  # noqa: E741
+    name, axes, kind = identifier(node.name), set(node.axes), types[node.name]
+    storage(kind.dtype, name)
+    inner = axes & {"m", "n"}
+    each = {frozenset(): 1, frozenset("n"): n, frozenset("m"): m, frozenset("mn"): m * n}[frozenset(inner)]
+    if kind.elements == 1:  # a vector of one element is a scalar
+        return Leaf("scalar", name, kind.dtype)
+    if kind.elements not in (each, l * each):
+        raise Refusal(
+            "cpp-epilogue-batch",
+            f"{name}[{', '.join(node.axes)}] has {kind.elements:,} elements; the cpp back end reads {each:,} "
+            f"(one for all batches) or {l * each:,} (one for each of {l})",
+            f"expand {name} to the output's batch, or make it the same for all batches",
+        )
+    batch = each if l > 1 and kind.elements == l * each else 0
+    if not inner:
+        return Leaf("scalar", name, kind.dtype, batch, varies=True)
+    if inner != {"m", "n"}:
+        return Leaf("row" if inner == {"n"} else "column", name, kind.dtype, batch)
+    if not aligned(n, kind.dtype):
+        raise Refusal(
+            "cpp-alignment",
+            f"{name} has rows of {n * kind.dtype.bits // 8:,} bytes; TMA reads rows of a multiple of 16 bytes",
+            f"make n a multiple of {128 // kind.dtype.bits}",
+        )
+    return Leaf("aux" if have_source else "source", name, kind.dtype, batch)
+
+
+class _Writer:
+    """C++ text of an expression; a subexpression that stands more than once becomes a temporary."""
+
+    def __init__(self, leaves: dict[tuple, Leaf], uses: dict[int, int]):
+        self.leaves, self.uses = leaves, uses
+        self.statements: list[str] = []
+        self.functions: set[str] = set()
+        self.named: dict[int, str] = {}
+
+    def text(self, expr: Expr) -> str:
+        if isinstance(expr, Acc):
+            return "acc"
+        if isinstance(expr, Load):
+            return self.leaves[_key(expr)].argument
+        if isinstance(expr, Number):
+            return literal(expr.value)
+        if id(expr) in self.named:
+            return self.named[id(expr)]
+        text = self._call(expr)
+        if self.uses[id(expr)] > 1:
+            self.named[id(expr)] = name = f"t{len(self.statements)}"
+            self.statements.append(f"float const {name} = {text};")
+            return name
+        return text
+
+    def _call(self, expr: Call) -> str:
+        args = [self.text(arg) for arg in expr.args]
+        if expr.fn in OPERATORS:
+            return f"({args[0]} {OPERATORS[expr.fn]} {args[1]})"
+        if expr.fn == "neg":
+            return f"(-{args[0]})"
+        if expr.fn not in FUNCTIONS:
+            raise Refusal(
+                "cpp-function",
+                f"the cpp back end has no {expr.fn} in an epilogue yet",
+                f"it has {', '.join(sorted(FUNCTIONS))} and + - * /",
+            )
+        for missing in TABLE[expr.fn].args[len(args) :]:  # the checker has seen that a default stands there
+            args.append(literal(missing.default))
+        self.functions.add(expr.fn)
+        return f"fn_{expr.fn}({', '.join(args)})"
+
+
+def literal(value: float) -> str:
+    """A float literal that reads back as the nearest f32; decimal where that is short."""
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value) or abs(value) > 3.4028235677973366e38:
+        return "INFINITY" if value > 0 else "(-INFINITY)"
+    single = struct.unpack("f", struct.pack("f", value))[0]
+    shortest = (f"{single:.{digits}g}" for digits in range(1, 10))
+    text = next(t for t in shortest if struct.unpack("f", struct.pack("f", float(t)))[0] == single)
+    if not any(c in text for c in ".e"):
+        text += ".0"
+    return f"({text}f)" if value < 0 else f"{text}f"

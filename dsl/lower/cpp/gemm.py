@@ -1,0 +1,191 @@
+"""The plan of one gemm stage on sm_90a: what the template needs, decided and checked here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsl.ir import Call, DType, Expr, Gemm, Load, Program, TensorType, gemm_shape
+from dsl.lower import Refusal
+from dsl.lower.cpp.epilogue import Tree, plan
+from dsl.lower.cpp.names import aligned, identifier, storage
+
+# compute -> (element types the operands may have in memory, element the collective builder is given).
+# For tf32 the builder gets `float`, not `tfloat32_t`: then the TMA descriptor is of type TFLOAT32 and the copy into
+# shared memory converts. With `tfloat32_t` the raw bits would reach the tensor core, which drops the low 13.
+COMPUTE = {
+    DType.TF32: (DType.F32, "float"),
+    DType.F16: (DType.F16, "cutlass::half_t"),
+    DType.BF16: (DType.BF16, "cutlass::bfloat16_t"),
+}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An operand in memory: its layout tag as CUTLASS names it, leading dimension and batch stride in elements."""
+
+    name: str
+    tag: str
+    stride: str
+    k_major: bool
+
+
+@dataclass(frozen=True)
+class GemmPlan:
+    name: str
+    l: int  # noqa: E741 - the field's own name
+    m: int
+    n: int
+    k: int
+    a: Matrix
+    b: Matrix
+    element: str
+    alignment: int
+    store: DType
+    tile: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    schedule: str
+    stream_k: bool
+    stages: int
+    tree: Tree
+    swizzle: int
+    splits: int
+    kind: str = "gemm"
+
+    @property
+    def element_d(self) -> str:
+        return storage(self.store, self.name)
+
+    @property
+    def alignment_d(self) -> int:
+        return 128 // self.store.bits
+
+    @property
+    def schedule_tags(self) -> tuple[str, str]:
+        """Kernel and epilogue schedule. Ping-pong's epilogue serves one warp group at a time."""
+        if self.schedule == "pingpong":
+            return "KernelTmaWarpSpecializedPingpong", "TmaWarpSpecialized"
+        return "KernelTmaWarpSpecializedCooperative", "TmaWarpSpecializedCooperative"
+
+    @property
+    def through_registers(self) -> bool:
+        """tf32 whose operand is not k-major: the tensor core has no such layout, so it comes through registers."""
+        return self.element == "float" and not (self.a.k_major and self.b.k_major)
+
+
+def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> GemmPlan:
+    """Everything the template says about `stage`. Raises Refusal with what to write instead."""
+    config, name = stage.config, identifier(stage.name)
+    for clause in ("compute", "tile", "cluster", "schedule", "scheduler", "stages"):
+        if getattr(config, clause) is None:
+            raise Refusal(
+                "cpp-unresolved", f"stage {name} leaves {clause} to auto", "resolve the program first (dsl.resolve)"
+            )
+    if config.compute not in COMPUTE:
+        raise Refusal(
+            "cpp-compute",
+            f"the cpp back end multiplies in tf32, f16 or bf16, not {config.compute.value}",
+            "write compute tf32 for f32 operands, or transform them to f16",
+        )
+    operand, element = COMPUTE[config.compute]
+    for side in (stage.a, stage.b):
+        have = types[side.name].dtype
+        if have is not operand:
+            raise Refusal(
+                "cpp-operand",
+                f"compute {config.compute.value} reads {operand.value} operands, and {side.name} is {have.value}",
+                f"{side.name}_c = transform({side.name}) {{ to {operand.value} }}",
+            )
+    if config.schedule == "pingpong" and config.scheduler.kind != "persistent":
+        raise Refusal(
+            "cpp-scheduler",
+            f"scheduler {config.scheduler.kind} reduces across whole blocks; pingpong splits a block in two",
+            "write schedule cooperative, or scheduler persistent",
+        )
+    shape = gemm_shape(program, stage)
+    l, m, n, k = shape.l, shape.m, shape.n, shape.k  # noqa: E741
+    store = stage.store or types[stage.a.name].dtype
+    storage(store, name)
+    if l > 1 and _folds(stage, types, l, m, n):
+        l, m = 1, l * m  # noqa: E741 - one tall product: whole tiles across the batches
+        fold = True
+    else:
+        fold = False
+    a = _matrix(stage.a.name, types, m, k, not stage.a.transposed, "RowMajor", "ColumnMajor", 1 if fold else l)
+    b = _matrix(stage.b.name, types, n, k, stage.b.transposed, "ColumnMajor", "RowMajor", l)
+    if not aligned(n, store):
+        raise Refusal(
+            "cpp-alignment",
+            f"the result has rows of {n * store.bits // 8:,} bytes; TMA writes rows of a multiple of 16 bytes",
+            f"make n a multiple of {128 // store.bits}",
+        )
+    tree = plan(_fold_axes(stage.epilogue) if fold else stage.epilogue, types, l, m, n)
+    if element == "float" and not a.k_major and not b.k_major and config.tile[2] != 32:
+        raise Refusal(
+            "cpp-tf32-layout",
+            f"tf32 with {stage.a.name}.T and {stage.b.name} both lying along their free axis is transposed in shared "
+            f"memory 128 bytes of k at a time, and the tile has k {config.tile[2]}",
+            f"write tile {config.tile[0]}x{config.tile[1]}x32",
+        )
+    return GemmPlan(
+        name, l, m, n, k, a, b, element, 128 // operand.bits, store, config.tile, config.cluster, config.schedule,
+        config.scheduler.kind != "persistent", config.stages, tree, config.swizzle or 1,
+        config.scheduler.splits if config.scheduler.kind == "split_k" else 1,
+    )  # fmt: skip
+
+
+def _matrix(name: str, types: dict, free: int, k: int, k_major: bool, tag_k: str, tag_free: str, l: int) -> Matrix:  # noqa: E741
+    """An operand of `free` (m or n) by k. The stride is CuTe's (free, k, l); 0 in l for one that all batches share."""
+    kind = types[name]
+    identifier(name)
+    if not aligned(k if k_major else free, kind.dtype):
+        raise Refusal(
+            "cpp-alignment",
+            f"rows of {name} are {kind.shape[-1] * kind.dtype.bits // 8:,} bytes; TMA reads rows of a multiple of 16",
+            f"make its last axis a multiple of {128 // kind.dtype.bits}",
+        )
+    batch = free * k if l > 1 and kind.elements > free * k else 0
+    if k_major:
+        return Matrix(name, tag_k, f"cute::make_stride(int64_t({k}), cute::Int<1>{{}}, int64_t({batch}))", True)
+    return Matrix(name, tag_free, f"cute::make_stride(cute::Int<1>{{}}, int64_t({free}), int64_t({batch}))", False)
+
+
+def _folds(stage: Gemm, types: dict[str, TensorType], l: int, m: int, n: int) -> bool:  # noqa: E741
+    """Whether batches of A against one B are one product of l*m rows: nothing may depend on m or l alone."""
+    if len(types[stage.b.name].shape) > 2 or stage.a.transposed:
+        return False
+    for load in _loads(stage.epilogue):
+        elements, inner = types[load.name].elements, set(load.axes) - {"l"}
+        once = elements == 1 or (inner == {"n"} and elements == n) or (inner == {"m", "n"} and elements == l * m * n)
+        if not once:
+            return False
+    return True
+
+
+def _loads(expr: Expr):
+    seen, stack = set(), [expr]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Load):
+            yield node
+        elif isinstance(node, Call):
+            stack.extend(node.args)
+
+
+def _fold_axes(expr: Expr) -> Expr:
+    """`r[l, m, n]` reads as `r[m, n]` of the tall product. Shared subexpressions stay shared."""
+    done: dict[int, Expr] = {}
+
+    def walk(node: Expr) -> Expr:
+        if id(node) not in done:
+            if isinstance(node, Load):
+                done[id(node)] = Load(node.name, tuple(a for a in node.axes if a in ("m", "n")))
+            elif isinstance(node, Call):
+                done[id(node)] = Call(node.fn, tuple(walk(arg) for arg in node.args))
+            else:
+                done[id(node)] = node
+        return done[id(node)]
+
+    return walk(expr)
