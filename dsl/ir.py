@@ -113,7 +113,7 @@ class Call:
     """A function of dsl.functions applied to expressions; the operators are add, sub, mul, div and neg."""
 
     fn: str
-    args: tuple["Expr", ...]
+    args: tuple[Expr, ...]
     span: Span = field(default=NOWHERE, compare=False)
 
 
