@@ -64,7 +64,7 @@ class OpGraph:
         return json.dumps(asdict(self) | {"tensors": [asdict(t) for t in self.tensors.values()]})
 
     @staticmethod
-    def from_json(text: str) -> "OpGraph":
+    def from_json(text: str) -> OpGraph:
         """Raises ValueError when the text is not a graph: an op that reads an unknown tensor, a bad dtype."""
         try:
             raw = json.loads(text)
@@ -73,9 +73,7 @@ class OpGraph:
                 if t["dtype"] not in DTYPE_BYTES:
                     raise ValueError(f"tensor {t['name']} has an unknown element type {t['dtype']!r}")
                 tensors[t["name"]] = Tensor(**{**t, "shape": tuple(t["shape"])})
-            ops = tuple(
-                Op(**{**o, "inputs": tuple(o["inputs"]), "outputs": tuple(o["outputs"])}) for o in raw["ops"]
-            )
+            ops = tuple(Op(**{**o, "inputs": tuple(o["inputs"]), "outputs": tuple(o["outputs"])}) for o in raw["ops"])
             graph = OpGraph(tensors, ops, tuple(raw["inputs"]), tuple(raw["outputs"]))
         except (KeyError, TypeError, json.JSONDecodeError) as e:
             raise ValueError(f"not an op graph: {e}") from None

@@ -1,0 +1,210 @@
+"""First-principles bounds: how fast the work could run on a chip that overlaps everything perfectly.
+
+    t_sol = max(matrix FLOPs / peak of the class, vector FLOPs / peak of the pipes, specials / SFU rate,
+                bytes / memory bandwidth)
+
+with the whole module fused: bytes are each external tensor read once and each output written once. (The roofline of
+Williams, Waterman, Patterson, CACM 52(4), 2009, with one roof more for each unit.) In class f32 products run on the
+same pipes as everything else, so the two add up. The unfused bound is the sum of the ops' own bounds: what is left
+of the difference is what fusing can buy. `ceiling` is the fused bound at the rates measured on such a device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sol.graph import DTYPE_BYTES, Op, OpGraph
+from sol.hardware import Hardware, HardwareError
+from sol.ops import SUBSETS, Cost, canonical, cost, touched
+
+CLASS_OF_DTYPE = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16", "e4m3": "fp8", "e5m2": "fp8"}
+_LEGAL = {
+    "f64": ("f64",),
+    "f32": ("f32", "tf32", "f16", "bf16", "fp8"),
+    "f16": ("f16", "fp8"),
+    "bf16": ("bf16", "fp8"),
+    "fp8": ("fp8",),
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One bound of one piece of work. Times in ms; `bound_by`: matrix | vector | special | memory."""
+
+    ms: float
+    bound_by: str
+    matrix_ms: float
+    vector_ms: float
+    special_ms: float
+    memory_ms: float
+    flops: float
+    bytes: float
+
+    @property
+    def intensity(self) -> float:
+        """FLOP/byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """All bounds of a graph in one precision class. `unfused_ms` is the sum over ops."""
+
+    cls: str
+    fused: Bound
+    ceiling: Bound
+    unfused_ms: float
+    ridge: float
+
+    @property
+    def ms(self) -> float:
+        """t_sol in ms."""
+        return self.fused.ms
+
+
+def roofs(
+    matrix: float, vector: float, special: float, bytes_: float, hw: Hardware, cls: str, *, ceiling: bool = False
+) -> Bound:
+    """The largest of the four roofs for this much work.
+
+    With `ceiling` the matrix and memory rates are those measured on such a device. Raises HardwareError when the
+    device has no units of this class.
+    """
+    peak, bandwidth = (hw.ceiling(cls), hw.copy_rate) if ceiling else (hw.peak(cls), hw.bandwidth)
+    # A class never forbids the exact pipes: on chips whose tensor cores are slower, those are the roof.
+    peak = max(peak, hw.vector_peak(cls)) if not ceiling else peak
+    parts = {
+        "matrix": matrix / peak * 1e3,
+        "vector": vector / hw.vector_peak(cls) * 1e3,
+        "special": special / hw.sfu * 1e3,
+        "memory": bytes_ / bandwidth * 1e3,
+    }
+    if cls in ("f32", "f64") and matrix and vector:  # one set of pipes does both
+        parts["matrix"] += parts["vector"]
+    by = max(parts, key=lambda k: parts[k])
+    return Bound(
+        parts[by],
+        by,
+        parts["matrix"],
+        parts["vector"],
+        parts["special"],
+        parts["memory"],
+        matrix + vector,
+        bytes_,
+    )
+
+
+def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
+    """The bound of one operation that reads its inputs from memory and writes its outputs there."""
+    return roofs(c.matrix, c.vector, c.special, c.bytes, hw, cls)
+
+
+def native_class(graph: OpGraph) -> str:
+    """The class that PyTorch would call exact: that of the widest floating type among the graph's tensors."""
+    present = {t.dtype for t in graph.tensors.values()}
+    for dtype in ("f64", "f32", "bf16", "f16", "e4m3", "e5m2"):
+        if dtype in present:
+            return CLASS_OF_DTYPE[dtype]
+    return "f32"
+
+
+def legal_classes(graph: OpGraph, hw: Hardware) -> tuple[str, ...]:
+    """Classes in which a program for this graph may stand on this device, the most exact first."""
+    return tuple(c for c in _LEGAL[native_class(graph)] if c in hw.peaks)
+
+
+def live_ops(graph: OpGraph) -> tuple[Op, ...]:
+    """The ops that some output depends on, in order; the rest need not run."""
+    needed, kept = set(graph.outputs), []
+    for op in reversed(graph.ops):
+        if needed & set(op.outputs):
+            kept.append(op)
+            needed |= set(op.inputs)
+    return tuple(reversed(kept))
+
+
+def external_bytes(graph: OpGraph) -> dict[str, float]:
+    """Compulsory traffic in bytes by tensor: external tensors read once (as far as they are read), outputs written.
+
+    A tensor that is only gathered or sliced from counts for the part taken; a tied weight counts once; an output
+    that is merely a view of an input costs nothing.
+    """
+    ops = live_ops(graph)
+    costs = {op.name: cost(op, graph.tensors) for op in ops}
+    producer = {n: op for op in ops for n in op.outputs}
+    need: dict[str, float] = {}  # elements of a tensor that somebody reads
+    outputs = set(graph.outputs)
+    for name in outputs:  # an output seen through views still needs what is below it
+        if name in producer and costs[producer[name].name].kind == "view":
+            need[name] = graph.tensors[name].elements
+    for op in reversed(ops):
+        view = costs[op.name].kind == "view"
+        for name in dict.fromkeys(op.inputs):
+            t = graph.tensors[name]
+            if not view:
+                take = touched(op, t, graph.tensors) if costs[op.name].read else 0
+            elif canonical(op.op) in SUBSETS:
+                take = min(t.elements, sum(need.get(n, 0) for n in op.outputs))
+            else:
+                take = min(t.elements, max((need.get(n, 0) for n in op.outputs), default=0))
+            need[name] = min(t.elements, need.get(name, 0) + take)
+    total: dict[str, float] = {}
+    for name, t in graph.tensors.items():
+        if name not in producer and t.kind != "intermediate" and need.get(name):
+            total[name] = need[name] * DTYPE_BYTES[t.dtype]
+    for name in dict.fromkeys(graph.outputs):
+        base = name
+        while base in producer and costs[producer[base].name].kind == "view" and producer[base].inputs:
+            base = producer[base].inputs[0]
+        if base in producer and f"write:{base}" not in total:
+            total[f"write:{base}"] = graph.tensors[name].bytes
+        elif base not in producer and base != name and _only_leaves(base, graph, ops, costs):
+            total.pop(base, None)  # input -> view -> output: nobody moves it
+    return total
+
+
+def _only_leaves(name: str, graph: OpGraph, ops: tuple[Op, ...], costs: dict[str, Cost]) -> bool:
+    reached = {name}
+    for op in ops:
+        if reached & set(op.inputs):
+            if costs[op.name].kind != "view":
+                return False
+            reached |= set(op.outputs)
+    return True
+
+
+def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False) -> Bound:
+    """t_sol (or t_ceiling) of the whole graph as one perfect kernel."""
+    costs = [cost(op, graph.tensors) for op in live_ops(graph)]
+    return roofs(
+        sum(c.matrix for c in costs),
+        sum(c.vector for c in costs),
+        sum(c.special for c in costs),
+        sum(external_bytes(graph).values()),
+        hw,
+        cls,
+        ceiling=ceiling,
+    )
+
+
+def bounds(graph: OpGraph, hw: Hardware, cls: str) -> Bounds:
+    """Every bound of one class. Raises HardwareError when the class is not legal here, naming those that are."""
+    legal = legal_classes(graph, hw)
+    if cls not in legal:
+        raise HardwareError(
+            f"class {cls!r} does not apply to this module on {hw.title}; choose from {', '.join(legal)}"
+        )
+    fused = fused_bound(graph, hw, cls)
+    unfused = sum(of_cost(cost(op, graph.tensors), hw, cls).ms for op in live_ops(graph))
+    return Bounds(cls, fused, fused_bound(graph, hw, cls, ceiling=True), max(unfused, fused.ms), hw.ridge(cls))
+
+
+def t_sol(graph: OpGraph, hw: Hardware, cls: str) -> float:
+    """The first-principles limit in ms: the number that gaps, scores and budgets are made from."""
+    return bounds(graph, hw, cls).ms
+
+
+def recast(graph: OpGraph, dtype: str) -> OpGraph:
+    """The graph as it is after `module.half()` and inputs cast: every f32 tensor holds `dtype` instead."""
+    tensors = {n: replace(t, dtype=dtype) if t.dtype == "f32" else t for n, t in graph.tensors.items()}
+    return replace(graph, tensors=tensors)

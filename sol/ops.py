@@ -1,0 +1,439 @@
+"""What one operation costs: matrix FLOPs, vector FLOPs, special functions, bytes. From its ATen name and shapes.
+
+Conventions, kept by every rule below:
+* a multiply-add of a product is 2 FLOPs (the convention of data sheets and of torch.utils.flop_counter);
+* convolutions count every tap, those that fall on padding included, as torch.utils.flop_counter does;
+* vector FLOPs are what the ordinary pipes must do at least; `special` counts results of the special-function
+  units (exp2, log2, rcp, rsqrt, tanh: 16 a clock and SM, CUDA C++ Programming Guide, "Arithmetic instructions");
+* bytes: each distinct input read once, each output written once; a gather reads at most the rows it takes.
+An operation that no rule knows is priced by its bytes alone and says so (`kind == "bytes"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from sol.graph import DTYPE_BYTES, Op, Tensor
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`kind`: matrix | conv | attention | pointwise | reduction | norm | pool | gather | copy | view | none | bytes.
+
+    `matrix`, `vector` in FLOPs, `special` in special-function results; `read`: input name -> bytes; `write`: bytes.
+    """
+
+    kind: str
+    matrix: float = 0.0
+    vector: float = 0.0
+    special: float = 0.0
+    read: Mapping[str, float] = field(default_factory=dict)
+    write: float = 0.0
+
+    @property
+    def bytes(self) -> float:
+        return sum(self.read.values()) + self.write
+
+    @property
+    def flops(self) -> float:
+        return self.matrix + self.vector
+
+    @property
+    def intensity(self) -> float:
+        """FLOP/byte of the operation alone, from and to device memory."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a rule sees: the op, its input and output tensors in order, its other arguments by ATen name."""
+
+    op: Op
+    ins: tuple[Tensor, ...]
+    outs: tuple[Tensor, ...]
+
+    @property
+    def out(self) -> Tensor:
+        return self.outs[0]
+
+    def attr(self, *names: str, default: Any = None) -> Any:
+        for name in names:
+            if name in self.op.attrs:
+                return self.op.attrs[name]
+        return default
+
+
+Rule = Callable[[Work], tuple[str, float, float, float]]  # kind, matrix, vector, special
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(fn: Rule) -> Rule:
+        for name in names:
+            RULES[name] = fn
+        return fn
+
+    return register
+
+
+# ---- the matrix family ----------------------------------------------------------------------------------------
+
+
+@rule("linear")
+def _linear(w: Work):
+    bias = w.out.elements if len(w.ins) > 2 else 0
+    return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], bias, 0
+
+
+@rule("mm", "bmm", "matmul", "mv", "dot", "vdot", "inner", "chain_matmul", "_int_mm")
+def _matmul(w: Work):
+    return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], 0, 0
+
+
+@rule("addmm", "baddbmm", "addmv")
+def _addmm(w: Work):
+    return "matrix", 2.0 * w.out.elements * w.ins[1].shape[-1], w.out.elements, 0
+
+
+@rule("addbmm")
+def _addbmm(w: Work):
+    batch, _, k = w.ins[1].shape
+    return "matrix", 2.0 * w.out.elements * k * batch, w.out.elements, 0
+
+
+@rule("bilinear")
+def _bilinear(w: Work):
+    rows = w.out.elements // w.out.shape[-1]
+    o, i, j = w.ins[2].shape
+    return "matrix", 2.0 * rows * o * j * i + 2.0 * rows * o * j, 0, 0
+
+
+@rule("einsum")
+def _einsum(w: Work):
+    """Pairs contracted left to right: 2 x the product of every index a pair spans (1 x when nothing is summed)."""
+    equation = str(w.attr("equation", default="")).replace(" ", "")
+    left, _, out = equation.partition("->")
+    terms = left.split(",")
+    if not left or "." in equation or len(terms) != len(w.ins):
+        k = w.ins[0].shape[-1] if w.ins and w.ins[0].shape else 1
+        return "matrix", 2.0 * w.out.elements * k, 0, 0
+    size = {c: n for term, t in zip(terms, w.ins, strict=True) for c, n in zip(term, t.shape, strict=False)}
+    if "->" not in equation:
+        out = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
+    matrix = vector = 0.0
+    have = set(terms[0])
+    if len(terms) == 1:
+        return "reduction", 0, float(prod(size[c] for c in have)), 0
+    for i, term in enumerate(terms[1:], 1):
+        span = have | set(term)
+        keep = span & (set(out) | set("".join(terms[i + 1 :])))
+        work = float(prod(size[c] for c in span))
+        if span - keep:
+            matrix += 2 * work
+        else:
+            vector += work
+        have = keep
+    return ("matrix" if matrix else "pointwise"), matrix, vector, 0
+
+
+@rule("tensordot")
+def _tensordot(w: Work):
+    a, b = w.ins[0].elements, w.ins[1].elements
+    k = (a * b / max(1, w.out.elements)) ** 0.5  # a = M K, b = K N, out = M N
+    return "matrix", 2.0 * w.out.elements * k, 0, 0
+
+
+def _conv(w: Work, transposed: bool):
+    x, weight = w.ins[0], w.ins[1]
+    bias = w.out.elements if len(w.ins) > 2 else 0
+    # weight is [out, in/groups, *kernel], and for a transposed one [in, out/groups, *kernel]
+    positions = x.elements if transposed else w.out.elements
+    return "conv", 2.0 * positions * prod(weight.shape[1:]), bias, 0
+
+
+@rule("conv1d", "conv2d", "conv3d")
+def _conv_forward(w: Work):
+    return _conv(w, False)
+
+
+@rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def _conv_transposed(w: Work):
+    return _conv(w, True)
+
+
+@rule("convolution", "_convolution")
+def _convolution(w: Work):
+    return _conv(w, bool(w.attr("transposed", default=False)))
+
+
+@rule(
+    "scaled_dot_product_attention",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_attention_math",
+)
+def _attention(w: Work):
+    """Two products and one exp a score. A causal mask over equal lengths needs only the lower triangle."""
+    q, k, v = w.ins[:3]
+    scores = float(prod(q.shape[:-1])) * k.shape[-2]
+    if w.attr("is_causal", default=False) and q.shape[-2] == k.shape[-2]:
+        scores *= (q.shape[-2] + 1) / (2 * q.shape[-2])
+    return "attention", 2 * scores * (q.shape[-1] + v.shape[-1]), 4 * scores, scores
+
+
+@rule("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _recurrent(w: Work):
+    """Every weight matrix meets every step of every sequence; the gates are special functions."""
+    steps = prod(w.ins[0].shape[:-1])
+    matrices = [t for t in w.ins[1:] if t.kind in ("parameter", "buffer") and len(t.shape) == 2]
+    gates = sum(t.shape[0] for t in matrices) / 2
+    return "matrix", 2.0 * steps * sum(t.elements for t in matrices), 4.0 * steps * gates, steps * gates * 1.25
+
+
+@rule("cdist", "_cdist_forward")
+def _cdist(w: Work):
+    return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], w.out.elements, w.out.elements
+
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+# ---- element by element: (vector FLOPs, special functions) a result -------------------------------------------
+
+POINTWISE: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(
+        _names(
+            "add sub rsub mul neg abs relu relu6 hardtanh clamp clamp_min clamp_max maximum minimum "
+            "max_pointwise sign ceil floor round trunc frac square lerp eq ne lt le gt ge logical_and "
+            "logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor where "
+            "masked_fill threshold isnan isinf isfinite heaviside tril triu copysign fmax fmin nan_to_num "
+            "isneginf isposinf positive"
+        ),
+        (1, 0),
+    ),
+    **dict.fromkeys(_names("addcmul leaky_relu prelu hardsigmoid softshrink hardshrink rrelu"), (2, 0)),
+    **dict.fromkeys(_names("addcdiv div true_divide divide remainder fmod floor_divide"), (1, 1)),
+    **dict.fromkeys(_names("reciprocal exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tanh"), (1, 1)),
+    **dict.fromkeys(_names("sinh cosh tan asin acos atan asinh acosh atanh atan2"), (4, 1)),
+    "hardswish": (3, 0),
+    "sigmoid": (2, 1),  # 0.5 + 0.5 tanh(x / 2)
+    "silu": (3, 1),
+    "gelu": (12, 1),  # erf is a polynomial and one exp2; approximate="tanh" has its own entry below
+    "gelu_tanh": (6, 1),
+    "erf": (10, 1),
+    "erfc": (10, 1),
+    "erfinv": (10, 1),
+    "elu": (2, 1),
+    "selu": (3, 1),
+    "celu": (3, 1),
+    "softplus": (2, 2),
+    "logsigmoid": (2, 2),
+    "log_sigmoid": (2, 2),
+    "logaddexp": (3, 2),
+    "mish": (6, 2),  # tanh(log(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2): one exp2, one rcp
+    "softsign": (2, 1),
+    "tanhshrink": (2, 1),
+    "glu": (3, 1),
+    "pow": (1, 2),
+    "dropout": (2, 0),
+    "native_dropout": (2, 0),
+    "bernoulli": (2, 0),
+}
+_EXACT = {"pow": {2: (1, 0), 3: (2, 0), 0.5: (0, 1), -0.5: (0, 1), -1: (0, 1), 1: (0, 0)}}
+
+# ---- reductions, norms, losses: (vector FLOPs, special functions) an input element ----------------------------
+
+REDUCTIONS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(
+        _names(
+            "sum mean nansum nanmean amax amin max min aminmax argmax argmin prod any all count_nonzero "
+            "cumsum cumprod cummax cummin nll_loss nll_loss_nd nll_loss2d nll_loss_forward nll_loss2d_forward "
+            "trace hinge_embedding_loss"
+        ),
+        (1, 0),
+    ),
+    **dict.fromkeys(_names("var std var_mean std_mean var_mean_correction"), (3, 0)),
+    **dict.fromkeys(
+        _names(
+            "norm linalg_vector_norm frobenius_norm linalg_norm mse_loss l1_loss smooth_l1_loss huber_loss "
+            "pairwise_distance margin_ranking_loss"
+        ),
+        (2, 0),
+    ),
+    **dict.fromkeys(_names("cosine_similarity cosine_embedding_loss triplet_margin_loss"), (3, 0)),
+    **dict.fromkeys(_names("logsumexp logcumsumexp"), (2, 1)),
+    "cross_entropy_loss": (2, 1),
+    **dict.fromkeys(_names("kl_div binary_cross_entropy"), (3, 1)),
+    **dict.fromkeys(_names("binary_cross_entropy_with_logits soft_margin_loss"), (4, 2)),
+}
+NORMS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(_names("softmax _softmax"), (3, 1)),
+    **dict.fromkeys(_names("log_softmax _log_softmax"), (3, 1)),
+    **dict.fromkeys(
+        _names(
+            "layer_norm native_layer_norm group_norm native_group_norm instance_norm local_response_norm "
+            "cudnn_batch_norm native_batch_norm _native_batch_norm_legit"
+        ),
+        (5, 0),
+    ),
+    **dict.fromkeys(_names("rms_norm _fused_rms_norm normalize renorm"), (4, 0)),
+    **dict.fromkeys(_names("_native_batch_norm_legit_no_training _batch_norm_no_training"), (2, 0)),
+}
+POOLS = frozenset(
+    f"{p}{k}_pool{d}d{s}"
+    for p in ("", "adaptive_")
+    for k in ("max", "avg")
+    for d in (1, 2, 3)
+    for s in ("", "_with_indices")
+) | frozenset(_names("_adaptive_avg_pool2d _adaptive_avg_pool3d lp_pool1d lp_pool2d fractional_max_pool2d"))
+GATHERS = frozenset(
+    _names(
+        "embedding index_select gather index take take_along_dim embedding_bag _embedding_bag "
+        "grid_sampler grid_sampler_2d grid_sampler_3d unfold im2col"
+    )
+)
+VIEWS = frozenset(
+    _names(
+        "view reshape _unsafe_view view_as reshape_as expand expand_as unsqueeze squeeze t transpose "
+        "permute movedim swapaxes swapdims moveaxis numpy_T mT T adjoint flatten unflatten slice select "
+        "narrow chunk split split_with_sizes tensor_split unbind getitem detach alias lift_fresh_copy "
+        "lift_fresh identity diagonal as_strided real imag view_as_real view_as_complex broadcast_to "
+        "atleast_1d atleast_2d atleast_3d ravel unsafe_split unsafe_chunk squeeze_dims hsplit vsplit conj "
+        "resolve_conj resolve_neg set_ requires_grad_"
+    )
+)
+SUBSETS = frozenset(_names("slice select narrow chunk split split_with_sizes tensor_split unbind diagonal getitem"))
+COPIES = frozenset(
+    _names(
+        "clone contiguous copy to _to_copy type_as float half bfloat16 double int long bool cat concat "
+        "concatenate stack hstack vstack dstack repeat repeat_interleave tile flip roll rot90 pad "
+        "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
+        "replication_pad2d replication_pad3d circular_pad fold col2im pixel_shuffle pixel_unshuffle "
+        "channel_shuffle slice_scatter select_scatter diag diag_embed block_diag upsample_nearest1d "
+        "upsample_nearest2d upsample_nearest3d meshgrid one_hot scatter scatter_add index_put index_add "
+        "index_copy index_fill masked_scatter masked_select convert_element_type"
+    )
+)
+UPSAMPLE = frozenset(_names("upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"))
+SOURCES = frozenset(
+    _names(
+        "zeros ones full empty arange zeros_like ones_like full_like empty_like new_zeros new_ones "
+        "new_full new_empty rand randn randint rand_like randn_like eye linspace scalar_tensor fill zero "
+        "uniform normal tril_indices triu_indices"
+    )
+)
+NOTHING = frozenset(_names("sym_size sym_size_int size item _assert_async _assert_tensor_metadata getattr"))
+
+
+def canonical(name: str) -> str:
+    """ATen's name without namespace, overload and the mark of in-place: `aten.add_.Tensor` -> `add`."""
+    name = name.removeprefix("aten::").removeprefix("aten.")
+    name = name.split(".")[0]
+    if name.endswith("_") and not name.startswith("__"):
+        name = name.rstrip("_")
+    return name
+
+
+def _kernel_size(w: Work) -> float:
+    kernel = w.attr("kernel_size")
+    spatial = len(w.ins[0].shape) - 1
+    if kernel is not None:
+        kernel = kernel if isinstance(kernel, list | tuple) else [kernel]
+        dims = next((d for d in (1, 2, 3) if f"{d}d" in w.op.op), len(kernel))
+        return float(prod(kernel) if len(kernel) > 1 else kernel[0] ** dims)
+    return max(1.0, w.ins[0].elements / max(1, w.out.elements)) if spatial else 1.0
+
+
+def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
+    out = float(w.outs[0].elements) if w.outs else 0.0
+    big = float(max((t.elements for t in w.ins), default=0))
+    if name in RULES:
+        return RULES[name](w)
+    if name in ("max", "min") and len(w.ins) == 2:
+        return "pointwise", 0, out, 0
+    if name == "dropout" and not w.attr("train", "training", default=False):
+        return "view", 0, 0, 0
+    if name in POINTWISE:
+        flops, special = POINTWISE["gelu_tanh"] if _is_gelu_tanh(name, w) else POINTWISE[name]
+        if name == "div" and len(w.ins) == 1:  # by a number: its reciprocal is known
+            flops, special = 1, 0
+        exponent = w.attr("exponent")
+        if name in _EXACT and isinstance(exponent, int | float):
+            flops, special = _EXACT[name].get(exponent, (flops, special))
+        return "pointwise", 0, flops * out, special * out
+    if name in REDUCTIONS:
+        flops, special = REDUCTIONS[name]
+        return "reduction", 0, flops * big, special * big
+    if name == "batch_norm":
+        training = bool(w.attr("training", "train", default=False))
+        return "norm", 0, (5 if training else 2) * out, 0
+    if name == "instance_norm" and not w.attr("use_input_stats", default=True):
+        return "norm", 0, 2 * out, 0
+    if name in NORMS:
+        flops, special = NORMS[name]
+        return "norm", 0, flops * out, special * out
+    if name in POOLS:
+        return "pool", 0, out * _kernel_size(w), 0
+    if name in UPSAMPLE:
+        return "pool", 0, 8 * out, 0
+    if name in GATHERS:
+        return "gather", 0, 0, 0
+    if name in VIEWS:
+        return "view", 0, 0, 0
+    if name in COPIES or name in SOURCES:
+        return "copy", 0, 0, 0
+    if name in NOTHING:
+        return "none", 0, 0, 0
+    return "bytes", 0, 0, 0
+
+
+def _is_gelu_tanh(name: str, w: Work) -> bool:
+    return name == "gelu" and w.attr("approximate", default="none") == "tanh"
+
+
+def cost(op: Op, tensors: Mapping[str, Tensor]) -> Cost:
+    """The cost of one op of a graph. Never fails on a known graph: what it cannot price it prices by bytes."""
+    w = Work(op, tuple(tensors[n] for n in op.inputs), tuple(tensors[n] for n in op.outputs))
+    name = canonical(op.op)
+    try:
+        kind, matrix, vector, special = _priced(name, w)
+    except (IndexError, TypeError, ValueError, KeyError):  # an overload whose arguments the rule does not expect
+        kind, matrix, vector, special = "bytes", 0.0, 0.0, 0.0
+    if kind in ("view", "none"):
+        return Cost(kind)
+    read = {n: touched(op, tensors[n], tensors) * DTYPE_BYTES[tensors[n].dtype] for n in dict.fromkeys(op.inputs)}
+    if name in SOURCES:
+        read = {}
+    return Cost(kind, float(matrix), float(vector), float(special), read, float(sum(t.bytes for t in w.outs)))
+
+
+def touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
+    """How many elements of an input the op can be made to read at least: a gather or a slice takes a part."""
+    name = canonical(op.op)
+    if name in GATHERS or name in SUBSETS:
+        taken = sum(tensors[n].elements for n in op.outputs)
+        source = op.inputs[1] if name.startswith("embedding") and _table_second(op, tensors) else op.inputs[0]
+        if tensor.name == source:
+            return min(tensor.elements, taken)
+    return tensor.elements
+
+
+def _table_second(op: Op, tensors: Mapping[str, Tensor]) -> bool:
+    """`embedding(weight, indices)` in ATen; a tracer that kept the functional order has the table second."""
+    return len(op.inputs) > 1 and not tensors[op.inputs[0]].dtype.startswith(("f", "bf"))
+
+
+def is_view(op: Op, tensors: Mapping[str, Tensor]) -> bool:
+    """True when the op moves no data: its outputs are the input's memory seen otherwise."""
+    return cost(op, tensors).kind == "view"
+
+
+def bytes_only(ops: Iterable[Op], tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """Names of the operations that no rule knows, so that a report can say what it priced by bytes alone."""
+    return tuple(dict.fromkeys(canonical(o.op) for o in ops if cost(o, tensors).kind == "bytes"))

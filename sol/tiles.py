@@ -1,0 +1,244 @@
+"""The tile and wave model of one matrix product: what a tiled kernel really costs beyond its FLOPs and bytes.
+
+A product L x M x N x K is cut into output tiles; each SM works through its share one tile after another. Time is
+
+    launch + prologue + waves x (main loop + exposed epilogue) + last epilogue
+
+where a main loop is bound by the tensor cores (with a fixed cost an iteration, so small tiles reach less of the
+peak), by the L2 (every tile fetches its two panels; a cluster shares them by multicast) or by device memory (what a
+wave of tiles, walked in the raster's order, cannot find in L2). Tiles that stick out of the matrix, SMs without a
+tile and clusters that do not fit the chip's SM count are paid in full: that is quantisation.
+
+The constants were fitted to recorded H200 times: cuBLAS and quack products of 1024x8192x8192 and 4096 cubed (f16 and
+tf32), the 59-problem suite's GEMM half, and 8192-cube products. They scale to other chips by peak and clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+
+from sol.hardware import Hardware
+
+LAUNCH_MS = 0.004  # a launch between two CUDA events on an otherwise idle stream
+PROLOGUE_CLOCKS = 3000.0  # descriptor fetch, first stages of the pipeline filling from device memory
+ITERATION_CLOCKS = {"wgmma": 30.0, "mma": 60.0, "simt": 40.0}  # barriers and address work a main-loop step
+ISSUE_FRACTION = {"wgmma": 0.885, "mma": 0.88, "simt": 0.82}  # best share of the peak that real data sustains
+TF32_ISSUE_FRACTION = 0.91  # half the switching a clock: the power limit bites later
+SM_L2_BYTES_CLOCK = 64.0  # what one SM can take from the L2
+EPILOGUE_ELEMENTS_CLOCK = 16.0  # output elements an SM finishes a clock: convert, stage through shared, store
+L2_FIT = 0.7  # share of the L2 that holds a panel across waves
+# Order of the p-norm that joins resources: a sharp maximum with a soft corner where loads, products and stores are
+# asynchronous; nearly a sum for SIMT kernels, whose epilogue stores while nothing multiplies.
+OVERLAP = {"wgmma": 8.0, "mma": 4.0, "simt": 1.1}
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is multiplied. Sizes in bytes an element; `extra_*` count an output element of the epilogue."""
+
+    l: int  # noqa: E741 - the field's own name
+    m: int
+    n: int
+    k: int
+    cls: str
+    in_bytes: float
+    out_bytes: float
+    extra_bytes: float = 0.0  # further tensors read by the epilogue, bytes an output element
+    extra_flops: float = 0.0
+    extra_special: float = 0.0
+    shared_b: bool = False  # a 2-D B against a batched A: read once
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.l * self.m * self.n * self.k
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How it is cut: tile and cluster in (m, n[, k]); `scheduler`: persistent | stream_k | split_k."""
+
+    tile: tuple[int, int, int]
+    cluster: tuple[int, int] = (1, 1)
+    schedule: str = "cooperative"
+    scheduler: str = "persistent"
+    splits: int = 1
+    swizzle: int = 1
+
+
+@dataclass(frozen=True)
+class TileTime:
+    """The answer. Times in ms; the parts of `ms` are `launch + fill + main + epilogue + reduction`.
+
+    `tensor_ms`, `l2_ms`, `memory_ms` are the three resources' own times over the whole product; `hbm_bytes` and
+    `l2_bytes` the traffic; `tiles`, `waves` and `busy` (share of SM-waves that hold real work) the quantisation.
+    """
+
+    ms: float
+    launch_ms: float
+    fill_ms: float
+    main_ms: float
+    epilogue_ms: float
+    reduction_ms: float
+    tensor_ms: float
+    l2_ms: float
+    memory_ms: float
+    hbm_bytes: float
+    l2_bytes: float
+    tiles: int
+    waves: int
+    busy: float
+    bound_by: str
+
+
+def engine_of(hw: Hardware, cls: str) -> str:
+    """Which instruction does the products: wgmma (asynchronous, Hopper and later), mma, or simt for f32 and f64."""
+    if cls in ("f32",) or hw.kind == "cpu":
+        return "simt"
+    return "wgmma" if hw.arch.startswith(("sm_90", "sm_100")) and cls != "f64" else "mma"
+
+
+@lru_cache(maxsize=4096)
+def _usable_sms(sms: int, cluster: int) -> int:
+    """SMs that clusters of this size can occupy: a cluster stays inside one GPC of at most 18 SMs (H100: 7 or 8
+    GPCs with 16 or 18), so odd SMs of each GPC stay idle."""
+    if cluster <= 1:
+        return sms
+    gpc = 18 if sms > 120 else 16
+    full, rest = divmod(sms, gpc)
+    return max(cluster, (full * (gpc // cluster) + rest // cluster) * cluster)
+
+
+def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
+    """Predicted time of one launch. Raises HardwareError when the device has no units of this class."""
+    bm, bn, bk = t.tile
+    cm, cn = max(1, t.cluster[0]), max(1, t.cluster[1])
+    clock = hw.tensor_mhz * 1e6
+    engine = engine_of(hw, p.cls)
+    peak_sm = max(hw.peak(p.cls), hw.vector_peak("f32") if engine == "simt" else 0) / hw.sms  # FLOP/s of one SM
+
+    tiles_m = ceil(ceil(p.m / bm) / cm) * cm
+    tiles_n = ceil(ceil(p.n / bn) / cn) * cn
+    tiles = tiles_m * tiles_n * p.l
+    splits = max(1, t.splits) if t.scheduler == "split_k" else 1
+    units = tiles * splits
+    sms = _usable_sms(hw.sms, cm * cn)
+    k_steps = ceil(ceil(p.k / bk) / splits)
+
+    # One step of the main loop on one SM, in clocks of the tensor units.
+    issue = TF32_ISSUE_FRACTION if engine == "wgmma" and p.cls == "tf32" else ISSUE_FRACTION[engine]
+    mma = 2.0 * bm * bn * bk / peak_sm * clock / issue
+    if engine == "wgmma":  # operands come from shared memory at 128 bytes a clock; narrow N starves the unit
+        rows = min(bm, 64)
+        fed = (rows * bk + bn * bk) * p.in_bytes / 128.0 * (bm / rows)
+        mma = max(mma, fed)
+    step = mma + ITERATION_CLOCKS[engine] * (0.7 if t.schedule == "pingpong" else 1.0)
+    tile_clocks = k_steps * step
+
+    # Every tile's epilogue. Pingpong hides it behind the other warp group's main loop; the last one shows.
+    lanes = 128.0  # FMA lanes an SM
+    per_element = max(
+        1.0 / EPILOGUE_ELEMENTS_CLOCK,
+        p.extra_flops / lanes,
+        p.extra_special * hw.sms * hw.boost_mhz * 1e6 / hw.sfu,
+        (p.out_bytes + p.extra_bytes) * hw.sms * clock / hw.l2_bandwidth,
+    )
+    epilogue_clocks = bm * bn * per_element
+    # cooperative: loads of the next tile run on, and writes drain behind them
+    hidden = min(0.85, 0.5 * tile_clocks / max(1.0, epilogue_clocks)) if t.schedule == "pingpong" else 0.35
+    if engine == "simt" and bm * bn <= 128 * 128:  # two blocks an SM cover each other
+        hidden = 0.6
+
+    waves = ceil(units / sms)
+    if t.scheduler == "stream_k":  # work is dealt in k-steps: no idle wave, at the price of fixing up shared tiles
+        share = max(units / sms, min(1.0, units * k_steps / sms / max(1, k_steps)))
+        busy_waves = share
+    else:
+        busy_waves = float(waves)
+    main_clocks = busy_waves * tile_clocks
+    epilogue_total = (busy_waves - 1 if busy_waves > 1 else 0) * epilogue_clocks * (1 - hidden) + epilogue_clocks
+
+    tensor_ms = main_clocks / clock * 1e3
+    l2_bytes = p.l * (
+        tiles_m * tiles_n * p.k * (bm / cn + bn / cm) * p.in_bytes + p.m * p.n * (p.out_bytes + p.extra_bytes)
+    )
+    panels = busy_waves * k_steps * bk * (bm / cn + bn / cm) * p.in_bytes  # of the busiest SM
+    l2_ms = max(l2_bytes / hw.l2_bandwidth, panels / (SM_L2_BYTES_CLOCK * clock)) * 1e3
+    hbm = _device_traffic(p, t, hw, tiles_m, tiles_n, sms, splits)
+    written = p.l * p.m * p.n * p.out_bytes
+    # A product's write-heavy traffic runs further from the copy rate than a stream of reads does.
+    heavy = written / hbm if hbm else 0.0
+    memory_ms = hbm / (hw.copy_rate * (0.93 - 0.17 * heavy)) * 1e3
+    resources = {"tensor": tensor_ms, "l2": l2_ms, "memory": memory_ms}
+    order = OVERLAP[engine]
+    if engine == "simt":  # its L2 traffic is hidden by the other block of the SM
+        resources["l2"] = min(l2_ms, 0.02 * tensor_ms)
+    main_ms = sum(v**order for v in resources.values()) ** (1 / order)
+    epilogue_ms = epilogue_total / clock * 1e3
+    # What the epilogue sends to memory was already counted with the traffic: only its exposed issue time adds up.
+    if max(resources, key=lambda r: resources[r]) == "memory":
+        epilogue_ms *= 0.3
+
+    reduction_ms = 0.0
+    if splits > 1:  # partial sums go to memory in f32 and come back once
+        reduction_ms = 2 * splits * p.l * p.m * p.n * 4 / hw.l2_bandwidth * 1e3 + 0.5 * LAUNCH_MS
+    elif t.scheduler == "stream_k":
+        reduction_ms = 2 * min(sms, tiles) * bm * bn * 4 / hw.l2_bandwidth * 1e3 + 0.002
+    fill_ms = PROLOGUE_CLOCKS / clock * 1e3
+    ms = LAUNCH_MS + fill_ms + main_ms + epilogue_ms + reduction_ms
+    by = max(resources, key=lambda r: resources[r])
+    if by == "tensor" and LAUNCH_MS + fill_ms > main_ms + epilogue_ms:
+        by = "launch"
+    elif by == "tensor" and epilogue_ms > main_ms:
+        by = "epilogue"
+    real = p.l * p.m * p.n / (bm * bn) * splits
+    return TileTime(
+        ms,
+        LAUNCH_MS,
+        fill_ms,
+        main_ms,
+        epilogue_ms,
+        reduction_ms,
+        tensor_ms,
+        l2_ms,
+        memory_ms,
+        hbm,
+        l2_bytes,
+        tiles,
+        waves,
+        real / (busy_waves * hw.sms),
+        by,
+    )
+
+
+def _device_traffic(p: Product, t: Tiling, hw: Hardware, tiles_m: int, tiles_n: int, sms: int, splits: int) -> float:
+    """Bytes from and to device memory: panels a wave needs and does not find in L2, plus outputs.
+
+    A wave of P tiles walked with swizzle s covers about s columns by P / s rows (or the other way, whichever the
+    kernel's raster heuristic finds cheaper). An operand that fits in the L2 as a whole is fetched once.
+    """
+    bm, bn, _ = t.tile
+    a, b = p.m * p.k * p.in_bytes, p.n * p.k * p.in_bytes
+    room = L2_FIT * hw.l2_bytes
+    concurrent = max(1, sms // splits)
+    per_product = tiles_m * tiles_n
+    best = float("inf")
+    for major, minor, size_major, size_minor, whole_major, whole_minor in (
+        (tiles_m, tiles_n, bm, bn, a, b),
+        (tiles_n, tiles_m, bn, bm, b, a),
+    ):
+        band = min(minor, max(1, t.swizzle) * max(t.cluster))
+        rows = min(major, ceil(concurrent / band))
+        columns = min(minor, max(band, ceil(concurrent / rows)))
+        waves = max(1.0, per_product / (rows * columns))
+        fetch_major = whole_major if whole_major <= room else rows * size_major * p.k * p.in_bytes * waves
+        fetch_minor = whole_minor if whole_minor <= room else columns * size_minor * p.k * p.in_bytes * waves
+        # Running down a band keeps the band's own panel while it fits.
+        if columns * size_minor * p.k * p.in_bytes <= room:
+            fetch_minor = min(fetch_minor, whole_minor)
+        if whole_major <= room:
+            fetch_major = whole_major
+        best = min(best, max(whole_major, fetch_major) + max(whole_minor, fetch_minor))
+    operands = p.l * best - ((p.l - 1) * b if p.shared_b and b <= room else 0)
+    return operands + p.l * p.m * p.n * (p.out_bytes + p.extra_bytes)
