@@ -1,15 +1,83 @@
-"""The language as a service of the page: check as one types, compile both back ends."""
+"""The language as a service of the page: check as one types, generate on request. Pure and cached by text.
+
+Everything here runs in the web process: parsing, checking, resolving and generating are milliseconds of pure Python
+on texts whose size and depth the parser bounds. What a program would run is compiled and run by an engine alone.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import Any
 
-from playground.requests import Refused
+import dsl.check
+import dsl.compile
+from dsl.ir import Program
+from dsl.printer import to_text
+from dsl.resolve import resolve
+from sol import attainable, hardware
+
+HARDWARE = "h200"
 
 
-def check(text: str) -> dict[str, Any]:
-    raise Refused(503, "The language is not here yet.", "Come back in some minutes.")
+@functools.lru_cache(maxsize=512)
+def check(text: str, device: str = HARDWARE) -> dict[str, Any]:
+    """{ok, diagnostics, text, resolved, prediction}: the canonical text, and the same with every choice made.
+
+    A diagnostic has code, message, line, col, end_line, end_col (1-based, end exclusive), notes, help, and `rendered`,
+    the message with its caret as a terminal would show it.
+    """
+    checked = dsl.check.check(text)
+    found = [d.to_json() | {"rendered": d.render(text)} for d in checked.diagnostics]
+    if checked.program is None:
+        return {"ok": False, "diagnostics": found, "text": None, "resolved": None, "prediction": None}
+    hw = hardware.load(device)
+    resolved = resolve(checked.program, hw.sms)
+    return {
+        "ok": True,
+        "diagnostics": found,
+        "text": to_text(checked.program),
+        "resolved": to_text(resolved),
+        "prediction": _prediction(resolved, hw),
+    }
 
 
-def compile_(text: str) -> dict[str, Any]:
-    raise Refused(503, "The language is not here yet.", "Come back in some minutes.")
+@functools.lru_cache(maxsize=128)
+def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
+    """What check says, and digest, sources: {back end: {text, binding, language, lines, line_map}}, refused.
+
+    `line_map`: [line of the resolved text, first and last line of the generated text], 1-based and inclusive.
+    """
+    told = check(text, device)
+    if not told["ok"]:
+        return told | {"digest": None, "sources": {}, "refused": {}}
+    program = dsl.check.check(text).program
+    out = dsl.compile.compile(program, hardware.load(device).sms)
+    sources = {
+        name: {
+            "text": s.text,
+            "binding": s.binding,
+            "language": s.language,
+            "lines": s.text.count("\n") + 1,
+            "line_map": s.line_map,
+        }
+        for name, s in out.sources.items()
+    }
+    refused = {n: {"code": r.code, "message": r.message, "help": r.help} for n, r in out.refused.items()}
+    return told | {"resolved": out.text, "digest": out.digest, "sources": sources, "refused": refused}
+
+
+def _prediction(program: Program, hw: hardware.Hardware) -> dict[str, Any] | None:
+    """t_attainable of a resolved program, stage by stage; None where the device has no such units."""
+    try:
+        told = attainable.predict(program, hw)
+    except hardware.HardwareError:
+        return None
+    return {
+        "kind": "predicted",
+        "ms": told.ms,
+        "device": hw.name,
+        "bound_by": told.bound_by,
+        "stages": [dataclasses.asdict(s) for s in told.stages],
+        "notes": list(told.notes),
+    }

@@ -135,7 +135,9 @@ def store_blobs(session: Session, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
         if events.blob_name(text) != name:
             raise ValueError(f"the blob {name[:12]}… does not hold the text it is named after")
-    known = set(Blob.objects.filter(sha256__in=texts).values_list("sha256", flat=True))
+    # Locked where the database locks rows, in one order: retention must not drop a text that we are about to use.
+    kept = Blob.objects.select_for_update().filter(sha256__in=texts).order_by("sha256")
+    known = set(kept.values_list("sha256", flat=True))
     fresh = [Blob.pack(name, text) for name, text in texts.items() if name not in known]
     Blob.objects.bulk_create(fresh, ignore_conflicts=True)
     session.blobs.add(*texts)

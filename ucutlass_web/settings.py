@@ -123,7 +123,8 @@ STORAGES = {
         else "whitenoise.storage.CompressedManifestStaticFilesStorage"
     }
 }
-WHITENOISE_KEEP_ONLY_HASHED_FILES = False
+WHITENOISE_KEEP_ONLY_HASHED_FILES = False  # modules import each other by their plain names
+WHITENOISE_ALLOW_ALL_ORIGINS = False
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * conf.get("UCUTLASS_SOURCE_KIB") + 16 * 1024  # JSON escapes may double a text
 USE_TZ = True

@@ -1,0 +1,145 @@
+"""`make run`: the database, the static files and the recordings made ready, then daphne and the engine together."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from playground import conf
+
+RESTART_AFTER = (1, 2, 5, 10)  # seconds before an engine that fell over starts again, growing
+LEAVE = 15  # seconds that a process has to end by itself
+
+
+class Command(BaseCommand):
+    help = "Start the page and its engine together; Ctrl-C ends both."
+
+    def add_arguments(self, parser) -> None:
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--device", default=conf.get("UCUTLASS_DEVICE"), help="auto, cuda, or modelled:h200")
+        parser.add_argument("--no-engine", action="store_true", help="the page alone")
+
+    def handle(self, *, host: str, port: int, device: str, no_engine: bool, **options) -> None:
+        self._free(host, port)
+        call_command("migrate", verbosity=0)
+        if not settings.DEBUG:
+            self._collect()
+        try:
+            call_command("load_recordings", verbosity=0)
+        except CommandError as e:
+            self.stderr.write(str(e))  # a bad recording is no reason to start nothing
+        commands = {
+            # -v 0: the access log would write control links to the terminal
+            "web": ["-m", "daphne", "-b", host, "-p", str(port), "-v", "0", "ucutlass_web.asgi:application"]
+        }
+        if not no_engine:
+            commands["engine"] = ["manage.py", "engine", "--device", device]
+        raise SystemExit(self._supervise(commands, f"http://{'localhost' if host == '127.0.0.1' else host}:{port}/"))
+
+    @staticmethod
+    def _free(host: str, port: int) -> None:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind((host, port))
+            except OSError as e:
+                raise CommandError(f"{host}:{port} cannot be used ({e.strerror}). Try: --port {port + 1}") from None
+
+    def _collect(self) -> None:
+        """Collect, hash and compress the static files, unless nothing changed since the last time."""
+        listing = sorted(
+            f"{name} {stat.st_size} {stat.st_mtime_ns}"
+            for finder in get_finders()
+            for name, storage in finder.list([])
+            for stat in [os.stat(storage.path(name))]
+        )
+        stamp, want = settings.STATIC_ROOT / ".collected", hashlib.sha256("\n".join(listing).encode()).hexdigest()
+        if not stamp.exists() or stamp.read_text() != want:
+            call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+            stamp.write_text(want)
+
+    def _supervise(self, commands: dict[str, list[str]], address: str) -> int:
+        """Run until a signal or the end of the web process. An engine that falls over is started again."""
+        leaving: list[int] = []
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, lambda number, frame: leaving.append(number))
+        running = {name: self._start(command) for name, command in commands.items()}
+        falls, restart_at, told = 0, 0.0, False
+        try:
+            while not leaving:
+                time.sleep(0.1)
+                if not told and (told := self._answers(address)):
+                    self.stdout.write(f"\n  μCUTLASS playground   {address}\n  Ctrl-C ends it.\n")
+                    self.stdout.flush()
+                if (code := running["web"].poll()) is not None:
+                    self.stderr.write(f"The web process ended by itself (exit {code}).")
+                    return 1
+                engine = running.get("engine")
+                if engine is not None and engine.poll() is not None:
+                    if not restart_at:
+                        pause = RESTART_AFTER[min(falls, len(RESTART_AFTER) - 1)]
+                        self.stderr.write(f"The engine ended (exit {engine.returncode}); again in {pause} s.")
+                        falls, restart_at = falls + 1, time.monotonic() + pause
+                    elif time.monotonic() >= restart_at:
+                        running["engine"], restart_at = self._start(commands["engine"]), 0.0
+            return 0
+        finally:
+            self._end(list(running.values()))
+
+    @staticmethod
+    def _start(command: list[str]) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, *command],
+            cwd=conf.ROOT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # the terminal's Ctrl-C reaches us alone, and we end them in order
+            preexec_fn=_die_with(os.getpid()),
+        )
+
+    @staticmethod
+    def _answers(address: str) -> bool:
+        try:
+            with urllib.request.urlopen(address + "healthz", timeout=5) as response:
+                return response.status == 200
+        except OSError:
+            return False
+
+    @staticmethod
+    def _end(processes: list[subprocess.Popen]) -> None:
+        for process in processes:
+            process.terminate()
+        deadline = time.monotonic() + LEAVE
+        for process in processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _die_with(parent: int) -> Callable[[], None] | None:
+    """On Linux, a child that gets SIGTERM when we are killed without a chance to end it."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+
+    def ask() -> None:
+        libc.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask

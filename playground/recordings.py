@@ -1,0 +1,97 @@
+"""Recorded sessions become ordinary ended sessions: the gallery replays them through the page that shows live ones."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from engine import events, recording
+from playground import conf, log
+from playground.models import Session
+
+logger = logging.getLogger(__name__)
+FOLDER = conf.ROOT / "playground" / "recordings"
+
+
+def load_all(folder: Path = FOLDER) -> tuple[list[str], list[str]]:
+    """Load what is new, replace what changed, drop what is gone. Returns (ids loaded, messages about bad files)."""
+    loaded, bad, present = [], [], set()
+    for path in sorted(folder.glob("*.jsonl")):
+        present.add(path.name)
+        try:
+            if session_id := load(path):
+                loaded.append(session_id)
+        except (recording.RecordingError, OSError, UnicodeDecodeError, ValueError) as e:
+            bad.append(f"{path.name}: {e}")
+    for gone in Session.objects.filter(recorded=True):
+        if gone.provenance.get("file") not in present:
+            gone.delete()
+    return loaded, bad
+
+
+def load(path: Path) -> str | None:
+    """Load one file. None when the very same content is loaded already; a changed file replaces its session.
+
+    The id is made from the content, so that a link to a recording is the same on every installation.
+    """
+    raw = path.read_bytes()
+    session_id = base64.urlsafe_b64encode(hashlib.sha256(raw).digest()[:16]).decode().rstrip("=")
+    if Session.objects.filter(id=session_id, recorded=True).exists():
+        return None
+    told = recording.read(path)
+    started = told.rows[0].event
+    assert isinstance(started, events.SessionStarted)
+    if told.rows[-1].kind != events.SessionEnded.KIND:
+        raise recording.RecordingError(f"the session was not at its end: its last event is {told.rows[-1].kind}")
+    if started.source not in told.blobs:
+        raise recording.RecordingError("the text that was optimised is missing from its blobs")
+    spec = {
+        "title": started.title,
+        "source": told.blobs[started.source],
+        "source_kind": started.source_kind,
+        "device": "auto",
+        "strategy": started.strategy,
+        "classes": list(started.classes),
+        **{name: started.budget[name] for name in ("trials", "eps", "window") if name in started.budget},
+        "seed": started.seed,
+    }
+    with transaction.atomic():
+        Session.objects.filter(recorded=True, provenance__file=path.name).delete()
+        session = Session(
+            id=session_id,
+            title=started.title,
+            spec=spec,
+            recorded=True,
+            state=Session.RUNNING,
+            created=datetime.fromtimestamp(told.rows[0].t, UTC),
+            provenance=provenance(path.name, told, started),
+        )
+        session.save(force_insert=True)
+        log.write(session, [(row.event, {}, row.t) for row in told.rows])
+        log.store_blobs(session, told.blobs)
+        session.save()
+    return session_id
+
+
+def provenance(name: str, told: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
+    """Where the numbers come from: {file, date, device, kind, driver, command, ...}, as far as the log says."""
+    device = dict(started.device)
+    for row in told.rows:
+        if isinstance(row.event, events.Baseline | events.TrialMeasured) and row.event.time.kind == "measured":
+            device = row.event.time.device | device
+            break
+    date = datetime.fromtimestamp(told.rows[0].t, UTC).date().isoformat()
+    return {
+        "file": name,
+        "date": date,
+        "device": device.get("name", ""),
+        "kind": started.device.get("kind", ""),
+        "driver": device.get("driver", ""),
+        "command": device.get("command") or "python -m engine optimize",
+    }

@@ -1,0 +1,32 @@
+"""What is forgotten, and when: the README's promise in code.
+
+Sessions go UCUTLASS_RETENTION_DAYS after their end, or, if they never ended, after their start. Recordings stay.
+Texts that no session uses any more go with them.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from playground import conf
+from playground.models import Blob, Session
+
+FRESH = timedelta(hours=1)  # a text this young may belong to an event that is being appended
+
+
+def sweep(days: int | None = None) -> tuple[int, int]:
+    """Delete what is old. Returns (sessions, texts) deleted."""
+    now = timezone.now()
+    limit = now - timedelta(days=conf.get("UCUTLASS_RETENTION_DAYS") if days is None else days)
+    held = Q(state=Session.RUNNING, lease_until__gt=now)
+    old = Session.objects.filter(Q(ended__lt=limit) | Q(ended=None, created__lt=limit), recorded=False).exclude(held)
+    sessions = 0
+    for session_id in list(old.values_list("id", flat=True)):  # one transaction each: viewers and engines go on
+        sessions += bool(Session.objects.filter(id=session_id).delete()[0])
+    with transaction.atomic():
+        texts, _ = Blob.objects.filter(sessions=None, created__lt=now - FRESH).delete()
+    return sessions, texts
