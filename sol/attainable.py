@@ -6,12 +6,13 @@ its time is their sum; each GEMM is priced by the tile and wave model of `sol.ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from dsl import ir
 from dsl.functions import TABLE
 from sol.hardware import Hardware
-from sol.tiles import LAUNCH_MS, Product, Tiling, tile_time
+from sol.tiles import GAP_MS, LAUNCH_MS, Product, Tiling, tile_time
 
 # The median relative error of `predict` against recorded runs; None until sweeps are recorded.
 KNOWN_ERROR: float | None = None
@@ -71,6 +72,17 @@ def stream_ms(read: float, written: float, hw: Hardware, *, launch_ms: float = L
     if moved <= 0.6 * hw.l2_bytes:  # the producer left it there; a store-bound kernel still sees about twice memory
         rate = min(0.5 * hw.l2_bandwidth, 1.6 * rate)
     return launch_ms + moved / rate * 1e3
+
+
+def queued(stages: Iterable[StageTime]) -> tuple[StageTime, ...]:
+    """Stages launched without waiting: from the second on, a launch hides behind its predecessor but for the gap."""
+    out: list[StageTime] = []
+    for s in stages:
+        hidden = min(s.parts.get("launch", 0.0), LAUNCH_MS) - GAP_MS
+        if any(o.ms for o in out) and hidden > 0:
+            s = replace(s, ms=s.ms - hidden, parts={**s.parts, "launch": s.parts["launch"] - hidden})
+        out.append(s)
+    return tuple(out)
 
 
 def _epilogue_cost(e: ir.Expr, program: ir.Program) -> tuple[float, float, float]:
@@ -169,7 +181,7 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
 
     Raises HardwareError when the device has no units of a stage's compute type.
     """
-    stages = tuple(
+    stages = queued(
         _gemm(program, s, hw) if isinstance(s, ir.Gemm) else _transform(program, s, hw) for s in program.stages
     )
     longest = max(stages, key=lambda s: s.ms)
@@ -179,4 +191,4 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
 
 from sol.eager import predict_eager  # noqa: E402 - eager builds on the types above; callers find both here
 
-__all__ = ["KNOWN_ERROR", "Attainable", "StageTime", "predict", "predict_eager", "product_of", "tiling_of"]
+__all__ = ["KNOWN_ERROR", "Attainable", "StageTime", "predict", "predict_eager", "product_of", "queued", "tiling_of"]

@@ -15,9 +15,8 @@ from sol.bounds import native_class, recast
 from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
 from sol.ops import Cost, canonical, cost
-from sol.tiles import LAUNCH_MS, Product, TileTime, Tiling, engine_of, tile_time
+from sol.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, engine_of, tile_time
 
-GAP_MS = 0.0015  # from the end of a kernel to the start of the next when launches are queued ahead
 _LIBRARY_TILES = {
     "wgmma": ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128), (64, 64)),
     "mma": ((256, 128), (128, 256), (128, 128), (128, 64), (64, 64)),
@@ -27,6 +26,7 @@ _MISALIGNED = {"tf32": 0.25, "f16": 0.14, "bf16": 0.14, "fp8": 0.14}  # share of
 _TF32_BOTH_STRIDED = 0.6
 GROUP_NS = 0.85  # a group or row of a norm costs at least this: one block each
 FLAT_GROUP_NORM_NS = 0.013  # an element of a group norm without spatial axes: its kernel is bound by neither roof
+_PLAIN = frozenset(["linear", "mm", "bmm", "matmul", "mv", "dot", "addmm", "baddbmm", "addmv", "addbmm"])
 _ATTENTION_SHARE = 0.55
 _CONV_SHARE = 0.62
 
@@ -81,28 +81,33 @@ class _Layout:
         return self.swapped.get(name, False)
 
 
-def _gemm_dims(op: Op, ins: list[Tensor], out: Tensor) -> tuple[int, int, int, int, int, int] | None:
-    """L, M, N, K and which inputs are A and B."""
+def product_dims(op: Op, graph: OpGraph) -> tuple[int, int, int, int, int, int] | None:
+    """L, M, N, K of a product and which of its inputs are A and B; None for a contraction that is no plain product."""
     name = canonical(op.op)
+    if name not in _PLAIN:
+        return None
+    ins, out = [graph.tensors[n] for n in op.inputs], graph.tensors[op.outputs[0]]
     a, b = (1, 2) if name in ("addmm", "baddbmm", "addmv", "addbmm") else (0, 1)
     x, y = ins[a], ins[b]
+    k = x.shape[-1] if x.shape else 1
     if name == "linear":
-        return 1, x.elements // x.shape[-1], y.shape[0], x.shape[-1], a, b
+        return 1, x.elements // max(1, k), y.shape[0] if len(y.shape) > 1 else 1, k, a, b
     if len(y.shape) <= 1:
-        return 1, x.elements // x.shape[-1], 1, x.shape[-1], a, b
+        return 1, x.elements // max(1, k), 1, k, a, b
     if len(x.shape) <= 1:
-        return 1, 1, y.shape[-1], x.shape[-1], a, b
+        return 1, 1, y.shape[-1], k, a, b
     if len(y.shape) == 2:  # PyTorch folds A's leading axes into M
-        return 1, x.elements // x.shape[-1], y.shape[-1], x.shape[-1], a, b
-    return prod(out.shape[:-2]), x.shape[-2], y.shape[-1], x.shape[-1], a, b
+        return 1, x.elements // max(1, k), y.shape[-1], k, a, b
+    return prod(out.shape[:-2]), x.shape[-2], y.shape[-1], k, a, b
 
 
 def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _Layout) -> at.StageTime:
     ins, out = [graph.tensors[n] for n in op.inputs], graph.tensors[op.outputs[0]]
     name = canonical(op.op)
-    if name in ("einsum", "tensordot", "bilinear", "lstm", "gru", "cdist"):
+    dims = product_dims(op, graph)
+    if dims is None:
         return _einsum_like(op, c, ins, out, hw, cls)
-    l, m, n, k, a, b = _gemm_dims(op, ins, out)  # noqa: E741
+    l, m, n, k, a, b = dims  # noqa: E741
     bytes_ = DTYPE_BYTES[ins[a].dtype]
     if min(m, n) == 1:  # gemv: a stream of the matrix
         ms = LAUNCH_MS + c.bytes / (0.89 * hw.copy_rate) * 1e3
@@ -205,7 +210,7 @@ def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageT
     moved_ms = at.stream_ms(read, written, hw, launch_ms=0.0)
     main = max(moved_ms, compute, floor)
     by = "memory" if main == moved_ms else "special" if c.special else "vector"
-    launch = LAUNCH_MS + (launches - 1) * (LAUNCH_MS - GAP_MS)
+    launch = LAUNCH_MS + (launches - 1) * (LAUNCH_MS - GAP_MS)  # its further kernels start up behind each other
     return at.StageTime(op.name, c.kind, launch + main, by, {"launch": launch, "main": main}, c.flops, read + written)
 
 
@@ -249,22 +254,9 @@ def predict_eager(graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool =
             stage = _other(op, c, graph, hw, cls)
         if stage.note:
             notes.append(f"{op.name}: {stage.note}")
-        if stages:  # launches are queued: between two kernels only the gap shows
-            hidden = min(stage.parts.get("launch", 0.0), LAUNCH_MS) - GAP_MS
-            if hidden > 0:
-                parts = {**stage.parts, "launch": stage.parts["launch"] - hidden}
-                stage = at.StageTime(
-                    stage.name,
-                    stage.kind,
-                    stage.ms - hidden,
-                    stage.bound_by,
-                    parts,
-                    stage.flops,
-                    stage.bytes,
-                    stage.note,
-                )
         stages.append(stage)
     if not stages:
         return at.Attainable(LAUNCH_MS, (), "launch", ("the module moves no data: it only takes views",))
+    stages = at.queued(stages)
     longest = max(stages, key=lambda s: s.ms)
-    return at.Attainable(sum(s.ms for s in stages), tuple(stages), longest.bound_by, tuple(notes))
+    return at.Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))

@@ -22,6 +22,7 @@ from math import ceil
 from sol.hardware import Hardware
 
 LAUNCH_MS = 0.004  # a launch between two CUDA events on an otherwise idle stream
+GAP_MS = 0.0015  # from the end of a kernel to the start of the next when launches are queued ahead
 PROLOGUE_CLOCKS = 3000.0  # descriptor fetch, first stages of the pipeline filling from device memory
 ITERATION_CLOCKS = {"wgmma": 30.0, "mma": 60.0, "simt": 40.0}  # barriers and address work a main-loop step
 ISSUE_FRACTION = {"wgmma": 0.885, "mma": 0.88, "simt": 0.82}  # best share of the peak that real data sustains

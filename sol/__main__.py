@@ -1,0 +1,54 @@
+"""`python -m sol`: the report of a traced graph, and the list of GPUs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from sol.graph import OpGraph
+from sol.hardware import HardwareError, available, load
+from sol.report import report
+
+
+def _gpus(_: argparse.Namespace) -> int:
+    names = available()
+    width = max(map(len, names))
+    for name in names:
+        hw = load(name)
+        peaks = "  ".join(f"{c} {hw.peak(c) / 1e12:.4g}" for c in hw.classes())
+        print(f"{name:{width}}  {hw.title}, {hw.bandwidth / 1e12:.3g} TB/s, TFLOP/s: {peaks}")
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    text = sys.stdin.read() if args.graph == "-" else Path(args.graph).read_text(encoding="utf-8")
+    made = report(OpGraph.from_json(text), load(args.gpu), args.cls)
+    print(made.to_json() if args.json else made.to_html() if args.html else made.to_markdown())
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m sol", description="Speed-of-light bounds and reports.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    one = commands.add_parser("report", help="the report of an op graph, as `engine trace` writes it")
+    one.add_argument("graph", metavar="GRAPH.json", help="a graph as JSON, or - for standard input")
+    one.add_argument("--gpu", default="h200", help="a name from `python -m sol gpus`, or a path to a TOML of your own")
+    one.add_argument("--class", dest="cls", action="append", help="a precision class; may be repeated")
+    form = one.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the whole report as JSON")
+    form.add_argument("--html", action="store_true", help="an HTML section")
+    one.set_defaults(run=_report)
+    commands.add_parser("gpus", help="the GPUs we have numbers for").set_defaults(run=_gpus)
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args)
+    except OSError as e:
+        print(f"python -m sol: cannot read {e.filename}: {e.strerror}", file=sys.stderr)
+    except (HardwareError, ValueError) as e:
+        print(f"python -m sol: {e}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

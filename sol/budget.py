@@ -1,0 +1,174 @@
+"""When to stop: gap and score, the (eps, window) rules, and what a finished session would have cost under others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+def gap(ms: float, t_sol_ms: float) -> float:
+    """g = t / t_sol: 1 at the limit. A limit of zero (nothing to do) gives infinity, or 1 for a time of zero."""
+    if t_sol_ms <= 0:
+        return 1.0 if ms <= 0 else float("inf")
+    return ms / t_sol_ms
+
+
+def score(ms: float, t_sol_ms: float, baseline_ms: float) -> float:
+    """S = 1 / (1 + (t - t_sol) / (t_base - t_sol)): 0.5 at the baseline, 1 at the limit (SOL-ExecBench).
+
+    A time below the limit scores 1 (integrity is judged elsewhere). A baseline at or below the limit leaves no room:
+    then 1 for whoever reaches the limit and 0 for the rest.
+    """
+    over, room = max(0.0, ms - t_sol_ms), baseline_ms - t_sol_ms
+    if room <= 0:
+        return 1.0 if over == 0 else 0.0
+    return 1.0 / (1.0 + over / room)
+
+
+def should_stop(
+    best_ms: float | None,
+    baseline_ms: float | None,
+    t_sol_ms: float,
+    trials_since_best: int,
+    eps: float,
+    window: int,
+) -> str | None:
+    """The reason to stop in words, or None to go on.
+
+    Only a best that beats the baseline can stop a session: near enough (t <= (1 + eps) t_sol), or stalled (`window`
+    trials without a better one; a window of 0 never stalls).
+    """
+    if best_ms is None or baseline_ms is None or best_ms >= baseline_ms:
+        return None
+    g = gap(best_ms, t_sol_ms)
+    if g <= 1 + eps:
+        return f"within {eps:.0%} of the limit: {best_ms:.3g} ms against {t_sol_ms:.3g} ms"
+    if window > 0 and trials_since_best >= window:
+        return f"{trials_since_best} trials in a row brought nothing better than {best_ms:.3g} ms"
+    return None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One recorded trial: its time in ms (None: failed) and what it cost, in any unit, tokens for instance."""
+
+    ms: float | None
+    cost: float = 1.0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A finished session as replay needs it: trials in order, all of one precision class."""
+
+    name: str
+    trials: tuple[Trial, ...]
+    t_sol_ms: float
+    baseline_ms: float
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What (eps, window) would have done. `efficiency` = (g_policy / g_fixed) * (cost_fixed / cost_policy), with g
+    the speedup over the baseline: above 1, the policy buys more speedup for its cost."""
+
+    name: str
+    trials_run: int
+    trials_total: int
+    cost_saved: float  # share of the recorded cost
+    best_ms: float | None
+    speedup: float
+    speedup_kept: float
+    efficiency: float
+    reason: str
+
+    @property
+    def trials_saved(self) -> int:
+        return self.trials_total - self.trials_run
+
+
+def replay(session: Recorded, eps: float, window: int) -> Replay:
+    """The session cut where the rules would have ended it. Speedups count the baseline itself as a first answer."""
+    best: float | None = None
+    since, run, reason = 0, 0, "the budget was used up"
+    for trial in session.trials:
+        run += 1
+        if trial.ms is not None and (best is None or trial.ms < best):
+            best, since = trial.ms, 0
+        else:
+            since += 1
+        stop = should_stop(best, session.baseline_ms, session.t_sol_ms, since, eps, window)
+        if stop:
+            reason = stop
+            break
+    full = min((t.ms for t in session.trials if t.ms is not None), default=None)
+    spent = sum(t.cost for t in session.trials[:run])
+    total = sum(t.cost for t in session.trials)
+    got, could = _speedup(best, session.baseline_ms), _speedup(full, session.baseline_ms)
+    return Replay(
+        session.name,
+        run,
+        len(session.trials),
+        1 - spent / total if total else 0.0,
+        best,
+        got,
+        got / could,
+        (got / could) * (total / spent) if spent else 1.0,
+        reason,
+    )
+
+
+def _speedup(ms: float | None, baseline_ms: float) -> float:
+    return max(1.0, baseline_ms / ms) if ms else 1.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One (eps, window) over many sessions: shares saved and the geometric mean of the speedup kept."""
+
+    eps: float
+    window: int
+    trials_saved: float
+    cost_saved: float
+    speedup_kept: float
+    efficiency: float
+
+
+def policy(sessions: Sequence[Recorded], eps: float, window: int) -> Policy:
+    """Raises ValueError without sessions."""
+    if not sessions:
+        raise ValueError("replay needs at least one recorded session")
+    runs = [replay(s, eps, window) for s in sessions]
+    total = sum(r.trials_total for r in runs)
+    cost = sum(t.cost for s in sessions for t in s.trials)
+    spent = sum(t.cost for s, r in zip(sessions, runs, strict=True) for t in s.trials[: r.trials_run])
+    kept = 1.0
+    for r in runs:
+        kept *= r.speedup_kept ** (1 / len(runs))
+    return Policy(
+        eps,
+        window,
+        sum(r.trials_saved for r in runs) / total if total else 0.0,
+        1 - spent / cost if cost else 0.0,
+        kept,
+        kept * cost / spent if spent else 1.0,
+    )
+
+
+def sweep(
+    sessions: Sequence[Recorded],
+    epsilons: Sequence[float] = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0),
+    windows: Sequence[int] = (4, 6, 8, 12, 16, 24),
+) -> tuple[list[Policy], list[Policy]]:
+    """Every policy of the grid, and the Pareto front of cost saved against speedup kept, by rising saving."""
+    grid = [policy(sessions, e, w) for e in epsilons for w in windows]
+    front = [
+        p
+        for p in grid
+        if not any(
+            q.cost_saved >= p.cost_saved
+            and q.speedup_kept >= p.speedup_kept
+            and (q.cost_saved, q.speedup_kept) != (p.cost_saved, p.speedup_kept)
+            for q in grid
+        )
+    ]
+    return grid, sorted(front, key=lambda p: (p.cost_saved, -p.eps))

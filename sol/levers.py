@@ -1,0 +1,219 @@
+"""What would make a module faster, how much, and why: levers priced by the attainable model, best first.
+
+A lever compares PyTorch eager as predicted with the same thing changed in one respect, so gains of several levers do
+not simply add up. `action` is stable: the planner has an action of the same name for each one it can try.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from sol.attainable import Attainable, StageTime, predict_eager, stream_ms
+from sol.bounds import external_bytes, legal_classes, live_ops, native_class, recast
+from sol.eager import library_product, product_dims
+from sol.graph import Op, OpGraph
+from sol.hardware import Hardware
+from sol.ops import canonical, cost
+from sol.tiles import LAUNCH_MS, Product, Tiling, tile_time
+
+
+@dataclass(frozen=True)
+class Lever:
+    """`saves_ms` against the predicted eager time of `cls`; `speedup` = before / after; `op`: where, or "".
+
+    For split_k and stream_k, before is the module with a plain tiled kernel in the library's place.
+    """
+
+    action: str  # fuse_tail | fuse_pointwise | lower_class | split_k | stream_k | drop_copy | align | channels_last
+    title: str
+    why: str
+    saves_ms: float
+    speedup: float
+    cls: str
+    op: str = ""
+
+
+def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
+    """The pointwise ops that can run on a product's tile while it is in registers, and the tensors they add.
+
+    An op joins when it is pointwise, keeps the shape, and needs nothing but the tile, earlier results and externals.
+    """
+    order = {op.name: i for i, op in enumerate(graph.ops)}
+    producer = {n: op for op in graph.ops for n in op.outputs}
+    shape = graph.tensors[root.outputs[0]].shape
+    inside, ops, extra = set(root.outputs), [], []
+    for op in graph.ops[order[root.name] + 1 :]:
+        if not inside & set(op.inputs):
+            continue
+        c = cost(op, graph.tensors)
+        if c.kind == "view" and graph.tensors[op.outputs[0]].shape == shape:
+            inside |= set(op.outputs)
+            continue
+        pointwise = c.kind == "pointwise" or (canonical(op.op) == "batch_norm" and not op.attrs.get("training", False))
+        outside = [n for n in op.inputs if n not in inside]
+        early = all(n not in producer or order[producer[n].name] < order[root.name] for n in outside)
+        if pointwise and early and graph.tensors[op.outputs[0]].shape == shape:
+            inside |= set(op.outputs)
+            ops.append(op)
+            extra += outside
+    return tuple(ops), tuple(dict.fromkeys(extra))
+
+
+def _mb(n: float) -> str:
+    return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"
+
+
+class _Levers:
+    def __init__(self, graph: OpGraph, hw: Hardware, cls: str):
+        self.original, self.hw, self.cls = graph, hw, cls
+        low = native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8")
+        self.graph = recast(graph, "f16" if cls == "f16" else "bf16") if low else graph
+        self.eager: Attainable = predict_eager(graph, hw, cls)
+        self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
+        self.found: list[Lever] = []
+
+    def add(self, action: str, title: str, why: str, saves: float, op: str = "", before: float | None = None) -> None:
+        before = self.eager.ms if before is None else before
+        if saves > 0.002 * self.eager.ms:
+            self.found.append(Lever(action, title, why, saves, before / max(before - saves, 1e-6), self.cls, op))
+
+    def fusion(self) -> None:
+        fused: set[str] = set()
+        for root in live_ops(self.graph):
+            if cost(root, self.graph.tensors).kind not in ("matrix", "conv") or root.name not in self.stage:
+                continue
+            ops, extra = tail(self.graph, root)
+            if not ops:
+                continue
+            fused |= {o.name for o in ops}
+            added = sum(self.graph.tensors[n].bytes for n in extra)
+            moved = sum(self.stage[o.name].bytes for o in ops if o.name in self.stage)
+            saves = sum(self.stage[o.name].ms for o in ops if o.name in self.stage)
+            saves -= added / self.hw.copy_rate * 1e3
+            names = ", ".join(canonical(o.op) for o in ops)
+            self.add(
+                "fuse_tail",
+                f"Fuse {names} into the epilogue of {root.name}",
+                f"saves {_mb(max(0.0, moved - added))} of traffic and {len(ops)} launch{'es' if len(ops) > 1 else ''}: "
+                f"the values are still in registers when the product is done",
+                saves,
+                root.name,
+            )
+        rest = [o for o in live_ops(self.graph) if o.name in self.stage and o.name not in fused]
+        loose = [o for o in rest if cost(o, self.graph.tensors).kind in ("pointwise", "norm", "reduction", "pool")]
+        if len(loose) > 1:
+            touched = {n for o in loose for n in (*o.inputs, *o.outputs)}
+            made = {n for o in loose for n in o.outputs}
+            later = {n for o in self.graph.ops if o not in loose for n in o.inputs} | set(self.graph.outputs)
+            least = sum(self.graph.tensors[n].bytes for n in touched if n not in made or n in later)
+            moved = sum(self.stage[o.name].bytes for o in loose)
+            saves = sum(self.stage[o.name].ms for o in loose) - stream_ms(least, 0, self.hw)
+            self.add(
+                "fuse_pointwise",
+                f"Run {', '.join(canonical(o.op) for o in loose[:5])}{', ...' if len(loose) > 5 else ''} as one kernel",
+                f"saves {_mb(max(0.0, moved - least))}: each op now writes what the next one reads",
+                saves,
+            )
+
+    def classes(self, allowed: tuple[str, ...]) -> None:
+        for cls in allowed:
+            if cls == self.cls or self.hw.peak(cls) <= self.hw.peak(self.cls):
+                continue
+            after = predict_eager(self.original, self.hw, cls, cast_inputs=True)
+            ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
+            bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
+            bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}
+            self.add(
+                "lower_class",
+                f"Use the {cls} class",
+                f"the matrix peak is {ratio:.1f} times that of {self.cls}, at {bits.get(cls, 'less precision')}: "
+                f"a choice to make knowingly",
+                self.eager.ms - after.ms,
+            )
+
+    def quantisation(self) -> None:
+        for op in live_ops(self.graph):
+            c = cost(op, self.graph.tensors)
+            if c.kind != "matrix" or op.name not in self.stage:
+                continue
+            dims = product_dims(op, self.graph)
+            if dims is None or min(dims[1:3]) == 1:
+                continue
+            l, m, n, k = dims[:4]  # noqa: E741
+            out = self.graph.tensors[op.outputs[0]]
+            width = self.graph.tensors[op.inputs[0]].bytes / max(1, self.graph.tensors[op.inputs[0]].elements)
+            p = Product(l, m, n, k, self.cls, width, out.bytes / max(1, out.elements))
+            depth = max(16, int(128 // width))
+            tile = (128, 128, depth)
+            plain = tile_time(p, Tiling(tile), self.hw)
+            before = self.eager.ms - self.stage[op.name].ms + plain.ms  # the module with a kernel that does not do it
+            tiles, sms = plain.tiles, self.hw.sms
+            if tiles < 0.75 * sms and k >= 4 * depth:
+                options = [s for s in (2, 4, 8, 16, ceil(sms / tiles)) if s * 2 * depth <= k]
+                best = min(
+                    (tile_time(p, Tiling(tile, scheduler="split_k", splits=s), self.hw) for s in options),
+                    key=lambda t: t.ms,
+                    default=plain,
+                )
+                self.add(
+                    "split_k",
+                    f"Split K in {op.name}",
+                    f"{tiles} tiles of 128x128 leave {sms - tiles} of {sms} SMs idle "
+                    f"(gain over a kernel that does not split)",
+                    plain.ms - best.ms,
+                    op.name,
+                    before,
+                )
+            elif plain.waves > 1 and plain.busy < 0.85:
+                stream = tile_time(p, Tiling(tile, scheduler="stream_k"), self.hw)
+                self.add(
+                    "stream_k",
+                    f"Deal {op.name} out by stream-K, or change its tile",
+                    f"{tiles} tiles are {tiles / sms:.2f} waves of {sms} SMs: in the last wave many have nothing to do "
+                    f"(gain over whole tiles of 128x128)",
+                    plain.ms - stream.ms,
+                    op.name,
+                    before,
+                )
+            stage = self.stage[op.name]
+            if "aligned" in stage.note:
+                good = library_product(p, self.hw)
+                self.add(
+                    "align",
+                    f"Pad {op.name} to rows of 16 bytes",
+                    f"{m}x{n}x{k} has rows that are no multiple of 16 bytes, so the fast kernels refuse it",
+                    stage.ms - good.ms,
+                    op.name,
+                )
+
+    def copies(self) -> None:
+        for s in self.eager.stages:
+            if s.kind == "copy" and s.name in {o.name for o in self.graph.ops}:
+                self.add(
+                    "drop_copy",
+                    f"Drop the copy {s.name}",
+                    f"it moves {_mb(s.bytes)} only to change layout or type; read the old layout instead",
+                    s.ms,
+                    s.name,
+                )
+            if s.parts.get("layout"):
+                self.add(
+                    "channels_last",
+                    f"Keep {s.name} in channels-last",
+                    "the tensor cores want NHWC: today the library converts on the way in and on the way out",
+                    s.parts["layout"] + 2 * LAUNCH_MS,
+                    s.name,
+                )
+
+
+def levers(graph: OpGraph, hw: Hardware, cls: str, allowed: tuple[str, ...] | None = None) -> tuple[Lever, ...]:
+    """Levers for a graph in class `cls`, the largest saving first. `allowed`: classes that may be proposed."""
+    found = _Levers(graph, hw, cls)
+    if not found.eager.stages or not external_bytes(graph):
+        return ()
+    found.fusion()
+    found.classes(legal_classes(graph, hw) if allowed is None else allowed)
+    found.quantisation()
+    found.copies()
+    return tuple(sorted(found.found, key=lambda lever: -lever.saves_ms))

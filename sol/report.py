@@ -1,0 +1,215 @@
+"""The speed-of-light report of a module on a device: one object, rendered as JSON, Markdown or HTML.
+
+It is plain data, so that the process that shows it need not be the one that made it: `Report.from_json(text)`.
+Times are ms, rates FLOP/s, traffic bytes. What is predicted says so; what is measured comes in through `measured`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sol import render
+from sol.attainable import KNOWN_ERROR, predict_eager
+from sol.bounds import Bounds, bounds, external_bytes, legal_classes, live_ops, of_cost
+from sol.budget import gap, score
+from sol.graph import OpGraph
+from sol.hardware import Hardware, HardwareError
+from sol.levers import levers
+from sol.ops import bytes_only, canonical, cost
+
+VERSION = 1
+_UNITS = {
+    "matrix": "the matrix units",
+    "vector": "the ordinary arithmetic pipes",
+    "special": "the special-function units",
+    "memory": "the memory",
+}
+_CLASS_NAMES = {"f32": "exact float32", "f64": "float64"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every field is JSON: see `report` for what each holds."""
+
+    gpu: dict[str, Any]
+    classes: list[str]
+    bounds: dict[str, dict[str, Any]]
+    ops: list[dict[str, Any]]
+    totals: dict[str, float]
+    baselines: dict[str, dict[str, Any]]
+    levers: list[dict[str, Any]]
+    notes: list[str]
+    sentence: str
+    version: int = field(default=VERSION)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    def to_markdown(self) -> str:
+        """For a prompt or a terminal: tables, no colour."""
+        return render.markdown(asdict(self))
+
+    def to_html(self) -> str:
+        """A `<section>` without scripts or inline styles, every text escaped."""
+        return render.html(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Report:
+        """Raises ValueError when the text is not a report of this version."""
+        try:
+            raw = json.loads(text)
+            if raw.get("version") != VERSION:
+                raise ValueError(f"a report of version {raw.get('version')}; this is version {VERSION}")
+            return Report(**raw)
+        except (TypeError, AttributeError, json.JSONDecodeError) as e:
+            raise ValueError(f"not a report: {e}") from None
+
+
+def report(
+    graph: OpGraph,
+    hw: Hardware,
+    classes: Sequence[str] | None = None,
+    measured: dict[str, float] | None = None,
+) -> Report:
+    """The report of a graph on a device.
+
+    `classes`: precision classes to price, the first one the module's point of view (levers start from it); by default
+    every legal class without fp8. `measured`: class -> baseline in ms where somebody timed it. Raises HardwareError
+    when a class is not legal here, naming those that are.
+    """
+    legal = legal_classes(graph, hw)
+    if not legal:
+        raise HardwareError(f"{hw.title} has no units for this module's element types")
+    chosen = list(classes) if classes else [c for c in legal if c != "fp8" or len(legal) == 1]
+    priced = {cls: bounds(graph, hw, cls) for cls in chosen}
+    measured = measured or {}
+    baselines = {cls: _baseline(graph, hw, priced[cls], measured.get(cls)) for cls in chosen}
+    main = chosen[0]
+    unknown = bytes_only(graph.ops, graph.tensors)
+    notes = list(_notes(graph, hw, chosen, unknown))
+    external = external_bytes(graph)
+    found = levers(graph, hw, main, tuple(chosen))
+    totals = {
+        "matrix_flops": sum(cost(o, graph.tensors).matrix for o in live_ops(graph)),
+        "vector_flops": sum(cost(o, graph.tensors).vector for o in live_ops(graph)),
+        "special": sum(cost(o, graph.tensors).special for o in live_ops(graph)),
+        "bytes": sum(external.values()),
+        "bytes_unfused": sum(cost(o, graph.tensors).bytes for o in live_ops(graph)),
+        "ops": len(graph.ops),
+    }
+    return Report(
+        gpu={"name": hw.name, "title": hw.title, "bandwidth": hw.bandwidth, "sfu": hw.sfu, "sms": hw.sms},
+        classes=chosen,
+        bounds={cls: _bounds_row(b, hw) for cls, b in priced.items()},
+        ops=_op_rows(graph, hw, chosen),
+        totals=totals,
+        baselines=baselines,
+        levers=[asdict(lever) for lever in found],
+        notes=notes,
+        sentence=_sentence(hw, priced, baselines, totals, found, chosen),
+    )
+
+
+def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
+    f = b.fused
+    return {
+        "ms": f.ms,
+        "bound_by": f.bound_by,
+        "unfused_ms": b.unfused_ms,
+        "ceiling_ms": b.ceiling.ms,
+        "parts": {"matrix": f.matrix_ms, "vector": f.vector_ms, "special": f.special_ms, "memory": f.memory_ms},
+        "intensity": f.intensity,
+        "ridge": b.ridge,
+        "peak": hw.peak(b.cls),
+        "ceiling": hw.ceiling(b.cls),
+        "copy_rate": hw.copy_rate,
+    }
+
+
+def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -> dict[str, Any]:
+    if measured is not None:
+        return {"ms": measured, "kind": "measured", "gap": gap(measured, b.ms), "score": 0.5, "error": None}
+    ms = predict_eager(graph, hw, b.cls).ms
+    return {
+        "ms": ms,
+        "kind": "predicted",
+        "gap": gap(ms, b.ms),
+        "score": score(ms, b.ms, ms),
+        "error": KNOWN_ERROR,
+    }
+
+
+def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str]) -> list[dict[str, Any]]:
+    """One row an op. `share`: of the sum of all ops' own bounds in the first class; views have none."""
+    live = {o.name for o in live_ops(graph)}
+    costs = {o.name: cost(o, graph.tensors) for o in graph.ops}
+    own = {o.name: {cls: of_cost(costs[o.name], hw, cls) for cls in classes} for o in graph.ops}
+    total = sum(own[n][classes[0]].ms for n in live) or 1.0
+    rows = []
+    for op in graph.ops:
+        c = costs[op.name]
+        first = own[op.name][classes[0]]
+        rows.append(
+            {
+                "name": op.name,
+                "op": canonical(op.op),
+                "line": op.line,
+                "kind": c.kind,
+                "shapes": [list(graph.tensors[n].shape) for n in op.inputs],
+                "out": [list(graph.tensors[n].shape) for n in op.outputs],
+                "flops": c.flops,
+                "special": c.special,
+                "bytes": c.bytes,
+                "intensity": c.intensity,
+                "ms": {cls: own[op.name][cls].ms for cls in classes},
+                "bound_by": first.bound_by if first.ms else "",
+                "share": first.ms / total if op.name in live else 0.0,
+                "live": op.name in live,
+            }
+        )
+    return rows
+
+
+def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequence[str]):
+    if unknown:
+        yield f"Priced by bytes alone: {', '.join(unknown)}."
+    dead = [o.name for o in graph.ops if o not in live_ops(graph)]
+    if dead:
+        yield f"No output depends on {', '.join(dead)}: left out of the bounds."
+    if any(cost(o, graph.tensors).kind == "conv" for o in graph.ops):
+        yield "Convolutions count the direct algorithm; Winograd or FFT would need fewer products."
+    if any(not t.elements for t in graph.tensors.values()):
+        yield "Some tensors have no elements: they cost nothing."
+    if any(t.dtype in ("c64", "c128") for t in graph.tensors.values()):
+        yield "Complex products count as real ones: four times too few multiplications."
+    if not hw.measured:
+        yield f"Nothing was measured on {hw.title} yet: its ceilings are the published peaks."
+
+
+def _amount(n: float, unit: str) -> str:
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= size:
+            return f"{n / size:.3g} {prefix}{unit}"
+    return f"{n:.3g} {unit}"
+
+
+def _sentence(hw, priced, baselines, totals, found, chosen) -> str:
+    """What a student should take home, in one sentence."""
+    cls = min(chosen, key=lambda c: priced[c].ms) if "tf32" not in chosen else "tf32"
+    b, base = priced[cls], baselines[cls]
+    flops = totals["matrix_flops"] + totals["vector_flops"]
+    if b.ms == 0:
+        return "The module moves no data and computes nothing: there is nothing to make faster."
+    says = "takes" if base["kind"] == "measured" else "should take (predicted)"
+    advice = next((lever.title for lever in found if lever.action != "lower_class"), "")
+    text = (
+        f"This module must move {_amount(totals['bytes'], 'B')} and do {_amount(flops, 'FLOP')}, so in "
+        f"{_CLASS_NAMES.get(cls, cls)} no kernel on {hw.title} can be faster than {b.ms:.3g} ms, a limit set by "
+        f"{_UNITS[b.fused.bound_by]}; PyTorch {says} {base['ms']:.3g} ms, {base['gap']:.2f} times that"
+    )
+    if advice:
+        return f"{text}, and the first thing to try is: {advice[0].lower()}{advice[1:]}."
+    return f"{text}."
