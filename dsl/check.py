@@ -97,9 +97,11 @@ class _Checker:
     def declare(self, name: Word) -> bool:
         """A new parameter or stage name; False where it may not be."""
         if name.text in RESERVED:
+            self.types[name.text] = None
             self.error("E114", f"`{name.text}` is a word of the language", name.span, f"for example `{name.text}_`")
             return False
         if name.text in self.types:
+            self.types[name.text] = None  # which of the two is meant is unknown
             self.error("E102", f"`{name.text}` is already defined", name.span, "each name is written once")
             return False
         return True
@@ -209,11 +211,13 @@ class _Checker:
             self.used.add(name)
             self.reads[stage].add(name)
             return operand, self.types[name]
+        self.reads[stage].add(name)
         if name == stage or name in self.later:
             what = "its own result" if name == stage else f"{name}, which a later stage writes"
             self.error("E401", f"{stage} reads {what}", node.name.span, "a stage reads parameters and earlier stages")
         else:
             near = closest(name, self.types)
+            self.used |= {near}
             self.error(
                 "E101", f"`{name}` names no parameter or stage", node.name.span,
                 f"did you mean `{near}`?" if near else None, (f"in scope are {listing(self.types)}",),
@@ -288,7 +292,7 @@ class _Checker:
         result = TensorType(store or ta.dtype, shape)
         stage = replace(stage, type=result)
         ready = all(self.types.get(load.name) is not None for load in loads(epilogue))
-        if self.aligned(stage, ta, tb, epilogue) and ready and ta.dtype is tb.dtype:
+        if self.aligned(stage, ta, tb, epilogue) and ready:
             name = self.arch[0] or arches.DEFAULT
             check_gemm_config(arches.ARCHS.get(name), stage, self.types, self.error)
         self.stages.append(stage)
@@ -311,6 +315,7 @@ class _Checker:
                 "E107", f"{a.name} is {ta.dtype.value} and {b.name} is {tb.dtype.value}; both must be one type", b.span,
                 f"{wide.name}_ = transform({wide.name}) {{ to {narrow.dtype.value} }} first",
             )  # fmt: skip
+            ok = False
         if not ok:
             return None
         sa, sb = _seen(ta.shape, a.transposed), _seen(tb.shape, b.transposed)

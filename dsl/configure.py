@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 from . import legal
 from .arch import COMPUTE_FOR, Arch
@@ -124,21 +125,30 @@ def check_gemm_config(arch: Arch | None, stage: Gemm, types: dict[str, TensorTyp
     broken = {b: legal.objections(p, c, b) for b in choices}
     backend = min(choices, key=lambda b: (len(broken[b]), b == "cute" and p.compute is DType.TF32))
     for o in broken[backend]:
-        error(o.code, o.message, _place(stage, o), _help(p, c, backend, o, broken[backend]), o.notes)
+        error(o.code, o.message, _place(stage, o), _help(p, c, choices, o, broken[backend]), o.notes)
     if not any(not v for v in broken.values()) or complete(p, c) is not None:
         return
     given = [k for k in ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle") if getattr(c, k) is not None]
+    ways = []
+    for clause in given:
+        found = complete(p, replace(c, **{clause: None}))
+        if found is not None:
+            ways.append(_say(clause, found))
     error(
-        "E214", "no setting of the auto clauses fits the ones given", stage.clause_span(given[0] if given else "tile"),
-        f"leave one of {listing(given)} to auto" if given else "store a narrower type, or read fewer tensors",
-    )  # fmt: skip
+        "E214",
+        f"no setting of the auto clauses fits {listing([_say(k, c) for k in given])}",
+        stage.clause_span(given[0] if given else "epilogue"),
+        ", or ".join(ways) or "leave more clauses to auto, store a narrower type or read fewer tensors",
+    )
 
 
 def _place(stage: Gemm, o: legal.Objection) -> Span:
     return stage.clause_span(o.clause if o.clause in dict(stage.clauses) else "tile")
 
 
-def _help(p: legal.Problem, c: Config, backend: str, o: legal.Objection, all_: list[legal.Objection]) -> str | None:
+def _help(
+    p: legal.Problem, c: Config, choices: list[str], o: legal.Objection, all_: list[legal.Objection]
+) -> str | None:
     """The nearest configuration that passes, changing as little as possible; other broken clauses count as auto."""
     others = {x.clause for x in all_ if x.clause != o.clause}
     c = replace(c, **{k: None for k in others if k != "backend"})
@@ -151,16 +161,53 @@ def _help(p: legal.Problem, c: Config, backend: str, o: legal.Objection, all_: l
     for clause in order:
         if clause == "stages" and c.stages is None:
             continue
-        found = legal.nearest(p, c, clause, backend)
-        if found is not None:
-            ways.append(_say(clause, found))
+        found = [f for f in (_nearest(p, c, clause, b) for b in choices) if f is not None]
+        if found:
+            now = getattr(c, clause)
+            nearest = min(found, key=lambda f: _distance(now, getattr(f, clause)))
+            ways.append(_say(clause, nearest, fits=o.code == "E204"))
     return ", or ".join(ways) or None
 
 
-def _say(clause: str, c: Config) -> str:
+def _say(clause: str, c: Config, fits: bool = False) -> str:
     value = getattr(c, clause)
-    if clause == "stages":
+    if clause == "scheduler":
+        return f"scheduler {value.kind}" + (f"({value.splits})" if value.kind == "split_k" else "")
+    if clause == "stages" and fits:
         return f"{value} stages fit (stages {value})"
     if clause == "tile":
         return f"tile {legal.dims(value)}" + (f" with {c.stages}" if c.stages else "")
     return f"{clause} {legal.dims(value) if isinstance(value, tuple) else value}"
+
+
+def _distance(a, b) -> float:
+    """How far two settings of one clause are apart, in halvings and doublings."""
+    if isinstance(a, tuple):
+        steps = [abs(x.bit_length() - y.bit_length()) + abs(x - y) / 1024 for x, y in zip(a, b, strict=True)]
+        return sum(steps) + max(steps) / 2
+    return abs(a - b) if isinstance(a, int) else 0
+
+
+def _nearest(p: legal.Problem, c: Config, clause: str, backend: str) -> Config | None:
+    """The configuration that differs from `c` in one clause alone, passes, and is nearest to it."""
+    now = getattr(c, clause)
+    options: list
+    if clause == "tile":
+        options = legal.tiles(p.compute)
+    elif clause == "cluster":
+        options = [(m, n, 1) for m, n in product((1, 2, 4, 8), repeat=2) if m * n <= 8]
+    elif clause == "stages":
+        options = list(range(legal.MIN_STAGES, legal.MAX_STAGES + 1))
+    elif clause == "schedule":
+        options = list(legal.SCHEDULES)
+    elif clause == "swizzle":
+        options = list(legal.SWIZZLES)
+    else:
+        return None
+    if now is not None:
+        options.sort(key=lambda o: _distance(now, o))
+    for option in options:
+        changed = replace(c, **{clause: option})
+        if option != now and not legal.objections(p, changed, backend) and complete(p, changed):
+            return changed
+    return None

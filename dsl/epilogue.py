@@ -140,6 +140,8 @@ class EpilogueChecker:
             self._error("E311", f"{name} is written by a later stage", node.span, f"move {name} above {self.stage}")
         else:
             near = closest(name, [*self.scope, "acc"])
+            self.used |= {near}
+            self.reads_acc |= near == "acc"
             notes = (f"in scope are {listing(['acc', *self.scope])}",)
             self._error(
                 "E301", f"`{name}` names nothing", node.span, f"did you mean `{near}`?" if near else None, notes

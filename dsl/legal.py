@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 
 from . import smem
 from .arch import ARCHS, COMPUTE_FOR, DEFAULT, Arch
@@ -94,11 +93,6 @@ def _tile(p: Problem, tile: tuple[int, int, int], backend: str) -> Iterator[Obje
             "E203",
             "tile",
             f"tile K is {k}; {p.compute.value} instructions take K in steps of {inst}, from {inst} to 256",
-        )
-    bits = p.compute.bits
-    if k * bits // 8 % 32:
-        yield Objection(
-            "E203", "tile", f"tile K of {k} {p.compute.value} values is {k * bits // 8} bytes; steps are 32"
         )
 
 
@@ -223,43 +217,8 @@ def backends(p: Problem, c: Config) -> tuple[str, ...]:
     return tuple(b for b in wanted if not objections(p, c, b))
 
 
-# ---- the space that help and the resolver search ----
-
-
 def tiles(compute: DType) -> list[tuple[int, int, int]]:
     """Tiles worth proposing; K is 128 bytes of operand (one swizzle atom), or half or twice that."""
     k = 1024 // compute.bits
     sizes = [(m, n) for m in (64, 128, 256) for n in (16, 32, 64, 96, 128, 160, 192, 208, 224, 256)]
     return [(m, n, kk) for kk in (k, k // 2, 2 * k) for m, n in sizes if m * n <= 128 * 2 * MAX_ACCUMULATORS]
-
-
-def _distance(a, b) -> float:
-    """How far two settings of one clause are apart, in halvings and doublings."""
-    if isinstance(a, tuple):
-        return sum(abs(x.bit_length() - y.bit_length()) + abs(x - y) / 1024 for x, y in zip(a, b, strict=True))
-    return abs(a - b) if isinstance(a, int) else 0
-
-
-def nearest(p: Problem, c: Config, clause: str, backend: str) -> Config | None:
-    """The configuration that differs from `c` in one clause alone, passes, and is nearest to it."""
-    now = getattr(c, clause)
-    options: list
-    if clause == "tile":
-        options = tiles(p.compute)
-    elif clause == "cluster":
-        options = [(m, n, 1) for m, n in product((1, 2, 4, 8), repeat=2) if m * n <= 8]
-    elif clause == "stages":
-        options = list(range(MIN_STAGES, MAX_STAGES + 1))
-    elif clause == "schedule":
-        options = list(SCHEDULES)
-    elif clause == "swizzle":
-        options = list(SWIZZLES)
-    else:
-        return None
-    if now is not None:
-        options.sort(key=lambda o: _distance(now, o))
-    for option in options:
-        changed = replace(c, **{clause: option})
-        if option != now and not objections(p, changed, backend):
-            return changed
-    return None

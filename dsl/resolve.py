@@ -46,8 +46,17 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
 
 def complete(p: legal.Problem, c: Config, sm_count: int = 132) -> Config | None:
     """`c` with every None filled in (but `backend`); None when nothing legal agrees with what is given."""
+    # Other depths of K than one swizzle atom are tried only where nothing else is legal.
+    atom = [t for t in legal.tiles(p.compute) if t[2] == 1024 // p.compute.bits]
+    if c.tile:
+        return _best(p, c, [c.tile], sm_count)
+    return _best(p, c, atom, sm_count) or _best(p, c, legal.tiles(p.compute), sm_count)
+
+
+def _best(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]], sm_count: int) -> Config | None:
+    """The fastest legal completion over these tiles; one that more back ends take comes first."""
     best: tuple[tuple, Config] | None = None
-    for candidate in _candidates(p, c):
+    for candidate in _candidates(p, c, tiles):
         able = legal.backends(p, candidate)
         if able:
             score = (-len(able), seconds(p, candidate, sm_count))
@@ -56,8 +65,7 @@ def complete(p: legal.Problem, c: Config, sm_count: int = 132) -> Config | None:
     return best[1] if best else None
 
 
-def _candidates(p: legal.Problem, c: Config) -> Iterator[Config]:
-    tiles = [c.tile] if c.tile else [t for t in legal.tiles(p.compute) if t[2] == 1024 // p.compute.bits]
+def _candidates(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]]) -> Iterator[Config]:
     for tile in tiles:
         for schedule in [c.schedule] if c.schedule else legal.SCHEDULES:
             smem = legal.shared_memory(p, tile, schedule)

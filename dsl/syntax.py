@@ -23,6 +23,7 @@ MAX_CHARS = 65_536
 MAX_TOKENS = 2_048
 MAX_DEPTH = 48  # of brackets and of an epilogue's expression tree: every later pass may recurse over it
 MAX_DIGITS = 18
+MAX_ERRORS = 8
 
 
 @dataclass(frozen=True)
@@ -329,6 +330,7 @@ CLAUSES = (
     *("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "store", "epilogue"),
     *("to", "layout", "prepack", "stride", "padding", "dilation", "groups"),
 )
+_CLAUSE_END = re.compile(rf"\b({'|'.join(CLAUSES)})\b|[}}#\n]")
 _CLAUSE_TERMINALS = {"WORD_KEY", "DIMS_KEY", "COUNT_KEY", "SCHEDULER", "EPILOGUE", "FLAG"}
 _READABLE = {
     "NAME": "a name", "INT": "a whole number", "NUMBER": "a number", "DIMS": "sizes such as 128x256x64",
@@ -336,6 +338,7 @@ _READABLE = {
     "LPAR": "`(`", "MINUS": "`-`", "LBRACE": "`{`", "LSQB": "`[`", "COMMA": "`,`", "COLON": "`:`", "EQUAL": "`=`",
     "PLUS": "`+`", "STAR": "`*`", "SLASH": "`/`", "PROGRAM": "`program`",
 }  # fmt: skip
+_WORDS_BEFORE = re.compile(r"[A-Za-z0-9_]+|\S")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z_.]*|.", re.DOTALL)
 
 
@@ -370,11 +373,13 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             span,
             help="names and signs are plain ASCII; # comments",
         )
-    previous = re.sub(r"#[^\n]*", "", text[:pos]).rstrip()
-    if "DIMS" in allowed and found[0].isdigit():
+    before = _WORDS_BEFORE.findall(re.sub(r"#[^\n]*", "", text[:pos])[-200:])
+    if ("DIMS" in allowed and found[0].isdigit()) or (found == "," and before[-2:-1] in (["tile"], ["cluster"])):
         return Diagnostic("E001", "sizes are written with x between them", span, help="for example 128x256x64")
     if found[0].isdigit() and "INT" in allowed:
         return Diagnostic("E001", f"`{found}` is not a whole number", span)
+    if found == "return" and allowed & _CLAUSE_TERMINALS:
+        return Diagnostic("E001", "the stage above is not closed: its `}` is missing", span)
     if allowed & _CLAUSE_TERMINALS and (found[0].isalpha() or found[0] == "_"):
         near = closest(found, CLAUSES)
         return Diagnostic(
@@ -384,7 +389,7 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             (f"clauses are {listing(CLAUSES[:10])}; of transform: {listing(('to', 'prepack'))}",),
             f"did you mean `{near}`?" if near else None,
         )
-    if (found == "=" and previous.endswith("=")) or found in (";", "'", '"'):
+    if found in (";", "'", '"'):
         return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span, help=f"leave out the `{found}`")
     return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span)
 
@@ -392,9 +397,24 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
 def parse(text: str) -> ProgramNode:
     """The syntax tree of a program. Raises ProgramError (codes E0xx) on text that is none; never anything else."""
     _limits(text)
-    try:
-        return _parser().parse(text)
-    except UnexpectedInput as error:
-        raise ProgramError([_diagnose(text, error)]) from None
-    except ProgramError:
-        raise
+    found: list[Diagnostic] = []
+    while True:
+        try:
+            tree = _parser().parse(text)
+            break
+        except UnexpectedInput as error:
+            wrong = _diagnose(text, error)
+            found.append(wrong)
+            if wrong.code != "E006" or len(found) == MAX_ERRORS:
+                break
+            text = _blank(text, error.pos_in_stream)
+    if found:
+        raise ProgramError(found)
+    return tree
+
+
+def _blank(text: str, start: int) -> str:
+    """The text with an unknown clause made spaces, up to the next known clause, brace or line: the rest is judged."""
+    end = _CLAUSE_END.search(text, start + 1)
+    stop = end.start() if end else len(text)
+    return text[:start] + " " * (stop - start) + text[stop:]
