@@ -1,0 +1,74 @@
+"""The system-call filter of a sandbox, as the BPF program that bubblewrap loads just before it starts Python.
+
+A list of refusals, not of permissions: torch and the CUDA driver use too many calls for a list of permissions to
+stay right, and the name spaces already hide what the calls could reach. What is refused are the ways back out:
+tracing other processes, mounts, new name spaces, and the kernel's most exploited corners.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from functools import lru_cache
+
+# fmt: off
+REFUSED = (
+    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd",
+    "mount", "umount", "umount2", "mount_setattr", "move_mount", "open_tree", "fsopen", "fsconfig", "fsmount",
+    "fspick", "pivot_root", "chroot", "unshare", "setns", "bpf", "keyctl", "add_key", "request_key",
+    "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+    "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
+    "open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "swapon", "swapoff", "reboot", "syslog",
+    "settimeofday", "clock_settime", "personality",
+)
+# fmt: on
+CLONE_NEWUSER = 0x10000000
+CLONE_NEW_ANY = 0x02000000 | 0x00020000 | 0x04000000 | 0x08000000 | CLONE_NEWUSER | 0x20000000 | 0x40000000
+AF_ALLOWED = (1, 16)  # AF_UNIX, which the CUDA driver may use, and AF_NETLINK, which only reads
+
+
+@lru_cache(maxsize=1)
+def program() -> bytes | str:
+    """The BPF program; where it cannot be built, one sentence that says why and how to fix it."""
+    try:
+        import pyseccomp as seccomp
+    except ModuleNotFoundError:
+        return "the Python package pyseccomp is missing (pip install -r requirements.txt)"
+    except (RuntimeError, OSError, ImportError):
+        return "libseccomp is missing (apt-get install libseccomp2)"
+    refuse = seccomp.ERRNO(errno.EPERM)
+    try:
+        f = seccomp.SyscallFilter(defaction=seccomp.ALLOW)
+        for name in REFUSED:
+            try:
+                f.add_rule(refuse, name)
+            except (OSError, ValueError, RuntimeError):
+                continue  # this libseccomp or this architecture does not know the call, so nobody can make it by name
+        # clone: threads and forks stay, new name spaces go. clone3 hides its flags behind a pointer; ENOSYS makes
+        # glibc fall back to clone.
+        for flag in (1 << bit for bit in range(32) if CLONE_NEW_ANY >> bit & 1):
+            f.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
+        f.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
+        # A socket that could reach a network, even one that a later kernel might route. Besides the name space.
+        f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.GT, max(AF_ALLOWED)))
+        for family in range(max(AF_ALLOWED)):
+            if family not in AF_ALLOWED:
+                f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
+        with tempfile.TemporaryFile() as out:
+            f.export_bpf(out)
+            out.seek(0)
+            return out.read()
+    except (OSError, RuntimeError, ValueError) as e:
+        return f"libseccomp refused the filter ({e}); a newer libseccomp2 helps"
+
+
+def descriptor() -> int | None:
+    """A fresh readable descriptor of the program (the caller closes it), or None where there is none."""
+    bpf = program()
+    if isinstance(bpf, str):
+        return None
+    fd = os.memfd_create("seccomp", os.MFD_CLOEXEC)
+    os.write(fd, bpf)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

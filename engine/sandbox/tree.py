@@ -1,0 +1,94 @@
+"""The processes of a sandbox, read from /proc: who they are, what memory they hold, and that they are gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+
+def _parents() -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                with open(f"/proc/{name}/stat", "rb") as f:
+                    parent = int(f.read().rpartition(b")")[2].split()[1])
+                children.setdefault(parent, []).append(int(name))
+    return children
+
+
+def descendants(pid: int, uid: int | None = None) -> list[int]:
+    """`pid` and everything under it, and every process of `uid`, a user that only this sandbox is."""
+    children = _parents()
+    found, todo = {pid}, [pid]
+    while todo:
+        for child in children.get(todo.pop(), ()):
+            if child not in found:
+                found.add(child)
+                todo.append(child)
+    if uid is not None:
+        for group in children.values():
+            for other in group:
+                with contextlib.suppress(OSError):
+                    if os.stat(f"/proc/{other}").st_uid == uid:
+                        found.add(other)
+    return sorted(found)
+
+
+def usage(pids: list[int]) -> tuple[int, int]:
+    """(resident bytes without files, number of threads) of these processes together."""
+    resident = tasks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{pid}/status", "rb") as f:
+                for line in f:
+                    if line.startswith((b"RssAnon:", b"RssShmem:")):
+                        resident += int(line.split()[1]) * 1024
+                    elif line.startswith(b"Threads:"):
+                        tasks += int(line.split()[1])
+    return resident, tasks
+
+
+def inner_pid(pid: int) -> int | None:
+    """The process's id in its innermost pid name space."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/status", "rb") as f:
+            for line in f:
+                if line.startswith(b"NSpid:"):
+                    return int(line.split()[-1])
+    return None
+
+
+def exists(pid: int) -> bool:
+    """True while it runs; a zombie has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            return f.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
+def sweep(pid: int, uid: int | None) -> None:
+    """Without a pid name space: kill, again and again, what is still of this sandbox (new forks included)."""
+    end = time.monotonic() + 2.0
+    while time.monotonic() < end:
+        left = [p for p in descendants(pid, uid) if p != pid and exists(p)] + _session(pid)
+        left = [p for p in left if p != os.getpid()]
+        if not left:
+            return
+        for p in left:
+            with contextlib.suppress(OSError):
+                os.kill(p, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def _session(leader: int) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                if os.getsid(int(name)) == leader and exists(int(name)):
+                    found.append(int(name))
+    return found

@@ -1,0 +1,231 @@
+"""A built module and its inputs to an op graph: torch.export, then ATen ops one to one, nothing decomposed.
+
+`linear`, `gelu`, `layer_norm` and their like stay whole: whoever lowers them wants to know what was meant. In-place
+ops are made functional. What computes nothing (dropout in eval mode, detach, a cast to the same type) is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from typing import Any
+
+from engine.sandbox.channel import PASTED
+from engine.trace.load import Bad
+
+MAX_OPS = 5000
+_LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
+_ALWAYS_NOTHING = {"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "lift", "clone"}
+_NOTHING_AT_SAME_TYPE = {"to", "_to_copy", "type_as", "contiguous", "float", "half", "expand_as"}
+_DROPOUTS = {"dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "native_dropout"}
+
+
+def dtype_names() -> dict[Any, str]:
+    """torch dtype -> the name in sol.graph.DTYPE_BYTES."""
+    import torch
+
+    names = {
+        "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3",
+        "float8_e5m2": "e5m2", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8",
+        "bool": "bool", "complex64": "c64", "complex128": "c128",
+    }  # fmt: skip
+    return {getattr(torch, k): v for k, v in names.items() if hasattr(torch, k)}
+
+
+def export(model: Any, inputs: tuple[Any, ...]) -> Any:
+    """The exported program, functional. Raises what torch.export raises."""
+    import torch
+
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(model, inputs, strict=False)
+        nodes = [n for n in program.graph.nodes if n.op == "call_function" and hasattr(n.target, "_schema")]
+        if any(n.target._schema.is_mutable for n in nodes):
+            program = program.run_decompositions({})
+    return program
+
+
+class Capture:
+    """Walks one exported graph. `graph()` gives the JSON form that sol.graph.OpGraph.from_json reads."""
+
+    def __init__(self, program: Any):
+        self.program = program
+        self.dtypes = dtype_names()
+        self.tensors: dict[str, dict] = {}
+        self.ops: list[dict] = []
+        self.names: dict[Any, Any] = {}  # fx node -> tensor name, or a tuple of names
+        self.inputs: list[str] = []
+
+    def graph(self) -> dict:
+        signature = self.program.graph_signature
+        outputs: list[str] = []
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node, signature)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op == "get_attr":
+                self._constant(node)
+            elif node.op == "output":
+                user = set(signature.user_outputs)
+                for value in node.args[0]:
+                    if getattr(value, "name", None) in user:
+                        outputs.append(self._name(value))
+        read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs)
+        made = {t for op in self.ops for t in op["outputs"]}
+        tensors = [t for name, t in self.tensors.items() if name in read or name in made]
+        return {"tensors": tensors, "ops": self.ops, "inputs": self.inputs, "outputs": outputs}
+
+    # ---- tensors ----
+
+    def _placeholder(self, node: Any, signature: Any) -> None:
+        import torch
+
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return  # a number or None among the inputs: it is written into the ops that use it
+        for kind, table in (
+            ("parameter", signature.inputs_to_parameters),
+            ("buffer", signature.inputs_to_buffers),
+            ("constant", signature.inputs_to_lifted_tensor_constants),
+        ):
+            if node.name in table:
+                path = table[node.name]
+                self._tensor(node, re.sub(r"\W", "_", path), value, kind, path)
+                return
+        self._tensor(node, node.name, value, "input", "")
+        self.inputs.append(self.names[node])
+
+    def _constant(self, node: Any) -> None:
+        import torch
+
+        value = node.meta.get("val")
+        if value is None:
+            value = getattr(self.program.graph_module, str(node.target), None)
+        if isinstance(value, torch.Tensor):
+            self._tensor(node, str(node.target), value, "constant", str(node.target))
+
+    def _tensor(self, node: Any, name: str, value: Any, kind: str, path: str) -> None:
+        self.names[node] = self._add(name, value, kind, path, node)
+
+    def _add(self, name: str, value: Any, kind: str, path: str, node: Any) -> str:
+        name, n = name[:80] or "t", 1
+        base = name
+        while name in self.tensors:
+            name, n = f"{base}_{n}", n + 1
+        dtype = self.dtypes.get(value.dtype)
+        if dtype is None:
+            line = self._line(node)
+            raise Bad("element_type", f"Element type {value.dtype} is not one this engine knows.", line)
+        try:
+            shape = [int(s) for s in value.shape]
+        except Exception:
+            line = self._line(node)
+            raise Bad(
+                "data_dependent", f"Line {line} makes a tensor whose shape depends on the values of another.", line
+            ) from None
+        self.tensors[name] = {"name": name, "shape": shape, "dtype": dtype, "kind": kind, "path": path}
+        return name
+
+    def _name(self, node: Any) -> str:
+        name = self.names.get(node)
+        if isinstance(name, str):
+            return name
+        raise Bad("not_covered", f"The module uses {node.target} in a way that cannot be traced.", self._line(node))
+
+    # ---- ops ----
+
+    def _line(self, node: Any) -> int | None:
+        found = _LINE.findall(node.meta.get("stack_trace") or "")
+        return int(found[-1]) if found else None
+
+    def _call(self, node: Any) -> None:
+        import operator
+
+        import torch
+
+        if node.target is operator.getitem:
+            names = self.names.get(node.args[0])
+            if isinstance(names, tuple):
+                self.names[node] = names[node.args[1]]
+            return
+        value = node.meta.get("val")
+        line = self._line(node)
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            what = getattr(node.target, "__name__", str(node.target)).removeprefix("wrap_with_")
+            where = f"Line {line} uses" if line else "The module uses"
+            raise Bad("not_covered", f"{where} {what}, which the tracer does not follow; leave it out.", line)
+        op = schema.name.split("::")[-1]
+        tensors = (value,) if isinstance(value, torch.Tensor) else value
+        if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):
+            return  # asserts and the like compute no tensor
+        inputs, attrs = self._arguments(node, schema)
+        if isinstance(value, torch.Tensor) and inputs and self._computes_nothing(op, attrs, inputs, value):
+            self.names[node] = inputs[0]
+            return
+        if isinstance(value, torch.Tensor):
+            outputs = (self._add(node.name, value, "intermediate", "", node),)
+            self.names[node] = outputs[0]
+        else:
+            outputs = tuple(
+                self._add(f"{node.name}_{i}", t, "intermediate", "", node)
+                for i, t in enumerate(tensors)
+                if isinstance(t, torch.Tensor)
+            )
+            self.names[node] = outputs
+        self.ops.append(
+            {"name": node.name, "op": op, "inputs": inputs, "outputs": list(outputs), "attrs": attrs, "line": line}
+        )
+        if len(self.ops) > MAX_OPS:
+            raise Bad("too_large", f"The module makes more than {MAX_OPS} operations.", line)
+
+    def _computes_nothing(self, op: str, attrs: dict, inputs: list[str], value: Any) -> bool:
+        if op in _ALWAYS_NOTHING:
+            return True
+        before = self.tensors[inputs[0]]
+        same = before["dtype"] == self.dtypes.get(value.dtype) and before["shape"] == list(value.shape)
+        if op in _DROPOUTS:
+            return same and (attrs.get("train") is False or attrs.get("p") == 0)
+        return same and op in _NOTHING_AT_SAME_TYPE
+
+    def _arguments(self, node: Any, schema: Any) -> tuple[list[str], dict[str, Any]]:
+        """Tensors in the schema's order, and every other argument by name, defaults filled in."""
+        import torch.fx
+
+        inputs: list[str] = []
+        attrs: dict[str, Any] = {}
+        for i, argument in enumerate(schema.arguments):
+            if i < len(node.args) and not argument.kwarg_only:
+                value = node.args[i]
+            elif argument.name in node.kwargs:
+                value = node.kwargs[argument.name]
+            elif argument.has_default_value():
+                value = argument.default_value
+            else:
+                continue
+            if isinstance(value, torch.fx.Node):
+                inputs.append(self._name(value))
+            elif isinstance(value, (list, tuple)) and any(isinstance(v, torch.fx.Node) for v in value):
+                inputs.extend(self._name(v) for v in value if isinstance(v, torch.fx.Node))
+            else:
+                attrs[argument.name] = self._plain(value)
+        return inputs, attrs
+
+    def _plain(self, value: Any) -> Any:
+        """JSON-safe: infinities as "inf" and "-inf", element types by our names, devices and layouts as text."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else str(value)
+        if isinstance(value, (list, tuple)):
+            return [self._plain(v) for v in value]
+        if value in self.dtypes:
+            return self.dtypes[value]
+        try:
+            return int(value) if float(value) == int(value) else float(value)  # a symbolic number with one value
+        except Exception:
+            return str(value)

@@ -1,0 +1,153 @@
+"""Tracing, inside the confined child: pasted text in, op graph or one clear refusal out.
+
+First on fake tensors, which have shapes but no memory, so that a large module costs nothing; where the text does
+something that fake tensors cannot (reads a value while it builds itself, say), once more on real ones. What the
+real run says is what the person reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.sandbox.watch import Blocked, Watch
+from engine.trace import capture
+from engine.trace.explain import data_dependent, explain
+from engine.trace.load import Bad, Loaded, load
+
+_watch: Watch | None = None
+
+
+def watch() -> None:
+    """Installs the audit hook, once a process."""
+    global _watch
+    if _watch is None:
+        _watch = Watch()
+        _watch.on()
+
+
+def serve(message: dict) -> dict:
+    watch()
+    try:
+        return {"ok": _trace(message["source"], bool(message.get("fake", True)))}
+    except Bad as e:
+        return {"error": {"code": e.code, "reason": e.reason[:2000], "line": e.line}}
+
+
+def _trace(source: str, fake: bool) -> dict:
+    if fake:
+        try:
+            return _attempt(source, fake=True)
+        except Bad as e:
+            if e.code in ("syntax_error", "data_dependent", "sandbox_file", "sandbox_network", "sandbox_process"):
+                raise
+    return _attempt(source, fake=False)
+
+
+def _attempt(source: str, fake: bool) -> dict:
+    import contextlib
+
+    import torch
+
+    mode: Any = contextlib.nullcontext()
+    if fake:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with torch.no_grad(), mode:
+        loaded = stage("the text", lambda: load(source))
+        model = stage(f"{loaded.cls.__name__}()", loaded.build)
+        inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)
+        _check_tensors(loaded, inputs)
+        result = stage("forward", lambda: model(*inputs), calls_data=True)
+        _check_result(loaded, result)
+    try:
+        program = capture.export(model, inputs)
+    except Exception as e:
+        if data_dependent(e):
+            raise explain(e, "forward") from None
+        why = explain(e, "torch.export")
+        raise Bad("cannot_trace", f"PyTorch cannot export this module: {why.reason}", why.line) from None
+    graph = capture.Capture(program).graph()
+    if not graph["ops"]:
+        raise Bad("nothing_computed", "The module computes nothing: its outputs are its inputs.", None)
+    return {
+        "graph": graph,
+        "title": loaded.title or _summary(graph),
+        "has": {
+            "class": loaded.cls.__name__,
+            "inputs_from": loaded.inputs_from,
+            "init_inputs": "get_init_inputs" in loaded.namespace,
+            "fake": fake,
+            "torch": torch.__version__,
+        },
+    }
+
+
+def stage(doing: str, what: Any, calls_data: bool = False) -> Any:
+    """Calls `what`; whatever the pasted text raises in it becomes a Bad with its line."""
+    try:
+        return what()
+    except (Bad, Blocked) as e:
+        raise explain(e, doing) from None
+    except BaseException as e:
+        bad = explain(e, doing)
+        # Outside forward a value may well be read; only fake tensors cannot, and then the real ones are tried.
+        if bad.code == "data_dependent" and not calls_data:
+            bad = Bad("needs_values", bad.reason, bad.line)
+        raise bad from None
+
+
+def _check_tensors(loaded: Loaded, inputs: tuple[Any, ...]) -> None:
+    import torch
+
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+            raise Bad("bad_inputs", f"Input {i + 1} of {loaded.inputs_from} is not a dense tensor.", None)
+
+
+def _check_result(loaded: Loaded, result: Any) -> None:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    leaves = tree_leaves(result)
+    line = forward_return_line(loaded)
+    if not leaves:
+        raise Bad("not_a_tensor", "forward returns no tensor.", line)
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor):
+            said = type(leaf).__name__
+            raise Bad(
+                "not_a_tensor", f"forward returns a {said}; it must return a tensor, or several in a tuple.", line
+            )
+
+
+def forward_return_line(loaded: Loaded) -> int | None:
+    """The line of the last `return` in forward, or of its `def`."""
+    import ast
+    import linecache
+
+    from engine.sandbox.channel import PASTED
+
+    tree = ast.parse("".join(linecache.getlines(PASTED)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == loaded.cls.__name__:
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef) and item.name == "forward":
+                    returns = [n.lineno for n in ast.walk(item) if isinstance(n, ast.Return)]
+                    return max(returns, default=item.lineno)
+    return None
+
+
+def _summary(graph: dict) -> str:
+    """A title from what it computes: `linear 8192->8192; mul; leaky_relu`."""
+    shapes = {t["name"]: t["shape"] for t in graph["tensors"]}
+    words = []
+    for op in graph["ops"][:4]:
+        sizes = [shapes[i] for i in op["inputs"]]
+        if op["op"] == "linear" and len(sizes) > 1 and len(sizes[1]) == 2:
+            words.append(f"linear {sizes[1][1]}->{sizes[1][0]}")
+        elif op["op"] in ("matmul", "mm", "bmm", "addmm", "baddbmm") and len(sizes) > 1:
+            words.append(f"{op['op']} {' @ '.join('x'.join(map(str, s)) for s in sizes[-2:])}")
+        else:
+            words.append(op["op"])
+    return "; ".join(words) + ("; ..." if len(graph["ops"]) > 4 else "")

@@ -1,0 +1,89 @@
+"""Turns what a pasted module raised into one sentence with a stable code and the line of the pasted text."""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from engine.sandbox.channel import PASTED
+from engine.sandbox.watch import Blocked
+from engine.trace.load import Bad
+
+_SHAPES = re.compile(
+    r"cannot be multiplied|size mismatch|must match the (existing )?size|same (number of )?(dimensions|size|shape)"
+    r"|shapes? .*(invalid|mismatch|incompatible|not aligned)|is invalid for input of size|not broadcastable"
+    r"|expected (input|weight).*(channels|dimension)|Sizes of tensors must match|normalized_shape|contraction"
+    r"|incompatible.*shape|Expected size|dimension.*must match|could not be broadcast|doesn't match",
+    re.IGNORECASE,
+)
+_MEMORY = re.compile(r"can't allocate memory|not enough memory|out of memory|Unable to allocate", re.IGNORECASE)
+_DATA = re.compile(r"data.dependent|_local_scalar_dense|Could not (guard|extract)|unbacked", re.IGNORECASE)
+_DATA_TYPES = {"DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException"}
+
+
+def pasted_line(error: BaseException) -> int | None:
+    """The innermost line of the pasted text in the error's traceback."""
+    line, tb = None, error.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == PASTED:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    return line
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    todo: BaseException | None = error
+    while todo is not None and todo not in found and len(found) < 10:
+        found.append(todo)
+        todo = todo.__cause__ or (None if todo.__suppress_context__ else todo.__context__)
+    return found
+
+
+def said(error: BaseException, limit: int = 300) -> str:
+    """The first line of an error's own message, without torch's appended node dumps and advice."""
+    text = str(error).strip()
+    lines = [t.strip() for t in text.splitlines() if t.strip()]
+    return (lines[0] if lines else type(error).__name__)[:limit].rstrip(".")
+
+
+def data_dependent(error: BaseException) -> bool:
+    return any(type(e).__name__ in _DATA_TYPES or _DATA.search(str(e)[:2000]) for e in _chain(error))
+
+
+def explain(error: BaseException, doing: str) -> Bad:
+    """`doing`: where it happened, e.g. "get_inputs()" or "forward"."""
+    chain = _chain(error)
+    for e in chain:
+        if isinstance(e, Bad):
+            return e
+        if isinstance(e, Blocked):
+            return Bad(e.code, f"Line {e.line} {e.reason}.", e.line)
+    line = next((n for n in map(pasted_line, chain) if n is not None), None)
+    at = f"Line {line}" if line is not None else f"Calling {doing}"
+    if isinstance(error, SyntaxError) and error.filename == PASTED:
+        return Bad("syntax_error", f"Line {error.lineno}: {error.msg}.", error.lineno)
+    if isinstance(error, ModuleNotFoundError):
+        return Bad("missing_package", f"{at} imports {error.name!r}, which is not installed in the sandbox.", line)
+    if isinstance(error, SystemExit):
+        return Bad("exited", f"{at} ends the Python process (exit).", line)
+    if isinstance(error, KeyboardInterrupt):
+        return Bad("exited", f"{at} interrupts the Python process.", line)
+    text = str(error)
+    if isinstance(error, MemoryError) or _MEMORY.search(text[:2000]):
+        return Bad("memory_limit", f"{at} asks for more memory than there is: {said(error)}.", line)
+    if (isinstance(error, OSError) and error.errno == errno.EAGAIN) or "can't start new thread" in text:
+        return Bad("process_limit", f"{at} starts more processes or threads than the sandbox allows.", line)
+    if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.ENETUNREACH, errno.EROFS):
+        return Bad("sandbox_blocked", f"{at} does what the sandbox does not allow: {said(error)}.", line)
+    if data_dependent(error):
+        return Bad(
+            "data_dependent",
+            f"{at} decides on the values of a tensor; what a program computes may depend on shapes only. "
+            "Express the choice with torch.where, or leave it out of the module.",
+            line,
+        )
+    if isinstance(error, (RuntimeError, ValueError, IndexError)) and _SHAPES.search(text[:2000]):
+        return Bad("shape_mismatch", f"{at}: the shapes do not fit: {said(error)}.", line)
+    kind = type(error).__name__
+    return Bad("module_raised", f"{at} raised {kind}: {said(error)}." if text else f"{at} raised {kind}.", line)

@@ -1,0 +1,170 @@
+"""Executes a pasted text in the confined child and finds in it the module, its arguments and its inputs.
+
+Two forms are taken: KernelBench's (`Model`, `get_inputs()`, `get_init_inputs()`), and any text with one nn.Module
+class and example inputs in a variable `inputs` or `example_inputs`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from engine.sandbox.channel import PASTED
+
+MODULE = "pasted"
+EXAMPLES = ("inputs", "example_inputs")
+
+
+class Bad(Exception):
+    """The pasted text cannot be worked on. Becomes engine.devices.SessionRefused in the engine."""
+
+    def __init__(self, code: str, reason: str, line: int | None = None):
+        super().__init__(reason)
+        self.code, self.reason, self.line = code, reason, line
+
+
+@dataclass
+class Loaded:
+    """The executed text. `inputs_from`: get_inputs | inputs | example_inputs."""
+
+    namespace: dict[str, Any]
+    cls: type
+    inputs_from: str
+    title: str
+
+    def build(self, seed: int = 0) -> Any:
+        """A new instance in eval mode, its random parameters drawn from `seed`."""
+        import torch
+
+        torch.manual_seed(seed)
+        args, kwargs = self._init_inputs()
+        try:
+            inspect.signature(self.cls).bind(*args, **kwargs)
+        except TypeError as e:
+            how = (
+                "get_init_inputs() must return its arguments in a list"
+                if "get_init_inputs" in self.namespace
+                else "add `def get_init_inputs(): return [...]` with its arguments"
+            )
+            line = _line_of(self.cls.__init__) or _line_of(self.cls)
+            raise Bad("init_inputs", f"{self.cls.__name__}.__init__ cannot be called: {e}; {how}.", line) from None
+        model = self.cls(*args, **kwargs)
+        if not isinstance(model, torch.nn.Module):
+            raise Bad("no_model", f"{self.cls.__name__}(...) did not make an nn.Module.", _line_of(self.cls))
+        return model.eval()
+
+    def inputs(self, seed: int = 0) -> tuple[Any, ...]:
+        """The example inputs in call order; random ones drawn from `seed`."""
+        import torch
+
+        torch.manual_seed(seed + 1)
+        value = self.namespace[self.inputs_from]
+        line = None
+        if callable(value):
+            line = _line_of(value)
+            value = value()
+        if isinstance(value, torch.Tensor):
+            value = (value,)
+        if isinstance(value, dict):
+            value = self._by_name(value, line)
+        if not isinstance(value, (list, tuple)):
+            said = type(value).__name__
+            raise Bad("bad_inputs", f"{self.inputs_from} must give a list of tensors, not a {said}.", line)
+        if not any(isinstance(v, torch.Tensor) for v in value):
+            raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
+        return tuple(value)
+
+    def _by_name(self, value: dict, line: int | None) -> tuple[Any, ...]:
+        names = list(inspect.signature(self.cls.forward).parameters)[1:]
+        missing = [k for k in value if k not in names]
+        if missing:
+            raise Bad("bad_inputs", f"forward has no argument {missing[0]!r}; it has {', '.join(names)}.", line)
+        return tuple(value[n] for n in names if n in value)
+
+    def _init_inputs(self) -> tuple[tuple, dict]:
+        function = self.namespace.get("get_init_inputs")
+        value = function() if callable(function) else ()
+        if isinstance(value, dict):
+            return (), value
+        if not isinstance(value, (list, tuple)):
+            return (value,), {}
+        # KernelBook's form: [[positional], {named}]
+        if len(value) == 2 and isinstance(value[0], (list, tuple)) and isinstance(value[1], dict):
+            return tuple(value[0]), dict(value[1])
+        return tuple(value), {}
+
+
+def load(source: str) -> Loaded:
+    """Executes the text. Raises Bad for what it lacks, and whatever the text itself raises."""
+    import torch
+
+    source = source.replace("\r\n", "\n")
+    linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
+    try:
+        code = compile(source, PASTED, "exec")
+    except SyntaxError as e:
+        raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.", e.lineno) from None
+    except ValueError as e:
+        raise Bad("syntax_error", f"The text is not Python: {e}.", None) from None
+    except (RecursionError, MemoryError):
+        raise Bad("syntax_error", "The text is nested too deeply for Python's parser.", None) from None
+    module = types.ModuleType(MODULE)
+    module.__file__ = PASTED
+    sys.modules[MODULE] = module
+    exec(code, module.__dict__)
+    names = module.__dict__
+    cls = _choose(names, torch.nn.Module)
+    where = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
+    if where is None or (where == "get_inputs" and not callable(names[where])):
+        raise Bad(
+            "no_inputs",
+            "No example inputs: add `def get_inputs(): return [torch.randn(...)]`, "
+            "or a variable `inputs = [torch.randn(...)]`, with the tensors that forward takes.",
+            _line_of(cls),
+        )
+    return Loaded(dict(names), cls, where, _title(module, cls))
+
+
+def _choose(names: dict[str, Any], base: type) -> type:
+    named = names.get("Model")
+    if isinstance(named, type) and issubclass(named, base):
+        return named
+    if isinstance(named, type):
+        raise Bad(
+            "no_model", "`Model` is not a torch.nn.Module: write `class Model(torch.nn.Module):`.", _line_of(named)
+        )
+    own = [v for v in names.values() if isinstance(v, type) and issubclass(v, base) and v.__module__ == MODULE]
+    own = list(dict.fromkeys(own))
+    if len(own) == 1:
+        return own[0]
+    if own:
+        listed = ", ".join(c.__name__ for c in own[:8])
+        raise Bad(
+            "several_models",
+            f"{len(own)} modules and none is called Model ({listed}): name the one to optimise `Model`.",
+            _line_of(own[-1]),
+        )
+    raise Bad("no_model", "No nn.Module class: define `class Model(torch.nn.Module)` with a forward method.", None)
+
+
+def _line_of(thing: Any) -> int | None:
+    code = getattr(inspect.unwrap(thing) if callable(thing) else thing, "__code__", None)
+    if code is not None:
+        return code.co_firstlineno if code.co_filename == PASTED else None
+    if isinstance(thing, type):
+        lines = linecache.cache.get(PASTED, (0, None, []))[2]
+        starts = (f"class {thing.__name__}(", f"class {thing.__name__}:")
+        return next((i for i, text in enumerate(lines, 1) if text.lstrip().startswith(starts)), None)
+    return None
+
+
+def _title(module: types.ModuleType, cls: type) -> str:
+    for doc in (module.__doc__, cls.__dict__.get("__doc__")):
+        first = (doc or "").strip().partition("\n")[0].strip()
+        if first:
+            return first[:80]
+    return "" if cls.__name__ == "Model" else cls.__name__

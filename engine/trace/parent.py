@@ -1,0 +1,138 @@
+"""The engine's side of tracing: starts the confined child, reads its answer as untrusted, names what went wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from engine import sandbox
+from engine.devices import SessionRefused
+from engine.sandbox.process import SandboxEnded
+from sol.graph import DTYPE_BYTES, OpGraph
+
+MAX_SOURCE = 200_000
+MAX_DIM = 1 << 40
+TIMEOUT = 30.0
+PRELOAD = ("torch", "engine.trace.warm")
+
+
+@dataclass(frozen=True)
+class Traced:
+    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, torch}."""
+
+    graph: OpGraph
+    title: str
+    has: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def trace(
+    source: str,
+    *,
+    gpu: bool = False,
+    timeout: float = TIMEOUT,
+    cancelled: Callable[[], bool] | None = None,
+    local_user: bool = False,
+    memory_bytes: int = 8 << 30,
+    tensor_bytes: int = 64 << 30,
+) -> Traced:
+    """The op graph of a pasted module. Blocks for 0.1 to 3 s, `timeout` seconds at most after the child is ready.
+
+    `memory_bytes` bounds the child's resident memory, `tensor_bytes` what the module's inputs, parameters and
+    largest intermediate tensor may need. `gpu`: trace where CUDA is to be seen (for modules that ask for it).
+    Raises SessionRefused with a stable code, one sentence and, where known, the line of the pasted text.
+    """
+    started = time.monotonic()
+    if not source.strip():
+        raise SessionRefused("empty", "There is no module: paste a PyTorch nn.Module and its example inputs.")
+    if len(source) > MAX_SOURCE:
+        raise SessionRefused("too_large", f"The text has {len(source)} characters; the limit is {MAX_SOURCE}.")
+    if "\0" in source:
+        raise SessionRefused("syntax_error", "The text contains a zero byte; it is not Python.")
+    try:
+        source.encode()
+    except UnicodeEncodeError:
+        raise SessionRefused("syntax_error", "The text is not valid Unicode.") from None
+    memory_bytes = min(memory_bytes, sandbox.process.default_memory())
+    try:
+        with sandbox.take(
+            gpu=gpu, local_user=local_user, preload=PRELOAD, memory_bytes=memory_bytes, cancelled=cancelled
+        ) as box:
+            message = {"entry": "engine.trace.child", "source": source}
+            answer = box.request(message, timeout=timeout, cancelled=cancelled)
+    except SandboxEnded as e:
+        raise refuse(e) from None
+    traced = _read(answer, time.monotonic() - started)
+    _check_size(traced.graph, tensor_bytes)
+    return traced
+
+
+def warm(*, gpu: bool = False, local_user: bool = False) -> None:
+    """Gets a child ready for the next `trace`, in the background: it then takes about 0.2 s instead of 4 s."""
+    sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD)
+
+
+def refuse(ended: SandboxEnded) -> SessionRefused:
+    """The refusal for a child that ended while it ran the pasted text."""
+    at = f"Line {ended.line}: the module" if ended.line else "The module"
+    advice = {
+        "time_limit": "; it may loop for ever.",
+        "memory_limit": "; make its tensors smaller.",
+    }.get(ended.code, ".")
+    subject = {"cancelled": "Tracing was", "no_cuda": "No GPU in the sandbox:"}.get(ended.code, at)
+    reason = ended.reason.removeprefix("it ")
+    if ended.code == "crashed" or ended.reason.startswith("its "):
+        subject, reason = (
+            at.replace("the module", "the module's process").replace("The module", "The module's process"),
+            (ended.reason.removeprefix("its process ").removeprefix("its ")),
+        )
+    return SessionRefused(ended.code, f"{subject} {reason}{advice}", ended.line)
+
+
+def _read(answer: dict, seconds: float) -> Traced:
+    """Everything in the answer may have been written by the pasted text; nothing is taken on trust."""
+    error = answer.get("error")
+    if isinstance(error, dict):
+        line = error.get("line")
+        raise SessionRefused(
+            str(error.get("code", "module_raised"))[:40],
+            str(error.get("reason", ""))[:1000],
+            line if isinstance(line, int) and 0 < line < 1_000_000 else None,
+        )
+    ok = answer.get("ok")
+    try:
+        if not isinstance(ok, dict):
+            raise ValueError("no graph")
+        graph = OpGraph.from_json(json.dumps(ok["graph"]))
+        for t in graph.tensors.values():
+            if not all(isinstance(d, int) and 0 <= d < MAX_DIM for d in t.shape) or len(t.shape) > 16:
+                raise ValueError(f"tensor {t.name} has no shape")
+            if t.kind not in ("input", "parameter", "buffer", "constant", "intermediate"):
+                raise ValueError(f"tensor {t.name} is of no kind")
+            if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
+                raise ValueError("a tensor has no name")
+        if any(n not in graph.tensors for n in (*graph.inputs, *graph.outputs)) or not graph.outputs:
+            raise ValueError("inputs or outputs are missing")
+        has = {str(k)[:40]: v for k, v in ok["has"].items() if isinstance(v, (str, bool))}
+        return Traced(graph, str(ok["title"])[:120], has, seconds)
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise SessionRefused("garbled", f"The sandboxed process answered no op graph ({str(e)[:200]}).") from None
+
+
+def _check_size(graph: OpGraph, limit: int) -> None:
+    held = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
+    made = max((t for t in graph.tensors.values() if t.kind == "intermediate"), key=lambda t: t.bytes, default=None)
+    need = held + (made.bytes if made else 0)
+    if need > limit:
+        largest = max(graph.tensors.values(), key=lambda t: prod(t.shape) * DTYPE_BYTES[t.dtype])
+        line = next((op.line for op in graph.ops if largest.name in op.outputs), None)
+        raise SessionRefused(
+            "memory_limit",
+            f"The module needs {need / 1e9:.0f} GB for its tensors, the largest being {largest.name} "
+            f"{list(largest.shape)}; the limit is {limit / 1e9:.0f} GB. Make it smaller.",
+            line,
+        )

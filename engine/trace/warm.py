@@ -1,0 +1,17 @@
+"""Imported by a child while it waits: does one small export, so that the first real one finds all of torch loaded."""
+
+import torch
+
+from engine.trace import child, explain, load  # noqa: F401
+
+
+def _once() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        model, x = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(inplace=True)).eval(), torch.randn(2, 2)
+        model(x)
+    child.capture.export(model, (x,))
+
+
+_once()
