@@ -120,7 +120,7 @@ class _Levers:
         for cls in allowed:
             if cls == self.cls or self.hw.peak(cls) <= self.hw.peak(self.cls):
                 continue
-            after = predict_eager(self.original, self.hw, cls, cast_inputs=True)
+            after = predict_eager(self.original, self.hw, cls)
             ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
             bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
             bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}
