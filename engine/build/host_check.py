@@ -1,0 +1,96 @@
+"""The check that needs g++ and CUTLASS's headers but no nvcc and no GPU: 4 to 8 s instead of 40.
+
+g++ reads the generated unit as host code: every static assertion of CUTLASS is tried, and the little program that
+comes out says how much shared memory, how many stages and threads each kernel has and whether CUTLASS takes the
+problem (`can_implement`). What it cannot know is what ptxas decides: registers and spills.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsl.lower import Source
+from engine.build import limited
+from engine.build.nvcc import BuildError, Toolchain, find_toolchain, runtime, trim
+
+SECONDS = 60.0
+MEMORY = 2 << 30
+
+# What host code needs in order to read device headers: the built-in variables, and a claim to be nvcc 13 made only
+# after cutlass/arch/wmma.h was seen, so that the sm_90 builders are on and the WMMA paths stay off.
+PRELUDE = """\
+#pragma once
+#include <cuda_runtime.h>
+static const uint3 threadIdx{}, blockIdx{};
+static const dim3 blockDim{}, gridDim{};
+#ifndef __launch_bounds__
+#define __launch_bounds__(...)
+#endif
+static inline void __syncthreads() {}
+static inline void __syncwarp(unsigned = 0xffffffffu) {}
+#include "cutlass/arch/wmma.h"
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+namespace cutlass { namespace arch { static inline int SmId() { return 0; } static inline int LaneId() { return 0; } } }
+"""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """`kernels` as in nvcc.Built, less what only ptxas knows."""
+
+    seconds: float
+    kernels: tuple[dict, ...]
+
+
+def check(
+    source: Source,
+    folder: Path,
+    toolchain: Toolchain | None = None,
+    *,
+    seconds: float = SECONDS,
+    memory: int = MEMORY,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Checked:
+    """Judge a `cpp` Source in `folder`. Raises BuildError: a static assertion's own words, or a stage that CUTLASS
+    cannot implement."""
+    toolchain = toolchain or find_toolchain()
+    if toolchain is None or toolchain.libraries is None:
+        raise BuildError("no_toolchain", "CUTLASS's and CUDA's headers are missing: install requirements-gpu.txt")
+    folder.mkdir(parents=True, exist_ok=True)
+    unit, prelude = folder / f"{source.namespace}.cu", folder / "host_prelude.h"
+    unit.write_text(source.text)
+    prelude.write_text(PRELUDE)
+    program = folder / f"{source.namespace}.{os.getpid()}.check"
+    args = ["g++", "-std=c++17", "-O0", "-fpermissive", "-w", "-DNDEBUG", "-DUCUTLASS_HOST_CHECK"]
+    args += [*(f"-I{path}" for path in toolchain.includes), "-include", prelude.name, "-x", "c++", unit.name]
+    args += ["-o", program.name, f"-L{toolchain.libraries}", runtime(toolchain)]
+    args += [f"-Wl,-rpath,{toolchain.libraries}"]
+    try:
+        ended = limited.run(args, cwd=folder, seconds=seconds, memory=memory, cancelled=cancelled)
+        if ended.why:
+            raise BuildError(ended.why, f"the host check was ended: {ended.why}", trim(ended.log))
+        if ended.code:
+            raise BuildError("compile_failed", f"CUTLASS refuses the kernel: {_why(ended.log)}", trim(ended.log))
+        said = subprocess.run([program.resolve()], capture_output=True, text=True, timeout=30, check=True)
+    except FileNotFoundError as e:
+        raise BuildError("no_toolchain", "g++ is missing: install build-essential") from e
+    finally:
+        program.unlink(missing_ok=True)
+    kernels = tuple(json.loads(said.stdout))
+    for kernel in kernels:
+        if not kernel["can_implement"]:
+            raise BuildError("compile_failed", f"CUTLASS cannot implement stage {kernel['stage']} at this size")
+    return Checked(ended.seconds, kernels)
+
+
+def _why(log: str) -> str:
+    """A static assertion's own words, else the first error."""
+    found = re.search(r"static assertion failed: (.+)", log) or re.search(r"error: (.+)", log)
+    return found[1].strip() if found else "no reason given"
