@@ -1,0 +1,92 @@
+"""When is a result right? One number for the whole tensor, one for its worst element, and a rule for NaN and Inf.
+
+    error      ||out - ref|| / ||ref||            (Frobenius; ref in float64)
+    max_error  max |out - ref| / rms(ref)         (the worst element, in units of a typical one)
+
+Why these: with operands rounded to p significant bits (unit roundoff u = 2^-p) and accumulated in f32, each product
+of a zero-mean sum carries an independent relative error of about u; the sum's error grows as its value does, with
+sqrt(K), so the relative error of the whole is about u and does not depend on K. An element-by-element relative
+tolerance says nothing, because elements near zero are sums of large terms that cancelled.
+
+The tolerances are 4 u for both operands' rounding and the result's own, with room for the truncation of tf32
+operands by the tensor cores (which biases a product by up to 2 u where rounding does not); the worst element may
+stand out 12 times: the largest of 10^8 normal errors is 5.7 sigma, doubled for the tail's slope.
+
+A result must also be no worse than twice PyTorch's own error in the same class on the same inputs, where that was
+measured. Whichever is stricter holds; the floor keeps the factor of two from judging noise in exact cases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
+WORST = 12.0
+PYTORCH_FACTOR = 2.0
+FLOOR = 1e-6  # below this an error is f32 accumulation, which PyTorch has too
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Bounds on `error` and `max_error` of one precision class."""
+
+    error: float
+    max_error: float
+
+
+# f32: sums of K products in another order than PyTorch's; sqrt(K) u for K = 10^4 is 6e-6.
+TOLERANCES = {
+    "f32": Tolerance(1e-5, 1e-5 * WORST),
+    **{c: Tolerance(4 * UNIT_ROUNDOFF[c], 4 * UNIT_ROUNDOFF[c] * WORST) for c in ("tf32", "f16", "bf16")},
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Numbers of one result against its reference. `unexpected`: NaN or Inf where the reference is finite (or the
+    other way round); `elements`: how many were compared."""
+
+    error: float
+    max_error: float
+    unexpected: int = 0
+    elements: int = 0
+
+
+def compare(out: Any, ref: Any) -> Comparison:
+    """Compare two torch tensors of one shape; runs where they lie. An all-zero reference compares absolutely."""
+    import torch
+
+    if out.shape != ref.shape:
+        raise ValueError(f"the result has shape {list(out.shape)}; the reference has {list(ref.shape)}")
+    x, y = out.detach().to(torch.float64), ref.detach().to(torch.float64)
+    good = torch.isfinite(y)
+    same = good == torch.isfinite(x)
+    same |= (~good) & torch.isnan(x) & torch.isnan(y)
+    unexpected = int((~same).sum())
+    # An infinity must also have the reference's sign.
+    unexpected += int(((~good) & same & ~torch.isnan(y) & (x != y)).sum())
+    both = good & same
+    d, y = (x - y)[both], y[both]
+    if y.numel() == 0:
+        return Comparison(0.0, 0.0, unexpected, out.numel())
+    norm = float(torch.linalg.vector_norm(y))
+    scale = norm if norm > 0 else 1.0
+    rms = scale / y.numel() ** 0.5 if norm > 0 else 1.0
+    error = float(torch.linalg.vector_norm(d)) / scale
+    return Comparison(error, float(d.abs().max()) / rms, unexpected, out.numel())
+
+
+def verdict(cls: str, c: Comparison, pytorch_error: float | None = None) -> str | None:
+    """None when the result is right, else why not: one sentence with the numbers."""
+    t = TOLERANCES[cls]
+    if c.unexpected:
+        return f"{c.unexpected:,} of {c.elements:,} elements are NaN or Inf where the reference is not"
+    if not isfinite(c.error) or c.error > t.error:
+        return f"relative error {c.error:.2g} is above the tolerance of {cls}, {t.error:.2g}"
+    if c.max_error > t.max_error:
+        return f"the worst element is off by {c.max_error:.2g} times a typical one; {cls} allows {t.max_error:.2g}"
+    if pytorch_error is not None and c.error > max(FLOOR, PYTORCH_FACTOR * pytorch_error):
+        return f"relative error {c.error:.2g} is more than twice PyTorch's own, {pytorch_error:.2g}, in class {cls}"
+    return None

@@ -1,0 +1,162 @@
+"""Configurations worth trying for a GEMM stage, the most promising first.
+
+Every legal combination of tile, cluster, schedule, scheduler and swizzle (dsl.legal decides) is priced by the tile
+and wave model of sol, which takes some 10 us a piece; where nvMatmulHeuristics is installed its candidates are
+marked as a second opinion. Its times are not used: it gives most of its list the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+from dsl import legal
+from dsl.ir import Config, DType, Gemm, GemmShape, Program, Scheduler, gemm_shape
+from sol.attainable import product_of, tiling_of
+from sol.hardware import Hardware
+from sol.tiles import TileTime, tile_time
+
+CLUSTERS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1))
+CLAUSES = ("tile", "cluster", "schedule", "scheduler", "swizzle")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A configuration with its predicted time of the stage alone."""
+
+    config: Config
+    time: TileTime
+    advised: bool = False  # nvMatmulHeuristics names its tile and cluster too
+
+    @property
+    def ms(self) -> float:
+        return self.time.ms
+
+
+def key(config: Config) -> tuple:
+    """What makes two configurations the same trial: every clause but the operand precision and the back end."""
+    return tuple(getattr(config, c) for c in (*CLAUSES, "stages"))
+
+
+def rank(program: Program, stage: Gemm, hw: Hardware, backend: str) -> list[Ranked]:
+    """Every legal configuration of the stage for a back end, fastest by the model first. Clauses that the stage's
+    own configuration fixes stay as they are."""
+    problem = legal.program_problem(program, stage)
+    priced = product_of(program, stage)
+    advice = {a[:2] for a in heuristics(gemm_shape(program, stage), problem.compute)}
+    out = []
+    for config in _enumerate(problem, stage.config):
+        if not legal.objections(problem, config, backend):
+            time = tile_time(priced, tiling_of(replace(stage, config=config)), hw)
+            out.append(Ranked(config, time, (config.tile[:2], config.cluster[:2]) in advice))
+    out.sort(key=lambda r: (round(r.ms, 6), not r.advised, repr(key(r.config))))
+    return out
+
+
+def _enumerate(p: legal.Problem, fixed: Config) -> Iterator[Config]:
+    k = 1024 // p.compute.bits
+    tiles = [fixed.tile] if fixed.tile else [t for t in legal.tiles(p.compute) if t[2] == k]
+    for tile in tiles:
+        grid = p.shape.l * -(-p.shape.m // tile[0]) * -(-p.shape.n // tile[1])
+        short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
+        schedulers = [Scheduler("persistent")]
+        if grid < 264:  # a grid of more than two waves gains nothing from cutting K
+            schedulers += [Scheduler("stream_k"), *(Scheduler("split_k", s) for s in (2, 3, 4, 6, 8))]
+        swizzles = [s for s in legal.SWIZZLES if s <= max(1, short)]
+        for cluster, schedule, scheduler, swizzle in product(
+            [fixed.cluster] if fixed.cluster else CLUSTERS,
+            [fixed.schedule] if fixed.schedule else legal.SCHEDULES,
+            [fixed.scheduler] if fixed.scheduler else schedulers,
+            [fixed.swizzle] if fixed.swizzle else swizzles,
+        ):
+            yield replace(
+                fixed, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler, swizzle=swizzle
+            )
+
+
+def seeds(ranked: list[Ranked], how_many: int) -> list[Ranked]:
+    """The best of each (tile, cluster) pair, and one of them advised by nvMatmulHeuristics when there is one."""
+    out: list[Ranked] = []
+    seen = set()
+    for r in ranked:
+        shape = (r.config.tile[:2], r.config.cluster)
+        if shape not in seen:
+            seen.add(shape)
+            out.append(r)
+    best = out[:how_many]
+    if best and not any(r.advised for r in best):
+        advised = next((r for r in out if r.advised and r.ms < 1.5 * best[0].ms), None)
+        if advised:
+            best[-1:] = [advised]
+    return best
+
+
+def neighbours(ranked: list[Ranked], config: Config) -> list[Ranked]:
+    """Configurations that differ from `config` in one clause, or in tile and cluster by one step each."""
+    return [r for r in ranked if 0 < _steps(r.config, config) <= 1]
+
+
+def _steps(a: Config, b: Config) -> int:
+    """Clauses that differ; a tile more than one step away on either side counts as far."""
+    if a.tile != b.tile and a.tile and b.tile and sum(map(_far, a.tile, b.tile)) > 1:
+        return 9
+    return sum(getattr(a, c) != getattr(b, c) for c in CLAUSES)
+
+
+def _far(x: int, y: int) -> float:
+    big, small = max(x, y), min(x, y)
+    return 0 if big == small else 1 if big <= 2 * small else 9
+
+
+def change(old: Config | None, new: Config) -> str:
+    """What differs, in one line: `tile 128x128x64 -> 128x256x64, cluster 1x1x1 -> 2x1x1`."""
+    parts = []
+    for c in CLAUSES:
+        before, after = (getattr(old, c) if old else None), getattr(new, c)
+        if before != after and after is not None:
+            parts.append(f"{c} {_say(before)} -> {_say(after)}" if before is not None else f"{c} {_say(after)}")
+    return ", ".join(parts) or "every choice left to the compiler"
+
+
+def _say(value: object) -> str:
+    if isinstance(value, tuple):
+        return legal.dims(value)
+    if isinstance(value, Scheduler):
+        return f"split_k({value.splits})" if value.kind == "split_k" else value.kind
+    return str(value)
+
+
+def distinct(items: Iterable[Ranked]) -> list[Ranked]:
+    out, seen = [], set()
+    for r in items:
+        if key(r.config) not in seen:
+            seen.add(key(r.config))
+            out.append(r)
+    return out
+
+
+@lru_cache(maxsize=256)
+def heuristics(shape: GemmShape, compute: DType) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+    """(tile MxN, cluster MxN) that nvMatmulHeuristics advises on an H200, without duplicates; () where it is not
+    installed or has no answer. It runs on the CPU, 20 ms the first time and 2 ms a query after."""
+    try:
+        import nvMatmulHeuristics as nmh
+    except ImportError:
+        return ()
+    try:
+        interface = nmh.NvMatmulHeuristicsInterfaceEx(
+            backend=nmh.NvMatmulHeuristicsTarget.CUTLASS3,
+            flags=nmh.NvMatmulHeuristicsFlags.PERF_MODEL_BASED_AUTO_TUNING,
+            load_discovery_implicitly=True,
+            gpu=nmh.NvMatmulHeuristicsNvidiaGpu["H200_SXM"],
+        )
+        backend = interface.createBackend(nmh.NvMatmulHeuristicsTarget.CUTLASS3)
+        layout = nmh.NvMatmulHeuristicsMatmulLayout.TN_ROW_MAJOR
+        problem = interface.makeNvMatmulHeuristicsProblem(shape.m, shape.n, shape.k, layout, shape.l)
+        precision = {DType.TF32: "SSS", DType.F16: "HSH", DType.BF16: "TST"}.get(compute, "HSH")
+        found = [c["kernel"] for c in interface.getEx(problem, 8, backend, precision=precision)]
+    except Exception:  # a second opinion: whatever the library dislikes, the search goes on without it
+        return ()
+    return tuple(dict.fromkeys(((k.cta_tile_m, k.cta_tile_n), (k.cluster_m, k.cluster_n)) for k in found))

@@ -1,0 +1,218 @@
+"""The one trial pipeline: proposed -> checked -> generated -> compiled -> validated -> measured -> judged.
+
+Every strategy's programs and the owner's own go through it, step by step, and a trial may end at each step with a
+reason. A step that the log already holds (a lost engine's session) is not emitted again: it is redone silently
+where a later step needs what it left in the device, and skipped where it does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dsl.check import check
+from dsl.compile import compile as generate
+from dsl.ir import Program
+from dsl.printer import to_text
+from dsl.resolve import resolve
+from engine import events
+from engine.devices import Candidate, Device, TrialError
+from engine.strategies import Finished, Proposal, Strategy
+from sol import budget
+
+T = TypeVar("T")
+TOO_FAST = 0.9  # below this share of t_sol a time is flagged, never celebrated (design/sol.md, Integrity)
+
+
+class Stopped(Exception):
+    """The owner said stop while a step was under way."""
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """An event to append to the log, the blobs that it names, and its time in seconds since the epoch."""
+
+    event: events.Event
+    blobs: dict[str, str]
+    t: float
+
+
+Steps = Generator[Emitted, None, T]
+
+
+@dataclass
+class Context:
+    """What the trials of one session share. `limits`: class -> t_sol in ms; `baselines`: class -> its baseline.
+
+    `emit(event, *texts)` yields an event with its blobs; `call(f)` runs f beside the owner's word, raising Stopped;
+    `past(kind, trial)` is the event that the log already holds.
+    """
+
+    device: Device
+    strategy: Strategy
+    sms: int
+    limits: dict[str, float]
+    baselines: dict[str, events.Baseline]
+    emit: Callable[..., Iterator[Emitted]]
+    call: Callable[[Callable[[], Any]], Steps[Any]]
+    past: Callable[[type[events.Event], int], Any]
+
+
+def candidate(number: int, proposal: Proposal, ctx: Context) -> Candidate:
+    """The proposal checked, resolved and generated. Raises TrialError at step check or generate."""
+    program = checked(proposal.text)
+    compiled = generate(program, ctx.sms)
+    return _candidate(number, proposal, compiled, ctx)
+
+
+def _candidate(number: int, proposal: Proposal, compiled: Any, ctx: Context) -> Candidate:
+    if not compiled.sources:
+        why = "; ".join(f"{name}: {r.message}" for name, r in compiled.refused.items())
+        raise TrialError("generate", "no_backend", f"no back end takes this program: {why}")
+    if proposal.backend not in compiled.sources:
+        refusal = compiled.refused[proposal.backend]
+        help = f"; {refusal.help}" if refusal.help else ""
+        raise TrialError("generate", refusal.code, f"`{proposal.backend}` cannot express it: {refusal.message}{help}")
+    inputs, outputs = ctx.strategy.bind(proposal.text)
+    return Candidate(
+        number, compiled.resolved, compiled.text, proposal.cls, proposal.backend, compiled.sources, inputs, outputs,
+        compiled.refused,
+    )  # fmt: skip
+
+
+def checked(text: str) -> Program:
+    """The typed program, or TrialError("check") with the first mistake in words and all of them in the detail."""
+    result = check(text)
+    if result.ok:
+        return result.program
+    first = result.diagnostics[0]
+    more = f" (and {len(result.diagnostics) - 1} more)" if len(result.diagnostics) > 1 else ""
+    help = f"; {first.help}" if first.help else ""
+    reason = f"line {first.span.line}: {first.message}{help}{more}"
+    raise TrialError("check", first.code, reason, "\n\n".join(d.render(text) for d in result.diagnostics))
+
+
+def backend_of(text: str, sms: int) -> str:
+    """The back end for a program that names none: the fast build where it can, `cpp` where it must."""
+    result = check(text)
+    if result.ok:
+        sources = generate(result.program, sms).sources
+        for name in ("cute", "cpp"):
+            if name in sources:
+                return name
+    return "cute"
+
+
+def run(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) -> Steps[Finished]:
+    """One trial from its proposal to its end, which the returned Finished sums up; `best_ms`: of its class so far.
+
+    Raises Stopped, after the trial's own end was emitted, when the owner stopped the session meanwhile.
+    """
+    failed = ctx.past(events.TrialFailed, number)
+    judged = ctx.past(events.TrialJudged, number)
+    if failed or judged:
+        return finished(number, proposal, failed or judged)
+    step = "check"
+    try:
+        for step, work in _steps(number, proposal, ctx):
+            yield from work
+        judged = judge(number, proposal, ctx, best_ms)
+        yield from ctx.emit(judged)
+        return finished(number, proposal, judged)
+    except Stopped:
+        end = events.TrialFailed(number, step, "stopped", "stopped by the owner before this trial was finished")
+        yield from ctx.emit(end)
+        raise
+    except TrialError as e:
+        end = events.TrialFailed(number, e.step, e.code, e.reason, events.blob_name(e.detail) if e.detail else None)
+        yield from ctx.emit(end, *([e.detail] if e.detail else []))
+    except Exception as e:  # a mistake of ours costs one trial, not the session
+        end = events.TrialFailed(number, step, "engine_error", f"the engine made a mistake ({type(e).__name__}: {e})")
+        yield from ctx.emit(end)
+    return finished(number, proposal, end)
+
+
+def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str, Steps[None]]]:
+    """(name of the step, its events) in order; what a later step needs is kept in between."""
+    made: dict[str, Any] = {}
+
+    def check_() -> Steps[None]:
+        t = time.perf_counter()
+        made["program"] = checked(proposal.text)
+        text = to_text(resolve(made["program"], ctx.sms))  # a person sees every choice before any code is made
+        yield from ctx.emit(events.TrialChecked(number, events.blob_name(text), time.perf_counter() - t), text)
+
+    def generate_() -> Steps[None]:
+        t = time.perf_counter()
+        compiled = generate(made["program"], ctx.sms)
+        sources, texts = {}, []
+        for name, s in compiled.sources.items():
+            texts.append(s.text)
+            sources[name] = {
+                "text": events.blob_name(s.text),
+                "language": s.language,
+                "lines": s.text.count("\n") + (not s.text.endswith("\n")),
+                "line_map": [list(m) for m in s.line_map],
+            }
+        refused = {name: {"code": r.code, "message": r.message} for name, r in compiled.refused.items()}
+        made["candidate"] = _candidate(number, proposal, compiled, ctx)
+        yield from ctx.emit(events.TrialGenerated(number, sources, refused, time.perf_counter() - t), *texts)
+
+    def build() -> Steps[None]:
+        # Done again after a loss, for the device must hold the build; the log keeps the first answer.
+        done = yield from ctx.call(lambda: ctx.device.build(made["candidate"]))
+        yield from ctx.emit(done)
+
+    def validate() -> Steps[None]:
+        if ctx.past(events.TrialValidated, number) is None:
+            done = yield from ctx.call(lambda: ctx.device.validate(made["candidate"]))
+            yield from ctx.emit(done)
+
+    def measure() -> Steps[None]:
+        baseline = ctx.baselines.get(proposal.cls)
+        if baseline is None:
+            raise TrialError("measure", "no_baseline", f"there is no PyTorch time in class {proposal.cls} to compare with")
+        done = yield from ctx.call(lambda: ctx.device.measure(made["candidate"], baseline))
+        yield from ctx.emit(done)
+
+    if ctx.past(events.TrialMeasured, number) is not None:
+        return  # only the judgement is missing
+    yield "check", check_()
+    yield "generate", generate_()
+    yield "compile", build()
+    yield "validate", validate()
+    yield "measure", measure()
+
+
+def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) -> events.TrialJudged:
+    """The verdict from the measured event: against the limit, the baseline and the best of the class."""
+    m: events.TrialMeasured = ctx.past(events.TrialMeasured, number)
+    ms, limit = m.time.ms, ctx.limits[proposal.cls]
+    gap = budget.gap(ms, limit)
+    score = budget.score(ms, limit, m.baseline_ms)
+    kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
+    clean = gap >= TOO_FAST
+    best = clean and (best_ms is None or ms < best_ms)
+    if not clean:
+        text = (
+            f"{ms:.3g} ms is below {TOO_FAST:.0%} of the limit of {limit:.3g} ms: no honest kernel does that, "
+            "so it is not counted"
+        )
+    else:
+        word = "faster than" if m.ratio >= 1 else "slower than"
+        factor = m.ratio if m.ratio >= 1 else 1 / m.ratio
+        text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {m.baseline}, {gap:.2f} times the limit"
+        text += f"; the best in {proposal.cls} so far" if best else ""
+    return events.TrialJudged(
+        number, "clean" if clean else "gaming", proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text
+    )
+
+
+def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.TrialFailed) -> Finished:
+    ok = isinstance(end, events.TrialJudged)
+    return Finished(
+        number, proposal.text, proposal.cls, proposal.backend, proposal.by,
+        end.ms if ok else None, ok and end.verdict in ("clean", "minor"), "" if ok else end.step,
+    )  # fmt: skip
