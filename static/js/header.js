@@ -1,0 +1,63 @@
+// The head of a session: what, where, how fast against what, how far from the limit, and its state in words.
+import { $, boot, h } from "./page.js";
+import { headline, phase, used } from "./store.js";
+import { baselineName, className, deviceName, duration, percent, times } from "./format.js";
+
+const LINK = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", ended: "Ended", missing: "Gone" };
+
+export function drawLink(status) {
+  $("link-state").dataset.state = status;
+  $("link-state").textContent = LINK[status];
+}
+
+export function drawHeader(view, info) {
+  const device = view.started?.device;
+  if (device) {
+    $("device").hidden = false;
+    $("device").className = `badge ${device.kind}`;
+    $("device").textContent = `${device.kind.toUpperCase()} · ${deviceName(device)}`;
+    $("device").title = device.kind === "measured" ? "Timed on this GPU" : "No kernel ran: every time is a prediction of this GPU by a model";
+  }
+  if (view.started) { $("title").textContent = view.started.title; document.title = `${view.started.title} · μCUTLASS playground`; }
+  const budget = view.budget?.trials ?? boot.session?.spec?.trials;
+  $("used").textContent = budget ? `${used(view)} of ${budget}` : String(used(view));
+  $("viewers").textContent = info.viewers ?? "–";
+  drawBest(view);
+  $("state").textContent = words(view, info);
+}
+
+function drawBest(view) {
+  const best = headline(view);
+  if (!best) {
+    $("best").replaceChildren(h("p", { class: "none" }, view.ended ? "No trial was faster, or none finished." : "The best trial appears here."));
+    $("gap").replaceChildren();
+    return;
+  }
+  const j = best.judged;
+  const others = Object.values(view.best).filter((n) => n !== best.n).map((n) => view.trials.get(n)).filter((t) => t?.judged);
+  $("best").replaceChildren(
+    h("div", { class: `big ${j.kind}`, id: "best-speedup", "data-kind": j.kind }, times(j.speedup)),
+    h("div", { class: "versus" }, `${j.kind} · over ${baselineName(j.baseline)} · ${className(j.cls)} · trial ${best.n}`),
+    others.length ? h("div", { class: "versus" }, others.map((t) => `${className(t.judged.cls)} ${times(t.judged.speedup)} over ${baselineName(t.judged.baseline)}`).join(" · ")) : null);
+  const share = Math.min(1, 1 / j.gap);
+  $("gap").replaceChildren(
+    h("div", { class: "gap-label" }, h("span", {}, h("b", {}, percent(share)), ` of the speed of light (${className(j.cls)})`), h("span", {}, `${j.gap.toFixed(2)}× the limit`)),
+    h("div", { class: `gap-bar ${j.kind}`, role: "meter", "aria-label": `Share of the speed of light, ${j.kind}`, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(share * 100)) },
+      h("i", { style: { width: `${share * 100}%` } })));
+}
+
+/** The state in words, e.g. "Queued: 1 before this one" or "compiling trial 3 · 14 s". */
+export function words(view, info) {
+  const now = phase(view);
+  if (view.ended) {
+    const head = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" }[view.ended.state] ?? "Ended";
+    const end = `${head}: ${view.ended.reason.replace(/\.$/, "")}`;
+    return view.ended.state === "refused" ? head : `${end} · ${duration(view.ended.seconds)}`;
+  }
+  if (now === "waiting" || info.state === "queued") return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is taking it up…");
+  if (info.text) return info.text;
+  if (now === "paused") return "Paused by the owner";
+  if (!view.progress) return "Starting…";
+  const since = info.live ? Math.max(0, Date.now() / 1000 - Math.max(view.progress.t + (info.skew ?? 0), 0)) : 0;
+  return `${view.progress.text}${since >= 2 ? ` · ${duration(since)}` : ""}`;
+}

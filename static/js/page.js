@@ -1,0 +1,109 @@
+// Small things every page needs: elements, requests that say what went wrong, a word to the reader.
+
+/** boot: the one object that the server put into the page. */
+export const boot = JSON.parse(document.getElementById("boot")?.textContent ?? "{}");
+export const $ = (id) => document.getElementById(id);
+
+/** h("button", {class: "x", onclick: f, "aria-label": "…"}, "text", node, ...): text is never taken as HTML. */
+export function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(node.style, value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  return node;
+}
+
+/** An error with a sentence for a person: {message, fix, data}. */
+export class Told extends Error {
+  constructor(message, fix = "", status = 0, data = {}) { super(message); Object.assign(this, { fix, status, data }); }
+}
+
+/** GET, or POST when there is a body. Raises Told. */
+export async function request(path, { body, headers = {}, signal } = {}) {
+  let reply;
+  try {
+    reply = await fetch(path, body === undefined ? { headers, signal } : {
+      method: "POST", signal, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body),
+    });
+  } catch (e) {
+    if (e.name === "AbortError") throw e;
+    throw new Told("The server does not answer.", "Your text is kept here. Try again in a moment.");
+  }
+  const text = await reply.text();
+  let data = null;
+  if (reply.headers.get("Content-Type")?.includes("json")) { try { data = JSON.parse(text); } catch { /* told below */ } }
+  if (!reply.ok) throw new Told(data?.error ?? `The server answered ${reply.status}.`, data?.fix ?? "", reply.status, data ?? {});
+  return data ?? text;
+}
+
+const blobs = new Map();
+/** The text of a blob; its name is its hash, so one answer is good for ever. */
+export function blob(sha) {
+  if (!blobs.has(sha)) {
+    const wanted = request(`/api/blobs/${sha}`).then((t) => (typeof t === "string" ? t : JSON.stringify(t)));
+    wanted.catch(() => blobs.delete(sha));
+    blobs.set(sha, wanted);
+  }
+  return blobs.get(sha);
+}
+
+let toastTimer;
+export function toast(text) {
+  $("toast").replaceChildren(h("div", {}, text));
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => $("toast").replaceChildren(), 3500);
+}
+
+/** Copies, also where the page is served over plain http and the clipboard API is away. */
+export async function copy(text, done) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = h("textarea", { class: "sr", readonly: true });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const worked = document.execCommand("copy");
+    area.remove();
+    if (!worked) { toast(text); return; }
+  }
+  toast(done);
+}
+
+/** Arrow keys within a role=tablist; `choose(tab)` is called with the tab to select. */
+export function tablist(list, choose) {
+  list.addEventListener("click", (e) => { const tab = e.target.closest('[role="tab"]'); if (tab) choose(tab); });
+  list.addEventListener("keydown", (e) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    if (!step) return;
+    const tabs = [...list.querySelectorAll('[role="tab"]')];
+    const next = tabs[(tabs.indexOf(e.target) + step + tabs.length) % tabs.length];
+    e.preventDefault();
+    choose(next);
+    next.focus();
+  });
+}
+
+export function select(list, chosen) {
+  for (const tab of list.querySelectorAll('[role="tab"]')) {
+    tab.setAttribute("aria-selected", String(tab === chosen));
+    tab.tabIndex = tab === chosen ? 0 : -1;
+  }
+}
+
+/** Calls `f` once, `ms` after the last call. */
+export function debounce(f, ms) {
+  let timer;
+  return (...args) => { clearTimeout(timer); timer = setTimeout(() => f(...args), ms); };
+}
+
+/** Calls `f` at once and then at most every `ms`, the last call never lost. */
+export function throttle(f, ms) {
+  let timer = null, last = -Infinity;
+  const fire = () => { timer = null; last = performance.now(); f(); };
+  return () => { if (timer === null) timer = setTimeout(fire, Math.max(0, last + ms - performance.now())); };
+}

@@ -1,0 +1,180 @@
+// The page one types in. What is typed survives a reload; what is wrong is said under the caret as one types.
+import { $, boot, debounce, h, request, select, tablist, Told } from "./page.js";
+import { makeEditor } from "./editor.js";
+import { className, deviceName } from "./format.js";
+import { fromServer, Preview } from "./preview.js";
+
+const KEY = "ucutlass.draft";
+const LANG = { module: "python", program: "ucutlass" };
+const HINT = {
+  module: "Paste a PyTorch module: class Model(nn.Module), get_inputs() and get_init_inputs()",
+  program: "program name(x: f16[…]) -> f16[…] { … }",
+};
+const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16" };
+
+const load = () => { try { return JSON.parse(localStorage.getItem(KEY)) ?? {}; } catch { return {}; } };
+const store = debounce(() => { try { localStorage.setItem(KEY, JSON.stringify(state)); } catch { /* full or private */ } }, 200);
+// The texts of both ways in are kept apart, so that looking at the other loses nothing.
+const state = { kind: "module", module: "", program: "", device: null, classes: ["tf32", "f16"], trials: 12, eps: 25, window: 6, ...load() };
+
+const editor = makeEditor($("editor"), {
+  label: "Source", lang: "python", hint: "",
+  onRun: () => $("form").requestSubmit(),
+  onChange: (text) => { state[state.kind] = text; store(); typed(); },
+  onLine: (n) => preview.link(n),
+});
+const preview = new Preview($("preview"), editor);
+
+// ---- ways in ---------------------------------------------------------------------------------------------------
+function show(kind) {
+  for (const tab of document.querySelectorAll(".source-bar [role=tab]")) if (tab.dataset.kind === kind) select(tab.parentElement, tab);
+  const words = kind === "words";
+  $("editor-pane").hidden = words;
+  $("words-pane").hidden = !words;
+  $("run").disabled = words;
+  $("run").title = words ? "Words need a language model; write a module or a program" : "";
+  listExamples(kind);
+  if (words) { preview.hide(); return; }
+  state.kind = kind;
+  $("editor-pane").setAttribute("aria-labelledby", `tab-${kind}`);
+  editor.setText(state[kind], LANG[kind]);
+  editor.hint(HINT[kind]);
+  store();
+  typed();
+}
+tablist(document.querySelector(".source-bar [role=tablist]"), (tab) => show(tab.dataset.kind));
+$("words-to-module").addEventListener("click", () => { show("module"); editor.focus(); });
+
+function listExamples(kind) {
+  $("examples").replaceChildren(...(boot.examples ?? []).filter((e) => e.kind === kind).map((e) =>
+    h("button", { type: "button", title: e.title, "aria-pressed": String(state[kind] === e.text), onclick: () => {
+      editor.setText(e.text);
+      listExamples(kind);
+      editor.focus();
+    } }, e.title.length > 46 ? `${e.title.slice(0, 45)}…` : e.title)));
+}
+
+// ---- as you type -----------------------------------------------------------------------------------------------
+let asking = null;
+const check = debounce(async () => {
+  const text = state.program;
+  asking?.abort();
+  asking = new AbortController();
+  try {
+    const found = fromServer(await request("/api/check", { body: { text }, signal: asking.signal }));
+    tell(found.diagnostics);
+    if (found.ok) preview.show(text); else preview.stale();
+  } catch (e) {
+    if (e.name !== "AbortError") say("", e instanceof Told ? e.message : "The check did not work.");
+  }
+}, 150);
+
+function typed() {
+  $("form-error").hidden = true;
+  if (state.kind === "program" && state.program.trim()) { check(); return; }
+  asking?.abort();
+  tell([]);
+  say("", state.kind === "module" ? "The module is traced in a sandbox when you press Run." : "");
+  preview.hide();
+}
+
+function say(mark, text) { $("check-state").dataset.state = mark; $("check-state").textContent = text; }
+
+function tell(list) {
+  editor.diagnose(list);
+  $("diagnostics").hidden = list.length === 0;
+  $("diagnostics").replaceChildren(...list.map((d) => h("button", { type: "button", class: "diagnostic", onclick: () => editor.goto(d.line, d.column) },
+    d.code ? h("b", {}, d.code) : null, h("span", { class: "where" }, `line ${d.line}`), d.title,
+    d.more ? h("span", { class: "more" }, d.more) : null)));
+  if (state.kind === "program") {
+    if (list.length) say("bad", list.length === 1 ? "1 error" : `${list.length} errors`);
+    else if (state.program.trim()) say("ok", "The program is correct");
+  }
+}
+
+// ---- how to run it ---------------------------------------------------------------------------------------------
+function listDevices() {
+  const seen = new Map();
+  for (const engine of boot.engines ?? []) {
+    const d = engine.device ?? {};
+    const measured = (d.kind ?? (engine.serves === "cuda" ? "measured" : "predicted")) === "measured";
+    seen.set(engine.serves, {
+      value: engine.serves, kind: measured ? "measured" : "predicted", name: d.title ?? d.gpu ?? deviceName(measured ? d.name : engine.serves),
+      what: measured ? "Timed on the GPU of this server." : "No GPU here: times are predicted by a model, and say so.",
+    });
+  }
+  if ([...seen.keys()].includes("cuda") && !seen.has("modelled:h200"))
+    seen.set("modelled:h200", { value: "modelled:h200", kind: "predicted", name: "H200", what: "Predicted by a model; runs no kernel." });
+  const none = seen.size === 0;
+  if (none) seen.set("auto", { value: "auto", kind: null, name: "Whichever engine comes", what: "No engine is running now; a session waits until one does." });
+  const choices = [...seen.values()].sort((a, b) => (a.kind === "measured" ? -1 : 0) - (b.kind === "measured" ? -1 : 0));
+  if (!seen.has(state.device)) state.device = choices[0].value;
+  $("devices").replaceChildren(...choices.map((c) => h("label", { class: "choice" },
+    h("input", { type: "radio", name: "device", value: c.value, checked: c.value === state.device, onchange: () => { state.device = c.value; store(); } }),
+    h("span", { class: "choice-name" }, c.name, c.kind ? h("span", { class: `badge ${c.kind}` }, c.kind) : null),
+    h("span", { class: "choice-what" }, c.what))));
+  $("queue-note").textContent = boot.queued ? `${boot.queued} waiting before you` : "";
+}
+
+function listClasses() {
+  $("classes").replaceChildren(...Object.entries(CLASSES).map(([cls, name]) => h("label", { class: "chip" },
+    h("input", { type: "checkbox", value: cls, checked: state.classes.includes(cls), onchange: () => {
+      state.classes = [...document.querySelectorAll("#classes input:checked")].map((i) => i.value);
+      store();
+    } }), name)));
+}
+
+for (const name of ["trials", "eps", "window"]) {
+  $(name).value = state[name];
+  $(name).addEventListener("input", () => { state[name] = Number($(name).value); store(); });
+}
+if (boot.limits?.trials) $("trials").max = boot.limits.trials;
+
+// ---- run -------------------------------------------------------------------------------------------------------
+function fail(message, fix, field) {
+  $("form-error").replaceChildren(h("strong", {}, message), fix ?? "");
+  $("form-error").hidden = false;
+  $("form-error").scrollIntoView({ block: "nearest" });
+  if (field && $(field) instanceof HTMLInputElement) $(field).focus();
+}
+
+$("form").addEventListener("submit", async (e) => {
+  e.preventDefault();
+  if ($("run").disabled) return;
+  if (!state[state.kind].trim())
+    return fail(state.kind === "module" ? "There is no module yet." : "There is no program yet.", "Paste one, or pick an example above the editor.");
+  if (!state.classes.length) return fail("No precision is allowed.", `Tick at least one: ${Object.keys(CLASSES).map(className).join(", ")}.`);
+  $("form-error").hidden = true;
+  $("run").disabled = true;
+  $("run").firstElementChild.textContent = "Starting…";
+  try {
+    const made = await request("/api/sessions", { body: {
+      source: state[state.kind], source_kind: state.kind, device: state.device, classes: state.classes,
+      trials: state.trials, eps: state.eps / 100, window: state.window,
+    } });
+    try { localStorage.setItem(KEY, JSON.stringify(state)); } catch { /* the text is in the session too */ }
+    location.assign(new URL(made.control_url, location.href).pathname);
+  } catch (error) {
+    fail(error.message, error.fix, error.data?.field);
+    $("run").disabled = false;
+    $("run").firstElementChild.textContent = "Run";
+  }
+});
+addEventListener("keydown", (e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented) { e.preventDefault(); $("form").requestSubmit(); } });
+addEventListener("pageshow", () => { if (document.querySelector('[role=tab][aria-selected=true]')?.dataset.kind !== "words") $("run").disabled = false; $("run").firstElementChild.textContent = "Run"; });
+if (/Mac|iPhone|iPad/.test(navigator.platform)) $("run-key").textContent = "⌘ ↵";
+
+// ---- begin -----------------------------------------------------------------------------------------------------
+if (boot.fork) {
+  const { text, source_kind: kind, spec = {} } = boot.fork;
+  state.kind = kind;
+  state[kind] = text;
+  if (spec.classes) state.classes = spec.classes;
+  for (const name of ["trials", "window"]) if (spec[name]) { state[name] = spec[name]; $(name).value = spec[name]; }
+  if (Number.isFinite(spec.eps)) { state.eps = Math.round(spec.eps * 100); $("eps").value = state.eps; }
+}
+listDevices();
+listClasses();
+show(state.kind);
+const line = Number(new URLSearchParams(location.search).get("line"));
+if (line > 0) { editor.diagnose([{ line, column: 1, endColumn: 400, message: "The session was refused at this line." }]); editor.goto(line); } else editor.focus();

@@ -1,0 +1,125 @@
+// The session page: one log, one view of it, drawn the same live, after a reload and in replay.
+import { $, blob, boot, h, select, tablist, throttle } from "./page.js";
+import { apply, fold, headline, initial } from "./store.js";
+import { Stream } from "./stream.js";
+import { Timeline } from "./timeline.js";
+import { Code } from "./code.js";
+import { Charts } from "./charts.js";
+import { drawHeader, drawLink } from "./header.js";
+import { Owner } from "./owner.js";
+import { Replay } from "./replay.js";
+
+const session = boot.session;
+const log = []; // every event, in order: what replay folds
+const live = initial();
+let replayTo = null; // null: the whole
+const info = { state: session.state, queue: session.queue, text: session.text, viewers: null, live: false, last: session.last_seq, skew: null };
+
+// ---- what is on the screen is in the address --------------------------------------------------------------------
+const place = { trial: null, diff: null, tab: "cute" };
+{
+  const asked = new URLSearchParams(location.search);
+  const number = (name) => (/^\d{1,6}$/.test(asked.get(name) ?? "") ? Number(asked.get(name)) : null);
+  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: asked.get("tab") || "cute" });
+}
+let chosen = place.trial !== null; // until a person chooses, the page follows the best
+
+function keep() {
+  const query = new URLSearchParams();
+  if (chosen && place.trial) query.set("trial", place.trial);
+  if (place.diff) query.set("diff", place.diff);
+  if (place.tab !== "cute") query.set("tab", place.tab);
+  const text = query.toString();
+  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+}
+
+const view = () => (replayTo === null ? live : replayed);
+let replayed = null;
+
+function trialNow() {
+  const now = view();
+  if (chosen && now.trials.has(place.trial)) return place.trial;
+  const best = headline(now);
+  return best?.n ?? [...now.trials.keys()].at(-1) ?? null;
+}
+
+// ---- panes ------------------------------------------------------------------------------------------------------
+const choose = (n) => { place.trial = n; chosen = true; if (place.diff === n) place.diff = null; keep(); draw(); };
+const timeline = new Timeline(choose);
+const code = new Code((change) => { Object.assign(place, change); if (!chosen && trialNow()) { place.trial = trialNow(); chosen = true; } keep(); draw(); });
+const charts = new Charts($("charts"), choose);
+const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
+const replay = new Replay((seq) => { replayTo = seq; replayed = seq === null ? null : fold(log, seq); draw(); });
+tablist(document.querySelector(".panes-nav"), (tab) => {
+  $("panes").dataset.pane = tab.dataset.pane;
+  select(tab.parentElement, tab);
+  if (tab.dataset.pane === "charts") charts.resize();
+});
+
+function draw() {
+  const now = view();
+  const n = trialNow();
+  drawHeader(now, info);
+  timeline.draw(now, n);
+  $("timeline-empty").textContent = now.trials.size ? "" : now.ended ? "No trial was made." : "Trials appear here as they happen.";
+  $("timeline-empty").hidden = now.trials.size > 0;
+  code.draw(now, n, place);
+  owner.draw(live, n);
+  if (live.ended) replay.ready(log);
+  refusal(now);
+  charts.draw(now, n);
+}
+const soon = throttle(draw, 60);
+
+// ---- one clear message ------------------------------------------------------------------------------------------
+let toldRefusal = false;
+async function refusal(now) {
+  const end = now.ended;
+  const bad = end && ["refused", "failed"].includes(end.state);
+  $("session-error").hidden = !bad;
+  if (!bad || toldRefusal) return;
+  toldRefusal = true;
+  const text = now.started ? await blob(now.started.source).catch(() => session.spec.source) : session.spec.source;
+  const lines = text.split("\n");
+  const around = end.line ? lines.slice(Math.max(0, end.line - 3), end.line + 2).map((row, i) => {
+    const number = Math.max(0, end.line - 3) + i + 1;
+    const shown = `${String(number).padStart(4)}  ${row}\n`;
+    return number === end.line ? h("mark", {}, shown) : shown;
+  }) : [];
+  $("session-error").replaceChildren(h("section", { class: "refusal", role: "alert" },
+    h("h2", {}, end.state === "refused" ? "This cannot be optimised as it is" : "The session failed"),
+    h("p", { id: "refusal-reason" }, end.line && !/\bline \d/i.test(end.reason) ? `Line ${end.line}: ${end.reason}` : end.reason),
+    around.length ? h("pre", {}, around) : null,
+    h("a", { class: "button primary", id: "fix-it", href: `/s/${session.id}/fork${end.line ? `?line=${end.line}` : ""}` }, "Fix it in the editor")));
+}
+
+// ---- events -----------------------------------------------------------------------------------------------------
+const stream = new Stream(session.id, {
+  seq: () => live.seq,
+  onEvents(events, last) {
+    const before = live.seq;
+    apply(live, events);
+    for (const e of events) if (e.seq > before && e.seq <= live.seq) log.push(e);
+    info.last = Math.max(last ?? 0, live.seq);
+    // The engine's clock may differ from the reader's: what just arrived happened just now.
+    if (live.lastT && info.last === live.seq) info.skew = Math.min(info.skew ?? Infinity, Math.max(-86400, Date.now() / 1000 - live.lastT));
+    if (live.gap) stream.again();
+    $("loaded").textContent = live.seq < info.last ? `loaded ${live.seq} of ${info.last} events` : live.ended ? `${info.last} events` : "";
+    soon();
+  },
+  onStatus(status) {
+    info.live = status === "live";
+    drawLink(status);
+    if (status === "missing") $("session-error").replaceChildren(h("section", { class: "refusal", role: "alert" }, h("h2", {}, "This session is gone"), h("p", {}, "It was deleted, or the link is incomplete."))), ($("session-error").hidden = false);
+    soon();
+  },
+  onInfo(told) {
+    for (const name of ["viewers", "queue", "engine", "state", "text"]) if (name in told) info[name] = told[name];
+    soon();
+  },
+});
+drawLink("connecting");
+draw();
+stream.start();
+setInterval(() => { if (!live.ended && info.live) drawHeader(view(), info); }, 1000);
+addEventListener("popstate", () => location.reload());
