@@ -8,7 +8,7 @@ white and on black. A predicted time is hollow, a measured one filled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log10
 from typing import Any
@@ -29,8 +29,8 @@ COLOUR = {
 SHAPE = {"f64": "pentagon", "f32": "square", "tf32": "circle", "f16": "diamond", "bf16": "triangle-up", "fp8": "cross"}
 PARTS = {  # colour and pattern of a slice of a stage's time
     "launch": ("#CC79A7", "x"),
-    "fill": ("#56B4E9", "\\"),
-    "main": ("#0072B2", ""),
+    "fill": ("#0072B2", "\\"),
+    "main": ("#56B4E9", ""),
     "epilogue": ("#E69F00", "/"),
     "reduction": ("#D55E00", "+"),
     "layout": ("#009E73", "."),
@@ -125,12 +125,6 @@ def symbol(cls: str, kind: str) -> str:
     return SHAPE.get(cls, "hexagon") + ("" if kind == "measured" else "-open")
 
 
-def _decades(values: Iterable[float], low: float, high: float) -> tuple[float, float]:
-    """A range that holds the values and at least low..high, half a decade spare on each side."""
-    seen = [v for v in values if v > 0]
-    return min([low, *seen]) / 2, max([high, *seen]) * 2
-
-
 def _si(value: float, unit: str) -> str:
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size * 0.9995:
@@ -145,7 +139,8 @@ def roofline(hw: Hardware, points: Sequence[Point], classes: Sequence[str]) -> F
     """
     shown = [c for c in classes if c in hw.peaks]
     ridges = [hw.ridge(c) for c in shown]
-    x0, x1 = _decades([*(p.intensity for p in points), *ridges], 1.0, 1000.0)
+    spots = [v for v in [*(p.intensity for p in points), *ridges] if v > 0] or [hw.ridge("f32")]
+    x0, x1 = min(spots) / 8, max(spots) * 4
     data: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
 
@@ -159,7 +154,8 @@ def roofline(hw: Hardware, points: Sequence[Point], classes: Sequence[str]) -> F
                 "x": [x0, ridge, x1],
                 "y": [min(peak, bandwidth * x0), min(peak, bandwidth * ridge), min(peak, bandwidth * x1)],
                 "line": line,
-                "hovertemplate": f"{name}: {_si(peak, 'FLOP/s')}, ridge {peak / bandwidth:.3g} FLOP/byte<extra></extra>",
+                "hovertemplate": f"{name}: {_si(peak, 'FLOP/s')}, ridge {peak / bandwidth:.3g} FLOP/byte"
+                "<extra></extra>",
             }
         )
         kind = "measured" if what == "ceiling" else "published"
@@ -216,8 +212,8 @@ def roofline(hw: Hardware, points: Sequence[Point], classes: Sequence[str]) -> F
         limit = min(hw.peak(p.cls), hw.bandwidth * p.intensity) if p.cls in hw.peaks else 0.0
         rows.append(_row(p.marker, p.label, p.cls, p.kind, p.intensity, p.rate, p.rate / limit if limit else None))
     top = max([hw.peak(c) for c in shown] or [hw.peaks["f32"]])
-    floor = min([hw.bandwidth * x0, *(p.rate for p in points if p.rate > 0)])
-    y0, y1 = _decades([p.rate for p in points], max(floor, top / 1e4), top)
+    y0 = min([2 * hw.bandwidth * x0, top / 10, *(p.rate for p in points if p.rate > 0)]) / 2
+    y1 = max([top, *(p.rate for p in points)]) * 2
     log = {"type": "log", "exponentformat": "SI"}
     layout = _layout(
         "roofline",
@@ -340,12 +336,16 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
             shapes.append(_vline(best_at[s.cls] + s.window, colour(s.cls), "dot"))
         if s.stopped_at is not None:
             shapes.append(_vline(s.stopped_at, colour(s.cls), "solid"))
-    # From the slowest trial to a little above the limit: outliers below a tenth do not squeeze the rest.
-    y0, y1 = max(low * 0.95, 0.1 if low > 0 else 0.05), max([1.1, *speeds, *limits]) * 1.08
+    y0, y1 = max(low * 0.95, 0.02), max([1.1, *speeds, *limits]) * 1.05
+    wide = y1 / y0 > 6  # a decade of speedups needs a log axis; a few tenths are read better on a plain one
+    if wide:
+        for note in notes:
+            note["y"] = _log10(note["y"])
+    span = {"type": "log", "range": [_log10(y0), _log10(y1)]} if wide else {"range": [y0, y1]}
     layout = _layout(
         "history",
         _axis("trial", range=[0.5, right + 0.5], tickformat="d"),
-        _axis("speedup over PyTorch of the same class", type="log", range=[_log10(y0), _log10(y1)], dtick="D2"),
+        _axis("speedup over PyTorch of the same class", **span),
         shapes=shapes,
         annotations=notes,
     )
@@ -365,9 +365,9 @@ def _vline(x: float, ink: str, dash: str) -> dict[str, Any]:
 def _note(y: float, text: str, ink: str) -> dict[str, Any]:
     return {
         "xref": "paper",
-        "x": 1,
-        "xanchor": "right",
-        "y": _log10(y),
+        "x": 0.01,
+        "xanchor": "left",
+        "y": y,
         "yanchor": "bottom",
         "text": text,
         "showarrow": False,
@@ -381,7 +381,7 @@ def breakdown(stages: Sequence[StageTime], kind: str = "predicted") -> Figure:
     Rows: stage, kind, ms, share, bound by, and one column a part. Predictions are drawn pale with an outline.
     """
     total = sum(s.ms for s in stages) or 1.0
-    parts = list(dict.fromkeys(p for s in stages for p in (s.parts or {"main": s.ms})))
+    parts = list(dict.fromkeys(p for s in stages for p, ms in (s.parts or {"main": s.ms}).items() if ms))
     data = []
     for part in parts:
         ink, pattern = PARTS.get(part, (INK, ""))
