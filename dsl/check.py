@@ -255,7 +255,7 @@ class _Checker:
             self.error("E007", "transform changes the element type alone; layouts are not covered yet", x.span,
                        f"write .T where {node.name.text} is read")  # fmt: skip
         if prepack:
-            if x.name in {p.name for p in self.params} or x.name in self.prepacked:
+            if x.name in {p.name for p in self.params}:
                 self.prepacked.add(node.name.text)
             elif x.name in self.types:
                 self.error("E407", f"prepack is for parameters; {x.name} changes at every call",
@@ -391,6 +391,9 @@ class _Checker:
                 self.error("E404", f"{name.text} is returned twice", name.span, "each stage is one result")
             elif name.text in stages:
                 self.used.add(name.text)
+                if name.text in self.prepacked:
+                    help = "leave prepack out, or return another stage"
+                    self.error("E407", f"{name.text} is prepacked, so no call computes it anew", name.span, help)
                 have, want = self.types.get(name.text), types[i] if i < len(types) else None
                 if have is not None and want is not None and have != want:
                     self.mismatch(name, have, want)

@@ -10,7 +10,7 @@ from . import legal
 from .arch import COMPUTE_FOR, Arch
 from .diagnostics import closest, listing
 from .ir import Config, DType, Gemm, Scheduler, Span, TensorType
-from .resolve import complete
+from .resolve import complete, possible
 
 Error = Callable[..., None]
 
@@ -126,7 +126,7 @@ def check_gemm_config(arch: Arch | None, stage: Gemm, types: dict[str, TensorTyp
     backend = min(choices, key=lambda b: (len(broken[b]), b == "cute" and p.compute is DType.TF32))
     for o in broken[backend]:
         error(o.code, o.message, _place(stage, o), _help(p, c, choices, o, broken[backend]), o.notes)
-    if not any(not v for v in broken.values()) or complete(p, c) is not None:
+    if not any(not v for v in broken.values()) or possible(p, c):
         return
     given = [k for k in ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle") if getattr(c, k) is not None]
     ways = []
@@ -153,7 +153,7 @@ def _help(
     others = {x.clause for x in all_ if x.clause != o.clause}
     c = replace(c, **{k: None for k in others if k != "backend"})
     if o.code == "E212":
-        return "leave the backend out, or transform the operands to f16 first"
+        return "leave the backend clause out"
     if o.code == "E208":
         return "scheduler persistent, or schedule cooperative" if "cooperative" in o.message else "scheduler persistent"
     ways = []
@@ -208,6 +208,6 @@ def _nearest(p: legal.Problem, c: Config, clause: str, backend: str) -> Config |
         options.sort(key=lambda o: _distance(now, o))
     for option in options:
         changed = replace(c, **{clause: option})
-        if option != now and not legal.objections(p, changed, backend) and complete(p, changed):
+        if option != now and not legal.objections(p, changed, backend) and possible(p, changed):
             return changed
     return None

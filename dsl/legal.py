@@ -32,6 +32,7 @@ class Problem:
     shape: GemmShape
     compute: DType
     epilogue: smem.EpilogueUse
+    free_major: bool = False  # neither operand has K contiguous
 
 
 def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> Problem:
@@ -44,7 +45,8 @@ def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> 
         batch *= d
     compute = stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
     use = smem.epilogue_use(stage.epilogue, types.get, stage.type.dtype.bits)
-    return Problem(arch, GemmShape(batch, out[-2], out[-1], k), compute, use)
+    free_major = stage.a.transposed and not stage.b.transposed
+    return Problem(arch, GemmShape(batch, out[-2], out[-1], k), compute, use, free_major)
 
 
 def program_problem(program: Program, stage: Gemm) -> Problem:
@@ -94,6 +96,16 @@ def _tile(p: Problem, tile: tuple[int, int, int], backend: str) -> Iterator[Obje
             "tile",
             f"tile K is {k}; {p.compute.value} instructions take K in steps of {inst}, from {inst} to 256",
         )
+
+
+def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
+    """What one back end alone cannot do; the words of its own refusals are in dsl.lower."""
+    if backend == "cute" and c.stages is not None and c.tile and c.schedule:
+        fit = min(MAX_STAGES, shared_memory(p, c.tile, c.schedule).max_stages(p.arch.smem_block))
+        if c.stages < fit:
+            yield Objection("E210", "stages", f"`cute` fills shared memory with stages: {fit} here, not {c.stages}")
+    if backend == "cpp" and p.compute is DType.TF32 and p.free_major and c.tile and c.tile[2] != 32:
+        yield Objection("E203", "tile", f"tf32 operands that both lie along M and N need tile K 32; K is {c.tile[2]}")
 
 
 def _schedule(tile: tuple[int, int, int], schedule: str, backend: str) -> Iterator[Objection]:
@@ -188,9 +200,13 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
     out: list[Objection] = []
     if backend == "cute" and p.compute is DType.TF32:
         out.append(Objection("E212", "backend", "`cute` has no tf32 tensor-core instruction on sm_90a; `cpp` has"))
+    if backend == "cute" and p.epilogue.batch_scalars:
+        message = "`cute` reads vectors along m or n, not one value a batch at [l]; `cpp` does"
+        out.append(Objection("E212", "backend", message))
+    elsewhere = len(out)
     if c.tile:
         out += _tile(p, c.tile, backend)
-    tile_ok = bool(c.tile) and not out
+    tile_ok = bool(c.tile) and len(out) == elsewhere
     if c.stages is not None and not MIN_STAGES <= c.stages <= MAX_STAGES:
         out.append(Objection("E210", "stages", f"stages {c.stages}: from {MIN_STAGES} to {MAX_STAGES} are possible"))
     if tile_ok:
@@ -202,6 +218,8 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
             stages = c.stages if c.stages is not None else MIN_STAGES
             fits = {s: list(_smem(p, c.tile, s, max(stages, 1), c.stages is not None)) for s in choices if not found[s]}
             out += min(fits.values(), key=len)
+    if tile_ok:
+        out += _only_here(p, c, backend)
     if c.cluster:
         out += _cluster(p, c.cluster, c.tile if tile_ok else None, backend)
     if c.scheduler:

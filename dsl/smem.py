@@ -28,6 +28,7 @@ class EpilogueUse:
     full_bits: tuple[int, ...] = ()  # one entry a tensor read at [m, n]
     rows: int = 0  # vectors along n
     cols: int = 0  # vectors along m
+    batch_scalars: int = 0  # one value a batch, read at [l] alone
 
     @property
     def operands(self) -> int:
@@ -51,7 +52,7 @@ def loads(expr: Expr) -> list[Load]:
 
 def epilogue_use(expr: Expr, types: Callable[[str], TensorType | None], store_bits: int) -> EpilogueUse:
     """What the epilogue keeps in shared memory."""
-    full, rows, cols = [], 0, 0
+    full, rows, cols, scalars = [], 0, 0, 0
     for load in loads(expr):
         axes = set(load.axes)
         if {"m", "n"} <= axes:
@@ -61,7 +62,9 @@ def epilogue_use(expr: Expr, types: Callable[[str], TensorType | None], store_bi
             rows += 1
         elif "m" in axes:
             cols += 1
-    return EpilogueUse(store_bits, tuple(full), rows, cols)
+        elif axes:
+            scalars += 1
+    return EpilogueUse(store_bits, tuple(full), rows, cols, scalars)
 
 
 @dataclass(frozen=True)
