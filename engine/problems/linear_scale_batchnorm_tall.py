@@ -1,0 +1,25 @@
+"""Sixteen thousand rows: linear, scaled by a vector, batch norm in inference (suite59 L2/39)."""
+
+import torch
+import torch.nn as nn
+
+ROWS, IN, OUT = 16384, 4096, 4096
+
+
+class Model(nn.Module):
+    def __init__(self, features_in, features_out):
+        super().__init__()
+        self.linear = nn.Linear(features_in, features_out)
+        self.scale = nn.Parameter(torch.randn(features_out))
+        self.norm = nn.BatchNorm1d(features_out)
+
+    def forward(self, x):
+        return self.norm(self.linear(x) * self.scale)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, IN)]
+
+
+def get_init_inputs():
+    return [IN, OUT]
