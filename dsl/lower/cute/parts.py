@@ -1,0 +1,154 @@
+"""The text of a generated module that does not depend on the program.
+
+Kept short and plain: a reader of the generated file should not have to know this package. Each part is emitted only
+where a program uses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+HEADER = """\
+import os
+
+os.environ.setdefault("CUTE_DSL_ARCH", "{arch}")  # what is compiled for, GPU or none
+os.environ.setdefault("QUACK_ARCH", "{capability}")  # which of quack's kernels is taken
+"""
+
+# quack fingerprints an epilogue by its module's name and its source. One name for all generated modules lets
+# programs that differ in shapes alone share a build, whatever file they are loaded from.
+MODULE_NAME = """\
+__name__ = "ucutlass_generated"  # part of quack's cache key: programs with equal kernels share one build
+"""
+
+GEMM = '''\
+class GemmStage:
+    """A quack GEMM with an epilogue of ours: planned (compiled, or found in quack's cache) once, then launched."""
+
+    def __init__(self, epilogue, **config):
+        self.epilogue, self.config, self.planned = epilogue, config, None
+
+    def plan(self, A, B, D, operands):
+        return self.epilogue.gemm(A, B, D, epi_args=operands, _launch=False, **self.config)
+
+    def __call__(self, A, B, D, operands):
+        if self.planned is None:
+            self.planned = self.plan(A, B, D, operands)
+        run_gemm_epi_plan(self.planned, A, B, D, None, operands)
+'''
+
+SPLIT_K = '''\
+class SplitKStage(GemmStage):
+    """K in parts: each tile's partial sums are added in order, the same bits each time, by the last part."""
+
+    partials = None  # one flag a tile, which the last part clears again, and f32 partial sums: allocated once
+
+    def __call__(self, A, B, D, operands):
+        if self.planned is None:
+            self.planned = self.plan(A, B, D, operands)
+            edges = [self.config[edge] for edge in ("tile_M", "tile_N", "cluster_M", "cluster_N")]
+            self.partials = _split_k_buffers(D if D.ndim == 3 else D[None], SplitKMode.SERIAL, *edges, False)
+        run_gemm_epi_plan(self.planned, A, B, D, None, operands, split_k_buffers=self.partials)
+'''
+
+CAST = '''\
+THREADS, ROWS = 256, 4  # a thread converts ROWS vectors, all loaded before the first is stored
+
+
+@cute.kernel
+def cast_kernel(x: cute.Tensor, y: cute.Tensor, vector: cutlass.Constexpr):
+    """y = x in y's element type. Both are flat; `vector` elements move at a time (8: 128-bit accesses)."""
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    xs, ys = cute.zipped_divide(x, (vector,)), cute.zipped_divide(y, (vector,))
+    count = cute.size(xs, mode=[1])
+    first = block * (THREADS * ROWS) + thread
+    loaded = cute.make_rmem_tensor((vector, ROWS), x.element_type)
+    stored = cute.make_rmem_tensor((vector, ROWS), y.element_type)
+    if (block + 1) * (THREADS * ROWS) <= count:  # a full block asks no questions
+        for i in cutlass.range_constexpr(ROWS):
+            cute.autovec_copy(xs[None, first + i * THREADS], loaded[None, i])
+        stored.store(loaded.load().to(y.element_type))
+        for i in cutlass.range_constexpr(ROWS):
+            cute.autovec_copy(stored[None, i], ys[None, first + i * THREADS])
+    else:
+        for i in cutlass.range_constexpr(ROWS):
+            if first + i * THREADS < count:
+                cute.autovec_copy(xs[None, first + i * THREADS], loaded[None, i])
+                stored[None, i].store(loaded[None, i].load().to(y.element_type))
+                cute.autovec_copy(stored[None, i], ys[None, first + i * THREADS])
+
+
+@cute.jit
+def cast_launch(x: cute.Tensor, y: cute.Tensor, vector: cutlass.Constexpr, stream: CUstream):
+    blocks = cute.ceil_div(cute.size(x), vector * THREADS * ROWS)
+    cast_kernel(x, y, vector).launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1), stream=stream)
+
+
+@jit_cache
+def ucutlass_cast(source, target, vector, version):
+    """The compiled cast; any length that is a multiple of `vector`. `version` names the text above in the cache."""
+    length = cute.sym_int(divisibility=vector)
+    flat = {}
+    for dtype in (source, target):
+        align = min(16, vector * dtype.width // 8)
+        flat[dtype] = cute.runtime.make_fake_tensor(dtype, (length,), stride=(1,), assumed_align=align)
+    stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(cast_launch, flat[source], flat[target], vector, stream, options="--enable-tvm-ffi")
+
+
+class CastStage:
+    """A cast of a whole tensor."""
+
+    def __init__(self, source, target, vector):
+        self.key, self.kernel = (source, target, vector, CAST_VERSION), None
+
+    def plan(self, x, y):
+        return ucutlass_cast(*self.key)
+
+    def __call__(self, x, y):
+        if self.kernel is None:
+            self.kernel = self.plan(x, y)
+        self.kernel(x.view(-1), y.view(-1))
+'''
+
+CAST_VERSION = hashlib.sha256(CAST.encode()).hexdigest()[:12]
+
+PACKED = '''\
+class Packed:
+    """Remembers which version of a parameter was prepacked: the very same tensor, not written to since."""
+
+    def __init__(self):
+        self.of, self.version = None, None
+
+    def stale(self, tensor):
+        version = None if tensor.is_inference() else tensor._version
+        if version is not None and tensor is self.of and version == self.version:
+            return False
+        self.of, self.version = tensor, version
+        return True
+'''
+
+CHECK = '''\
+def check(tensors, expected, what):
+    """One clear error instead of a kernel that reads out of bounds."""
+    if len(tensors) != len(expected):
+        raise ValueError(f"{len(expected)} {what}s, not {len(tensors)}")
+    for tensor, (name, dtype, shape) in zip(tensors, expected):
+        if tensor.shape != shape or tensor.dtype is not dtype or not tensor.is_contiguous():
+            have = f"{tensor.dtype}{list(tensor.shape)}"
+            raise ValueError(f"{what} {name} must be contiguous {dtype}{list(shape)}, not {have}")
+'''
+
+BUILD = '''\
+def build(stages=STAGES):
+    """Compile `stages` (all of them) with no GPU: operands are fake tensors, and nothing is launched."""
+    if not torch.cuda.is_available():
+        # A plan also counts the clusters that fit the device. Only a launch reads that, and here there is none.
+        quack.gemm_runtime.host.get_max_active_clusters = lambda size: 132 // size
+    with FakeTensorMode():
+        fakes = {name: torch.empty(shape, dtype=dtype, device="cuda") for name, dtype, shape in TENSORS}
+        for name in stages:
+            stage, operands = STAGES[name]
+            stage.plan(*operands(fakes))
+'''
