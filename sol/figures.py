@@ -276,13 +276,14 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
     low = min([0.9, *speeds])
     for cls in classes:
         some = [t for t in ordered if t.cls == cls and t.speedup is not None]
+        tail = [last] if steps[cls][0] and steps[cls][0][-1] != last else []  # the best stands to the last trial
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": f"best so far, {cls}",
-                "x": [*steps[cls][0], *([last] if steps[cls][0] else [])],
-                "y": [*steps[cls][1], *([best[cls]] if cls in best else [])],
+                "x": steps[cls][0] + tail,
+                "y": steps[cls][1] + [best[cls]] * len(tail),
                 "line": {"shape": "hv", "color": colour(cls), "width": 2},
                 "hoverinfo": "skip",
             }

@@ -189,9 +189,9 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     fill_ms = PROLOGUE_CLOCKS / clock * 1e3
     ms = LAUNCH_MS + fill_ms + main_ms + epilogue_ms + reduction_ms
     by = max(resources, key=lambda r: resources[r])
-    if by == "tensor" and LAUNCH_MS + fill_ms > main_ms + epilogue_ms:
+    if LAUNCH_MS + fill_ms > main_ms + epilogue_ms + reduction_ms:
         by = "launch"
-    elif by == "tensor" and epilogue_ms > main_ms:
+    elif epilogue_ms > main_ms:
         by = "epilogue"
     real = p.l * p.m * p.n / (bm * bn) * splits
     return TileTime(

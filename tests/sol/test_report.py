@@ -1,0 +1,169 @@
+"""One report, three renderings, levers with reasons, one sentence to take home."""
+
+import json
+
+import pytest
+from suite59 import Builder, gemm_problem
+
+from sol.__main__ import main
+from sol.hardware import HardwareError, load
+from sol.levers import levers, tail
+from sol.report import Report, report
+
+H200 = load("h200")
+
+
+def scale_leaky():
+    return gemm_problem("L2/12")
+
+
+def test_the_report_says_what_binds_and_how_far_pytorch_is():
+    r = report(scale_leaky(), H200, ["tf32", "f16"])
+    assert r.bounds["tf32"]["bound_by"] == "matrix"
+    assert r.bounds["tf32"]["ms"] == pytest.approx(0.2778, abs=1e-3)
+    assert r.bounds["tf32"]["unfused_ms"] > r.bounds["tf32"]["ms"]
+    assert r.baselines["tf32"]["kind"] == "predicted" and 1.2 < r.baselines["tf32"]["gap"] < 1.5
+    assert r.totals["bytes"] == pytest.approx(335.6e6, rel=1e-3)
+    assert [o["op"] for o in r.ops] == ["linear", "mul", "leaky_relu"]
+    assert sum(o["share"] for o in r.ops) == pytest.approx(1)
+
+
+def test_a_measured_baseline_replaces_the_prediction():
+    r = report(scale_leaky(), H200, ["tf32"], measured={"tf32": 0.3624})
+    assert r.baselines["tf32"] == {
+        "ms": 0.3624, "kind": "measured", "gap": pytest.approx(1.3044, abs=1e-3), "score": 0.5, "error": None,
+    }  # fmt: skip
+    assert "takes 0.362 ms" in r.sentence
+
+
+def test_the_sentence_names_limit_roof_and_first_step():
+    s = report(scale_leaky(), H200).sentence
+    for part in ("336 MB", "137 GFLOP", "0.278 ms", "the matrix units", "predicted", "fuse mul, leaky_relu"):
+        assert part in s
+    assert s.endswith(".") and s.count(". ") == 0
+
+
+def test_json_gives_the_same_report_back():
+    r = report(scale_leaky(), H200)
+    assert Report.from_json(r.to_json()) == r
+    assert Report.from_json(r.to_json()).to_html() == r.to_html()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}', '{"version": 1, "nonsense": 2}'])
+def test_what_is_no_report_is_refused(text):
+    with pytest.raises(ValueError, match=r"report"):
+        Report.from_json(text)
+
+
+def test_markdown_holds_the_tables():
+    text = report(scale_leaky(), H200, ["tf32"]).to_markdown()
+    assert "| tf32 | 0.278 ms | matrix units |" in text
+    assert "linear_0" in text and "Fuse mul, leaky_relu into the epilogue" in text
+
+
+def test_html_escapes_names_and_carries_no_script():
+    b = Builder()
+    y = b.op("relu", b.input("x", 8, 8))
+    b.ops[-1] = type(b.ops[-1])('<img src=x onerror="1">', "relu", ("x",), (y,))
+    text = report(b.done(y), H200).to_html()
+    assert "<img" not in text and "&lt;img" in text
+    assert "<script" not in text and "style=" not in text
+
+
+def test_operations_priced_by_bytes_alone_are_named():
+    b = Builder()
+    y = b.op("fft_fft", b.input("x", 8, 8))
+    assert "Priced by bytes alone: fft_fft." in report(b.done(y), H200).notes
+
+
+def test_a_module_of_views_has_nothing_to_make_faster():
+    b = Builder()
+    y = b.op("reshape", b.input("x", 8, 8), shape=(64,))
+    assert "nothing to make faster" in report(b.done(y), H200).sentence
+
+
+def test_a_wrong_class_is_refused():
+    with pytest.raises(HardwareError, match=r"'int3' does not apply.*tf32"):
+        report(scale_leaky(), H200, ["int3"])
+
+
+# ---- levers ---------------------------------------------------------------------------------------------------
+
+
+def actions(graph, cls, **more):
+    return {lever.action: lever for lever in levers(graph, H200, cls, **more)}
+
+
+def test_fusing_the_tail_saves_its_traffic():
+    lever = actions(scale_leaky(), "tf32", allowed=())["fuse_tail"]
+    assert "134.2 MB" in lever.why and "2 launches" in lever.why  # two round trips of 1024x8192 floats
+    assert lever.op == "linear_0" and 1.05 < lever.speedup < 1.2
+
+
+def test_a_tail_reaches_as_far_as_the_tile_does():
+    graph = gemm_problem("L2/22")  # ... clamp; logsumexp; y * mish(y): the reduction ends it
+    ops, extra = tail(graph, graph.ops[0])
+    assert [o.op for o in ops] == ["mul", "add", "clamp"] and extra == ()
+    graph = gemm_problem("L2/40")  # x0.5, then the unscaled value is added: both are in registers
+    assert [o.op for o in tail(graph, graph.ops[0])[0]] == ["mul", "add"]
+
+
+def test_a_tail_names_the_tensors_it_adds():
+    graph = gemm_problem("L2/33")
+    ops, extra = tail(graph, graph.ops[0])
+    assert [o.op for o in ops] == ["mul", "batch_norm"] and len(extra) == 5
+
+
+def test_a_lower_class_is_proposed_only_where_allowed():
+    assert "lower_class" in actions(scale_leaky(), "f32", allowed=("f32", "tf32"))
+    assert "lower_class" not in actions(scale_leaky(), "f32", allowed=("f32",))
+
+
+def test_few_tiles_and_a_long_k_call_for_split_k_with_the_idle_sms():
+    lever = actions(gemm_problem("L1/6"), "tf32", allowed=())["split_k"]
+    assert "4 tiles of 128x128 leave 128 of 132 SMs idle" in lever.why
+
+
+def test_misaligned_rows_call_for_padding():
+    assert actions(gemm_problem("L1/8"), "tf32", allowed=())["align"].speedup > 2
+
+
+def test_levers_are_ranked_by_what_they_save():
+    found = levers(gemm_problem("L2/37"), H200, "tf32")
+    assert [x.saves_ms for x in found] == sorted((x.saves_ms for x in found), reverse=True)
+    assert all(x.speedup > 1 and x.why and x.title for x in found)
+
+
+# ---- command line ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_reports_a_graph(tmp_path, capsys):
+    path = tmp_path / "graph.json"
+    path.write_text(scale_leaky().to_json())
+    assert main(["report", str(path), "--gpu", "h100-sxm", "--class", "tf32", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gpu"]["name"] == "h100-sxm"
+    assert main(["report", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("## Speed of light on NVIDIA H200")
+
+
+def test_the_command_line_lists_the_gpus(capsys):
+    assert main(["gpus"]) == 0
+    assert "rtx5090" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "gpu", "says"),
+    [
+        (None, "h200", "cannot read"),
+        ("{", "h200", "not an op graph"),
+        ('{"tensors": [], "ops": 3, "inputs": [], "outputs": []}', "h200", "not an op graph"),
+        ("good", "h9000", "no GPU is called 'h9000'"),
+    ],
+)
+def test_mistakes_get_one_line(tmp_path, capsys, content, gpu, says):
+    path = tmp_path / "graph.json"
+    if content is not None:
+        path.write_text(scale_leaky().to_json() if content == "good" else content)
+    assert main(["report", str(path), "--gpu", gpu]) == 2
+    err = capsys.readouterr().err
+    assert says in err and err.count("\n") == 1
