@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from . import arch as arches
-from .configure import check_gemm_config, read_config
+from .configure import check_gemm_config, check_one_back_end, read_config
 from .diagnostics import Diagnostic, ProgramError, closest, listing
 from .epilogue import EpilogueChecker, shape_text
 from .ir import Acc, DType, Gemm, Operand, Param, Program, Span, TensorType, Transform
@@ -89,6 +89,9 @@ class _Checker:
         result_types = tuple(self.type(t) for t in tree.results)
         results = self.results(result_types)
         self.unused(stage_nodes, results)
+        if not self.found:
+            gemms = [s for s in self.stages if isinstance(s, Gemm)]
+            check_one_back_end(arches.ARCHS[self.arch[0] or arches.DEFAULT], gemms, self.types, self.error)
         return Program(
             tree.name.text, tuple(self.params), tuple(self.stages), results, result_types,
             self.arch[0], tree.name.span, self.arch[1],

@@ -142,6 +142,35 @@ def check_gemm_config(arch: Arch | None, stage: Gemm, types: dict[str, TensorTyp
     )
 
 
+def check_one_back_end(arch: Arch, stages: list[Gemm], types: dict[str, TensorType | None], error: Error) -> None:
+    """One back end builds a whole program, so there must be one that takes every stage (each passed on its own)."""
+    able: dict[str, tuple[str, ...]] = {}
+    for s in stages:
+        able[s.name] = _able(arch, s, types)
+    if not able or any(all(b in takes for takes in able.values()) for b in legal.BACKENDS):
+        return
+    first = next(s for s in stages if len(able[s.name]) == 1)
+    other = next(s for s in stages if len(able[s.name]) == 1 and able[s.name] != able[first.name])
+    free = next(
+        (s for s, o in ((other, first), (first, other)) if able[o.name][0] in _able(arch, s, types, True)), None
+    )
+    error(
+        "E212",
+        f"no back end takes both {first.name} and {other.name}",
+        other.clause_span("backend" if other.config.backend else "tile"),
+        f"leave the tile, scheduler and backend of {free.name if free else first.name} to auto",
+        tuple(f"{s.name}: `{able[s.name][0]}` alone" for s in (first, other)),
+    )
+
+
+def _able(arch: Arch, s: Gemm, types: dict, freed: bool = False) -> tuple[str, ...]:
+    """The back ends with a configuration for this stage; `freed`: were its tile, scheduler and backend auto."""
+    c = replace(s.config, tile=None, scheduler=None, backend=None, stages=None) if freed else s.config
+    wanted = (c.backend,) if c.backend else legal.BACKENDS
+    p = legal.problem_of(arch, s, types)
+    return tuple(b for b in wanted if possible(p, replace(c, backend=b)))
+
+
 def _place(stage: Gemm, o: legal.Objection) -> Span:
     return stage.clause_span(o.clause if o.clause in dict(stage.clauses) else "tile")
 

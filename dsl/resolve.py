@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from . import legal
 from .arch import DEFAULT
-from .ir import Config, DType, Gemm, Program, Scheduler
+from .ir import Config, DType, Gemm, Program, Scheduler, Stage
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
 _FLOPS = {DType.TF32: 494.7e12 / 132, DType.F16: 989.4e12 / 132, DType.BF16: 989.4e12 / 132}
@@ -32,25 +32,37 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
     Raises ValueError when a stage has no legal configuration, which a checked program always has.
     """
     program = replace(program, arch=program.arch or DEFAULT)
-    stages = []
-    for s in program.stages:
-        if isinstance(s, Gemm):
-            problem = legal.program_problem(program, s)
-            config = complete(problem, s.config, sm_count)
-            if config is None:
-                raise ValueError(f"stage {s.name} has no legal configuration; run it through dsl.check first")
-            s = replace(s, config=config, store=s.store or s.type.dtype)
-        stages.append(s)
-    return replace(program, stages=tuple(stages))
+    forced = {s.config.backend for s in program.stages if isinstance(s, Gemm)} - {None}
+    # One back end builds the whole program: configurations that both take first, then those of one.
+    ways = [tuple(forced)] if forced else [legal.BACKENDS, ("cpp",), ("cute",)]
+    for backends in ways:
+        stages = [_resolve(program, s, backends, sm_count) for s in program.stages]
+        if None not in stages:
+            return replace(program, stages=tuple(stages))
+    raise ValueError(f"program {program.name} has no legal configuration; run it through dsl.check first")
 
 
-def complete(p: legal.Problem, c: Config, sm_count: int = 132) -> Config | None:
-    """`c` with every None filled in (but `backend`); None when nothing legal agrees with what is given."""
+def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: int) -> Stage | None:
+    """The stage with a configuration that all `backends` take; None where there is none."""
+    if not isinstance(s, Gemm):
+        return s
+    problem = legal.program_problem(program, s)
+    config = complete(problem, replace(s.config, backend=None), sm_count, backends)
+    return config and replace(s, config=replace(config, backend=s.config.backend), store=s.store or s.type.dtype)
+
+
+def complete(
+    p: legal.Problem, c: Config, sm_count: int = 132, backends: tuple[str, ...] | None = None
+) -> Config | None:
+    """`c` with every None filled in (but `backend`); None when nothing legal agrees with what is given.
+
+    All of `backends` take it; left out, any does and those that more back ends take are preferred.
+    """
     # Other depths of K than one swizzle atom are tried only where nothing else is legal.
     atom = [t for t in legal.tiles(p.compute) if t[2] == 1024 // p.compute.bits]
     if c.tile:
-        return _best(p, c, [c.tile], sm_count)
-    return _best(p, c, atom, sm_count) or _best(p, c, legal.tiles(p.compute), sm_count)
+        return _best(p, c, [c.tile], sm_count, backends)
+    return _best(p, c, atom, sm_count, backends) or _best(p, c, legal.tiles(p.compute), sm_count, backends)
 
 
 def possible(p: legal.Problem, c: Config) -> bool:
@@ -60,12 +72,12 @@ def possible(p: legal.Problem, c: Config) -> bool:
     return any(legal.backends(p, x) for x in _candidates(p, c, legal.tiles(p.compute)))
 
 
-def _best(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]], sm_count: int) -> Config | None:
+def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tuple[str, ...] | None) -> Config | None:
     """The fastest legal completion over these tiles; one that more back ends take comes first."""
     best: tuple[tuple, Config] | None = None
     for candidate in _candidates(p, c, tiles):
         able = legal.backends(p, candidate)
-        if able:
+        if able and set(backends or ()) <= set(able):
             score = (-len(able), seconds(p, candidate, sm_count))
             if best is None or score < best[0]:
                 best = (score, candidate)
