@@ -5,10 +5,10 @@ The arithmetic follows what both back ends allocate, rounded towards the larger 
   mainloop   stages x (tile_m + tile_n) x tile_k x operand bytes: one A and one B tile a stage.
   epilogue   the result leaves through sub-tiles of (128 | 64) x 32 elements: two of them in flight (CUTLASS's
              StagesD = min(sub-tiles, 2); quack the same, four where a sub-tile is 16 wide), and four for each full
-             tensor that the epilogue reads (StagesC = min(sub-tiles, 4)); a row or column vector holds one tile edge
-             in f32.
+             tensor that the epilogue reads (StagesC = min(sub-tiles, 4), and at least one more than in flight); a row
+             or column vector holds one tile edge in f32.
   barriers   1 KiB for pipeline barriers and the tile scheduler, and 1 KiB more of alignment where the epilogue has
-             operands of its own (quack's reserve; CUTLASS needs less).
+             operands of its own or its sub-tiles have rows of 128 bytes (quack's reserve; CUTLASS needs less).
 """
 
 from __future__ import annotations
@@ -91,7 +91,11 @@ def of_gemm(tile: tuple[int, int, int], schedule: str, operand_bits: int, use: E
     sub_n = gcd(32, n)
     sub_tiles = max(1, m * n // (sub_m * sub_n))
     epilogue = sub_m * sub_n * use.store_bits // 8 * min(sub_tiles, 4 if sub_n <= 16 else 2)
+    # CUTLASS reads ahead by one sub-tile more than it has in flight, also where the tile is a single one.
+    ahead = max(min(sub_tiles, 4), min(sub_tiles, 2) + 1)
     for bits in use.full_bits:
-        epilogue += sub_m * sub_n * bits // 8 * min(sub_tiles, 4)
+        epilogue += sub_m * sub_n * bits // 8 * ahead
     epilogue += 4 * (use.rows * n + use.cols * m)
-    return Smem(stage, epilogue, 1024 + (1024 if use.operands else 0))
+    # A sub-tile with rows of 128 bytes is aligned to 1 KiB, and so is whatever follows it.
+    wide = sub_n * use.store_bits >= 1024
+    return Smem(stage, epilogue, 1024 + (1024 if use.operands or wide else 0))

@@ -71,9 +71,7 @@ def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int) -> Tr
             "cpp-epilogue-acc", "the epilogue never uses acc, so the product is thrown away", "use acc in the epilogue"
         )
     writer = _Writer(leaves, uses)
-    value = writer.text(expr)
-    if value.startswith("(") and isinstance(expr, Call) and expr.fn in OPERATORS:
-        value = value[1:-1]
+    value = writer.bare(expr)
     return Tree(tuple(leaves.values()), tuple(writer.statements), value, tuple(sorted(writer.functions)))
 
 
@@ -131,6 +129,12 @@ class _Writer:
         self.functions: set[str] = set()
         self.named: dict[int, str] = {}
 
+    def bare(self, expr: Expr) -> str:
+        """Where nothing stands around it: without the operator's own brackets."""
+        text = self.text(expr)
+        operator = isinstance(expr, Call) and expr.fn in OPERATORS and id(expr) not in self.named
+        return text[1:-1] if operator else text
+
     def text(self, expr: Expr) -> str:
         if isinstance(expr, Acc):
             return "acc"
@@ -143,22 +147,24 @@ class _Writer:
         text = self._call(expr)
         if self.uses[id(expr)] > 1:
             self.named[id(expr)] = name = f"t{len(self.statements)}"
+            text = text[1:-1] if expr.fn in OPERATORS else text
             self.statements.append(f"float const {name} = {text};")
             return name
         return text
 
     def _call(self, expr: Call) -> str:
-        args = [self.text(arg) for arg in expr.args]
         if expr.fn in OPERATORS:
-            return f"({args[0]} {OPERATORS[expr.fn]} {args[1]})"
+            left, right = (self.text(arg) for arg in expr.args)
+            return f"({left} {OPERATORS[expr.fn]} {right})"
         if expr.fn == "neg":
-            return f"(-{args[0]})"
+            return f"(-{self.text(expr.args[0])})"
         if expr.fn not in FUNCTIONS:
             raise Refusal(
                 "cpp-function",
                 f"the cpp back end has no {expr.fn} in an epilogue yet",
                 f"it has {', '.join(sorted(FUNCTIONS))} and + - * /",
             )
+        args = [self.bare(arg) for arg in expr.args]
         for missing in TABLE[expr.fn].args[len(args) :]:  # the checker has seen that a default stands there
             args.append(literal(missing.default))
         self.functions.add(expr.fn)
@@ -176,4 +182,4 @@ def literal(value: float) -> str:
     text = next(t for t in shortest if struct.unpack("f", struct.pack("f", float(t)))[0] == single)
     if not any(c in text for c in ".e"):
         text += ".0"
-    return f"({text}f)" if value < 0 else f"{text}f"
+    return f"({text}f)" if text.startswith("-") else f"{text}f"

@@ -1,0 +1,58 @@
+"""Programs by text, checked and resolved, for the tests of the cpp back end."""
+
+from __future__ import annotations
+
+from dsl.check import check
+from dsl.ir import Program
+from dsl.resolve import resolve
+
+
+def program(text: str) -> Program:
+    checked = check(text)
+    assert checked.ok, [d.render(text) for d in checked.diagnostics]
+    return resolve(checked.program, 132)
+
+
+def gemm(
+    epilogue: str = "acc", params: str = "", clauses: str = "", dtype: str = "f32", compute: str = "tf32"
+) -> Program:
+    """y = epilogue(x @ w.T) for x[256, 512] and w[256, 512], so that m == n; `params` names what the epilogue reads."""
+    more = f", {params}" if params else ""
+    return program(
+        f"program p(x: {dtype}[256, 512], w: {dtype}[256, 512]{more}) -> {dtype}[256, 256] {{\n"
+        f"  arch sm_90a\n  y = gemm(x, w.T) {{ compute {compute} {clauses} epilogue {epilogue} }}\n  return y\n}}"
+    )
+
+
+LINEAR_LEAKY = """
+program gemm_scale_leaky(x: f32[1024, 8192], w: f32[8192, 8192], b: f32[8192]) -> f32[1024, 8192] {
+  arch sm_90a
+  y = gemm(x, w.T) {
+    compute tf32 tile 128x256x32 cluster 2x1x1 schedule cooperative scheduler persistent stages 4 swizzle 1
+    epilogue leaky_relu((acc + b[n]) * 2.0, 0.1)
+  }
+  return y
+}"""
+
+CAST_ATTENTION = """
+program cast_bmm(q: f32[8, 128, 64], k: f32[8, 256, 64], mask: f32[128, 256], s: f32[]) -> f32[8, 128, 256] {
+  arch sm_90a
+  qh = transform(q) { to f16 }
+  kh = transform(k) { to f16 prepack }
+  y = gemm(qh, kh.T) {
+    compute f16 tile 64x128x64 cluster 1x1x1 schedule pingpong scheduler persistent stages 4 swizzle 2
+    store f32 epilogue acc * s + mask[m, n]
+  }
+  return y
+}"""
+
+SPLIT_K = """
+program split(x: bf16[512, 128], w: bf16[512, 256], g: f32[128], r: bf16[128, 256], t: f32[128, 256]) ->
+    bf16[128, 256] {
+  arch sm_90a
+  y = gemm(x.T, w) {
+    compute bf16 tile 128x128x64 cluster 1x2x1 schedule cooperative scheduler split_k(4) stages 3 swizzle 1
+    epilogue (r[m, n] - acc) / g[m] + t[m, n] * silu(acc)
+  }
+  return y
+}"""

@@ -1,0 +1,82 @@
+"""What this back end cannot say is refused with a code, the reason in the program's own numbers, and a way out."""
+
+import dataclasses
+
+import pytest
+
+from dsl import ir
+from dsl.check import check
+from dsl.lower import Refusal
+from dsl.lower.cpp import lower
+
+from . import programs
+
+
+def changed(program: ir.Program, **changes) -> ir.Program:
+    stage = dataclasses.replace(program.stages[0], **changes)
+    return dataclasses.replace(program, stages=(stage, *program.stages[1:]))
+
+
+def config(program: ir.Program, **changes) -> ir.Program:
+    return changed(program, config=dataclasses.replace(program.stages[0].config, **changes))
+
+
+def refusal(program: ir.Program) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        lower(program)
+    return caught.value
+
+
+def test_a_program_with_auto_left():
+    checked = check(programs.LINEAR_LEAKY.replace("stages 4", ""))
+    assert refusal(checked.program).code == "cpp-unresolved"
+
+
+def test_another_architecture():
+    assert refusal(dataclasses.replace(programs.gemm(), arch="sm_80")).code == "cpp-arch"
+
+
+def test_a_precision_it_has_no_kernel_for():
+    found = refusal(config(programs.gemm(), compute=ir.DType.E4M3))
+    assert found.code == "cpp-compute" and "tf32" in found.help
+
+
+def test_operands_of_another_type_than_compute_reads():
+    found = refusal(config(programs.gemm(), compute=ir.DType.F16))
+    assert found.code == "cpp-operand" and "transform(x)" in found.help
+
+
+def test_pingpong_with_a_scheduler_that_splits_k():
+    program = config(programs.gemm(), schedule="pingpong", scheduler=ir.Scheduler("split_k", 2))
+    assert refusal(program).code == "cpp-scheduler"
+
+
+def test_a_result_whose_rows_tma_cannot_write():
+    shape = ir.TensorType(ir.DType.F32, (250, 512))
+    program = programs.gemm()
+    program = dataclasses.replace(program, params=(program.params[0], ir.Param("w", shape)))
+    program = changed(program, type=ir.TensorType(ir.DType.F32, (256, 250)))
+    found = refusal(program)
+    assert found.code == "cpp-alignment" and "1,000 bytes" in found.message
+
+
+def test_a_transform_that_transposes():
+    program = programs.program(programs.CAST_ATTENTION)
+    assert refusal(changed(program, x=ir.Operand("q", True))).code == "cpp-transform"
+
+
+def test_prepacking_what_is_computed_in_the_same_call():
+    program = programs.program(programs.CAST_ATTENTION)
+    again = ir.Transform("kk", ir.Operand("qh"), ir.DType.BF16, True, ir.TensorType(ir.DType.BF16, (8, 128, 64)))
+    program = dataclasses.replace(program, stages=(*program.stages, again))
+    assert refusal(program).code == "cpp-prepack"
+
+
+def test_tf32_with_both_operands_along_their_free_axis_needs_k_of_32():
+    text = (
+        "program p(x: f32[512, 256], w: f32[512, 256]) -> f32[256, 256] {{ arch sm_90a "
+        "y = gemm(x.T, w) {{ compute tf32 tile {} }} return y }}"
+    )
+    found = refusal(config(programs.program(text.format("128x128x32")), tile=(128, 128, 16), stages=2))
+    assert found.code == "cpp-tf32-layout" and found.help == "write tile 128x128x32"
+    assert "through registers" in lower(programs.program(text.format("128x128x32"))).text
