@@ -86,7 +86,7 @@ export class Code {
   async drawSplit(one, tab, turn) {
     const sha = one.resolved ?? one.program;
     const names = ["cute", "cpp"].filter((b) => one.sources?.[b] || one.refused?.[b]);
-    const shown = names.includes(tab) ? tab : names.includes(one.backend) ? one.backend : names[0];
+    const shown = names.includes(tab) ? tab : one.sources?.[one.backend] ? one.backend : names[0];
     const source = one.sources?.[shown];
     const [program, generated] = await Promise.all([blob(sha), source ? blob(source.text) : null]);
     if (turn !== this.turn) return;
@@ -108,7 +108,7 @@ export class Code {
     const key = `${which}View`;
     if (this[key]) { this[key].setText(text, lang); this[key].link([]); return; }
     this[key] = makeEditor(box, {
-      doc: text, lang, readOnly: true, label: which === "program" ? "Program of the selected trial" : "Generated code",
+      doc: text, lang, readOnly: true, wrap: which === "program", label: which === "program" ? "Program of the selected trial" : "Generated code",
       onLine: (line) => {
         const [here, there] = which === "program" ? ["program", "generated"] : ["generated", "program"];
         if (line === null) { this[`${here}View`].link([]); this[`${there}View`]?.link([]); return; }

@@ -18,7 +18,7 @@ const colours = HighlightStyle.define([
 ]);
 
 const clothes = EditorView.theme({
-  "&": { fontSize: "var(--code-size)", backgroundColor: "transparent", color: "var(--ink)", height: "100%" },
+  "&": { fontSize: "var(--code-size)", backgroundColor: "transparent", color: "var(--ink)", },
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
   ".cm-content": { padding: "10px 0", caretColor: "var(--ink)" },
@@ -75,7 +75,7 @@ function common(label) {
 }
 
 /** An editor in `parent`. `onLine(line | null)` hears the line under the pointer or, with the keyboard, the caret. */
-export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = false, hint = "", onChange, onRun, onLine }) {
+export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = false, wrap = false, hint = "", onChange, onRun, onLine }) {
   const tongue = new Compartment(), prompt = new Compartment();
   let over = null;
   const say = (line) => { if (line !== over) { over = line; onLine(line); } };
@@ -86,7 +86,7 @@ export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = 
       extensions: [
         Prec.highest(keymap.of(onRun ? [{ key: "Mod-Enter", run: () => { onRun(); return true; } },
           { key: "Ctrl-Enter", run: () => { onRun(); return true; } }] : [])),
-        common(label), linked, tongue.of(language(lang)),
+        common(label), linked, wrap ? EditorView.lineWrapping : [], tongue.of(language(lang)),
         readOnly ? [EditorState.readOnly.of(true)] : [keymap.of([indentWithTab]), lintGutter(), prompt.of(placeholder(hint))],
         EditorView.updateListener.of((update) => {
           if (update.docChanged) onChange?.(update.state.doc.toString());

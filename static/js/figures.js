@@ -24,6 +24,13 @@ function axes(p, x, y) {
   };
 }
 
+/** Round numbers on a log axis, written out. */
+function ticks(lo, hi, steps) {
+  const values = [];
+  for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e += 1) values.push(...steps.map((s) => s * 10 ** e).filter((v) => v >= lo * 0.999 && v <= hi * 1.001));
+  return { tickvals: values, ticktext: values.map((v) => v.toLocaleString("en", { maximumSignificantDigits: 3 })) };
+}
+
 /** Log-log: each class's roof, the memory roof, what is reached in practice, the baseline pinned, the trail of trials. */
 export function roofline(view, report, selected, p) {
   if (!report) return null;
@@ -63,12 +70,12 @@ export function roofline(view, report, selected, p) {
     rows.push([`${baselineName(b.name)} · ${b.time.kind}`, digits(x), digits(y), time(b.time.ms)]);
   }
   const reached = [...trials.map((t) => timeOf(t).ms), ...view.baselines.map((b) => b.time.ms)].map((ms) => tflops(flops, ms));
-  const floor = Math.min(...reached, Math.min(...classes.map((c) => report.bounds[c].peak)) / 1e12) / 3;
+  const floor = Math.min(...reached, Math.min(...classes.map((c) => report.bounds[c].peak)) / 1e12) / 1.7;
   const peaks = classes.map((c) => report.bounds[c].peak / 1e12);
-  const layout = axes(p, { type: "log", title: "FLOP per byte", range: [Math.log10(lo), Math.log10(hi)], dtick: 1 }, { type: "log", title: "TFLOP/s", range: [Math.log10(floor), Math.log10(Math.max(...peaks) * 2.2)], dtick: "D2" });
+  const layout = axes(p, { type: "log", title: "FLOP per byte", range: [Math.log10(lo), Math.log10(hi)], ...ticks(lo, hi, [1]) }, { type: "log", title: "TFLOP/s", range: [Math.log10(floor), Math.log10(Math.max(...peaks) * 2.2)], ...ticks(floor, Math.max(...peaks) * 2.2, [1, 2, 5]) });
   // Classes that share a peak (f16 and bf16) share a label.
   layout.annotations = [...new Set(peaks)].map((peak) => ({ xref: "paper", x: 1, xanchor: "right", y: Math.log10(peak), yanchor: "bottom", showarrow: false, text: classes.filter((c) => report.bounds[c].peak / 1e12 === peak).map(className).join(", "), font: { size: 10.5, color: p.muted } }));
-  for (const b of view.baselines.slice(0, 1)) layout.annotations.push({ x: Math.log10((report.bounds[b.cls] ?? report.bounds[classes[0]]).intensity), y: Math.log10(tflops(flops, b.time.ms)), text: "PyTorch", showarrow: false, xanchor: "left", xshift: 10, font: { size: 10.5, color: p.ink } });
+  for (const b of view.baselines) layout.annotations.push({ x: Math.log10((report.bounds[b.cls] ?? report.bounds[classes[0]]).intensity), y: Math.log10(tflops(flops, b.time.ms)), text: `PyTorch ${className(b.cls)}`, showarrow: false, xanchor: "left", xshift: 10, font: { size: 10.5, color: p.ink } });
   return { data, layout, caption: `On ${report.gpu.title}. Solid: published roofs. Dotted: rates reached in practice.`, head: ["", "FLOP/byte", "TFLOP/s", "time"], rows };
 }
 
@@ -100,7 +107,7 @@ export function history(view, selected, p) {
       annotations.push({ xref: "paper", x: 1, xanchor: "right", y: limit, yanchor: "bottom", showarrow: false, text: `${className(cls)} limit`, font: { size: 10.5, color: p.muted } });
       if (eps > 0) {
         shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: limit / (1 + eps), y1: limit / (1 + eps), line: { color: p.of(cls), width: 1, dash: "dot" } });
-        annotations.push({ xref: "paper", x: 0, xanchor: "left", y: limit / (1 + eps), yanchor: "bottom", showarrow: false, text: `stop within ${Math.round(eps * 100)}%`, font: { size: 10.5, color: p.muted } });
+        annotations.push({ xref: "paper", x: 1, xanchor: "right", y: limit / (1 + eps), yanchor: "top", showarrow: false, text: `stop within ${Math.round(eps * 100)}%`, bgcolor: p.panel, borderpad: 1, font: { size: 10.5, color: p.muted } });
       }
       top = Math.max(top, limit);
     }

@@ -29,19 +29,20 @@ export function drawHeader(view, info) {
 function drawBest(view) {
   const best = headline(view);
   if (!best) {
-    $("best").replaceChildren(h("p", { class: "none" }, view.ended ? "No trial was faster, or none finished." : "The best trial appears here."));
+    $("best").replaceChildren(h("p", { class: "none" }, !view.ended ? "The best trial appears here." : view.trials.size ? "No trial came to a time." : ""));
     $("gap").replaceChildren();
     return;
   }
   const j = best.judged;
+  const more = (x) => `${className(x.cls)} ${times(x.speedup)} over ${baselineName(x.baseline)}`;
   const others = Object.values(view.best).filter((n) => n !== best.n).map((n) => view.trials.get(n)).filter((t) => t?.judged);
   $("best").replaceChildren(
     h("div", { class: `big ${j.kind}`, id: "best-speedup", "data-kind": j.kind }, times(j.speedup)),
-    h("div", { class: "versus" }, `${j.kind} · over ${baselineName(j.baseline)} · ${className(j.cls)} · trial ${best.n}`),
-    others.length ? h("div", { class: "versus" }, others.map((t) => `${className(t.judged.cls)} ${times(t.judged.speedup)} over ${baselineName(t.judged.baseline)}`).join(" · ")) : null);
+    h("div", { class: "versus" }, `${j.kind} · over ${baselineName(j.baseline)}`), h("div", { class: "versus" }, `in ${className(j.cls)} · trial ${best.n}`),
+    ...others.map((t) => h("div", { class: "versus" }, more(t.judged))));
   const share = Math.min(1, 1 / j.gap);
   $("gap").replaceChildren(
-    h("div", { class: "gap-label" }, h("span", {}, h("b", {}, percent(share)), ` of the speed of light (${className(j.cls)})`), h("span", {}, `${j.gap.toFixed(2)}× the limit`)),
+    h("div", { class: "gap-label" }, h("span", {}, h("b", {}, percent(share)), " of the speed of light"), h("span", {}, `${j.gap.toFixed(2)}× the limit`)),
     h("div", { class: `gap-bar ${j.kind}`, role: "meter", "aria-label": `Share of the speed of light, ${j.kind}`, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(share * 100)) },
       h("i", { style: { width: `${share * 100}%` } })));
 }

@@ -52,7 +52,7 @@ export class Preview {
     this.sources = {};
     this.lines = [];
     this.tab = "cute";
-    tablist($("preview-tabs"), (tab) => { this.tab = tab.dataset.backend; this.draw(); });
+    tablist($("preview-tabs"), (tab) => { this.tab = tab.dataset.backend; this.picked = true; this.draw(); });
   }
 
   hide() { this.root.hidden = true; this.text = null; this.asking?.abort(); }
@@ -85,7 +85,7 @@ export class Preview {
     const names = ["resolved", "cute", "cpp"].filter((n) => this.sources[n] || this.refused[n]);
     this.root.hidden = names.length === 0;
     $("preview-tabs").replaceChildren(...names.map((name) => h("button", { type: "button", role: "tab", "data-backend": name }, name === "resolved" ? "every choice made" : name)));
-    if (!names.includes(this.tab)) this.tab = names[0];
+    if (!names.includes(this.tab) || (!this.sources[this.tab] && !this.picked)) this.tab = names.find((n) => n !== "resolved" && this.sources[n]) ?? names[0];
     this.draw();
   }
 

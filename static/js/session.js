@@ -16,11 +16,11 @@ let replayTo = null; // null: the whole
 const info = { state: session.state, queue: session.queue, text: session.text, viewers: null, live: false, last: session.last_seq, skew: null };
 
 // ---- what is on the screen is in the address --------------------------------------------------------------------
-const place = { trial: null, diff: null, tab: "cute" };
+const place = { trial: null, diff: null, tab: null };
 {
   const asked = new URLSearchParams(location.search);
   const number = (name) => (/^\d{1,6}$/.test(asked.get(name) ?? "") ? Number(asked.get(name)) : null);
-  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: asked.get("tab") || "cute" });
+  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: asked.get("tab") });
 }
 let chosen = place.trial !== null; // until a person chooses, the page follows the best
 
@@ -28,7 +28,7 @@ function keep() {
   const query = new URLSearchParams();
   if (chosen && place.trial) query.set("trial", place.trial);
   if (place.diff) query.set("diff", place.diff);
-  if (place.tab !== "cute") query.set("tab", place.tab);
+  if (place.tab) query.set("tab", place.tab);
   const text = query.toString();
   history.replaceState(null, "", text ? `?${text}` : location.pathname);
 }
@@ -65,7 +65,9 @@ function draw() {
   $("timeline-empty").hidden = now.trials.size > 0;
   code.draw(now, n, place);
   owner.draw(live, n);
-  if (live.ended) replay.ready(log);
+  if (live.ended && live.trials.size) replay.ready(log);
+  const nothing = Boolean(live.ended) && live.trials.size === 0; // refused before any trial: the message says it all
+  $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
   refusal(now);
   charts.draw(now, n);
 }

@@ -1,10 +1,10 @@
 // One shape and one colour for each precision class, the same in the timeline, the charts and the tables; hollow for
-// a prediction, filled for a measurement. Colours are Okabe-Ito (css/base.css).
+// a prediction, filled for a measurement. Colours are Okabe-Ito (css/base.css), as in sol/figures.py.
 export const CLASS = {
-  f32: { shape: "square", colour: "--oi-purple" },
-  tf32: { shape: "circle", colour: "--oi-blue" },
+  f32: { shape: "square", colour: "--oi-blue" },
+  tf32: { shape: "circle", colour: "--oi-orange" },
   f16: { shape: "diamond", colour: "--oi-green" },
-  bf16: { shape: "triangle-up", colour: "--oi-orange" },
+  bf16: { shape: "triangle-up", colour: "--oi-sky" },
   fp8: { shape: "star", colour: "--oi-vermillion" },
 };
 export const classOf = (cls) => CLASS[cls] ?? { shape: "circle", colour: "--muted" };

@@ -39,7 +39,7 @@ function content(one, isBest) {
   } else if (at) {
     rows.push(h("span", { class: "line" },
       h("span", {}, `${at.kind === "predicted" ? "predicted" : "measured"} ${time(at.ms)}`),
-      one.judged ? h("span", { title: "time ÷ speed-of-light limit of its precision class" }, `${one.judged.gap.toFixed(2)}× the limit`) : null));
+      one.judged ? h("span", { title: "time ÷ speed-of-light limit of its precision class" }, `· ${one.judged.gap.toFixed(2)}× limit`) : null));
     rows.push(h("span", { class: "line" }, h("span", {}, `${className(one.cls)} · ${one.backend ?? ""}`),
       one.by === "owner" ? h("span", {}, "yours") : null,
       isBest ? h("span", { class: "best" }, `★ best ${className(one.cls)}`) : null,
