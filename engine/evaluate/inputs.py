@@ -1,0 +1,189 @@
+"""The harness's own data: what goes into the module and into a candidate besides the module's own inputs.
+
+Both processes, the one that holds the module and the one that holds the candidate, make the same tensors from
+(graph, family, seed) on the same kind of device, so that nothing large travels between them. The generator is
+torch's own of that device: CPU and CUDA give different values for one seed, two processes on one machine the same.
+
+Families, each meant to catch what the others cannot:
+
+    own          the module's get_inputs() and parameters, as they are. They travel through shared memory.
+    normal       activations N(0, 1), weights N(0, 1/fan_in), so that a product is N(0, 1) too; 1-D parameters
+                 N(0, 1). Zero-mean, because a biased sum hides lost terms. The second side of a product of two
+                 inputs (the B of a bmm) counts as a weight with fan_in K.
+    large        activations 128 times larger: products are around 128 and their largest around 730 (5.7 sigma),
+                 two orders below f16's 65504. Overflow of a partial sum, or of a scale applied too early, shows.
+    tiny         activations and 1-D parameters 2^-10 as large: products around 0.001, 16 times f16's smallest normal
+                 number. What f16 loses in subnormal operands is 3e-5 of a typical one, far below its tolerance.
+                 Flushing to zero, or an absolute epsilon that should be relative, shows.
+    closed_form  small integers whose result is an integer that every class holds exactly: activations in -2 ... 2,
+                 weights 0 or +-1 with 16 non-zeros a row on average, 1-D parameters in -2 ... 2. Each sum is below
+                 256 (bf16 counts exactly up to there), so any deviation before an epilogue that rounds (a slope of
+                 0.1, a gelu) is a bug and not rounding.
+
+Only floating point inputs and parameters are filled. Buffers (a running variance must stay positive), constants and
+integer inputs (which may be indices) keep the module's own values in every family.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from sol.graph import Op, OpGraph, Tensor
+
+FAMILIES = ("own", "normal", "large", "tiny", "closed_form")
+families = FAMILIES
+LARGE, TINY = 128.0, 2.0**-10
+NONZEROS = 16
+FLOATS = ("f64", "f32", "f16", "bf16")
+
+# Where the second operand of a contraction stands among an op's tensors, and which of its axes is K.
+_SECOND = {"linear": (1, -1), "matmul": (1, -2), "mm": (1, -2), "bmm": (1, -2), "addmm": (2, -2), "baddbmm": (2, -2)}
+_VIEWS = {
+    "t", "mT", "mH", "numpy_T", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "contiguous",
+    "clone", "expand", "flatten", "to", "_to_copy", "swapaxes", "movedim",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a tensor is to the data: `activation`, `weight` (the second side of a product of depth `k`, or any
+    parameter of two or more dimensions) or `vector` (a smaller parameter). `rows`: its leading dimension is that
+    of the first input and can be shortened with it."""
+
+    kind: str
+    k: int
+    rows: bool
+
+
+def torch_dtype(name: str) -> Any:
+    """The torch dtype of a name in sol.graph.DTYPE_BYTES."""
+    import torch
+
+    names = {
+        "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn",
+        "e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8",
+        "bool": "bool", "c64": "complex64", "c128": "complex128",
+    }  # fmt: skip
+    return getattr(torch, names[name])
+
+
+def roles(graph: OpGraph) -> dict[str, Role]:
+    """The role of each input and parameter, from how the graph uses it."""
+    root = {name: name for name in graph.tensors}
+    second: dict[str, tuple[int, int]] = {}  # tensor -> (K, rank as the contraction sees it)
+    for op in graph.ops:
+        if op.op in _VIEWS and len(op.inputs) == 1 and len(op.outputs) == 1:
+            root[op.outputs[0]] = root[op.inputs[0]]
+        side = _second_operand(op, graph)
+        if side is not None:
+            second.setdefault(root[side[0]], side[1:])
+    lead = graph.tensors[graph.inputs[0]].shape[:1] if graph.inputs else ()
+    found: dict[str, Role] = {}
+    for t in graph.tensors.values():
+        if t.kind not in ("input", "parameter"):
+            continue
+        k, rank = second.get(t.name, (0, 0))
+        if k == 0 and t.kind == "parameter" and len(t.shape) >= 2:
+            k = prod(t.shape[1:])
+        kind = "weight" if k else ("activation" if t.kind == "input" else "vector")
+        first = bool(graph.inputs) and t.name == graph.inputs[0]
+        # A 2-D second operand has K or N in front, not rows; a 1-D input is a bias as likely as not.
+        rows = t.kind == "input" and bool(lead) and t.shape[:1] == lead and rank != 2 and (first or len(t.shape) >= 2)
+        found[t.name] = Role(kind, k, rows)
+    return found
+
+
+def _second_operand(op: Op, graph: OpGraph) -> tuple[str, int, int] | None:
+    if op.op.startswith("conv") and len(op.inputs) > 1:
+        shape = graph.tensors[op.inputs[1]].shape
+        return op.inputs[1], max(prod(shape[1:]), 1), len(shape)
+    where = _SECOND.get(op.op)
+    if where is None or len(op.inputs) <= where[0]:
+        return None
+    shape = graph.tensors[op.inputs[where[0]]].shape
+    if not shape:
+        return None
+    axis = where[1] if len(shape) >= 2 else -1
+    return op.inputs[where[0]], max(shape[axis], 1), len(shape)
+
+
+def contraction_flops(graph: OpGraph) -> float:
+    """2 M N K of every product in the graph: what decides how long a CPU takes."""
+    total = 0.0
+    for op in graph.ops:
+        side = _second_operand(op, graph)
+        if side is not None:
+            total += 2.0 * graph.tensors[op.outputs[0]].elements * side[1]
+    return total
+
+
+def filled(t: Tensor) -> bool:
+    """True for tensors that families other than `own` replace."""
+    return t.kind in ("input", "parameter") and t.dtype in FLOATS
+
+
+def shape_at(t: Tensor, role: Role, rows: int | None) -> tuple[int, ...]:
+    """The tensor's shape when only the leading `rows` rows are computed."""
+    if rows is None or not role.rows:
+        return t.shape
+    return (min(rows, t.shape[0]), *t.shape[1:])
+
+
+def fill(
+    shape: tuple[int, ...],
+    dtype: str,
+    family: str,
+    seed: int,
+    name: str,
+    device: str = "cpu",
+    *,
+    role: Role | None = None,
+) -> Any:
+    """One tensor of `shape` and `dtype` (a name of sol.graph) in a family other than `own`.
+
+    Made in float32 and rounded to `dtype` once, so both processes hold the very same bits. `role` defaults to an
+    activation. Raises ValueError for `own`, an unknown family, or a type that is no floating point type.
+    """
+    import torch
+
+    if family not in FAMILIES or family == "own":
+        raise ValueError(f"family {family!r} cannot be generated; one of {', '.join(FAMILIES[1:])}")
+    if dtype not in FLOATS:
+        raise ValueError(f"tensors of type {dtype} keep the module's own values")
+    role = role or Role("activation", 0, False)
+    key = hashlib.sha256(f"{seed}:{family}:{name}".encode()).digest()
+    generator = torch.Generator(device=device).manual_seed(int.from_bytes(key[:8], "little") >> 1)
+    made = {"dtype": torch.float32, "device": device, "generator": generator}
+    if family == "closed_form":
+        if role.kind == "weight":
+            share = min(1.0, NONZEROS / role.k)
+            x = torch.rand(shape, **made)  # one draw gives both: the low end is -1, the next +1, the rest 0
+            x = (x < share).to(torch.float32) - 2.0 * (x < share / 2).to(torch.float32)
+        else:
+            x = torch.randint(-2, 3, shape, **made)
+    else:
+        x = torch.randn(shape, **made)
+        if role.kind == "weight":
+            x.mul_(max(role.k, 1) ** -0.5)
+        elif family == "tiny" or (family == "large" and role.kind == "activation"):
+            x.mul_(LARGE if family == "large" else TINY)
+    return x.to(torch_dtype(dtype))
+
+
+def fill_graph(
+    graph: OpGraph, family: str, seed: int, device: str = "cpu", *, rows: int | None = None, only: str = ""
+) -> dict[str, Any]:
+    """Every tensor that the family replaces, by its name in the graph. `only`: input | parameter.
+
+    What is not in the answer keeps the module's own value. With `rows` the inputs that have rows are made that
+    short: a draw of its own, not the first rows of the long one.
+    """
+    found = {}
+    for name, role in roles(graph).items():
+        t = graph.tensors[name]
+        if filled(t) and (not only or t.kind == only):
+            found[name] = fill(shape_at(t, role, rows), t.dtype, family, seed, name, device, role=role)
+    return found
