@@ -15,6 +15,7 @@ tf32), the 59-problem suite's GEMM half, and 8192-cube products. They scale to o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
@@ -25,8 +26,8 @@ LAUNCH_MS = 0.004  # a launch between two CUDA events on an otherwise idle strea
 GAP_MS = 0.0015  # from the end of a kernel to the start of the next when launches are queued ahead
 PROLOGUE_CLOCKS = 3000.0  # descriptor fetch, first stages of the pipeline filling from device memory
 ITERATION_CLOCKS = {"wgmma": 30.0, "mma": 60.0, "simt": 40.0}  # barriers and address work a main-loop step
-ISSUE_FRACTION = {"wgmma": 0.885, "mma": 0.88, "simt": 0.82}  # best share of the peak that real data sustains
-TF32_ISSUE_FRACTION = 0.91  # half the switching a clock: the power limit bites later
+ISSUE_FRACTION = {"wgmma": 0.875, "mma": 0.88, "simt": 0.82}  # best share of the peak that real data sustains
+TF32_ISSUE_FRACTION = 0.90  # half the switching a clock: the power limit bites later
 SM_L2_BYTES_CLOCK = 64.0  # what one SM can take from the L2
 EPILOGUE_ELEMENTS_CLOCK = 16.0  # output elements an SM finishes a clock: convert, stage through shared, store
 L2_FIT = 0.7  # share of the L2 that holds a panel across waves
@@ -152,11 +153,8 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         hidden = 0.6
 
     waves = ceil(units / sms)
-    if t.scheduler == "stream_k":  # work is dealt in k-steps: no idle wave, at the price of fixing up shared tiles
-        share = max(units / sms, min(1.0, units * k_steps / sms / max(1, k_steps)))
-        busy_waves = share
-    else:
-        busy_waves = float(waves)
+    # Stream-K deals work out in k-steps, at least one an SM: no idle wave, at the price of fixing up shared tiles.
+    busy_waves = max(units / sms, 1.0 / k_steps) if t.scheduler == "stream_k" else float(waves)
     main_clocks = busy_waves * tile_clocks
     epilogue_total = (busy_waves - 1 if busy_waves > 1 else 0) * epilogue_clocks * (1 - hidden) + epilogue_clocks
 
@@ -175,11 +173,11 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     order = OVERLAP[engine]
     if engine == "simt":  # its L2 traffic is hidden by the other block of the SM
         resources["l2"] = min(l2_ms, 0.02 * tensor_ms)
-    main_ms = sum(v**order for v in resources.values()) ** (1 / order)
-    epilogue_ms = epilogue_total / clock * 1e3
-    # What the epilogue sends to memory was already counted with the traffic: only its exposed issue time adds up.
-    if max(resources, key=lambda r: resources[r]) == "memory":
-        epilogue_ms *= 0.3
+    # An SM multiplies, then finishes its tile; memory and L2 work behind both. So where memory binds, the epilogue
+    # hides behind it, and where the tensor cores bind, it adds up.
+    main_ms = _joined(resources.values(), order)
+    exposed = resources["tensor"] + epilogue_total / clock * 1e3
+    epilogue_ms = _joined((exposed, resources["l2"], resources["memory"]), order) - main_ms
 
     reduction_ms = 0.0
     if splits > 1:  # partial sums go to memory in f32 and come back once
@@ -211,6 +209,10 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         real / (busy_waves * hw.sms),
         by,
     )
+
+
+def _joined(times: Iterable[float], order: float) -> float:
+    return sum(v**order for v in times) ** (1 / order)
 
 
 def _device_traffic(p: Product, t: Tiling, hw: Hardware, tiles_m: int, tiles_n: int, sms: int, splits: int) -> float:
