@@ -67,13 +67,13 @@ class Control:
 
 
 class Adapter:
-    """One engine process. `run(spec, device=, history=, read_blob=, control=)` yields objects with event and blobs.
+    """One engine process. `run(spec, device=, history=, read_blob=, control=)` yields objects with event, blobs, t.
 
     `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME.
     """
 
-    def __init__(self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any], device: Any = None):
-        self.run, self.serves, self.about, self.device = run, serves, about, device
+    def __init__(self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any]):
+        self.run, self.serves, self.about = run, serves, about
         self.engine_id = new_id()
         self.lease: log.Lease | None = None
         self._lost = threading.Event()
@@ -174,13 +174,11 @@ class Adapter:
         ended = False
         stream = None
         try:
-            stream = self.run(
-                self._spec(session), device=self.device, history=history, read_blob=read_blob, control=control
-            )
+            stream = self.run(self._spec(session), device=None, history=history, read_blob=read_blob, control=control)
             for emitted in stream:
                 if self._lost.is_set():
                     raise log.LeaseLost(lease.session_id)
-                log.append(lease, [(emitted.event, emitted.blobs)], handled=control.taken)
+                log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=control.taken)
                 control.taken.clear()
                 ended = isinstance(emitted.event, events.SessionEnded)
         except (log.LeaseLost, OperationalError):

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from ninja import Header, NinjaAPI, Query, Schema
+from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from pydantic import Field
 
@@ -125,12 +125,15 @@ def start(request: HttpRequest, asked: SessionIn):
     _limited(limits.sessions, limits.address(request), "sessions")
     token, digest = tokens.new()
     session = Session.objects.create(title=spec["title"], spec=spec, device=spec["device"], control_hash=digest)
-    return 201, {
-        "id": session.id,
-        "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
-        "control_url": request.build_absolute_uri(reverse("control", args=[token])),
-        "control_token": token,
-    }
+    return Status(
+        201,
+        {
+            "id": session.id,
+            "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
+            "control_url": request.build_absolute_uri(reverse("control", args=[token])),
+            "control_token": token,
+        },
+    )
 
 
 @api.get("/sessions/{session_id}", summary="A session: what was asked, its state, its best so far")
@@ -159,9 +162,9 @@ def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_to
     data = requests.command_of(session, said.kind, said.data)
     _limited(commands_limit, session.id, "commands")
     if said.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
-        return 202, {"kind": said.kind, "ended": True}
+        return Status(202, {"kind": said.kind, "ended": True})
     Command.objects.create(session=session, kind=said.kind, data=data)
-    return 202, {"kind": said.kind, "ended": False}
+    return Status(202, {"kind": said.kind, "ended": False})
 
 
 @api.get("/blobs/{sha256}", summary="A text by the SHA-256 of its bytes")
@@ -192,8 +195,8 @@ def compile_(request: HttpRequest, asked: TextIn):
 
 
 @api.get("/figures/{session_id}", summary="Plotly figures of a session: roofline, history, breakdown")
-def figures_of(request: HttpRequest, session_id: str):
-    return figures.of(find(session_id))
+def figures_of(request: HttpRequest, session_id: str, trial: int | None = Query(None, ge=1)):
+    return figures.of(find(session_id), trial)
 
 
 @api.get("/examples", summary="Modules and programs to begin with")

@@ -3,14 +3,14 @@
 Server to client, JSON texts:
     {"events": [{seq, kind, t, data}...], "last": N, "ended": bool}   `ended`: the log is complete with this batch
     {"viewers": n}    {"state": queued | running | ended, "queue": n, "engine": {...} | null, "text": "..."}
-    {"ping": seconds}
+    {"ping": seconds}    {"error": "..."}   why the server closes now (daphne sends no reason with its codes)
 Client to server:
     {"ack": SEQ}      all events up to SEQ are on the screen        {"pong": ...}   optional
 
 Daphne has no back-pressure: what we send to a client that does not read piles up in our memory. So we stop at 256
 events or 1 MiB that the client has not acknowledged, and go on when it does. The log keeps the rest.
 
-Close codes: 4400 a message we cannot read, 4404 no such session (or it was deleted), 1000 the end of the server.
+Close codes: 4400 a message we cannot read, 4404 no such session (or it was deleted), 1011 our mistake: come again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from collections import deque
 from urllib.parse import parse_qs
@@ -30,12 +31,15 @@ from playground import engines, log
 from playground.hub import hub
 from playground.models import Session
 
+logger = logging.getLogger(__name__)
+
 WINDOW_EVENTS = 256
 WINDOW_BYTES = 1 << 20
 BATCH_EVENTS = 64
+BATCH_BYTES = 1 << 18  # daphne refuses to send a message over 1 MiB; one event has at most log.MAX_EVENT_BYTES
 HEARTBEAT = 15.0  # seconds
 MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
-MALFORMED, UNKNOWN = 4400, 4404
+MALFORMED, UNKNOWN, BROKEN = 4400, 4404, 1011
 
 
 class Unknown(AsyncWebsocketConsumer):
@@ -43,7 +47,7 @@ class Unknown(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         await self.accept()
-        await self.close(UNKNOWN, reason="there is no socket at this address")
+        await self.close(UNKNOWN)
 
 
 class SessionConsumer(AsyncWebsocketConsumer):
@@ -53,11 +57,11 @@ class SessionConsumer(AsyncWebsocketConsumer):
         self.session_id = self.scope["url_route"]["kwargs"]["session_id"]
         raw = parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[-1]
         if not (raw.isascii() and raw.isdecimal() and len(raw) < 10):
-            await self.close(MALFORMED, reason="after= takes the number of the last event that you have")
+            await self._refuse(MALFORMED, "after= takes the number of the last event that you have")
             return
         found = await _look(self.session_id)
         if found is None:
-            await self.close(UNKNOWN, reason="no such session")
+            await self._refuse(UNKNOWN, "no such session")
             return
         last, ended, message = found
         self.cursor = min(int(raw), last)
@@ -68,7 +72,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
         self.count: int | None = None
         self.told: dict | None = None
         self.entry = hub.join(self.session_id, self, last_seq=last, ended=ended, message=message)
-        self.task = asyncio.create_task(self._send_all())
+        self.task = asyncio.create_task(self._guarded())
 
     async def disconnect(self, code: int) -> None:
         if self.task is not None:
@@ -82,7 +86,11 @@ class SessionConsumer(AsyncWebsocketConsumer):
             return  # closed already
         reason = self._take(text_data)
         if reason:
-            await self.close(MALFORMED, reason=reason)
+            await self._refuse(MALFORMED, reason)
+
+    async def _refuse(self, code: int, reason: str) -> None:
+        await self.send(json.dumps({"error": reason}))
+        await self.close(code)
 
     def _take(self, text: str | None) -> str | None:
         """Apply one message of the client; returns what is wrong with it, or None."""
@@ -114,6 +122,15 @@ class SessionConsumer(AsyncWebsocketConsumer):
         self.count = count
         self.bell.set()
 
+    async def _guarded(self) -> None:
+        """A sender that breaks says so in our log and closes, so that the page reconnects instead of waiting."""
+        try:
+            await self._send_all()
+        except Exception:
+            logger.exception("the socket of session %s broke", self.session_id)
+            with contextlib.suppress(Exception):
+                await self.close(BROKEN)
+
     async def _send_all(self) -> None:
         """Everything this socket sends comes from this one task: batches, states, presence, pings."""
         told_count, complete, ping_at = None, False, time.monotonic() + HEARTBEAT
@@ -125,7 +142,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
                 ping_at = time.monotonic() + HEARTBEAT
                 await self.send(json.dumps({"ping": round(time.time(), 3)}))
             if self.entry.gone:
-                await self.close(UNKNOWN, reason="this session was deleted")
+                await self._refuse(UNKNOWN, "this session was deleted")
                 return
             if self.count != told_count:
                 told_count = self.count
@@ -140,13 +157,13 @@ class SessionConsumer(AsyncWebsocketConsumer):
     async def _send_batch(self) -> tuple[bool, bool]:
         """Send what the window still takes. Returns (there may be more to send now, the log is complete there)."""
         room = min(BATCH_EVENTS, WINDOW_EVENTS - len(self.unread))
-        rows = []
+        rows, batch = [], 0
         for seq, text in await _events(self.session_id, self.cursor, room) if room else []:
             size = len(text.encode())
-            # An event larger than the whole window still has to go some time: alone.
-            if self.unread and self.unread_bytes + size > WINDOW_BYTES:
+            if self.unread_bytes + size > WINDOW_BYTES or (rows and batch + size > BATCH_BYTES):
                 break
             rows.append(text)
+            batch += size
             self.unread.append((seq, size))
             self.unread_bytes += size
             self.cursor = seq

@@ -1,12 +1,151 @@
-"""Plotly figures of a session, made from its log."""
+"""Plotly figures of a session, made from its log: the log says what happened, sol.figures how to draw it."""
 
 from __future__ import annotations
 
+import functools
+import json
+from dataclasses import dataclass, field
 from typing import Any
 
-from playground.models import Session
-from playground.requests import Refused
+import dsl.check
+from engine import events
+from playground import log
+from playground.models import Blob, Session
+from sol import attainable, budget, figures
+from sol.hardware import Hardware, HardwareError, load
+
+EMPTY = {"roofline": None, "history": None, "breakdown": None}
 
 
-def of(session: Session) -> dict[str, Any]:
-    raise Refused(503, "The figures are not here yet.", "Come back in some minutes.")
+@dataclass
+class Story:
+    """What the figures need of a log. Times in ms."""
+
+    hardware: str = ""
+    classes: list[str] = field(default_factory=list)
+    budget: dict[str, Any] = field(default_factory=dict)
+    report: str = ""
+    bounds: dict[str, float] = field(default_factory=dict)
+    baselines: dict[str, events.Baseline] = field(default_factory=dict)
+    cls_of: dict[int, str] = field(default_factory=dict)
+    resolved: dict[int, str] = field(default_factory=dict)
+    finished: dict[int, events.TrialJudged | events.TrialFailed] = field(default_factory=dict)
+
+    @staticmethod
+    def read(session_id: str) -> Story:
+        s = Story()
+        for _, event in log.history(session_id):
+            match event:
+                case events.SessionStarted():
+                    s.hardware = event.device.get("hardware", "")
+                    s.classes, s.budget = list(event.classes), dict(event.budget)
+                case events.Reported():
+                    s.report, s.bounds = event.report, event.bounds
+                case events.Baseline():
+                    s.baselines.setdefault(event.cls, event)
+                case events.TrialProposed():
+                    s.cls_of[event.trial] = event.cls
+                case events.TrialChecked():
+                    s.resolved[event.trial] = event.resolved
+                case events.TrialJudged() | events.TrialFailed():
+                    s.finished[event.trial] = event
+                case events.Controlled() if event.action == "budget":
+                    s.budget |= event.data
+        return s
+
+    def best(self) -> events.TrialJudged | None:
+        judged = [t for t in self.finished.values() if isinstance(t, events.TrialJudged) and t.verdict != "gaming"]
+        return max(judged, key=lambda t: t.speedup, default=None)
+
+
+def of(session: Session, trial: int | None = None) -> dict[str, Any]:
+    """{roofline, history, breakdown}, each {figure: {data, layout}, rows, title} or None while there is nothing to
+    draw. `trial`: whose time the breakdown takes apart; the best one otherwise. Cached until the log grows."""
+    return _of(session.id, session.last_seq, trial)
+
+
+@functools.lru_cache(maxsize=256)
+def _of(session_id: str, last_seq: int, trial: int | None) -> dict[str, Any]:
+    story = Story.read(session_id)
+    try:
+        hw = load(story.hardware)
+    except HardwareError:
+        return EMPTY
+    drawn = {"roofline": _roofline(story, hw), "history": _history(story), "breakdown": _breakdown(story, hw, trial)}
+    return {k: None if f is None else {"figure": f.figure, "rows": f.rows, "title": f.title} for k, f in drawn.items()}
+
+
+def _blob(name: str) -> str | None:
+    found = Blob.objects.filter(sha256=name).first()
+    return found.text if found else None
+
+
+def _roofline(story: Story, hw: Hardware) -> figures.Figure | None:
+    """All points of a problem lie on one vertical line: its own FLOPs over its compulsory bytes."""
+    text = _blob(story.report) if story.report else None
+    if text is None:
+        return None
+    totals = json.loads(text)["totals"]
+    flops, moved = totals["matrix_flops"] or totals["vector_flops"], totals["bytes"]
+    if not flops or not moved:
+        return None
+    points = [
+        figures.Point(b.name, b.time.kind, flops / moved, flops / (b.time.ms * 1e-3), cls, "baseline")
+        for cls, b in story.baselines.items()
+    ]
+    best = story.best()
+    for number, t in sorted(story.finished.items()):
+        if isinstance(t, events.TrialJudged):
+            marker = "best" if best is not None and number == best.trial else "trial"
+            rate = flops / (t.ms * 1e-3)
+            points.append(figures.Point(f"trial {number}", t.kind, flops / moved, rate, t.cls, marker, number))
+    classes = list(dict.fromkeys([*story.classes, *story.baselines]))
+    return figures.roofline(hw, points, classes)
+
+
+def _history(story: Story) -> figures.Figure | None:
+    trials = []
+    for number, t in sorted(story.finished.items()):
+        if isinstance(t, events.TrialJudged):
+            trials.append(figures.HistoryTrial(number, t.cls, t.kind, t.speedup, t.ms, t.text))
+        else:
+            trials.append(figures.HistoryTrial(number, story.cls_of.get(number, ""), "", None, None, t.reason))
+    stops = []
+    for cls in story.classes:
+        baseline = story.baselines.get(cls)
+        if baseline is None or cls not in story.bounds:
+            continue
+        eps, window = story.budget.get("eps", 0.0), story.budget.get("window", 0)
+        at, why = _stopped(story, cls, baseline.time.ms, eps, window)
+        stops.append(figures.StopLine(cls, baseline.time.ms, story.bounds[cls], eps, window, at, why))
+    return figures.history(trials, stops)
+
+
+def _stopped(story: Story, cls: str, baseline_ms: float, eps: float, window: int) -> tuple[int | None, str]:
+    """The trial at which the rules said enough for a class, and their reason."""
+    best, since = None, 0
+    for number, t in sorted(story.finished.items()):
+        if story.cls_of.get(number) != cls:
+            continue
+        if isinstance(t, events.TrialJudged) and t.verdict == "clean" and (best is None or t.ms < best):
+            best, since = t.ms, 0
+        else:
+            since += 1
+        if why := budget.should_stop(best, baseline_ms, story.bounds[cls], since, eps, window):
+            return number, why
+    return None, ""
+
+
+def _breakdown(story: Story, hw: Hardware, trial: int | None) -> figures.Figure | None:
+    """Where the model of the device says that a trial's time goes; a measured trial's parts are a prediction too."""
+    if trial is None:
+        best = story.best()
+        trial = best.trial if best is not None else None
+    text = _blob(story.resolved[trial]) if trial in story.resolved else None
+    program = dsl.check.check(text).program if text is not None else None
+    if program is None:
+        return None
+    try:
+        return figures.breakdown(attainable.predict(program, hw).stages)
+    except HardwareError:
+        return None

@@ -8,6 +8,7 @@ that was replaced can write nothing more, however late it wakes.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from django.utils import timezone
 from engine import events
 from playground import conf, summary
 from playground.models import Blob, Command, Session, SessionEvent
+
+MAX_EVENT_BYTES = 1 << 19  # what is larger is a text, and texts are blobs
 
 
 class LeaseLost(Exception):
@@ -97,18 +100,24 @@ def release(lease: Lease) -> None:
     lease.held().update(state=Session.QUEUED, engine_id="", lease_until=None)
 
 
-def append(lease: Lease, items: Sequence[tuple[events.Event, Mapping[str, str]]], handled: Sequence[int] = ()) -> int:
+def append(
+    lease: Lease,
+    items: Sequence[tuple[events.Event, Mapping[str, str]]],
+    t: float | None = None,
+    handled: Sequence[int] = (),
+) -> int:
     """Append (event, {blob name: text}) pairs with the next seq each, all or none. Returns the last seq.
 
-    `handled`: ids of the commands that the engine took before these events; marked in the same transaction.
-    Raises LeaseLost when this lease is not the session's any more, ValueError when a blob does not bear its name.
+    `t`: seconds since the epoch at the engine, now if None. `handled`: ids of the commands that the engine took
+    before these events; marked in the same transaction. Raises LeaseLost when this lease is not the session's any
+    more, ValueError when a blob does not bear its name or an event is too large for the socket.
     """
     with transaction.atomic():
         # The row lock is what keeps seq without a gap: the next writer waits here (SQLite locked at BEGIN).
         session = lease.held().select_for_update().first()
         if session is None:
             raise LeaseLost(lease.session_id)
-        write(session, [(e, b, time.time()) for e, b in items])
+        write(session, [(e, b, time.time() if t is None else t) for e, b in items])
         if handled:
             Command.objects.filter(id__in=handled).update(handled=timezone.now())
         session.save(update_fields=["title", "state", "ended", "last_seq", "summary", "losses"])
@@ -121,6 +130,8 @@ def write(session: Session, rows: Iterable[tuple[events.Event, Mapping[str, str]
     for event, blobs, t in rows:
         session.last_seq += 1
         data = events.encode(event)
+        if (size := len(json.dumps(data, ensure_ascii=False).encode())) > MAX_EVENT_BYTES:
+            raise ValueError(f"{event.KIND} of {size >> 10} KiB is over the {MAX_EVENT_BYTES >> 10} KiB of an event")
         inserted.append(SessionEvent(session=session, seq=session.last_seq, kind=event.KIND, t=t, data=data))
         summary.fold(session, event, t)
         texts.update(blobs)

@@ -39,6 +39,10 @@ def session(source: str = "class Model: ...", trials: int = 3, title: str = "a t
     yield events.SessionEnded("done", "the budget is spent", {"f16": trials}, trials, 1.0), {}
 
 
+def emitted(event, blobs) -> SimpleNamespace:
+    return SimpleNamespace(event=event, blobs=blobs, t=time.time())
+
+
 def run(spec, *, device, history, read_blob, control) -> Iterator[SimpleNamespace]:
     title = spec["title"] if isinstance(spec, dict) else spec.title
     words = dict(zip(title.split()[::2], title.split()[1::2], strict=False))
@@ -47,15 +51,15 @@ def run(spec, *, device, history, read_blob, control) -> Iterator[SimpleNamespac
         raise RuntimeError(words["crash"])
     done = [e for _, e in history if not isinstance(e, events.Resumed | events.Controlled)]
     if history:
-        yield SimpleNamespace(event=events.Resumed("another engine goes on"), blobs={})
+        yield emitted(events.Resumed("another engine goes on"), {})
     for event, blobs in list(session(trials=trials, title=title))[len(done) :]:
         time.sleep(pace)
         for kind, data in control():
-            yield SimpleNamespace(event=events.Controlled(kind, data), blobs={})
+            yield emitted(events.Controlled(kind, data), {})
             if kind == "stop":
-                yield SimpleNamespace(event=events.SessionEnded("stopped", "by its owner", {}, 0, 0.0), blobs={})
+                yield emitted(events.SessionEnded("stopped", "by its owner", {}, 0, 0.0), {})
                 return
-        yield SimpleNamespace(event=event, blobs=blobs)
+        yield emitted(event, blobs)
 
 
 if __name__ == "__main__":  # an engine process on the script: DJANGO_SETTINGS_MODULE and UCUTLASS_VAR from outside

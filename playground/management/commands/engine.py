@@ -1,0 +1,76 @@
+"""The engine process: the one door between the database and engine.session."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from django.core.management.base import BaseCommand, CommandError
+
+from engine import sandbox, session
+from engine.devices import SessionRefused, registry
+from playground import conf, retention
+from playground.adapter import Adapter
+from sol.hardware import HardwareError
+
+logger = logging.getLogger("playground.engine")
+FALLBACK = "modelled:h200"
+SWEEP_EVERY = 3600.0  # seconds
+
+
+class Command(BaseCommand):
+    help = (
+        "Take queued sessions and run them, one at a time. Start as many as there are GPUs; SIGTERM ends one cleanly."
+    )
+
+    def add_arguments(self, parser) -> None:
+        parser.add_argument("--device", default=conf.get("UCUTLASS_DEVICE"), help="auto, cuda, or modelled:h200")
+        parser.add_argument("--once", action="store_true", help="end when no session waits")
+
+    def handle(self, *, device: str, once: bool, **options) -> None:
+        serves, about = self._open(device)
+        name = about["device"].get("title") or about["device"].get("name")
+        logger.info("engine on %s (%s), sandbox %s", name, about["device"]["kind"], about["sandbox"])
+        _warm(serves == "cuda")
+        threading.Thread(target=_sweep, name="retention", daemon=True).start()
+        Adapter(session.run, serves=serves, about=about).serve(once=once)
+
+    @staticmethod
+    def _open(wanted: str) -> tuple[str, dict]:
+        """What this engine serves and how it describes itself; `auto` is the GPU where one can be used."""
+        reasons = []
+        for name in ("cuda", FALLBACK) if wanted == "auto" else (wanted,):
+            try:
+                device = registry.get(name)
+                told = {**device.describe(), "kind": device.kind, "hardware": device.hardware}
+                told.setdefault("name", device.name)
+                break
+            except (SessionRefused, HardwareError, ImportError) as e:
+                reasons.append(f"{name}: {e}")
+        else:
+            raise CommandError("No device to run on. " + " ".join(reasons))
+        if reasons:
+            logger.info("no GPU to measure on (%s); times will be predictions", "; ".join(reasons))
+        strength = sandbox.confine.strength(gpu=name == "cuda")
+        toolchain = str(told.pop("toolchain", "") or "")
+        return name, {"device": told, "sandbox": strength[:200], "toolchain": toolchain[:200]}
+
+
+def _warm(gpu: bool) -> None:
+    """The first pasted module should not wait for torch's import; without a sandbox there is nothing to warm."""
+    try:
+        sandbox.warm()
+    except SessionRefused as e:
+        logger.warning("%s", e)
+
+
+def _sweep() -> None:
+    while True:
+        try:
+            sessions, texts = retention.sweep()
+            if sessions or texts:
+                logger.info("retention: %d sessions and %d texts deleted", sessions, texts)
+        except Exception:
+            logger.exception("retention failed; it comes again")
+        time.sleep(SWEEP_EVERY)

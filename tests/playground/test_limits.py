@@ -1,0 +1,113 @@
+"""What a visitor may ask for: sizes, rates, fields. Each refusal is one {error, fix} with the status that fits."""
+
+import pytest
+
+from playground import api, limits
+from playground.models import Session
+
+pytestmark = pytest.mark.django_db
+
+
+def start(client, **fields):
+    return client.post("/api/sessions", {"source": "class Model: ...", **fields}, content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "word"),
+    [
+        ({"source": "x" * 65_537}, 413, "64 KiB"),
+        ({"source": ""}, 422, "paste"),
+        ({"source": "   \n"}, 422, "paste"),
+        ({"source": "a\0b"}, 422, "NUL"),
+        ({"source": 3}, 422, "source"),
+        ({"source_kind": "poem"}, 422, "source_kind"),
+        ({"device": "gameboy"}, 422, "modelled:h200"),
+        ({"classes": []}, 422, "classes"),
+        ({"classes": ["f7"]}, 422, "f7"),
+        ({"trials": 0}, 422, "trials"),
+        ({"trials": 401}, 422, "400"),
+        ({"eps": -1}, 422, "eps"),
+        ({"window": 0}, 422, "window"),
+        ({"title": "t" * 201}, 422, "title"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(client, fields, status, word):
+    reply = start(client, **fields)
+    assert reply.status_code == status and word in reply.json()["error"] and reply.json()["fix"]
+    assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "null", '"x"', "9" * 50])
+def test_a_body_that_is_no_object_is_told_so(client, body):
+    reply = client.post("/api/sessions", body, content_type="application/json")
+    assert reply.status_code in (400, 422) and reply.json()["fix"]
+
+
+def test_a_body_over_the_limit_is_not_read(client):
+    reply = start(client, source="x" * 1_000_000)
+    assert reply.status_code == 413 and reply.json()["fix"]
+
+
+def test_lone_surrogates_are_no_text(client):
+    body = b'{"source": "class Model: \\ud800"}'
+    reply = client.post("/api/sessions", body, content_type="application/json")
+    assert reply.status_code == 422 and reply.json()["error"]
+
+
+def test_exactly_the_limit_is_accepted(client):
+    assert start(client, source="#" * 65_536).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ('"""Linear, doubled.\n\nMore."""\nclass Model: ...', "Linear, doubled"),
+        ("# === My net ===\nclass Model: ...", "My net"),
+        ("import torch\nclass Fancy(nn.Module): ...", "Fancy"),
+        ("x = 1", "A PyTorch module"),
+    ],
+)
+def test_a_session_without_a_title_gets_one_from_its_text(client, source, title):
+    start(client, source=source)
+    assert Session.objects.get().title == title
+
+
+def test_one_address_may_start_so_many_sessions_an_hour(client, monkeypatch):
+    monkeypatch.setattr(limits, "sessions", limits.Limit(2, 3600))
+    assert [start(client).status_code for _ in range(3)] == [201, 201, 429]
+    assert "Try again in" in start(client).json()["fix"]
+    other = client.post("/api/sessions", {"source": "x"}, content_type="application/json", REMOTE_ADDR="10.0.0.9")
+    assert other.status_code == 201
+
+
+def test_a_limit_opens_again_with_time():
+    limit = limits.Limit(2, 10)
+    assert [limit.wait("a", now) for now in (0, 1, 2)] == [0, 0, 8]
+    assert limit.wait("a", 10.5) == 0
+    assert limit.wait("b", 2) == 0
+
+
+def test_many_addresses_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_ADDRESSES", 100)
+    limit = limits.Limit(1, 10)
+    for i in range(1000):
+        limit.wait(str(i), now=i)
+    assert len(limit._calls) == 100
+
+
+def test_a_full_queue_refuses_the_next(client, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_QUEUE", "1")
+    assert [start(client).status_code for _ in range(2)] == [201, 503]
+
+
+def test_a_proxys_word_counts_only_when_trusted(rf, monkeypatch):
+    request = rf.get("/", HTTP_X_FORWARDED_FOR="1.1.1.1, 2.2.2.2", REMOTE_ADDR="9.9.9.9")
+    assert limits.address(request) == "9.9.9.9"
+    monkeypatch.setenv("UCUTLASS_TRUST_PROXY", "1")
+    assert limits.address(request) == "2.2.2.2", "the hop that our proxy saw, not what the visitor claims"
+
+
+def test_a_mistake_of_ours_is_json_too(client, monkeypatch):
+    monkeypatch.setattr(api.language, "check", lambda text: 1 / 0)
+    reply = client.post("/api/check", {"text": "x"}, content_type="application/json")
+    assert reply.status_code == 500 and "ZeroDivision" not in reply.content.decode() and reply.json()["fix"]

@@ -1,0 +1,39 @@
+"""The web process serves every page and every endpoint without torch and without the engine's inside."""
+
+import json
+import subprocess
+import sys
+
+from tests.playground.conftest import ROOT
+
+SERVE = """
+import sys, json
+from django.test import Client
+from django.core.management import call_command
+import ucutlass_web.asgi
+call_command("migrate", verbosity=0)
+call_command("load_recordings", verbosity=0)
+c = Client()
+program = c.get("/api/examples").json()["examples"][0]["text"]
+made = c.post("/api/sessions", {"source": program, "source_kind": "program"}, content_type="application/json").json()
+for path in ("/", "/gallery", "/healthz", "/s/" + made["id"], "/s/" + made["id"] + "/fork",
+             "/api/sessions/" + made["id"], "/api/figures/" + made["id"], "/api/engines", "/api/openapi.json"):
+    assert c.get(path).status_code == 200, (path, c.get(path).content)
+for path in ("/api/check", "/api/compile"):
+    reply = c.post(path, {"text": program}, content_type="application/json")
+    assert reply.status_code == 200 and reply.json()["ok"], reply.content
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
+    environ = {"PATH": "/usr/bin:/bin", "UCUTLASS_VAR": str(tmp_path), "UCUTLASS_DEBUG": "1"}
+    environ |= {"DJANGO_SETTINGS_MODULE": "ucutlass_web.settings", "UCUTLASS_HOSTS": "testserver"}
+    done = subprocess.run([sys.executable, "-c", SERVE], cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    modules = json.loads(done.stdout.splitlines()[-1])
+    heavy = [m for m in modules if m.split(".")[0] in ("torch", "cutlass", "quack", "triton", "plotly", "numpy")]
+    assert heavy == []
+    assert {m for m in modules if m.split(".")[0] == "engine"} <= {
+        "engine", "engine.events", "engine.recording", "engine.spec",
+    }  # fmt: skip
