@@ -53,12 +53,13 @@ def run(
     read_blob: Callable[[str], str] = _no_blob,
     control: Control = tuple,
     now: Callable[[], float] = time.time,
+    local_user: bool = False,
 ) -> Iterator[Emitted]:
     """The events of a session, from where `history` (seq, event) ends to SessionEnded. Never raises an error.
 
     `device`: one to use, a name, or None for the spec's own. `read_blob(name)` gives the text of a blob in the
     history. `control()` gives the owner's words since the last call: (kind, data) with kind pause | resume | stop |
-    budget | try. What it raises that is no Exception (an engine told to leave) passes through, and closing the
+    budget | try. `local_user`: the text is the person's own, who may accept a weaker sandbox. What it raises that is no Exception (an engine told to leave) passes through, and closing the
     generator ends every process of the session.
     """
     try:
@@ -73,13 +74,15 @@ def run(
             yield Emitted(started, {started.source: text}, now())
         yield Emitted(events.SessionEnded("refused", str(e), {}, 0, 0.0, "bad_spec"), {}, now())
         return
-    yield from _Session(spec, device, [e for _, e in history], read_blob, control, now).run()
+    yield from _Session(spec, device, [e for _, e in history], read_blob, control, now, local_user).run()
 
 
 class _Session:
-    def __init__(self, spec: SessionSpec, device: Any, past: list, read_blob: Any, control: Control, now: Any):
+    def __init__(
+        self, spec: SessionSpec, device: Any, past: list, read_blob: Any, control: Control, now: Any, local_user: bool
+    ):
         self.spec, self.wanted, self.now = spec, device, now
-        self.read_blob, self.control = read_blob, control
+        self.read_blob, self.control, self.local_user = read_blob, control, local_user
         self.log: list[events.Event] = list(past)
         self.blobs: dict[str, str] = {}
         self.began = time.monotonic()
@@ -206,9 +209,7 @@ class _Session:
             state, reason, code = "failed", f"The engine made a mistake ({type(e).__name__}: {e}).", "engine_error"
         best = {e.cls: e.trial for e in self.log if isinstance(e, events.TrialJudged) and e.best}
         made = sum(isinstance(e, events.TrialProposed) for e in self.log)
-        yield from self.emit(
-            events.SessionEnded(state, reason, best, made, time.monotonic() - self.began, code, line)
-        )
+        yield from self.emit(events.SessionEnded(state, reason, best, made, time.monotonic() - self.began, code, line))
 
     def _close(self) -> None:
         self.cancel.set()
@@ -224,7 +225,9 @@ class _Session:
         try:
             from engine.devices import registry
 
-            self.device = registry.get(self.spec.device if self.wanted is None else self.wanted)
+            self.device = registry.get(
+                self.spec.device if self.wanted is None else self.wanted, local_user=self.local_user
+            )
             described = {**self.device.describe(), "name": self.device.name, "kind": self.device.kind}
             described["hardware"] = self.device.hardware
         except (SessionRefused, HardwareError) as e:
@@ -269,13 +272,13 @@ class _Session:
         known = self.past(events.Traced)
         if known:
             return OpGraph.from_json(self.blob(known.graph))
-        yield from self.emit(events.Progress("Reading the program" if self._is_program else "Tracing the module", "trace"))
+        yield from self.emit(
+            events.Progress("Reading the program" if self._is_program else "Tracing the module", "trace")
+        )
         t = time.perf_counter()
         graph = yield from self.call(self._graph)
         text = graph.to_json()
-        yield from self.emit(
-            events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t), text
-        )
+        yield from self.emit(events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t), text)
         return graph
 
     @property
@@ -292,7 +295,7 @@ class _Session:
             return program_graph.graph_of(checked.program)
         from engine.trace import trace
 
-        return trace(self.spec.source, cancelled=self.cancel.is_set)
+        return trace(self.spec.source, cancelled=self.cancel.is_set, local_user=self.local_user).graph
 
     def _report(self, graph: OpGraph, hardware: Hardware) -> Iterator[Emitted]:
         if self.past(events.Reported):
@@ -315,7 +318,9 @@ class _Session:
                 yield from self.emit(baseline)
             yield from self.emit(searching)
         for e in self.log:
-            if isinstance(e, events.Baseline) and (e.cls not in context.baselines or _rank(e) < _rank(context.baselines[e.cls])):
+            if isinstance(e, events.Baseline) and (
+                e.cls not in context.baselines or _rank(e) < _rank(context.baselines[e.cls])
+            ):
                 context.baselines[e.cls] = e
 
     def _search(self, strategy: Strategy, context: trials.Context) -> Steps[str]:

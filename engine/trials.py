@@ -173,7 +173,9 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
     def measure() -> Steps[None]:
         baseline = ctx.baselines.get(proposal.cls)
         if baseline is None:
-            raise TrialError("measure", "no_baseline", f"there is no PyTorch time in class {proposal.cls} to compare with")
+            raise TrialError(
+                "measure", "no_baseline", f"there is no PyTorch time in class {proposal.cls} to compare with"
+            )
         done = yield from ctx.call(lambda: ctx.device.measure(made["candidate"], baseline))
         yield from ctx.emit(done)
 

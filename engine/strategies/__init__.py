@@ -89,4 +89,4 @@ def load(name: str) -> Callable[..., Strategy]:
     return import_module(f"engine.strategies.{name}").Planner
 
 
-__all__ = ["NAMES", "Finished", "Problem", "Proposal", "State", "Strategy", "load", "Hardware"]
+__all__ = ["NAMES", "Finished", "Hardware", "Problem", "Proposal", "State", "Strategy", "load"]

@@ -51,7 +51,7 @@ def rank(program: Program, stage: Gemm, hw: Hardware, backend: str) -> list[Rank
         if not legal.objections(problem, config, backend):
             time = tile_time(priced, tiling_of(replace(stage, config=config)), hw)
             out.append(Ranked(config, time, (config.tile[:2], config.cluster[:2]) in advice))
-    out.sort(key=lambda r: (round(r.ms, 6), not r.advised, repr(key(r.config))))
+    out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -r.config.swizzle, repr(key(r.config))))
     return out
 
 
@@ -71,9 +71,7 @@ def _enumerate(p: legal.Problem, fixed: Config) -> Iterator[Config]:
             [fixed.scheduler] if fixed.scheduler else schedulers,
             [fixed.swizzle] if fixed.swizzle else swizzles,
         ):
-            yield replace(
-                fixed, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler, swizzle=swizzle
-            )
+            yield replace(fixed, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler, swizzle=swizzle)
 
 
 def seeds(ranked: list[Ranked], how_many: int) -> list[Ranked]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from dsl import ir
-from dsl.ir import Acc, Call, Config, DType, Expr, Load, Number
+from dsl.ir import Acc, Config, DType, Expr, Load, Number
 from engine.devices import Binding, SessionRefused
 from engine.strategies import pointwise
 from sol.graph import Op, OpGraph, Tensor
@@ -246,7 +246,11 @@ class _Walk:
 
     def _view(self, op: Op, value: Value) -> Value:
         shape = self._out(op).shape
-        if isinstance(value, float) or value.shape == shape and op.op not in ("transpose", "permute", "t", "mT", "numpy_T"):
+        if (
+            isinstance(value, float)
+            or (value.shape == shape
+            and op.op not in ("transpose", "permute", "t", "mT", "numpy_T"))
+        ):
             return value
         if op.op in ("transpose", "permute", "t", "mT", "numpy_T"):
             if isinstance(value, Result):
@@ -371,7 +375,9 @@ class _Walk:
         last = max(results, key=lambda r: r.stage)
         shape = self._out(op).shape
         if prod(shape) != prod(self.stages[last.stage].shape):
-            raise refuse(op, f"broadcasts a product of {list(last.shape)} up to {list(shape)}, which is not covered yet")
+            raise refuse(
+                op, f"broadcasts a product of {list(last.shape)} up to {list(shape)}, which is not covered yet"
+            )
         target = replace(last, shape=shape)
         terms = [self._term(v, target) for v in values]
         expr = pointwise.apply(op, terms)
@@ -412,7 +418,9 @@ class _Walk:
                 return (("m", "n") if stage.batch is None else ("l", "m", "n")), stage.shape
             if prod(shape) == 1:
                 return (), ()
-            raise refuse(self.op, f"applies an operand of {list(shape)} to a product seen as {list(full)}; not covered yet")
+            raise refuse(
+                self.op, f"applies an operand of {list(shape)} to a product seen as {list(full)}; not covered yet"
+            )
         if stage.batch is None:
             groups = [("m", full[:-1], padded[:-1]), ("n", full[-1:], padded[-1:])]
         else:
@@ -511,7 +519,9 @@ def _dtype(t: Tensor) -> DType:
     try:
         return DType(t.dtype)
     except ValueError:
-        raise SessionRefused("not_covered", f"`{t.path or t.name}` has elements of {t.dtype}, which is not covered yet") from None
+        raise SessionRefused(
+            "not_covered", f"`{t.path or t.name}` has elements of {t.dtype}, which is not covered yet"
+        ) from None
 
 
 def _fresh(wanted: str, taken: set[str]) -> str:

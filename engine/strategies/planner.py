@@ -165,7 +165,9 @@ class Planner:
         """The pasted program itself, or the lowered one with every choice left to the compiler."""
         program = line.first
         ms = self._predict(program)
-        change = "your program" if program is not line.base and _configured(program) else "every choice left to the compiler"
+        change = (
+            "your program" if program is not line.base and _configured(program) else "every choice left to the compiler"
+        )
         casts = [s for s in program.stages if isinstance(s, ir.Transform)]
         why = f"the starting point in {line.cls}; predicted {ms.ms:.3g} ms, bound by {ms.bound_by}"
         if casts:

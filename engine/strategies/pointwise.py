@@ -90,7 +90,9 @@ def _pow(xs: list[Expr], at: Mapping) -> Expr | None:
     if len(xs) > 1 or e not in (0.5, 1, 2, 3):
         return None
     x = xs[0]
-    return Call("sqrt", (x,)) if e == 0.5 else x if e == 1 else Call("mul", (x, x) if e == 2 else (Call("mul", (x, x)), x))
+    return (
+        Call("sqrt", (x,)) if e == 0.5 else x if e == 1 else Call("mul", (x, x) if e == 2 else (Call("mul", (x, x)), x))
+    )
 
 
 def _softplus(x: Expr) -> Expr:

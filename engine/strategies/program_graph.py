@@ -40,9 +40,7 @@ def class_of(program: Program) -> str:
 def bindings(program: Program) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
     """Parameters and results under their own names."""
     inputs = tuple(Binding(p.name, p.name, p.type.shape) for p in program.params)
-    outputs = tuple(
-        Binding(name, name, t.shape) for name, t in zip(program.results, program.result_types, strict=True)
-    )
+    outputs = tuple(Binding(name, name, t.shape) for name, t in zip(program.results, program.result_types, strict=True))
     return inputs, outputs
 
 
@@ -142,7 +140,7 @@ class _Builder:
         """The operand with axes of size 1 where it does not span the output."""
         t = self.program.type_of(load.name)
         full = stage.type.shape
-        if not load.axes or load.axes[-1] == "n" and "m" not in load.axes and "l" not in load.axes:
+        if not load.axes or (load.axes[-1] == "n" and "m" not in load.axes and "l" not in load.axes):
             return load.name
         shape: tuple[int, ...] = ()
         g = gemm_shape(self.program, stage)

@@ -1,0 +1,195 @@
+"""`python -m engine`: optimise, trace and report from a terminal, without a web server or a database.
+
+    python -m engine optimize FILE [--device cuda|modelled:h200] [--class tf32 --class f16] [--trials N]
+                                   [--eps E] [--window W] [--seed S] [--json OUT] [--record OUT.jsonl]
+    python -m engine trace FILE
+    python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
+    python -m engine problems
+
+FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
+Exit status: 0 done, 1 failed, 2 the input was refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from pathlib import Path
+
+OK, FAILED, BAD_INPUT = 0, 1, 2
+PROBLEMS = Path(__file__).parent / "problems"
+
+
+class BadInput(Exception):
+    """Something about the command line or the file, in one sentence."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.DEBUG if args.verbose else logging.CRITICAL, format="%(name)s: %(message)s")
+    try:
+        return args.run(args)
+    except BadInput as e:
+        print(f"error: {e}", file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        return OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m engine", description="Make a PyTorch module fast.")
+    parser.add_argument("--verbose", action="store_true", help="what goes on inside, on standard error")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser("optimize", help="search for the fastest program of a module")
+    one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
+    one.add_argument("--device", default=None, help="cuda, or modelled:h200 (default: cuda where there is a GPU)")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
+    one.add_argument("--trials", type=int, default=12, help="trials at most (default 12)")
+    one.add_argument("--eps", type=float, default=0.25, help="stop within this much of the limit (default 0.25)")
+    one.add_argument("--window", type=int, default=6, help="stop after so many trials without gain (default 6)")
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
+    one.add_argument("--record", metavar="OUT.jsonl", help="write the session as a recording")
+    one.set_defaults(run=_optimize)
+
+    one = commands.add_parser("trace", help="print a module's op graph as JSON")
+    one.add_argument("file", metavar="FILE")
+    one.set_defaults(run=_trace)
+
+    one = commands.add_parser("report", help="print a module's speed-of-light report")
+    one.add_argument("file", metavar="FILE")
+    one.add_argument("--gpu", default="h200", help="a name from `python -m sol gpus`")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS")
+    one.add_argument("--json", action="store_true", help="the whole report as JSON")
+    one.set_defaults(run=_report)
+
+    one = commands.add_parser("problems", help="list the examples")
+    one.set_defaults(run=_problems)
+    return parser
+
+
+def _read(name: str) -> tuple[str, str, str]:
+    """(text, kind, title) of a file, an example or standard input."""
+    if name == "-":
+        text, stem = sys.stdin.read(), "standard input"
+    else:
+        path = Path(name)
+        if not path.exists() and (PROBLEMS / f"{name}.py").exists():
+            path = PROBLEMS / f"{name}.py"
+        try:
+            text, stem = path.read_text(encoding="utf-8"), path.stem
+        except (OSError, UnicodeDecodeError) as e:
+            why = getattr(e, "strerror", None) or "it is not UTF-8 text"
+            raise BadInput(f"cannot read {name}: {why}; `python -m engine problems` lists the examples") from None
+        if path.suffix == ".ucutlass":
+            return text, "program", stem
+    lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+    kind = "program" if next(lines, "").startswith("program ") else "module"
+    return text, kind, stem
+
+
+def _graph(name: str):
+    """The op graph of a file. Raises BadInput with the refusal's words."""
+    from dsl.check import check
+    from engine.devices import SessionRefused
+    from engine.strategies.program_graph import graph_of
+    from engine.trace import trace
+
+    text, kind, _ = _read(name)
+    if kind == "program":
+        checked = check(text)
+        if not checked.ok:
+            raise BadInput("\n".join(d.render(text) for d in checked.diagnostics))
+        return graph_of(checked.program)
+    try:
+        return trace(text, local_user=True).graph
+    except SessionRefused as e:
+        raise BadInput(e.reason) from None
+
+
+def _trace(args: argparse.Namespace) -> int:
+    print(_graph(args.file).to_json())
+    return OK
+
+
+def _report(args: argparse.Namespace) -> int:
+    from sol.hardware import HardwareError, load
+    from sol.report import report
+
+    try:
+        made = report(_graph(args.file), load(args.gpu), args.classes)
+    except HardwareError as e:
+        raise BadInput(str(e)) from None
+    print(made.to_json() if args.json else made.to_markdown())
+    return OK
+
+
+def _problems(args: argparse.Namespace) -> int:
+    import ast
+
+    paths = sorted(p for p in PROBLEMS.glob("*.py") if not p.name.startswith("_"))
+    width = max((len(p.stem) for p in paths), default=0)
+    for path in paths:
+        about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]
+        print(f"{path.stem:{width}}  {about}")
+    return OK
+
+
+def _optimize(args: argparse.Namespace) -> int:
+    from engine import progress
+    from engine.session import BadSpec, SessionSpec, run
+
+    text, kind, title = _read(args.file)
+    try:
+        spec = SessionSpec(
+            title, text, kind, args.device or _default_device(), "planner", tuple(args.classes or ("tf32", "f16")),
+            args.trials, args.eps, args.window, args.seed,
+        )  # fmt: skip
+    except BadSpec as e:
+        raise BadInput(str(e)) from None
+    stop = _Interrupt()
+    collected = progress.Collected()
+    with progress.Display(sys.stderr if args.json == "-" else sys.stdout) as display:
+        for emitted in run(spec, control=stop, local_user=True):
+            collected.add(emitted)
+            display.show(emitted.event)
+    if args.record:
+        collected.record(args.record)
+    if args.json:
+        made = collected.to_json()
+        if args.json == "-":
+            print(made)
+        else:
+            Path(args.json).write_text(made + "\n", encoding="utf-8")
+    return {"done": OK, "stopped": OK, "refused": BAD_INPUT}.get(collected.state, FAILED)
+
+
+class _Interrupt:
+    """Ctrl-C as the owner's `stop`: the session ends in order, with what it found. A second one ends it at once."""
+
+    def __init__(self) -> None:
+        self.pressed = 0
+        signal.signal(signal.SIGINT, self._on)
+
+    def _on(self, number: int, frame: object) -> None:
+        self.pressed += 1
+        if self.pressed > 1:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            raise KeyboardInterrupt
+
+    def __call__(self) -> list[tuple[str, dict]]:
+        if self.pressed == 1:
+            self.pressed = 2  # told once
+            return [("stop", {})]
+        return []
+
+
+def _default_device() -> str:
+    return "cuda" if Path("/dev/nvidiactl").exists() else "modelled:h200"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

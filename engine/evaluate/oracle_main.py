@@ -1,0 +1,131 @@
+"""The worker that runs a program's meaning on the CPU and compares it: `python -m engine.evaluate.oracle_main`.
+
+One request: a program, what its parameters are, a family and a seed, and where the reference lies. The worker makes
+the same inputs as the reference process made (engine.evaluate.inputs), runs the oracle, and answers the comparison
+of each result. References are kept, so that the next precision class needs none from the module's process.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from dsl.check import check
+from dsl.ir import Program
+from engine import jsonprocess
+from engine.evaluate import inputs as data
+from engine.evaluate import oracle, shared
+from engine.evaluate.correctness import compare
+from sol.graph import OpGraph
+
+KEEP = 6  # references held, of at most KEEP_BYTES each
+KEEP_BYTES = 256 << 20
+_graphs: dict[str, OpGraph] = {}
+_references: dict[tuple, list[torch.Tensor]] = {}
+
+
+def _values(request: dict, graph: OpGraph) -> dict[str, torch.Tensor]:
+    """Every tensor that the program reads, by its name in the graph."""
+    rows, family = request["rows"], request["family"]
+    names = {b["tensor"] for b in request["inputs"]}
+    values: dict[str, torch.Tensor] = {}
+    roles = data.roles(graph)
+    if family != "own":
+        for name in names:
+            t = graph.tensors[name]
+            if name in roles and data.filled(t):
+                shape = data.shape_at(t, roles[name], rows)
+                values[name] = data.fill(shape, t.dtype, family, request["seed"], name, role=roles[name])
+    missing = sorted(names - set(values))
+    if missing:
+        if not request.get("own"):
+            raise ValueError(f"there are no values for {', '.join(missing)}")
+        own = shared.read(shared.Region.from_json(request["own"]), missing)
+        for name, value in own.items():
+            role = roles.get(name)
+            values[name] = value[: data.shape_at(graph.tensors[name], role, rows)[0]] if role and role.rows else value
+    return values
+
+
+def _bound(binding: dict, value: torch.Tensor) -> torch.Tensor:
+    """The tensor as the program sees it; on fewer rows its leading axis is shorter."""
+    if binding.get("transposed"):
+        value = value.transpose(-2, -1)
+    shape = list(binding["shape"])
+    total = 1
+    for d in shape[1:]:
+        total *= d
+    if shape:
+        shape[0] = value.numel() // max(total, 1)
+    return value.reshape(shape)
+
+
+def _inputs(request: dict, graph: OpGraph) -> list[torch.Tensor]:
+    values = _values(request, graph)
+    return [_bound(b, values[b["tensor"]]) for b in request["inputs"]]
+
+
+def _program(text: str) -> Program:
+    checked = check(text)
+    if checked.program is None:
+        raise ValueError(f"not a checked program: {checked.diagnostics[0].message}")
+    return checked.program
+
+
+def _graph(request: dict) -> OpGraph:
+    key = request["key"]
+    if key not in _graphs:
+        if "graph" not in request:
+            raise KeyError("graph")
+        _graphs.clear()
+        _references.clear()
+        _graphs[key] = OpGraph.from_json(request["graph"])
+    return _graphs[key]
+
+
+def judge(request: dict) -> dict:
+    """{results: [{error, max_error, unexpected, elements}], seconds} of a program against its reference.
+
+    The reference is `request["reference"]` (a shared region), one that was kept, or, with `ideal`, the program
+    itself in float64 without any rounding.
+    """
+    started = time.perf_counter()
+    graph, program = _graph(request), _program(request["program"])
+    inputs = _inputs(request, graph)
+    key = (request["family"], request["seed"], request["rows"])
+    if request.get("ideal"):
+        wanted = oracle.run(program, inputs, exact=True)
+    elif request.get("reference"):
+        region = shared.Region.from_json(request["reference"])
+        read = shared.read(region)
+        wanted = [read[b["tensor"]] for b in request["outputs"]]
+        if sum(w.numel() * w.element_size() for w in wanted) <= KEEP_BYTES:
+            while len(_references) >= KEEP:
+                _references.pop(next(iter(_references)))
+            _references[key] = wanted
+    else:
+        wanted = _references[key]
+    results = oracle.run(program, inputs)
+    found: list[dict[str, Any]] = []
+    for out, want in zip(results, wanted, strict=True):
+        c = compare(out.reshape(want.shape), want)
+        found.append({**vars(c), "error": _finite(c.error), "max_error": _finite(c.max_error)})
+    return {"results": found, "seconds": time.perf_counter() - started}
+
+
+def _finite(x: float) -> float:
+    """JSON has no NaN: an error that is none of the numbers is as large as one can be."""
+    return x if x == x and x < 1e30 else 1e30
+
+
+def kept(request: dict) -> dict:
+    """Whether a reference of this family, seed and rows is still held for this graph."""
+    key = (request["family"], request["seed"], request["rows"])
+    return {"kept": request["key"] in _graphs and key in _references}
+
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    jsonprocess.serve({"judge": judge, "kept": kept})

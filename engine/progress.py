@@ -1,0 +1,153 @@
+"""A session in a terminal: one line an event that a person wants to see, a live state line where there is a screen."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any, TextIO
+
+from engine import events, recording
+
+MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
+
+
+def ms(value: float, kind: str = "measured") -> str:
+    return f"{MARK[kind]}{value:.3g} ms"
+
+
+def line(event: events.Event) -> str | None:
+    """What an event says to a person, or None when it is no news."""
+    e = event
+    if isinstance(e, events.SessionStarted):
+        return f"{e.title}: {e.strategy} on {e.device.get('name', '?')}, classes {', '.join(e.classes)}"
+    if isinstance(e, events.Traced):
+        return f"{e.ops} operations, traced in {e.seconds:.1f} s"
+    if isinstance(e, events.Reported):
+        return e.summary
+    if isinstance(e, events.Baseline):
+        return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
+    if isinstance(e, events.TrialProposed):
+        return f"trial {e.trial}  {e.cls} {e.backend}  {e.change}\n    {e.why}"
+    if isinstance(e, events.TrialCompiled):
+        what = f"{e.how}{' (cached)' if e.cached else ''} in {e.seconds:.1f} s"
+        used = ", ".join(_resources(r) for r in e.resources or [])
+        return f"    {what}{': ' + used if used else ''}{'; ' + e.note if e.note else ''}"
+    if isinstance(e, events.TrialValidated):
+        return f"    right: error {e.error:.1e} (allowed {e.tolerance:.1e}); {e.scope}"
+    if isinstance(e, events.TrialJudged):
+        return f"    {'* ' if e.best else ''}{MARK[e.kind]}{e.text}"
+    if isinstance(e, events.TrialFailed):
+        return f"    failed at {e.step}: {e.reason}"
+    if isinstance(e, events.Controlled):
+        return f"[{e.action}]"
+    if isinstance(e, events.SessionEnded):
+        return f"{e.state}: {e.reason} ({e.trials} trials, {e.seconds:.0f} s)"
+    return None
+
+
+def _resources(r: dict[str, Any]) -> str:
+    parts = [str(r.get("stage") or r.get("kernel") or "kernel")]
+    if r.get("registers") is not None:
+        parts.append(f"{r['registers']} registers")
+    if r.get("shared_bytes") is not None:
+        parts.append(f"{r['shared_bytes']:,} B shared")
+    if r.get("spill_bytes"):
+        parts.append(f"{r['spill_bytes']} B spilled")
+    return " ".join(parts)
+
+
+class Display:
+    """Plain lines in a log; in a terminal a last line that says what goes on now and since when."""
+
+    def __init__(self, out: TextIO = sys.stdout):
+        self.out = out
+        self.live = out.isatty()
+        self.status: Any = None
+
+    def __enter__(self) -> Display:
+        if self.live:
+            try:
+                from rich.console import Console
+            except ImportError:  # plain lines do
+                self.live = False
+            else:
+                self.status = Console(file=self.out, highlight=False).status("Starting")
+                self.status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.status is not None:
+            self.status.stop()
+
+    def show(self, event: events.Event) -> None:
+        if isinstance(event, events.Progress):
+            self._now(event.text)
+            return
+        if isinstance(event, events.TrialProposed):
+            self._now(f"Trial {event.trial}: {event.change}")
+        said = line(event)
+        if said is None:
+            return
+        if self.status is not None:
+            self.status.console.print(said, markup=False)
+        else:
+            print(said, file=self.out, flush=True)
+
+    def _now(self, text: str) -> None:
+        if self.status is not None:
+            self.status.update(f"{text} ...")
+
+
+class Collected:
+    """Every event of a run with its blobs: for a recording, and for the result as JSON."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, float, events.Event]] = []
+        self.blobs: dict[str, str] = {}
+        self.started = time.time()
+
+    def add(self, emitted: Any) -> None:
+        self.rows.append((len(self.rows) + 1, emitted.t, emitted.event))
+        self.blobs.update(emitted.blobs)
+
+    def of(self, kind: type[events.Event]) -> list[Any]:
+        return [e for _, _, e in self.rows if isinstance(e, kind)]
+
+    @property
+    def state(self) -> str:
+        ended = self.of(events.SessionEnded)
+        return ended[-1].state if ended else "failed"
+
+    def record(self, path: str) -> None:
+        recording.write(path, self.rows, self.blobs)
+
+    def to_json(self) -> str:
+        """{state, reason, device, bounds, baselines, trials: [...], best: class -> trial with its program}."""
+        started, ended = self.of(events.SessionStarted), self.of(events.SessionEnded)
+        bounds = self.of(events.Reported)
+        proposed = {e.trial: e for e in self.of(events.TrialProposed)}
+        trials = []
+        for kind in (events.TrialJudged, events.TrialFailed):
+            for e in self.of(kind):
+                p = proposed[e.trial]
+                trials.append(
+                    {"change": p.change, "why": p.why, "backend": p.backend, "cls": p.cls, **events.encode(e)}
+                )
+        best = {}
+        for cls, number in (ended[-1].best if ended else {}).items():
+            resolved = next((e.resolved for e in self.of(events.TrialChecked) if e.trial == number), "")
+            best[cls] = {"trial": number, "program": self.blobs.get(resolved, "")}
+        return json.dumps(
+            {
+                "state": self.state,
+                "reason": ended[-1].reason if ended else "",
+                "title": started[0].title if started else "",
+                "device": started[0].device if started else {},
+                "bounds_ms": bounds[0].bounds if bounds else {},
+                "baselines": [events.encode(b) for b in self.of(events.Baseline)],
+                "trials": sorted(trials, key=lambda t: t["trial"]),
+                "best": best,
+            },
+            indent=1,
+        )
