@@ -1,0 +1,70 @@
+"""nvcc turns generated CUDA C++ into a library, and says in words why it could not."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from dsl.lower.cpp import lower
+from engine.build import nvcc
+from tests.dsl.lower.cpp import programs
+
+pytestmark = pytest.mark.toolchain
+
+
+@pytest.fixture(scope="module")
+def toolchain():
+    found = nvcc.find_toolchain()
+    if found is None or found.nvcc is None:
+        pytest.skip("needs requirements-gpu.txt")
+    return found
+
+
+@pytest.fixture(scope="module")
+def source():
+    return lower(programs.program(programs.LINEAR_LEAKY))
+
+
+def test_a_tf32_gemm_with_bias_and_leaky_relu_becomes_a_library(toolchain, source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nvcc")
+    # Other builds may run on this machine at the same time: the limit here only ends a hang.
+    built = nvcc.build(source, folder, toolchain, seconds=400)
+    (kernel,) = built.kernels
+    assert kernel["stage"] == "y" and kernel["can_implement"] is True
+    assert kernel["stages"] == 4 and kernel["threads"] == 384
+    assert 128 <= kernel["registers"] <= 255 and kernel["spill_stores"] == 0
+    assert kernel["smem_mainloop"] >= 4 * (128 + 256) * 32 * 4 and kernel["smem"] <= 232448
+    assert sorted(p.suffix for p in folder.iterdir()) == [".cu", ".so"]  # no half-written library stays behind
+
+    space = {}
+    exec(source.binding, space)
+    run = space["load"](str(built.path))
+    with pytest.raises(ValueError, match="3 inputs, not 0"):
+        run([], [])
+    cpu = [torch.empty(shape) for _, shape, _ in space["INPUTS"]]
+    with pytest.raises(ValueError, match="contiguous CUDA tensor"):
+        run(cpu, [torch.empty(1024, 8192)])
+    with pytest.raises(ValueError, match=r"input x is float32\[1024, 8192\]"):
+        run([torch.empty(1024), *cpu[1:]], [torch.empty(1024, 8192)])
+
+
+def test_a_unit_that_does_not_compile_is_one_sentence_and_a_short_log(toolchain, source, tmp_path):
+    broken = dataclasses.replace(source, text="int main() {\n  return undeclared_name;\n}\n", namespace="broken")
+    with pytest.raises(nvcc.BuildError) as caught:
+        nvcc.build(broken, tmp_path, toolchain)
+    assert caught.value.code == "compile_failed"
+    assert 'broken.cu(2): error: identifier "undeclared_name" is undefined' in caught.value.reason
+    assert str(tmp_path) not in caught.value.log and len(caught.value.log.splitlines()) <= nvcc.LOG_LINES
+    assert [p.name for p in tmp_path.iterdir()] == ["broken.cu"]
+
+
+def test_a_build_that_takes_too_long_is_ended(toolchain, source, tmp_path):
+    with pytest.raises(nvcc.BuildError) as caught:
+        nvcc.build(source, tmp_path, toolchain, seconds=1)
+    assert caught.value.code == "timeout" and "longer than 1 s" in caught.value.reason
+
+
+def test_a_build_can_be_stopped(toolchain, source, tmp_path):
+    with pytest.raises(nvcc.BuildError) as caught:
+        nvcc.build(source, tmp_path, toolchain, cancelled=lambda: True)
+    assert caught.value.code == "cancelled"
