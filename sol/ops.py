@@ -303,7 +303,7 @@ VIEWS = frozenset(
         "view reshape _unsafe_view view_as reshape_as expand expand_as unsqueeze squeeze t transpose "
         "permute movedim swapaxes swapdims moveaxis numpy_T mT T adjoint flatten unflatten slice select "
         "narrow chunk split split_with_sizes tensor_split unbind getitem detach alias lift_fresh_copy "
-        "lift_fresh identity diagonal as_strided real imag view_as_real view_as_complex broadcast_to "
+        "lift_fresh identity diagonal as_strided real imag view_as_real view_as_complex broadcast_to broadcast_tensors "
         "atleast_1d atleast_2d atleast_3d ravel unsafe_split unsafe_chunk squeeze_dims hsplit vsplit conj "
         "resolve_conj resolve_neg set_ requires_grad_"
     )
