@@ -1,0 +1,97 @@
+"""What ptxas decided for a kernel, read from its machine code: registers, static shared memory, stack.
+
+A cubin is an ELF file of machine EM_CUDA (190). The facts are in the sections named `.nv.info`: a list of attributes,
+each one byte of format, one byte of attribute, and a value (EIFMT_SVAL: a 16-bit size and that many bytes; the others
+16 bits in place). The numbers of the attributes below are those that `cuobjdump -elf` prints by name:
+
+  EIATTR_REGCOUNT (0x2f)    symbol index, registers a thread at launch (setmaxnreg may move them between warps later)
+  EIATTR_FRAME_SIZE (0x11)  symbol index, bytes of local memory a thread has for spilled registers and local arrays
+
+Static shared memory is the size of `.nv.shared.<kernel>`; what a launch asks for dynamically is not in the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+EM_CUDA = 190
+_FRAME_SIZE, _REGCOUNT = 0x11, 0x2F
+_SVAL = 4
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`stack_bytes`: local memory of a thread, 0 where nothing spilled and no local array is left."""
+
+    name: str
+    registers: int
+    stack_bytes: int
+    shared_static: int
+
+
+def kernels(data: bytes) -> list[Kernel]:
+    """Every kernel of every cubin embedded in `data` (a cubin, or an object file that carries some)."""
+    return [k for start in _cubins(data) for k in _kernels(data[start:])]
+
+
+def _cubins(data: bytes) -> Iterator[int]:
+    at = data.find(b"\x7fELF\x02\x01")
+    while at >= 0:
+        if len(data) >= at + _HEADER.size and _HEADER.unpack_from(data, at)[2] == EM_CUDA:
+            yield at
+        at = data.find(b"\x7fELF\x02\x01", at + 4)
+
+
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode(errors="replace")
+
+
+def _kernels(elf: bytes) -> list[Kernel]:
+    try:
+        return _read(elf)
+    except (struct.error, ValueError, IndexError):
+        return []  # bytes that only look like a cubin
+
+
+def _read(elf: bytes) -> list[Kernel]:
+    header = _HEADER.unpack_from(elf)
+    offset, size, count, names_at = header[6], header[11], header[12], header[13]
+    sections = [_SECTION.unpack_from(elf, offset + i * size) for i in range(count)]
+    names = [_text(elf, sections[names_at][4] + s[0]) for s in sections]
+    by_name = dict(zip(names, sections, strict=True))
+    symbols = by_name[".symtab"]
+    strings = sections[symbols[6]][4]
+
+    def symbol(index: int) -> str:
+        return _text(elf, strings + _SYMBOL.unpack_from(elf, symbols[4] + index * _SYMBOL.size)[0])
+
+    registers: dict[str, int] = {}
+    frames: dict[str, int] = {}
+    info = by_name[".nv.info"]
+    for attribute, value in _attributes(elf[info[4] : info[4] + info[5]]):
+        if attribute in (_REGCOUNT, _FRAME_SIZE) and len(value) == 8:
+            index, number = struct.unpack("<II", value)
+            (registers if attribute == _REGCOUNT else frames)[symbol(index)] = number
+    found = []
+    for name in registers:
+        if f".text.{name}" in by_name:
+            shared = by_name.get(f".nv.shared.{name}")
+            found.append(Kernel(name, registers[name], frames.get(name, 0), shared[5] if shared else 0))
+    return found
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 4 <= len(info):
+        form, attribute, word = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == _SVAL:
+            yield attribute, info[at : at + word]
+            at += word
+        else:
+            yield attribute, struct.pack("<H", word)

@@ -1,0 +1,159 @@
+"""`cute` modules to machine code, by a warm worker process of CuTe DSL: 1 to 2 s a kernel, no GPU, no nvcc.
+
+The compiled kernels lie in quack's disk cache, below this machine's build cache. Whoever runs the module later (the
+process that owns the GPU) must start with `environment(cache)`: then its first call finds them there and takes
+milliseconds, in another process and for other shapes of the same kernel too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsl.lower import Source
+from engine.build import limited, toolchain
+from engine.build.cache import Cache, content_key
+from engine.build.nvcc import BuildError
+from engine.jsonprocess import JsonProcess, WorkerLost
+
+SECONDS = 120.0  # for one module
+WARM_SECONDS = 180.0  # for the worker's imports, which take 7 to 12 s on a quiet machine
+MEMORY = 4 << 30  # resident bytes of the worker; it needs 0.6 GB
+ARCH = "sm_90a"
+_REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A build of either back end.
+
+    path       what `load` of the binding needs: the module's file (`cute`) or the shared library (`cpp`).
+    seconds    what this build took, here and now; near 0 where the cache had it.
+    resources  [{kernel, stage, registers, shared_bytes, spill_bytes}]: registers a thread at launch, shared memory a
+               block (static and dynamic), bytes of local memory a thread; `cute` GEMMs also stages and threads.
+    """
+
+    path: Path
+    seconds: float
+    cached: bool
+    resources: tuple[dict, ...]
+    log: str = ""
+
+
+def environment(cache: Cache) -> dict[str, str]:
+    """The variables under which a process finds the kernels that the worker compiled."""
+    return {
+        "QUACK_CACHE_DIR": str(cache.folder("quack")),
+        "QUACK_CACHE_ENABLED": "1",
+        "QUACK_ARCH": "sm_90",
+        "CUTE_DSL_ARCH": ARCH,
+    }
+
+
+def module_key(source: Source) -> str:
+    return content_key("cute", source.text, toolchain.find().fingerprint("cute"), ARCH)
+
+
+def lookup(source: Source, cache: Cache) -> Built | None:
+    """A build that this machine made earlier, whole: module and every compiled kernel. Well under a millisecond."""
+    started = time.perf_counter()
+    folder = cache.get(module_key(source))
+    if folder is None:
+        return None
+    try:
+        facts = json.loads((folder / "built.json").read_text())
+    except (OSError, ValueError):
+        return None
+    objects = [cache.folder("quack") / name for name in facts["objects"]]
+    try:
+        for path in objects:
+            os.utime(path)
+    except FileNotFoundError:  # pruned
+        cache.drop(module_key(source))
+        return None
+    return Built(folder / "module.py", time.perf_counter() - started, True, tuple(facts["resources"]))
+
+
+class CuteBuilder:
+    """One worker process, started when first needed and again after a crash. Not thread safe: one caller at a time."""
+
+    def __init__(self, cache: Cache, *, memory: int = MEMORY, command: list[str] | None = None):
+        self.cache, self.memory = cache, memory
+        self._command = command or [sys.executable, "-m", "engine.build.cute_worker"]
+        self._process: JsonProcess | None = None
+
+    def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
+        """Start the worker and wait until it has imported everything. Raises BuildError."""
+        missing = toolchain.find().missing("torch", "cute_dsl", "quack")
+        if missing:
+            raise BuildError("no_toolchain", missing[0])
+        return self._ask({"op": "warm"}, WARM_SECONDS, cancelled)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def build(
+        self, source: Source, *, seconds: float = SECONDS, cancelled: Callable[[], bool] = lambda: False
+    ) -> Built:
+        """Compile a `cute` Source, or find it built. Raises BuildError; the next build gets a fresh worker."""
+        if found := lookup(source, self.cache):
+            return found
+        if self._process is None or not self._process.alive:
+            self.warm(cancelled)
+        started = time.perf_counter()
+        # CuTe DSL reads kernels' text from the file, so it lies where it will stay.
+        key = module_key(source)
+        aside = self.cache.folder("modules") / f"{key}.py"
+        partial = aside.with_suffix(f".{os.getpid()}.{id(self)}")
+        partial.write_text(source.text)
+        os.replace(partial, aside)
+        reply = self._ask({"op": "build", "path": str(aside)}, seconds, cancelled)
+        if "error" in reply:
+            message = reply["message"].strip()
+            first = next((line.strip() for line in message.splitlines() if line.strip()), reply["error"])
+            raise BuildError("compile_failed", f"CuTe DSL failed: {reply['error']}: {first[:300]}", message)
+        facts = json.dumps({"resources": reply["resources"], "objects": reply["objects"]}).encode()
+        folder = self.cache.put(key, {"module.py": source.text.encode(), "built.json": facts})
+        aside.unlink(missing_ok=True)
+        return Built(folder / "module.py", time.perf_counter() - started, reply["cached"], tuple(reply["resources"]))
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def _ask(self, message: dict, seconds: float, cancelled: Callable[[], bool]) -> dict:
+        if self._process is None or not self._process.alive:
+            self.close()
+            self._process = JsonProcess(self._command, env=self._environment(), name="CuTe DSL compiler")
+        process, over = self._process, []
+
+        def stop() -> bool:
+            if limited.resident(process.pid) > self.memory:
+                over.append(True)
+            return bool(over) or cancelled()
+
+        try:
+            return process.request(message, timeout=seconds, cancelled=stop)
+        except WorkerLost as lost:
+            self.close()
+            if over:
+                reason = f"the compiler needed more than {self.memory >> 20:,} MiB of memory and was ended"
+                raise BuildError("memory", reason, lost.log) from None
+            code = {"timeout": "timeout", "cancelled": "cancelled"}.get(lost.why, "compiler_died")
+            raise BuildError(code, str(lost), lost.log) from None
+
+    def _environment(self) -> dict[str, str]:
+        # No GPU in sight: a compile must not open a context on the device that another process is timing.
+        mine = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": _python_path()}
+        return {**os.environ, **environment(self.cache), **mine}
+
+
+def _python_path() -> str:
+    return os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])

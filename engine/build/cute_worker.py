@@ -1,0 +1,149 @@
+"""The process that compiles `cute` modules: `python -m engine.build.cute_worker`, JSON lines over pipes.
+
+It imports torch, CuTe DSL and quack once (7 to 12 s) and then takes 1 to 2 s a kernel, or milliseconds where quack's
+disk cache has it. It sees no GPU and needs none. Requests: {op: warm} and {op: build, path, stages}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+from engine.build import cubin
+from engine.jsonprocess import serve
+
+
+def import_generated(path: str | Path):
+    """A generated `cute` module from its file. The file must stay: CuTe DSL reads the text of kernels from it."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Builder:
+    """Compiles modules and says what came out, stage by stage.
+
+    Which cached object belongs to which stage is learned from quack's cache itself: every kernel asks it for a key.
+    How much shared memory a GEMM's blocks ask for at launch, and its pipeline depth, is written nowhere in the object;
+    it is taken from quack's kernel object as it compiles and kept beside the cached object.
+    """
+
+    def __init__(self) -> None:
+        started = time.perf_counter()
+        # Heavy on purpose: this is what a warm worker is for.
+        import quack.cache.jit as jit
+        import quack.epilogue.frontend  # noqa: F401
+        import torch  # noqa: F401
+        from quack.gemm_runtime.host import _compile_gemm_epi
+        from quack.gemm_sm90 import GemmSm90
+
+        self._jit, self._gemm = jit, _compile_gemm_epi
+        self._keys: list[str] = []
+        self._traced: list[object] = []
+        key_to_hash, setup = jit._key_to_hash, GemmSm90._setup_attributes
+
+        def recorded_key(key):
+            found = key_to_hash(key)
+            self._keys.append(found)
+            return found
+
+        def recorded_setup(gemm, *args, **kwargs):
+            self._traced.append(gemm)
+            return setup(gemm, *args, **kwargs)
+
+        jit._key_to_hash = recorded_key
+        GemmSm90._setup_attributes = recorded_setup
+        self.import_seconds = time.perf_counter() - started
+
+    def warm(self, request: dict) -> dict:
+        return {"import_seconds": round(self.import_seconds, 3), "pid": os.getpid()}
+
+    def build(self, request: dict) -> dict:
+        """{seconds, cached, resources, objects}: compile each stage of the module at `path`."""
+        started = time.perf_counter()
+        module = import_generated(request["path"])
+        resources, objects, cached = [], [], True
+        for stage in module.STAGES:
+            self._keys.clear()
+            self._traced.clear()
+            self._gemm.cache_clear()  # a key found in memory would not be asked for, and kernels would pile up
+            before = self._folder()
+            present = {p.name for p in before.glob("*.o")}
+            module.build((stage,))
+            for key in dict.fromkeys(self._keys):
+                path = before / f"{key}.o"
+                fresh = path.name not in present
+                cached &= not fresh
+                if fresh:
+                    self._remember(path)
+                with contextlib.suppress(OSError):
+                    os.utime(path)  # quack does not say which objects are in use; the cache's pruning asks
+                objects.append(f"{before.name}/{path.name}")
+                resources += _resources(stage, path)
+        seconds = time.perf_counter() - started
+        return {"seconds": round(seconds, 4), "cached": cached, "resources": resources, "objects": objects}
+
+    def _folder(self) -> Path:
+        folder = self._jit.get_cache_path() / self._jit._compute_source_fingerprint()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _remember(self, path: Path) -> None:
+        if not self._traced:
+            return
+        gemm = self._traced[-1]
+        facts = {
+            "shared_dynamic": int(gemm.shared_storage.size_in_bytes()),
+            "stages": int(gemm.ab_stage),
+            "threads": int(gemm.threads_per_cta),
+        }
+        partial = path.with_suffix(f".json.{os.getpid()}")
+        partial.write_text(json.dumps(facts))
+        os.replace(partial, path.with_suffix(".json"))
+
+
+def _resources(stage: str, path: Path) -> list[dict]:
+    """[{kernel, stage, registers, shared_bytes, spill_bytes, ...}] of one cached object."""
+    try:
+        facts = json.loads(path.with_suffix(".json").read_text())
+    except (OSError, ValueError):
+        facts = {}
+    return [
+        {
+            "kernel": short_name(k.name),
+            "stage": stage,
+            "registers": k.registers,
+            "shared_bytes": k.shared_static + facts.get("shared_dynamic", 0),
+            "spill_bytes": k.stack_bytes,
+            **{name: facts[name] for name in ("stages", "threads") if name in facts},
+        }
+        for k in cubin.kernels(path.read_bytes())
+    ]
+
+
+_QUACK = re.compile(r"frontendGemmMod_(\w+?)_[0-9a-f]{16}_")
+_OWN = re.compile(r"kernel_cutlass_(\w+?)_tensor")
+
+
+def short_name(symbol: str) -> str:
+    """A kernel's symbol, of up to 250 characters of types, as a person would name it."""
+    if found := _QUACK.search(symbol):
+        return f"quack GemmSm90 with {found[1]}"
+    if found := _OWN.match(symbol):
+        return found[1]
+    return symbol[:80]
+
+
+def main() -> None:
+    builder = Builder()
+    serve({"warm": builder.warm, "build": builder.build})
+
+
+if __name__ == "__main__":
+    main()

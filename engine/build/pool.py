@@ -1,0 +1,240 @@
+"""Several builds at once on a machine with cores, of both back ends, the one that is waited for first."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dsl.lower import Source
+from engine.build import nvcc, toolchain
+from engine.build.cache import Cache, content_key
+from engine.build.cute import ARCH, Built, CuteBuilder, lookup, module_key
+from engine.build.nvcc import BuildError
+
+_NVCC_AT_ONCE = 3  # one sm_90a unit takes 3.4 GB
+
+
+def default_size() -> int:
+    """Half the cores, at most 8: a CuTe build keeps one busy, and the measuring process wants its own in peace."""
+    return max(1, min(8, (os.cpu_count() or 2) // 2))
+
+
+class Job:
+    """One build under way. `result` waits; `cancel` takes it out of the queue or ends its compiler."""
+
+    def __init__(self, pool: BuildPool, source: Source, priority: int):
+        self.source, self.priority = source, priority
+        self._pool = pool
+        self._done, self._stop = threading.Event(), threading.Event()
+        self._built: Built | None = None
+        self._error: BuildError | None = None
+
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    def cancel(self) -> None:
+        """Stop the build. `result` then raises BuildError("cancelled")."""
+        self._stop.set()
+        self._pool._drop(self)
+
+    def result(self, cancelled: Callable[[], bool] = lambda: False) -> Built:
+        """The build, which from now on goes before all others. Raises BuildError."""
+        self._pool._urge(self)
+        while not self._done.wait(0.05):
+            if cancelled():
+                self.cancel()
+        if self._error is not None:
+            raise self._error
+        return self._built
+
+    def _end(self, built: Built | None, error: BuildError | None) -> None:
+        if not self._done.is_set():
+            self._built, self._error = built, error
+            self._done.set()
+
+
+class BuildPool:
+    """`size` threads, each with a CuTe worker process of its own, started when first needed.
+
+    Equal sources are built once: submitting one that is queued or running gives its Job back, and one that the cache
+    has is done at once.
+    """
+
+    def __init__(self, cache: Cache | None = None, size: int | None = None):
+        self.cache = cache or Cache()
+        self.size = size or default_size()
+        self._jobs: dict[str, Job] = {}
+        self._queue: list[tuple[int, int, Job]] = []
+        self._number = itertools.count()
+        self._ready = threading.Condition()
+        self._closed = False
+        self._nvcc = threading.Semaphore(min(self.size, _NVCC_AT_ONCE))
+        self._threads: list[threading.Thread] = []
+        self._waiting = 0  # idle threads
+
+    def warm(self, workers: int = 1) -> None:
+        """Start CuTe workers ahead of need, without waiting for them. Nothing where the toolchain is missing."""
+        if toolchain.find().cute:
+            for _ in range(min(workers, self.size)):
+                with self._ready:
+                    self._start()
+
+    def submit(self, source: Source, priority: int = 0) -> Job:
+        """Queue a build; a smaller `priority` goes first, equal ones in order."""
+        key = _key(source)
+        found = self.find(source)
+        with self._ready:
+            if self._closed:
+                raise BuildError("cancelled", "the build pool is closed")
+            job = self._jobs.get(key)
+            if job is not None and not job.done:
+                return job
+            job = Job(self, source, priority)
+            if found is not None:
+                job._end(found, None)
+                return job
+            self._jobs[key] = job
+            heapq.heappush(self._queue, (priority, next(self._number), job))
+            if self._waiting < len(self._queue):
+                self._start()
+            self._ready.notify()
+        return job
+
+    def build(self, source: Source, cancelled: Callable[[], bool] = lambda: False) -> Built:
+        """Build now, before everything queued. Raises BuildError."""
+        return self.submit(source, priority=-1).result(cancelled)
+
+    def find(self, source: Source) -> Built | None:
+        """A build that the cache has; never compiles."""
+        return lookup(source, self.cache) if source.backend == "cute" else _lookup_cpp(source, self.cache)
+
+    def close(self) -> None:
+        """Cancel everything, end every worker and wait for the threads."""
+        with self._ready:
+            self._closed = True
+            jobs = list(self._jobs.values())
+            self._ready.notify_all()
+        for job in jobs:
+            if not job.done:
+                job.cancel()
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+    # ---- inside ----
+
+    def _start(self) -> None:
+        if len(self._threads) < self.size:
+            thread = threading.Thread(target=self._work, name=f"build-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _urge(self, job: Job) -> None:
+        with self._ready:
+            for i, (_, number, queued) in enumerate(self._queue):
+                if queued is job:
+                    self._queue[i] = (-2, number, job)
+                    heapq.heapify(self._queue)
+                    return
+
+    def _drop(self, job: Job) -> None:
+        with self._ready:
+            kept = [entry for entry in self._queue if entry[2] is not job]
+            if len(kept) < len(self._queue):
+                self._queue = kept
+                heapq.heapify(self._queue)
+                job._end(None, BuildError("cancelled", "the build was stopped on request"))
+
+    def _work(self) -> None:
+        builder = CuteBuilder(self.cache)
+        if toolchain.find().cute:
+            with contextlib.suppress(BuildError):  # the first build says it again
+                builder.warm(lambda: self._closed)
+        try:
+            while (job := self._next()) is not None:
+                try:
+                    job._end(self._one(job, builder), None)
+                except BuildError as error:
+                    job._end(None, error)
+                except Exception as error:
+                    job._end(None, BuildError("compile_failed", f"{type(error).__name__}: {error}"))
+                with self._ready:
+                    self._jobs = {key: other for key, other in self._jobs.items() if not other.done}
+        finally:
+            builder.close()
+
+    def _next(self) -> Job | None:
+        with self._ready:
+            self._waiting += 1
+            try:
+                while not self._queue:
+                    if self._closed:
+                        return None
+                    self._ready.wait()
+                return heapq.heappop(self._queue)[2]
+            finally:
+                self._waiting -= 1
+
+    def _one(self, job: Job, builder: CuteBuilder) -> Built:
+        def stop() -> bool:
+            return job._stop.is_set() or self._closed
+
+        if job.source.backend == "cute":
+            return builder.build(job.source, cancelled=stop)
+        while not self._nvcc.acquire(timeout=0.1):
+            if stop():
+                raise BuildError("cancelled", "the build was stopped on request")
+        try:
+            return build_cpp(job.source, self.cache, stop)
+        finally:
+            self._nvcc.release()
+
+
+def _key(source: Source) -> str:
+    return module_key(source) if source.backend == "cute" else _cpp_key(source)
+
+
+def _cpp_key(source: Source) -> str:
+    return content_key("cpp", source.text, toolchain.find().fingerprint("cpp"), ARCH)
+
+
+def _lookup_cpp(source: Source, cache: Cache) -> Built | None:
+    started = time.perf_counter()
+    folder = cache.get(_cpp_key(source))
+    if folder is None:
+        return None
+    try:
+        facts = json.loads((folder / "built.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return Built(folder / "library.so", time.perf_counter() - started, True, tuple(facts["resources"]), facts["log"])
+
+
+def build_cpp(source: Source, cache: Cache, cancelled: Callable[[], bool] = lambda: False) -> Built:
+    """A `cpp` Source by nvcc, or from the cache. Raises BuildError."""
+    if found := _lookup_cpp(source, cache):
+        return found
+    with tempfile.TemporaryDirectory(prefix="ucutlass-") as folder:
+        built = nvcc.build(source, Path(folder), cancelled=cancelled)
+        resources = [
+            {
+                "kernel": f"{k.get('kind', 'kernel')} {k['stage']}",
+                "stage": k["stage"],
+                "registers": k.get("registers"),
+                "shared_bytes": k.get("smem_static", 0) + k.get("smem", 0),
+                "spill_bytes": k.get("spill_stores", 0) + k.get("spill_loads", 0),
+                **{name: k[name] for name in ("stages", "threads") if name in k},
+            }
+            for k in built.kernels
+        ]
+        facts = json.dumps({"resources": resources, "log": built.log}).encode()
+        entry = cache.put(_cpp_key(source), {"library.so": built.path, "built.json": facts})
+    return Built(entry / "library.so", built.seconds, False, tuple(resources), built.log)
