@@ -33,6 +33,7 @@ class Problem:
     compute: DType
     epilogue: smem.EpilogueUse
     free_major: bool = False  # neither operand has K contiguous
+    b_along_n: bool = False  # the second operand has N contiguous (it is read without .T)
 
 
 def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> Problem:
@@ -46,7 +47,7 @@ def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> 
     compute = stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
     use = smem.epilogue_use(stage.epilogue, types.get, stage.type.dtype.bits)
     free_major = stage.a.transposed and not stage.b.transposed
-    return Problem(arch, GemmShape(batch, out[-2], out[-1], k), compute, use, free_major)
+    return Problem(arch, GemmShape(batch, out[-2], out[-1], k), compute, use, free_major, not stage.b.transposed)
 
 
 def program_problem(program: Program, stage: Gemm) -> Problem:
@@ -104,6 +105,12 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         fit = min(MAX_STAGES, shared_memory(p, c.tile, c.schedule).max_stages(p.arch.smem_block))
         if c.stages < fit:
             yield Objection("E210", "stages", f"`cute` fills shared memory with stages: {fit} here, not {c.stages}")
+    if backend == "cute" and p.b_along_n and c.tile and c.tile[0] == 192 and c.tile[1] > 128:
+        # CuTe DSL 4.8.1 aborts: two warp groups side by side cannot split a tile that lies along N.
+        note = "store the second operand as [n, k] and read it with .T, or keep N to 128"
+        yield Objection(
+            "E203", "tile", f"tile {dims(c.tile[:2])} splits N, which the second operand lies along", (note,)
+        )
     if backend == "cpp" and p.compute is DType.TF32 and p.free_major and c.tile and c.tile[2] != 32:
         yield Objection("E203", "tile", f"tf32 operands that both lie along M and N need tile K 32; K is {c.tile[2]}")
 
