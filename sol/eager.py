@@ -160,26 +160,25 @@ def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTi
     groups = int(op.attrs.get("groups", 1) or 1)
     name = canonical(op.op)
     transposed = "transpose" in name or bool(op.attrs.get("transposed", False))
-    inner = (weight.shape[0] if transposed else weight.shape[1] * groups) // groups
+    inner = weight.shape[0] // groups if transposed else weight.shape[1]
     outer = weight.shape[1] if transposed else weight.shape[0] // groups
+    half = DTYPE_BYTES[x.dtype] == 2
     tensor_cores = cls not in ("f32", "f64") and inner >= 8 and outer >= 8
-    rate_cls = cls if tensor_cores else "f32"
-    depthwise = inner == 1
-    if depthwise:
-        main = c.bytes / (0.35 * hw.copy_rate) * 1e3
-        by = "memory"
-    else:
-        # An instruction takes 16 to 64 channels at once; fewer leave lanes empty.
-        fill = min(1.0, inner / 32) ** 0.5 * min(1.0, outer / 128) ** 0.5
-        share = (
-            _CONV_SHARE * fill * (0.6 if transposed else 1.0) * (0.7 if "3d" in name or len(weight.shape) == 5 else 1.0)
-        )
-        tensor = c.matrix / (share * hw.peak(rate_cls)) * 1e3
-        memory = c.bytes / (0.8 * hw.copy_rate) * 1e3
-        main, by = max(tensor, memory), "tensor" if tensor > memory else "memory"
+    pointwise = prod(weight.shape[2:]) == 1
     convert = 0.0
-    if tensor_cores and not depthwise:
-        convert = 2 * (x.bytes + out.bytes) / (0.75 * hw.copy_rate) * 1e3
+    if inner == 1:
+        main, by = c.bytes / ((0.4 if half else 0.2) * hw.copy_rate) * 1e3, "memory"
+    else:
+        # An instruction takes 16 to 64 channels at once; fewer leave lanes empty. Exact kernels mind it less.
+        fill = min(1.0, inner / 32) ** 0.5 * min(1.0, outer / 128) ** 0.5
+        share = _CONV_SHARE * (fill if tensor_cores else max(0.5, fill)) * (0.6 if transposed else 1.0)
+        if tensor_cores:
+            share *= (0.7 if len(weight.shape) == 5 else 1.0) * (0.75 if half else 1.0)
+        tensor = c.matrix / (share * hw.peak(cls if tensor_cores else "f32")) * 1e3
+        memory = c.bytes / (0.86 * hw.copy_rate) * 1e3
+        main, by = max(tensor, memory), "tensor" if tensor > memory else "memory"
+        if tensor_cores and not pointwise:  # a 1x1 convolution is a plain product, whatever the layout
+            convert = 2 * (x.bytes + out.bytes) / ((0.45 if half else 0.75) * hw.copy_rate) * 1e3
     bias = 2 * out.bytes / (0.85 * hw.copy_rate) * 1e3 if len(op.inputs) > 2 else 0.0
     launches = 1 + 2 * (convert > 0) + (bias > 0)
     parts = {"launch": launches * LAUNCH_MS, "main": main, "layout": convert, "bias": bias}
