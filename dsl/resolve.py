@@ -74,14 +74,15 @@ def possible(p: legal.Problem, c: Config) -> bool:
 
 def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tuple[str, ...] | None) -> Config | None:
     """The fastest legal completion over these tiles; one that more back ends take comes first."""
-    best: tuple[tuple, Config] | None = None
-    for candidate in _candidates(p, c, tiles):
+    second: Config | None = None
+    wanted = len(backends or ((c.backend,) if c.backend else legal.BACKENDS))
+    for candidate in sorted(_candidates(p, c, tiles), key=lambda x: seconds(p, x, sm_count)):
         able = legal.backends(p, candidate)
-        if able and set(backends or ()) <= set(able):
-            score = (-len(able), seconds(p, candidate, sm_count))
-            if best is None or score < best[0]:
-                best = (score, candidate)
-    return best[1] if best else None
+        if set(backends or ()) <= set(able):
+            if len(able) >= wanted:
+                return candidate
+            second = second or (candidate if able else None)
+    return second
 
 
 def _candidates(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]]) -> Iterator[Config]:
