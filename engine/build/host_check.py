@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,9 +65,8 @@ def check(
     if toolchain is None or toolchain.libraries is None:
         raise BuildError("no_toolchain", "CUTLASS's and CUDA's headers are missing: install requirements-gpu.txt")
     folder.mkdir(parents=True, exist_ok=True)
-    unit, prelude = folder / f"{source.namespace}.cu", folder / "host_prelude.h"
+    unit, prelude = folder / f"{source.namespace}.cu", write_prelude(folder)
     unit.write_text(source.text)
-    prelude.write_text(PRELUDE)
     program = folder / f"{source.namespace}.{os.getpid()}.check"
     args = ["g++", "-std=c++17", "-O0", "-fpermissive", "-w", "-DNDEBUG", "-DUCUTLASS_HOST_CHECK"]
     args += [*(f"-I{path}" for path in toolchain.includes), "-include", prelude.name, "-x", "c++", unit.name]
@@ -88,6 +88,14 @@ def check(
         if not kernel["can_implement"]:
             raise BuildError("compile_failed", f"CUTLASS cannot implement stage {kernel['stage']} at this size")
     return Checked(ended.seconds, kernels)
+
+
+def write_prelude(folder: Path) -> Path:
+    """The header that lets g++ read a unit. Written whole: builds of one folder may run side by side."""
+    path, aside = folder / "host_prelude.h", folder / f"host_prelude.{os.getpid()}.{threading.get_ident()}.h"
+    aside.write_text(PRELUDE)
+    os.replace(aside, path)
+    return path
 
 
 def _why(log: str) -> str:

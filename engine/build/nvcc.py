@@ -20,10 +20,16 @@ from pathlib import Path
 from dsl.lower import Source
 from engine.build import limited
 
-FLAGS = (
-    *("-std=c++17", "-O3", "-DNDEBUG", "-gencode=arch=compute_90a,code=sm_90a", "--expt-relaxed-constexpr"),
-    *("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v", "-cudart", "none"),
+CODE = (
+    "-std=c++17",
+    "-O3",
+    "-DNDEBUG",
+    "-gencode=arch=compute_90a,code=sm_90a",
+    "--expt-relaxed-constexpr",
+    "-Xptxas",
+    "-v",
 )
+WHOLE = ("-shared", "-Xcompiler", "-fPIC", "-cudart", "none")
 SECONDS = 120.0
 MEMORY = 6 << 30  # resident bytes over all passes; a plain sm_90a unit peaks at 3.4 GB, tf32 through registers at 4.0
 LOG_LINES = 24
@@ -107,8 +113,13 @@ def build(
     seconds: float = SECONDS,
     memory: int = MEMORY,
     cancelled: Callable[[], bool] = lambda: False,
+    halves: bool = False,
 ) -> Built:
-    """Compile a `cpp` Source into `folder`/<namespace>.so (written whole or not at all). Raises BuildError."""
+    """Compile a `cpp` Source into `folder`/<namespace>.so (written whole or not at all). Raises BuildError.
+
+    `halves` builds the kernels and the host code at the same time by two compilers (see engine.build.halves): about
+    half the wait. `seconds` holds for each compiler, `memory` (bytes) for all that one of them starts.
+    """
     toolchain = toolchain or find_toolchain()
     if toolchain is None or toolchain.nvcc is None:
         raise BuildError("no_toolchain", "nvcc or CUTLASS's headers are missing: install requirements-gpu.txt")
@@ -116,14 +127,17 @@ def build(
     unit, target = folder / f"{source.namespace}.cu", folder / f"{source.namespace}.so"
     unit.write_text(source.text)
     partial = folder / f"{source.namespace}.{os.getpid()}.part.so"
-    args = [str(toolchain.nvcc), *FLAGS, *(f"-I{path}" for path in toolchain.includes[:2])]
-    if toolchain.libraries:
-        args += [f"-L{toolchain.libraries}", "-Xlinker", f"-rpath={toolchain.libraries}"]
-    args += [runtime(toolchain), unit.name, "-o", partial.name]
+    limits = Limits(seconds, memory, cancelled)
     try:
-        ended = limited.run(args, cwd=folder, seconds=seconds, memory=memory, cancelled=cancelled)
-        if not ended.ok:
-            raise _error(ended, seconds, memory)
+        if halves:
+            from engine.build.halves import build_halves
+
+            ended = build_halves(source, folder, partial, toolchain, limits)
+        else:
+            args = [str(toolchain.nvcc), *CODE, *WHOLE, *(f"-I{path}" for path in toolchain.includes[:2])]
+            if toolchain.libraries:
+                args += [f"-L{toolchain.libraries}", "-Xlinker", f"-rpath={toolchain.libraries}"]
+            ended = limits.run([*args, runtime(toolchain), unit.name, "-o", partial.name], folder)
         kernels = _merge(resources(ended.log), facts(partial, source.namespace))
         os.replace(partial, target)
     finally:
@@ -131,23 +145,38 @@ def build(
     return Built(target, ended.seconds, ended.peak_bytes, kernels, trim(ended.log))
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a compiler may take, and who may stop it."""
+
+    seconds: float = SECONDS
+    memory: int = MEMORY
+    cancelled: Callable[[], bool] = lambda: False
+
+    def run(self, args: list[str], folder: Path) -> limited.Ended:
+        """Run a compiler in `folder`. Raises BuildError unless it succeeds."""
+        name = Path(args[0]).name
+        ended = limited.run(args, cwd=folder, seconds=self.seconds, memory=self.memory, cancelled=self.cancelled)
+        log = trim(ended.log)
+        if ended.why == "timeout":
+            raise BuildError("timeout", f"{name} took longer than {self.seconds:.0f} s and was ended", log)
+        if ended.why == "memory":
+            raise BuildError(
+                "memory", f"{name} needed more than {self.memory >> 20:,} MiB of memory and was ended", log
+            )
+        if ended.why == "cancelled":
+            raise BuildError("cancelled", "the build was stopped on request", log)
+        if ended.code:
+            first = next((line for line in log.splitlines() if "error" in line.lower()), f"exit status {ended.code}")
+            raise BuildError("compile_failed", f"{name} failed: {first}", log)
+        return ended
+
+
 def runtime(toolchain: Toolchain) -> str:
     """The linker's word for the shared runtime, by its full name: wheels carry no plain libcudart.so."""
     names = [p.name for p in toolchain.libraries.glob("libcudart.so.*")] if toolchain.libraries else []
     exact = sorted(name for name in names if re.fullmatch(r"libcudart\.so\.\d+", name))
     return f"-l:{exact[0]}" if exact else "-lcudart"
-
-
-def _error(ended: limited.Ended, seconds: float, memory: int) -> BuildError:
-    log = trim(ended.log)
-    if ended.why == "timeout":
-        return BuildError("timeout", f"nvcc took longer than {seconds:.0f} s and was ended", log)
-    if ended.why == "memory":
-        return BuildError("memory", f"nvcc needed more than {memory >> 20:,} MiB of memory and was ended", log)
-    if ended.why == "cancelled":
-        return BuildError("cancelled", "the build was stopped on request", log)
-    first = next((line for line in log.splitlines() if "error" in line.lower()), "")
-    return BuildError("compile_failed", f"nvcc failed: {first or f'exit status {ended.code}'}", log)
 
 
 _WORTH = re.compile(r"error|fatal|static assertion|warning .*C7510|Killed|No space|cannot find", re.IGNORECASE)
@@ -167,7 +196,7 @@ _ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _STATIC = re.compile(r"(\d+) bytes smem")
-_STAGE = re.compile(r"\d+stage_(\w+?)(?=\d+(?:Expression|kernel))")
+_STAGE = re.compile(r"uc_[0-9a-f]+_stage_(\w+)$")
 
 
 def resources(log: str) -> tuple[dict, ...]:

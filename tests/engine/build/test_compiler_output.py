@@ -4,15 +4,15 @@ from engine.build.nvcc import LOG_LINES, resources, trim
 
 PTXAS = """\
 ptxas info    : 11 bytes gmem
-ptxas info    : Compiling entry function '_ZN7cutlass13device_kernelI15uc_fa5b4c1fdde17stage_y10ExpressionEffE6ParamsE' for 'sm_90a'
-ptxas info    : Function properties for _ZN7cutlass13device_kernelI15uc_fa5b4c1fdde17stage_y10ExpressionEffE6ParamsE
+ptxas info    : Compiling entry function 'uc_fa5b4c1fddde_stage_y' for 'sm_90a'
+ptxas info    : Function properties for uc_fa5b4c1fddde_stage_y
     56 bytes stack frame, 100 bytes spill stores, 88 bytes spill loads
 ptxas info    : Used 168 registers, used 2 barriers, 1024 bytes smem
-ptxas info    : Compiling entry function '_ZN15uc_fa5b4c1fdde18stage_wh6kernelEPKfPN7cutlass6half_tE' for 'sm_90a'
-ptxas info    : Function properties for _ZN15uc_fa5b4c1fdde18stage_wh6kernelEPKfPN7cutlass6half_tE
+ptxas info    : Compiling entry function 'uc_fa5b4c1fddde_stage_w_h' for 'sm_90a'
+ptxas info    : Function properties for uc_fa5b4c1fddde_stage_w_h
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 24 registers, used 0 barriers
-"""  # noqa: E501
+"""
 
 
 def test_registers_stack_and_spills_of_each_stage():
@@ -25,7 +25,7 @@ def test_registers_stack_and_spills_of_each_stage():
         "registers": 168,
         "smem_static": 1024,
     }
-    assert cast["stage"] == "wh" and cast["registers"] == 24 and cast["smem_static"] == 0
+    assert cast["stage"] == "w_h" and cast["registers"] == 24 and cast["smem_static"] == 0
 
 
 def test_a_log_keeps_each_error_once_without_the_machine_s_paths():

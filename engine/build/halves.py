@@ -1,0 +1,102 @@
+"""The kernels by nvcc and the host code by g++, at the same time: 21 s where the whole unit takes 36 to 43.
+
+Most of nvcc's time on a whole unit goes into compiling the templates twice, for the device and for the host, one
+after the other. Here nvcc makes a cubin (no host pass at all), g++ makes the launcher from the same text (seconds: it
+instantiates no device code), and the cubin is linked in. Both compilers must agree on the layout of the kernel's
+parameters, so their size is compared with what the cubin declares before the library is handed out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dsl.lower import Source
+from engine.build import limited
+from engine.build.host_check import write_prelude
+from engine.build.nvcc import CODE, BuildError, Limits, Toolchain, facts, runtime
+
+# Where parameters may begin in constant bank 0 on sm_90; the first one's alignment moves it up.
+PARAMETERS_AT = 0x210
+
+EMBED = """\
+  .section .rodata
+  .global {name}
+  .balign 64
+{name}:
+  .incbin "{file}"
+  .section .note.GNU-stack,"",@progbits
+"""
+
+
+def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchain, limits: Limits) -> limited.Ended:
+    """Write the library to `target`. Returns nvcc's end with the wall time of everything. Raises BuildError."""
+    mark = f"{source.namespace}.{os.getpid()}"
+    cubin, launcher, embed = (folder / f"{mark}.{kind}" for kind in ("cubin", "o", "s"))
+    failed: list[BuildError] = []
+
+    def stop() -> bool:
+        return bool(failed) or limits.cancelled()
+
+    def run(args: list[str]) -> limited.Ended:
+        try:
+            return dataclasses.replace(limits, cancelled=stop).run(args, folder)
+        except BuildError as error:
+            failed.append(error)  # the other half need not finish
+            raise
+
+    unit = f"{source.namespace}.cu"
+    cutlass = [f"-I{path}" for path in toolchain.includes[:2]]
+    device = [str(toolchain.nvcc), *CODE, "-cubin", "-DUCUTLASS_DEVICE_ONLY", *cutlass, unit, "-o", cubin.name]
+    host = ["g++", "-std=c++17", "-O1", "-fpermissive", "-w", "-fPIC", "-DNDEBUG", "-DUCUTLASS_LAUNCHER"]
+    host += [*(f"-I{path}" for path in toolchain.includes), "-include", write_prelude(folder).name]
+    host += ["-x", "c++", "-c", unit, "-o", launcher.name]
+    link = ["g++", "-shared", launcher.name, embed.name, "-o", target.name, f"-L{toolchain.libraries}"]
+    link += [runtime(toolchain), f"-Wl,-rpath,{toolchain.libraries}"]
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            halves = [pool.submit(run, device), pool.submit(run, host)]
+        if failed:
+            raise failed[0]
+        made, launched = (half.result() for half in halves)
+        embed.write_text(EMBED.format(name=f"{source.namespace}_cubin", file=cubin.name))
+        linked = run(link)
+        _agree(cubin.read_bytes(), facts(target, source.namespace), source.namespace)
+    finally:
+        for path in (cubin, launcher, embed):
+            path.unlink(missing_ok=True)
+    seconds = max(made.seconds, launched.seconds) + linked.seconds
+    return dataclasses.replace(made, seconds=seconds, peak_bytes=made.peak_bytes + launched.peak_bytes)
+
+
+def _agree(cubin: bytes, stages: tuple[dict, ...], namespace: str) -> None:
+    """Whether host and device see parameters of one size and alignment."""
+    declared = constant_bank(cubin)
+    for stage in stages:
+        name = f"{namespace}_stage_{stage['stage']}"
+        start = -(-PARAMETERS_AT // stage["params_align"]) * stage["params_align"]
+        have, want = declared.get(name), start + stage["params"]
+        if have != want:
+            raise BuildError(
+                "compile_failed",
+                f"g++ and nvcc lay out the parameters of {name} differently: {want} bytes against {have}",
+                json.dumps(stages),
+            )
+
+
+def constant_bank(cubin: bytes) -> dict[str, int]:
+    """Bytes of constant bank 0 of each kernel in a cubin: up to the end of its parameters."""
+    offset, count, names_at = struct.unpack_from("<Q", cubin, 40)[0], *struct.unpack_from("<HH", cubin, 60)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", cubin, offset + i * 64) for i in range(count)]
+    strings = sections[names_at][4]
+    found = {}
+    for section in sections:
+        start = strings + section[0]
+        name = cubin[start : cubin.index(b"\0", start)].decode()
+        if name.startswith(".nv.constant0."):
+            found[name.removeprefix(".nv.constant0.")] = section[5]
+    return found
