@@ -126,7 +126,8 @@ STORAGES = {
 WHITENOISE_KEEP_ONLY_HASHED_FILES = False  # modules import each other by their plain names
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * conf.get("UCUTLASS_SOURCE_KIB") + 16 * 1024  # JSON escapes may double a text
+# JSON may write a byte as six (\u000a); the text itself is measured after that.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * conf.get("UCUTLASS_SOURCE_KIB") + 16 * 1024
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"

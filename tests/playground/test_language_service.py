@@ -1,0 +1,64 @@
+"""Check as you type, generate on request: what the editor of the page stands on."""
+
+import time
+
+import pytest
+
+from playground import examples, language
+
+PROGRAM = """program layer(x: f16[1024, 4096], w: f16[4096, 4096], b: f16[4096]) -> f16[1024, 4096] {
+"""
+
+
+def post(client, path, text):
+    return client.post(path, {"text": text}, content_type="application/json")
+
+
+@pytest.fixture(params=[e for e in examples.all_examples() if e["kind"] == "program"], ids=lambda e: e["id"])
+def example(request):
+    return request.param["text"]
+
+
+def test_each_example_compiles_with_a_prediction_and_a_line_map(client, example):
+    told = post(client, "/api/compile", example).json()
+    assert told["ok"] and told["diagnostics"] == [] and told["sources"], told
+    assert told["prediction"]["kind"] == "predicted" and told["prediction"]["ms"] > 0
+    lines = told["resolved"].count("\n") + 1
+    for source in told["sources"].values():
+        for line, first, last in source["line_map"]:
+            assert 1 <= line <= lines and 1 <= first <= last <= source["lines"]
+
+
+def test_the_resolved_text_leaves_no_choice_and_checks_again(client, example):
+    resolved = post(client, "/api/check", example).json()["resolved"]
+    assert "auto" not in resolved
+    assert post(client, "/api/check", resolved).json()["resolved"] == resolved
+
+
+def test_a_mistake_has_a_code_a_place_and_a_caret(client):
+    told = post(client, "/api/check", PROGRAM).json()
+    assert told["ok"] is False and told["resolved"] is None
+    first = told["diagnostics"][0]
+    assert first["code"] and first["line"] >= 1 and first["col"] >= 1 and "^" in first["rendered"]
+    assert post(client, "/api/compile", PROGRAM).json()["sources"] == {}
+
+
+ODD = ["", " ", *(c * 60_000 for c in "({-x"), "é" * 30_000, "\r\n" * 30_000]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_any_text_is_answered_quickly(client, text):
+    language.check.cache_clear()
+    begun = time.perf_counter()
+    assert post(client, "/api/check", text).json()["ok"] is False
+    assert time.perf_counter() - begun < 2
+
+
+def test_a_text_over_the_limit_is_refused(client):
+    assert post(client, "/api/check", "x" * 65_537).status_code == 413
+
+
+def test_modules_among_the_examples_are_read_and_never_run():
+    modules = [e for e in examples.all_examples() if e["kind"] == "module"]
+    assert all("class " in e["text"] for e in modules)
+    assert len({e["id"] for e in examples.all_examples()}) == len(examples.all_examples())

@@ -1,0 +1,97 @@
+"""Recorded sessions are data in the repository and ordinary sessions on the page."""
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from engine import events, recording
+from playground import log, recordings
+from playground.models import Session
+from tests.playground import script
+
+pytestmark = pytest.mark.django_db
+
+
+def record(path, title="recorded", trials=2):
+    blobs, rows = {}, []
+    for seq, (event, texts) in enumerate(script.session(title=title, trials=trials), 1):
+        blobs |= texts
+        rows.append((seq, 1_796_000_000.0 + seq, event))
+    recording.write(path, rows, blobs)
+    return path
+
+
+def test_a_recording_replays_as_an_ended_session(tmp_path, client):
+    record(tmp_path / "one.jsonl")
+    assert recordings.load_all(tmp_path)[1] == []
+    session = Session.objects.get()
+    assert (session.state, session.recorded, session.last_seq) == ("ended", True, 9)
+    assert session.provenance["file"] == "one.jsonl" and session.provenance["date"] == "2026-11-30"
+    assert session.provenance["kind"] == "predicted" and session.summary["best"]["trial"] == 2
+    assert [e for _, e in log.history(session.id)] == [e for e, _ in script.session("class Model: ...", 2, "recorded")]
+    reply = client.get(f"/api/sessions/{session.id}/events").json()
+    assert reply["ended"] and reply["events"][0]["t"] == 1_796_000_001.0
+    assert client.get(f"/api/blobs/{events.blob_name('program p1')}").content == b"program p1"
+
+
+def test_loading_again_changes_nothing(tmp_path):
+    record(tmp_path / "one.jsonl")
+    first, _ = recordings.load_all(tmp_path)
+    again, _ = recordings.load_all(tmp_path)
+    assert len(first) == 1 and again == [] and Session.objects.get().id == first[0]
+
+
+def test_a_changed_file_replaces_its_session_and_a_removed_one_takes_it_along(tmp_path):
+    path = record(tmp_path / "one.jsonl")
+    recordings.load_all(tmp_path)
+    old = Session.objects.get().id
+    record(path, trials=3)
+    recordings.load_all(tmp_path)
+    assert Session.objects.get().id != old and Session.objects.get().summary["trials"] == 3
+    path.unlink()
+    recordings.load_all(tmp_path)
+    assert not Session.objects.exists()
+
+
+def test_a_live_session_is_never_touched(tmp_path):
+    Session.objects.create(title="live", spec={})
+    recordings.load_all(tmp_path)
+    assert Session.objects.get().title == "live"
+
+
+@pytest.mark.parametrize("spoil", ["cut", "garbage", "gap", "no end"])
+def test_a_broken_file_is_named_and_the_others_load(tmp_path, spoil):
+    record(tmp_path / "good.jsonl")
+    lines = record(tmp_path / "bad.jsonl").read_text().splitlines()
+    match spoil:
+        case "cut":
+            lines = lines[:-1]
+        case "garbage":
+            lines[3] = "{"
+        case "gap":
+            del lines[3]
+        case "no end":
+            del lines[-2]
+    (tmp_path / "bad.jsonl").write_text("\n".join(lines) + "\n")
+    loaded, bad = recordings.load_all(tmp_path)
+    assert len(loaded) == 1 and len(bad) == 1 and bad[0].startswith("bad.jsonl: ")
+    with pytest.raises(CommandError, match=r"bad\.jsonl"):
+        call_command("load_recordings", str(tmp_path), verbosity=0)
+
+
+def test_nobody_controls_a_recording(tmp_path, client):
+    record(tmp_path / "one.jsonl")
+    recordings.load_all(tmp_path)
+    path = f"/api/sessions/{Session.objects.get().id}/commands"
+    assert client.post(path, {"kind": "stop"}, content_type="application/json").status_code == 403
+
+
+def test_the_gallery_lists_them(tmp_path, client):
+    record(tmp_path / "one.jsonl", title="a recorded layer")
+    recordings.load_all(tmp_path)
+    html = client.get("/gallery").content.decode()
+    assert "a recorded layer" in html and "predicted" in html
+
+
+def test_the_repositorys_own_recordings_load():
+    loaded, bad = recordings.load_all()
+    assert bad == [] and len(loaded) == len(list(recordings.FOLDER.glob("*.jsonl")))
