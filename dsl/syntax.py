@@ -292,7 +292,8 @@ def _too_deep(span: Span) -> Diagnostic:
     return Diagnostic("E002", f"this nests deeper than {MAX_DEPTH} levels", span, help="split it over two stages")
 
 
-def _limits(text: str) -> None:
+def _limits(text: str) -> int:
+    """The number of words and signs; raises ProgramError where the text is too much to read."""
     if len(text) > MAX_CHARS:
         raise ProgramError(
             [
@@ -322,6 +323,7 @@ def _limits(text: str) -> None:
         depth += 1 if c in "([{" else -1
         if depth > MAX_DEPTH:
             raise ProgramError([_too_deep(_at(text, m.start()))])
+    return len(tokens)
 
 
 # ---- errors, in the reader's words ----
@@ -396,7 +398,7 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
 
 def parse(text: str) -> ProgramNode:
     """The syntax tree of a program. Raises ProgramError (codes E0xx) on text that is none; never anything else."""
-    _limits(text)
+    size = _limits(text)
     found: list[Diagnostic] = []
     while True:
         try:
@@ -405,7 +407,8 @@ def parse(text: str) -> ProgramNode:
         except UnexpectedInput as error:
             wrong = _diagnose(text, error)
             found.append(wrong)
-            if wrong.code != "E006" or len(found) == MAX_ERRORS:
+            # Reading on means reading again: a long program gets fewer of its unknown clauses at once.
+            if wrong.code != "E006" or len(found) == MAX_ERRORS or size * (len(found) + 1) > 2 * MAX_TOKENS:
                 break
             text = _blank(text, error.pos_in_stream)
     if found:
