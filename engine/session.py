@@ -59,8 +59,9 @@ def run(
 
     `device`: one to use, a name, or None for the spec's own. `read_blob(name)` gives the text of a blob in the
     history. `control()` gives the owner's words since the last call: (kind, data) with kind pause | resume | stop |
-    budget | try. `local_user`: the text is the person's own, who may accept a weaker sandbox. What it raises that is no Exception (an engine told to leave) passes through, and closing the
-    generator ends every process of the session.
+    budget | try. What it raises that is no Exception (an engine told to leave) passes through, and closing the
+    generator ends every process of the session. `local_user`: the text is the person's own, who may accept a weaker
+    sandbox.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)

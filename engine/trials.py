@@ -116,7 +116,7 @@ def run(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) ->
         return finished(number, proposal, failed or judged)
     step = "check"
     try:
-        for step, work in _steps(number, proposal, ctx):
+        for step, work in _steps(number, proposal, ctx):  # noqa: B007 - the handlers below read `step`
             yield from work
         judged = judge(number, proposal, ctx, best_ms)
         yield from ctx.emit(judged)

@@ -16,7 +16,7 @@ from hashlib import sha256
 from dsl.ir import Config, Gemm
 from dsl.printer import to_text
 from engine import events
-from engine.devices import Candidate, Problem, TrialError
+from engine.devices import Candidate, Problem, TrialError, offline
 from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
 from engine.evaluate.reference import Reference, rows_for
 from engine.jsonprocess import JsonProcess, WorkerLost
@@ -62,6 +62,7 @@ class Modelled:
         self.problem, self.cancelled = problem, cancelled
         self._known, self._pytorch, self._sent = {}, {}, ""
         self._rows = rows_for(problem, FLOPS)
+        offline.warm()
         self._start_worker()
         if problem.source_kind == "module":
             self._reference = Reference(problem, "cpu", local_user=self.local_user, cancelled=cancelled).start()
@@ -106,8 +107,6 @@ class Modelled:
     # ---- a trial ----
 
     def build(self, candidate: Candidate) -> events.TrialCompiled:
-        from engine.devices import offline
-
         return offline.build(candidate, self.cancelled)
 
     def validate(self, candidate: Candidate) -> events.TrialValidated:
@@ -151,7 +150,7 @@ class Modelled:
         lead = graph.tensors[graph.inputs[0]].shape[0] if graph.inputs and graph.tensors[graph.inputs[0]].shape else 0
         rows = f"{self._rows} of {lead:,} rows" if self._rows else "all rows"
         against = "the module in float64" if self._reference is not None else "the program's own ideal in float64"
-        return f"meaning run on the CPU with the tensor cores' rounding: {rows}, {families} input families, against {against}"
+        return f"run on the CPU with the tensor cores' rounding: {rows}, {families} input families, against {against}"
 
     def _round(self, candidate: Candidate, family: str, seed: int) -> tuple[Comparison, float | None]:
         """One family: the worst result's comparison, and PyTorch's own error in the class."""

@@ -28,10 +28,12 @@ from engine.strategies import pointwise
 from sol.graph import Op, OpGraph, Tensor
 
 PRODUCTS = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum")
-VIEWS = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "transpose", "permute", "t", "mT",
-         "numpy_T", "unflatten", "expand")  # fmt: skip
-IDENTITIES = ("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "dropout", "alpha_dropout", "feature_dropout",
-              "native_dropout", "to", "_to_copy", "type_as", "float", "half", "bfloat16")  # fmt: skip
+SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
+VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand")
+IDENTITIES = (
+    *("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as"),
+    *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
+)
 # What each precision class computes with, and the class in which a module's own element type stands.
 COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16}
 NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}
@@ -246,13 +248,9 @@ class _Walk:
 
     def _view(self, op: Op, value: Value) -> Value:
         shape = self._out(op).shape
-        if (
-            isinstance(value, float)
-            or (value.shape == shape
-            and op.op not in ("transpose", "permute", "t", "mT", "numpy_T"))
-        ):
+        if isinstance(value, float) or (value.shape == shape and op.op not in SWAPS):
             return value
-        if op.op in ("transpose", "permute", "t", "mT", "numpy_T"):
+        if op.op in SWAPS:
             if isinstance(value, Result):
                 value = self._store(value)
             order = _permutation(op, len(value.shape))
@@ -349,9 +347,10 @@ class _Walk:
                               "that would need a copy, which is not covered yet")  # fmt: skip
 
     def _checked(self, leaf: Leaf, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if isinstance(leaf.source, int) and self.stages[leaf.source].shape != shape:
-            raise refuse(self.op, f"reads the result of an earlier product as {list(shape)}, which is stored as "
-                                  f"{list(self.stages[leaf.source].shape)}; a reshape between stages is not covered yet")  # fmt: skip
+        stored = self.stages[leaf.source].shape if isinstance(leaf.source, int) else shape
+        if stored != shape:
+            why = f"reads the result of an earlier product as {list(shape)}, which is stored as {list(stored)}"
+            raise refuse(self.op, f"{why}; a reshape between stages is not covered yet")
         return shape
 
     def _store(self, value: Result) -> Leaf:
