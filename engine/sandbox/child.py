@@ -1,6 +1,7 @@
 """The confined process: limits itself, loads torch, then answers requests until its pipe closes.
 
-`python -m engine.sandbox.child REQUESTS REPLIES CPU_SECONDS gpu|cpu PRELOAD...` with two descriptors. A request is
+`python -m engine.sandbox.child REQUESTS REPLIES STACKS CPU_SECONDS gpu|cpu PRELOAD...` with
+three descriptors. A request is
 {"entry": "engine.trace.child", ...}: that module's `serve(message) -> dict` answers it. The entry is named by the
 engine, never by pasted text.
 """
@@ -18,12 +19,12 @@ from engine.sandbox import channel, limits
 
 
 def main() -> None:
-    requests, replies, cpu = (int(a) for a in sys.argv[1:4])
-    gpu, preload = sys.argv[4] == "gpu", sys.argv[5:]
+    requests, replies, stacks, cpu = (int(a) for a in sys.argv[1:5])
+    gpu, preload = sys.argv[5] == "gpu", sys.argv[6:]
     limits.apply(cpu)
     me = os.getpid()
-    # On SIGUSR1 the stack of each thread goes to descriptor 2: how the engine learns which line never ended.
-    log = os.fdopen(os.dup(2), "w")
+    # On SIGUSR1, and on a crash, the stack goes to memory that the engine reads: which line never ended.
+    log = os.fdopen(stacks, "ab", buffering=0)
     faulthandler.enable(log)
     faulthandler.register(signal.SIGUSR1, file=log, all_threads=False)
 

@@ -30,7 +30,9 @@ REGIONS = ("own", "result")  # shared memory that each child inherits, sized whe
 MAX_PRINTED = 16 << 20
 KEPT = 16 << 10  # of what was printed: this much of the beginning and of the end
 MAX_PROCESSES = 600  # processes and threads of one sandbox, where RLIMIT_NPROC does not bind
+FORKS = 16
 POLL = 0.05
+_PASTED = re.compile(rf'File "{re.escape(channel.PASTED)}", line (\d+)')
 
 # The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so all are started by
 # one thread that lives as long as the engine.
@@ -113,8 +115,10 @@ class Sandbox:
         printed_r, printed_w = os.pipe()
         for name in REGIONS:
             self._regions[name] = os.memfd_create(f"ucutlass-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        inherited = (request_r, reply_w, *self._regions.values())
+        self._stacks = os.memfd_create("ucutlass-stacks", os.MFD_CLOEXEC)
+        inherited = (request_r, reply_w, self._stacks, *self._regions.values())
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.child", str(request_r), str(reply_w)]
+        command += [str(self._stacks)]
         command += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload]
         if self.mode == "none":
             self._scratch = tempfile.mkdtemp(prefix="ucutlass-sandbox-")
@@ -128,7 +132,7 @@ class Sandbox:
                 pass_fds=plan.fds, start_new_session=True, **confine.drop_arguments(plan.user),
             )  # fmt: skip
         except BaseException:
-            for fd in (self._request, self._reply, printed_r, *self._regions.values()):
+            for fd in (self._request, self._reply, printed_r, self._stacks, *self._regions.values()):
                 os.close(fd)
             raise
         finally:
@@ -224,7 +228,7 @@ class Sandbox:
     def _error(self) -> SandboxEnded:
         self._watcher.join(timeout=1.0)
         code, reason, line = self._ended or ("exited", "the process ended", None)
-        return SandboxEnded(code, reason, line if line is not None else _line_in(self.log), self.log)
+        return SandboxEnded(code, reason, line if line is not None else self._line_in_stack(), self.log)
 
     def _why_gone(self) -> tuple[str, str]:
         if self._ended is not None:
@@ -254,7 +258,8 @@ class Sandbox:
                     while data := os.read(printed, 1 << 16):
                         self._keep(data)
                         if self._printed > MAX_PRINTED:
-                            self._finish("output_limit", f"it printed more than {MAX_PRINTED >> 20} MB")
+                            limit = f"it printed more than {MAX_PRINTED >> 20} MB"
+                            self._finish("output_limit", limit, self._current_line())
                             break
                     else:
                         return  # end of file: every process that could print is gone
@@ -281,27 +286,35 @@ class Sandbox:
         assert self._process is not None
         members = tree.descendants(self._process.pid, self._uid)
         resident, tasks = tree.usage(members)
-        if resident > self.memory_bytes:
+        # Forks share their memory, and each is counted with all of it: many processes are the better explanation.
+        many = len(members) > FORKS
+        if tasks > MAX_PROCESSES + 8 * (os.cpu_count() or 1) or (many and resident > self.memory_bytes):
+            self._finish("process_limit", "it started processes without end", self._current_line())
+        elif resident > self.memory_bytes:
             limit = f"{self.memory_bytes / 2**30:.3g} GiB"
             self._finish("memory_limit", f"it used more memory than the limit of {limit}", self._current_line())
-        elif tasks > MAX_PROCESSES + 8 * (os.cpu_count() or 1):
-            self._finish("process_limit", "it started processes without end")
 
     def _current_line(self) -> int | None:
-        """Asks the child where it is: SIGUSR1 makes it write its stack, which the watcher keeps."""
+        """Asks the child where it is: on SIGUSR1 its C code writes the stack, whatever Python is doing."""
         if not self._inner or self._process is None:
             return None
-        before = self._printed
+        before = os.fstat(self._stacks).st_size
         for pid in tree.descendants(self._process.pid, self._uid):
             if tree.inner_pid(pid) == self._inner:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGUSR1)
-        if threading.current_thread() is self._watcher:
-            return None  # it is we who read the answer; `_error` looks into the log when all is over
         end = time.monotonic() + 0.3
-        while time.monotonic() < end and self._printed == before:
-            time.sleep(0.01)
-        return _line_in(self.log)
+        while time.monotonic() < end and os.fstat(self._stacks).st_size == before:
+            time.sleep(0.005)
+        time.sleep(0.005)
+        return self._line_in_stack()
+
+    def _line_in_stack(self) -> int | None:
+        """The innermost pasted line of the last stack that was written (the most recent call stands first)."""
+        size = os.fstat(self._stacks).st_size
+        text = os.pread(self._stacks, 1 << 16, max(0, size - (1 << 16))).decode(errors="replace")
+        found = _PASTED.search(text, max(text.rfind("most recent call first"), 0))
+        return int(found[1]) if found else None
 
     # ---- the end ----
 
@@ -309,8 +322,6 @@ class Sandbox:
         with self._lock:
             if self._ended is None:
                 self._ended = (code, reason, line)
-        if code == "memory_limit" and threading.current_thread() is self._watcher:
-            time.sleep(0.02)  # for the stack asked for above
         self._kill()
 
     def _kill(self) -> None:
@@ -338,7 +349,7 @@ class Sandbox:
         if threading.current_thread() is not self._watcher:
             self._watcher.join(timeout=2.0)
         self._process = None
-        for fd in (self._request, self._reply, *self._regions.values()):
+        for fd in (self._request, self._reply, self._stacks, *self._regions.values()):
             with contextlib.suppress(OSError):
                 os.close(fd)
         for region in self._maps.values():
@@ -353,10 +364,3 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _line_in(log: str) -> int | None:
-    """The innermost pasted line of the last stack in a log (faulthandler writes the most recent call first)."""
-    start = max(log.rfind("most recent call first"), 0)
-    found = re.search(rf'File "{re.escape(channel.PASTED)}", line (\d+)', log[start:])
-    return int(found[1]) if found else None

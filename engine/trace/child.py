@@ -112,13 +112,12 @@ def _check_result(loaded: Loaded, result: Any) -> None:
     leaves = tree_leaves(result)
     line = forward_return_line(loaded)
     if not leaves:
-        raise Bad("not_a_tensor", "forward returns no tensor.", line)
+        raise Bad("not_a_tensor", "forward returns nothing; it must return a tensor, or several in a tuple.", line)
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
-            said = type(leaf).__name__
-            raise Bad(
-                "not_a_tensor", f"forward returns a {said}; it must return a tensor, or several in a tuple.", line
-            )
+            said = "nothing (None)" if leaf is None else f"a {type(leaf).__name__}"
+            reason = f"forward returns {said}; it must return a tensor, or several in a tuple."
+            raise Bad("not_a_tensor", reason, line)
 
 
 def forward_return_line(loaded: Loaded) -> int | None:

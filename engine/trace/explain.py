@@ -74,6 +74,8 @@ def explain(error: BaseException, doing: str) -> Bad:
         return Bad("memory_limit", f"{at} asks for more memory than there is: {said(error)}.", line)
     if (isinstance(error, OSError) and error.errno == errno.EAGAIN) or "can't start new thread" in text:
         return Bad("process_limit", f"{at} starts more processes or threads than the sandbox allows.", line)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        return Bad("disk_limit", f"{at} writes more than the sandbox lets it write.", line)
     if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.ENETUNREACH, errno.EROFS):
         return Bad("sandbox_blocked", f"{at} does what the sandbox does not allow: {said(error)}.", line)
     if data_dependent(error):

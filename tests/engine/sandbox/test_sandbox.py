@@ -1,0 +1,113 @@
+"""A confined child answers requests, is bounded in everything, and is gone when it is closed."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from engine.devices import SessionRefused
+from engine.sandbox import Sandbox, SandboxEnded, confine, tree
+
+# `engine.trace.load` is a module without `serve`: asking it makes the child answer with an internal error.
+ANY = {"entry": "engine.trace.load"}
+MODES = ["drop first", "drop inside", "root"] if os.geteuid() == 0 else ["user"]
+
+
+def test_strength_is_one_of_two_words_and_a_reason():
+    strength = Sandbox.strength()
+    assert strength == "full" or strength.startswith("weak: ")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_that_starts_keeps_everything_out(mode):
+    why = confine.probe(mode, False)
+    if "Permission denied" in why or "setuid" in why:
+        pytest.skip(f"{mode}: {why}")  # this user cannot start it here; another mode is used
+    assert why == ""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_of_ours_is_on_the_command_line_or_in_the_environment(mode, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    plan = confine.launch(mode, ["true"], gpu=False, fds=())
+    for fd in plan.closes:
+        os.close(fd)
+    assert plan.env == {}
+    assert "sk-secret" not in " ".join(plan.args)
+
+
+def test_close_ends_every_process():
+    box = Sandbox(preload=(), local_user=True).start()
+    members = tree.descendants(box._process.pid)
+    assert len(members) >= 2 or box.mode == "none"
+    box.close()
+    box.close()  # twice is once
+    assert not any(tree.exists(p) for p in members)
+
+
+def test_it_outlives_the_thread_that_asked_for_it():
+    boxes = []
+    thread = threading.Thread(target=lambda: boxes.append(Sandbox(preload=(), local_user=True).start()))
+    thread.start()
+    thread.join()
+    time.sleep(0.3)
+    with boxes[0] as box:
+        assert box.alive
+        assert box.request(ANY, timeout=10)["error"]["code"] == "internal"
+
+
+def test_shared_memory_is_sealed_at_its_size():
+    with Sandbox(preload=(), local_user=True).start() as box:
+        memory = box.allocate("own", 10_000)
+        memory[:5] = b"hello"
+        for size in (0, 20_000):
+            with pytest.raises(OSError):
+                os.ftruncate(box.region_fd("own"), size)
+        with pytest.raises(ValueError, match="cannot grow"):
+            box.allocate("own", 1 << 20)
+
+
+def test_cancelling_is_prompt_and_final():
+    with Sandbox(preload=("torch",), local_user=True).start(wait=False) as box:
+        start = time.monotonic()
+        with pytest.raises(SandboxEnded) as caught:
+            box.wait_ready(30, cancelled=lambda: time.monotonic() - start > 0.2)
+        assert caught.value.code == "cancelled"
+        assert time.monotonic() - start < 2
+        assert not box.alive
+
+
+def test_a_killed_child_is_reported_not_waited_for():
+    with Sandbox(preload=(), local_user=True).start() as box:
+        os.kill(box._process.pid, 9)
+        with pytest.raises(SandboxEnded) as caught:
+            box.request(ANY, timeout=30)
+        assert caught.value.code == "crashed"
+
+
+def test_where_bubblewrap_is_missing_only_the_local_user_is_served(monkeypatch):
+    monkeypatch.setattr(confine, "bwrap_path", lambda: None)
+    monkeypatch.setattr(confine, "_choose", confine._choose.__wrapped__)
+    assert Sandbox.strength() == "weak: bubblewrap is not installed (apt-get install bubblewrap)"
+    with pytest.raises(SessionRefused) as caught:
+        Sandbox(preload=()).start()
+    assert caught.value.code == "sandbox_missing"
+    assert "apt-get install bubblewrap" in caught.value.reason
+    with Sandbox(preload=(), local_user=True).start() as box:
+        assert box.mode == "none"
+        pid, scratch = box._process.pid, box._scratch
+        assert box.request(ANY, timeout=10)["error"]["code"] == "internal"
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            assert {v.partition(b"=")[0] for v in f.read().split(b"\0") if v} <= {
+                n.encode() for n in confine.environment("none", False, "/tmp")
+            }
+    assert not tree.exists(pid)
+    assert not os.path.exists(scratch)
+
+
+def test_a_missing_seccomp_library_is_said(monkeypatch):
+    monkeypatch.setattr(confine.seccomp, "program", lambda: "libseccomp is missing (apt-get install libseccomp2)")
+    if confine.choose()[0] == "none":
+        pytest.skip("no bubblewrap here")
+    assert "apt-get install libseccomp2" in Sandbox.strength()

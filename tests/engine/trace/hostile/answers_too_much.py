@@ -1,0 +1,7 @@
+# expect: garbled
+# says: more than the engine reads
+import os
+import sys
+
+while True:
+    os.write(int(sys.argv[2]), b"[" * 65536)

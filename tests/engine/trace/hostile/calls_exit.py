@@ -1,0 +1,5 @@
+# expect: exited
+# says: ends the Python process
+import sys
+
+sys.exit("bye")  # HERE

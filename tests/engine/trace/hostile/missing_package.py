@@ -1,0 +1,3 @@
+# expect: missing_package
+# says: imports 'no_such_package'
+import no_such_package  # HERE

@@ -1,0 +1,4 @@
+# expect: output_limit
+# says: printed more than
+while True:
+    print("x" * 10_000)  # HERE

@@ -1,0 +1,5 @@
+# expect: module_raised
+# says: raised ValueError: not today
+import torch
+
+raise ValueError("not today")  # HERE

@@ -1,0 +1,3 @@
+# expect: sandbox_file
+# says: /etc/passwd
+users = open("/etc/passwd").read()  # HERE

@@ -1,0 +1,5 @@
+# expect: module_raised
+# says: ptrace: -1
+import ctypes
+
+raise RuntimeError(f"ptrace: {ctypes.CDLL(None).ptrace(16, 1, 0, 0)}")  # HERE

@@ -1,0 +1,141 @@
+"""A pasted module becomes an op graph: ATen ops whole, arguments by name, tensors with their place in the state."""
+
+import pytest
+
+from engine import sandbox
+from engine.sandbox import Sandbox
+from engine.trace import trace, warm
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool():
+    if Sandbox.strength() != "full":
+        pytest.skip(Sandbox.strength())
+    warm()
+    yield
+    sandbox.drain()
+
+
+def module(forward: str, inputs: str, init: str = "pass") -> str:
+    body = "\n".join(f"        {row}" for row in forward.splitlines())
+    start = "\n".join(f"        {row}" for row in init.splitlines())
+    return (
+        f"{HEAD}\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n{start}\n"
+        f"    def forward(self, *args):\n{body}\n\ndef get_inputs():\n    return [{inputs}]\n"
+    )
+
+
+def graph_of(*args, **kwargs):
+    traced = trace(module(*args, **kwargs))
+    warm()
+    return traced.graph
+
+
+def ops(graph):
+    return [op.op for op in graph.ops]
+
+
+def test_a_kernelbench_module_with_init_inputs():
+    text = (
+        f"{HEAD}\nclass Model(nn.Module):\n    def __init__(self, n, m, slope):\n        super().__init__()\n"
+        "        self.fc = nn.Linear(n, m)\n        self.slope = slope\n"
+        "    def forward(self, x):\n        x = self.fc(x)\n        x = x * 2.0\n"
+        "        return F.leaky_relu(x, self.slope)\n"
+        "def get_inputs():\n    return [torch.randn(1024, 8192)]\n"
+        "def get_init_inputs():\n    return [8192, 8192, 0.1]\n"
+    )
+    traced = trace(text)
+    warm()
+    graph = traced.graph
+    assert traced.title == "linear 8192->8192; mul; leaky_relu"
+    assert traced.has["fake"] is True  # 256 MB of weights were never made
+    assert ops(graph) == ["linear", "mul", "leaky_relu"]
+    linear, mul, leaky = graph.ops
+    assert linear.inputs == ("x", "fc_weight", "fc_bias")
+    assert mul.attrs == {"other": 2.0}
+    assert leaky.attrs == {"negative_slope": 0.1}
+    assert [op.line for op in graph.ops] == [text.splitlines().index(row) + 1 for row in text.splitlines()[10:13]]
+    weight = graph.tensors["fc_weight"]
+    assert (weight.shape, weight.dtype, weight.kind, weight.path) == ((8192, 8192), "f32", "parameter", "fc.weight")
+    assert graph.inputs == ("x",)
+    assert graph.tensors[graph.outputs[0]].shape == (1024, 8192)
+
+
+def test_any_single_module_with_example_inputs():
+    text = (
+        f'"""Scaled tanh"""\n{HEAD}\nclass Scaled(nn.Module):\n    def forward(self, x, y=None):\n'
+        "        return torch.tanh(x) * y\n\n"
+        "example_inputs = {'x': torch.randn(3, 5), 'y': torch.randn(5)}\n"
+    )
+    traced = trace(text)
+    warm()
+    assert traced.title == "Scaled tanh"
+    assert ops(traced.graph) == ["tanh", "mul"]
+    assert traced.graph.inputs == ("x", "y")
+
+
+def test_defaults_are_filled_in_by_their_schema_names():
+    graph = graph_of("return F.gelu(args[0]) + torch.clamp(args[0], max=float('inf'))", "torch.randn(4, 8)")
+    assert ops(graph) == ["gelu", "clamp", "add"]
+    assert graph.ops[0].attrs == {"approximate": "none"}
+    assert graph.ops[1].attrs == {"min": None, "max": "inf"}  # JSON has no infinity
+    assert graph.ops[2].attrs == {"alpha": 1}
+
+
+def test_matmul_and_bmm_keep_their_dimensions():
+    graph = graph_of(
+        "return torch.matmul(args[0], args[1]), torch.bmm(args[2], args[2].transpose(1, 2))",
+        "torch.randn(2, 3, 4, 5), torch.randn(5, 6), torch.randn(7, 8, 9)",
+    )
+    assert ops(graph) == ["matmul", "transpose", "bmm"]
+    assert [graph.tensors[o].shape for o in graph.outputs] == [(2, 3, 4, 6), (7, 8, 8)]
+    assert graph.ops[1].attrs == {"dim0": 1, "dim1": 2}
+
+
+def test_mlp_with_dropout_and_in_place_activation_is_functional():
+    graph = graph_of(
+        "x = self.net(args[0])\nx += args[0]\nreturn x",
+        "torch.randn(4, 8)",
+        "self.net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(16, 8))",
+    )
+    assert ops(graph) == ["linear", "relu", "linear", "add"]
+    assert graph.tensors["net_3_weight"].path == "net.3.weight"
+
+
+def test_half_modules_and_buffers():
+    graph = graph_of(
+        "return self.norm(args[0].to(torch.bfloat16)) + self.offset",
+        "torch.randn(4, 8, dtype=torch.float16)",
+        "self.norm = nn.LayerNorm(8).to(torch.bfloat16)\n"
+        "self.register_buffer('offset', torch.ones(8, dtype=torch.bfloat16))",
+    )
+    assert ops(graph) == ["to", "layer_norm", "add"]
+    assert graph.ops[0].attrs["dtype"] == "bf16"
+    assert graph.tensors["offset"].kind == "buffer"
+    assert graph.tensors[graph.outputs[0]].dtype == "bf16"
+
+
+def test_several_outputs_of_one_op():
+    graph = graph_of("a, b = torch.split(args[0], [2, 6], dim=1)\nreturn a, b * 2", "torch.randn(4, 8)")
+    split = graph.ops[0]
+    assert [graph.tensors[o].shape for o in split.outputs] == [(4, 2), (4, 6)]
+    assert graph.ops[1].inputs == (split.outputs[1],)
+    assert graph.outputs[0] == split.outputs[0]
+
+
+def test_a_module_that_reads_values_while_it_builds_itself_is_traced_on_real_tensors():
+    text = module(
+        "return args[0] * self.rates[1]",
+        "torch.randn(4, 8)",
+        "self.rates = [r.item() for r in torch.linspace(0, 1, 3)]",
+    )
+    traced = trace(text)
+    assert traced.has["fake"] is False
+    assert traced.graph.ops[0].attrs == {"other": 0.5}
+
+
+def test_the_same_text_gives_the_same_graph():
+    text = module("return self.fc(args[0]).relu()", "torch.randn(4, 8)", "self.fc = nn.Linear(8, 8)")
+    assert trace(text).graph == trace(text).graph
