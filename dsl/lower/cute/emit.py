@@ -292,7 +292,7 @@ def _gemm(out: _Text, stage: Gemm, plan: GemmPlan, names: dict[str, str]) -> Non
     out.add(f"    max_swizzle_size={c.swizzle},  # tiles grouped for reuse in L2; not compiled in", (own, "swizzle"))
     order = f"{stage.b.name} lies as (k, n)" if plan.b_kn else f"{stage.b.name} lies as (n, k)"
     out.add(f"    b_kn={plan.b_kn},  # {order}")
-    out.add(f")  # quack counts the stages itself: {c.stages}, as many as shared memory holds", (own, "stages"))
+    out.add(f")  # stages: {c.stages} by our count; quack takes as many as shared memory holds", (own, "stages"))
     out.gap(2)
     first = out.next
     used = list(dict.fromkeys([names[stage.a.name], names[stage.b.name], name, *(i.tensor for i in plan.inputs)]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dsl import legal, smem
 from dsl.ir import DType, Expr, Gemm, Load, Program, TensorType, gemm_shape
@@ -145,18 +145,9 @@ def _refuse_config(program: Program, stage: Gemm) -> None:
             "quack has no stream_k scheduler; the `cpp` back end has",
             "write scheduler persistent or split_k(n)",
         )
-    problem = legal.program_problem(program, stage)
-    # `swizzle` was judged by the checker; what is left are the rules that differ between the back ends.
-    broken = legal.objections(problem, replace(c, stages=None), "cute")
+    broken = legal.objections(legal.program_problem(program, stage), c, "cute")
     if broken:
         raise Refusal("cute-config", f"stage {stage.name}: {broken[0].message}", "leave the clause to auto")
-    fit = min(legal.MAX_STAGES, legal.shared_memory(problem, c.tile, c.schedule).max_stages(problem.arch.smem_block))
-    if c.stages < fit:
-        raise Refusal(
-            "cute-stages",
-            f"quack fills shared memory with stages ({fit} of {'x'.join(map(str, c.tile))} fit) and takes no number",
-            f"write stages {fit}, or leave it to auto",
-        )
 
 
 def _loads_axes(e: Expr) -> set[tuple[str, ...]]:

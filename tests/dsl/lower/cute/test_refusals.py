@@ -1,0 +1,61 @@
+"""What quack cannot do is refused with a code, a sentence and what to write instead."""
+
+from dataclasses import replace
+
+import pytest
+
+from dsl.ir import Scheduler
+from dsl.lower import Refusal
+from dsl.lower.cute import lower
+
+from . import programs
+
+
+def refusal(program) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        lower(program)
+    return caught.value
+
+
+def changed(program, **clauses):
+    (stage,) = program.stages
+    return replace(program, stages=(replace(stage, config=replace(stage.config, **clauses)),))
+
+
+def test_tf32_is_left_to_cpp():
+    r = refusal(programs.example("gemm_scale_leaky"))
+    assert r.code == "cute-tf32" and "`cpp` back end serves" in r.message and "transform" in r.help
+
+
+def test_stream_k_is_left_to_cpp():
+    r = refusal(changed(programs.gemm(clauses="schedule cooperative"), scheduler=Scheduler("stream_k")))
+    assert r.code == "cute-stream-k" and "split_k(n)" in r.help
+
+
+def test_a_configuration_that_quack_would_not_take():
+    r = refusal(changed(programs.gemm(), tile=(128, 208, 64), schedule="cooperative", cluster=(4, 2, 1)))
+    assert r.code == "cute-config"
+
+
+def test_fewer_stages_than_fit():
+    r = refusal(changed(programs.gemm(), stages=2))
+    assert r.code == "cute-config" and "fills shared memory" in r.message
+
+
+def test_one_value_a_batch():
+    program = programs.batched("8, 64, 32", "8, 32, 48", "8, 64, 48", "x, w", "acc * s[l]", "s: f32[8]")
+    assert refusal(program).code in ("cute-load", "cute-config")
+
+
+def test_unresolved_programs_are_not_guessed_at():
+    assert refusal(changed(programs.gemm(), tile=None)).code == "cute-unresolved"
+
+
+def test_another_architecture():
+    assert refusal(replace(programs.gemm(), arch="sm_100a")).code == "cute-arch"
+
+
+def test_results_that_no_stage_writes():
+    program = programs.gemm()
+    assert refusal(replace(program, results=("x",))).code == "cute-result"
+    assert refusal(replace(program, results=("y", "y"))).code == "cute-result"
