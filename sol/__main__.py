@@ -1,11 +1,15 @@
-"""`python -m sol`: the report of a traced graph, and the list of GPUs."""
+"""`python -m sol`: the report of a traced graph, the list of GPUs, recorded sessions under other stop rules."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
+from sol import budget
+from sol import replay as replays
 from sol.graph import OpGraph
 from sol.hardware import HardwareError, available, load
 from sol.report import report
@@ -28,6 +32,23 @@ def _report(args: argparse.Namespace) -> int:
     return 0
 
 
+def _replay(args: argparse.Namespace) -> int:
+    sessions = replays.load(args.sessions)
+    runs = [budget.replay(s, args.eps, args.window) for s in sessions]
+    total = budget.policy(sessions, args.eps, args.window)
+    grid, front = budget.sweep(sessions)
+    if args.json:
+        print(json.dumps({"sessions": [asdict(r) for r in runs], "policy": asdict(total),
+                          "grid": [asdict(p) for p in grid], "front": [asdict(p) for p in front]}))  # fmt: skip
+        return 0
+    print(f"{replays.sessions_table(runs)}\n\n{replays.policies_table([total])}\n")
+    print(f"No policy of the grid beats these:\n{replays.policies_table(front)}")
+    found = replays.best(grid, args.keep)
+    if found:
+        print(f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {found.eps:g} --window {found.window}")
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sol", description="Speed-of-light bounds and reports.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -40,6 +61,13 @@ def main(argv: list[str] | None = None) -> int:
     form.add_argument("--html", action="store_true", help="an HTML section")
     one.set_defaults(run=_report)
     commands.add_parser("gpus", help="the GPUs we have numbers for").set_defaults(run=_gpus)
+    again = commands.add_parser("replay", help="what recorded sessions would have cost under other stop rules")
+    again.add_argument("sessions", nargs="+", metavar="SESSIONS", help="recordings (JSON lines), or folders of them")
+    again.add_argument("--eps", type=float, default=0.25, help="stop within this share of the limit (default 0.25)")
+    again.add_argument("--window", type=int, default=12, help="stop after so many trials without a better one")
+    again.add_argument("--keep", type=float, default=0.96, help="share of the speedup that a policy must keep")
+    again.add_argument("--json", action="store_true", help="everything as JSON")
+    again.set_defaults(run=_replay)
     args = parser.parse_args(argv)
     try:
         return args.run(args)

@@ -221,12 +221,15 @@ def _cast(t: Tensor, hw: Hardware, read: float) -> at.StageTime:
     )
 
 
-def predict_eager(graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool = True) -> at.Attainable:
+def predict_eager(
+    graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool = True, cast_parameters: bool = False
+) -> at.Attainable:
     """PyTorch eager in one precision class, kernels queued back to back.
 
     tf32 turns PyTorch's tf32 switches on. f16, bf16 and fp8 of a float32 module mean a module cast beforehand and
     `module(x.half()).float()`: the same inputs and outputs as the programs it stands beside, so casting them is timed.
-    `cast_inputs=False` gives it inputs that were cast already and takes half outputs. fp8 products run at fp8 rates on
+    `cast_inputs=False` gives it inputs that were cast already and takes half outputs; `cast_parameters` times the cast
+    of every float32 parameter too, as torch.autocast without its cache does. fp8 products run at fp8 rates on
     bf16 storage. Raises HardwareError when the device has no such class.
     """
     hw.peak(cls)
@@ -234,8 +237,12 @@ def predict_eager(graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool =
     before: list[at.StageTime] = []
     after: list[at.StageTime] = []
     if native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8"):
+        if cast_parameters:
+            used = {n for op in graph.ops for n in op.inputs}
+            held = [t for n, t in graph.tensors.items() if n in used and t.kind == "parameter" and t.dtype == "f32"]
+            before += [_cast(t, hw, 1.0) for t in held]
         if cast_inputs:
-            before = [_cast(graph.tensors[n], hw, 1.0) for n in graph.inputs if graph.tensors[n].dtype == "f32"]
+            before += [_cast(graph.tensors[n], hw, 1.0) for n in graph.inputs if graph.tensors[n].dtype == "f32"]
             after = [_cast(graph.tensors[n], hw, 0.5) for n in graph.outputs if graph.tensors[n].dtype == "f32"]
         graph = recast(graph, "f16" if cls == "f16" else "bf16")
     stages = list(before)

@@ -69,7 +69,7 @@ class _Levers:
         self.original, self.hw, self.cls = graph, hw, cls
         low = native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8")
         self.graph = recast(graph, "f16" if cls == "f16" else "bf16") if low else graph
-        self.eager: Attainable = predict_eager(graph, hw, cls)
+        self.eager: Attainable = predict_eager(graph, hw, cls, cast_parameters=True)
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
         self.found: list[Lever] = []
 
@@ -120,7 +120,7 @@ class _Levers:
         for cls in allowed:
             if cls == self.cls or self.hw.peak(cls) <= self.hw.peak(self.cls):
                 continue
-            after = predict_eager(self.original, self.hw, cls)
+            after = predict_eager(self.original, self.hw, cls, cast_parameters=True)
             ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
             bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
             bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}

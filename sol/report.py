@@ -77,8 +77,9 @@ def report(
     """The report of a graph on a device.
 
     `classes`: precision classes to price, the first one the module's point of view (levers start from it); by default
-    every legal class without fp8. `measured`: class -> baseline in ms where somebody timed it. Raises HardwareError
-    when a class is not legal here, naming those that are.
+    every legal class without fp8. PyTorch's half classes mean torch.autocast, its casts timed. `measured`: class ->
+    baseline in ms where somebody timed it. Raises HardwareError when a class is not legal here, naming those that
+    are.
     """
     legal = legal_classes(graph, hw)
     if not legal:
@@ -132,7 +133,7 @@ def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
 def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -> dict[str, Any]:
     if measured is not None:
         return {"ms": measured, "kind": "measured", "gap": gap(measured, b.ms), "score": 0.5, "error": None}
-    ms = predict_eager(graph, hw, b.cls).ms
+    ms = predict_eager(graph, hw, b.cls, cast_parameters=True).ms
     return {
         "ms": ms,
         "kind": "predicted",

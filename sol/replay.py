@@ -1,0 +1,101 @@
+"""Recorded sessions read for replay: JSON lines as the engine records them, one Recorded a precision class.
+
+Only what replay needs is read (the reported limits, the baselines, each trial's end), by the events' own names; a
+file of another kind gives one clear error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sol.budget import Policy, Recorded, Replay, Trial
+
+
+def recorded(text: str, name: str) -> list[Recorded]:
+    """Every class of one session that has a limit, a baseline and a trial. Raises ValueError with the line at fault."""
+    limits: dict[str, float] = {}
+    baselines: dict[str, float] = {}
+    trials: dict[str, list[Trial]] = {}
+    cls_of: dict[int, str] = {}
+    rows = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row: dict[str, Any] = json.loads(line)
+            if "kind" not in row:
+                continue  # the blobs at the end
+            kind, data = row["kind"], row["data"]
+            if kind == "reported":
+                limits = {str(c): float(v) for c, v in data["bounds"].items()}
+            elif kind == "baseline":
+                baselines.setdefault(data["cls"], float(data["time"]["ms"]))
+            elif kind == "trial.proposed":
+                cls_of[data["trial"]] = data["cls"]
+            elif kind == "trial.judged":
+                counts = data["verdict"] in ("clean", "minor")
+                trials.setdefault(data["cls"], []).append(Trial(float(data["ms"]) if counts else None))
+            elif kind == "trial.failed":
+                trials.setdefault(cls_of.get(data["trial"], ""), []).append(Trial(None))
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            raise ValueError(f"{name}, line {number}: not an event of a recorded session ({e})") from None
+        rows += 1
+    if not rows:
+        raise ValueError(f"{name}: no events in it; give files that `python -m engine optimize --json` wrote")
+    return [
+        Recorded(f"{name} ({cls})", tuple(found), limits[cls], baselines[cls])
+        for cls, found in trials.items()
+        if cls in limits and cls in baselines
+    ]
+
+
+def load(paths: Iterable[str]) -> list[Recorded]:
+    """All sessions of files and of folders of `*.jsonl`. Raises OSError, or ValueError when there is none."""
+    sessions: list[Recorded] = []
+    for given in map(Path, paths):
+        for path in sorted(given.glob("*.jsonl")) if given.is_dir() else [given]:
+            sessions += recorded(path.read_text(encoding="utf-8"), path.stem)
+    if not sessions:
+        raise ValueError("no recorded session with a limit, a baseline and a trial among these")
+    return sessions
+
+
+def best(grid: Iterable[Policy], keep: float) -> Policy | None:
+    """The policy that saves most while it keeps at least this share of the speedup; None where none does."""
+    good = [p for p in grid if p.speedup_kept >= keep]
+    return max(good, key=lambda p: (p.cost_saved, p.speedup_kept), default=None)
+
+
+def sessions_table(replays: Iterable[Replay]) -> str:
+    """One line a session, aligned for a terminal."""
+    head = ("session", "trials", "saved", "speedup", "kept", "why it stopped")
+    rows = [
+        (
+            r.name,
+            f"{r.trials_run}/{r.trials_total}",
+            f"{r.cost_saved:.0%}",
+            f"{r.speedup:.2f}x",
+            f"{r.speedup_kept:.1%}",
+            r.reason,
+        )
+        for r in replays
+    ]
+    return _aligned([head, *rows])
+
+
+def policies_table(policies: Iterable[Policy]) -> str:
+    """One line a policy."""
+    head = ("eps", "window", "trials saved", "speedup kept", "efficiency gain")
+    rows = [
+        (f"{p.eps:g}", str(p.window), f"{p.trials_saved:.0%}", f"{p.speedup_kept:.1%}", f"{p.efficiency:.2f}x")
+        for p in policies
+    ]
+    return _aligned([head, *rows])
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(f"{c:{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
