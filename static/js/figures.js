@@ -18,7 +18,7 @@ function axes(p, x, y) {
   const axis = (more) => ({ gridcolor: p.line, zeroline: false, linecolor: p.strong, tickfont: { color: p.muted, size: 11 }, title: { font: { color: p.muted, size: 11.5 }, standoff: 6 }, automargin: true, ...more, ...(more.title ? { title: { text: more.title, font: { color: p.muted, size: 11.5 }, standoff: 6 } } : {}) });
   return {
     xaxis: axis(x), yaxis: axis(y), paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: p.ink, size: 12, family: "ui-sans-serif, system-ui, sans-serif" },
-    margin: { l: 52, r: 14, t: 8, b: 40 }, showlegend: true, hovermode: "closest",
+    margin: { l: 52, r: 74, t: 8, b: 40 }, showlegend: true, hovermode: "closest",
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11, color: p.muted }, itemclick: false, itemdoubleclick: false, bgcolor: "rgba(0,0,0,0)" },
     hoverlabel: { bgcolor: p.panel, bordercolor: p.strong, font: { color: p.ink, size: 12 } },
   };
@@ -36,10 +36,11 @@ export function roofline(view, report, selected, p) {
   if (!report) return null;
   const flops = report.totals.matrix_flops + report.totals.vector_flops;
   if (!flops) return null;
-  const classes = report.classes.filter((c) => report.bounds[c]);
+  const allowed = new Set([...(view.started?.classes ?? report.classes), ...view.baselines.map((b) => b.cls)]);
+  const classes = report.classes.filter((c) => report.bounds[c] && allowed.has(c));
   const at = Math.max(...classes.map((c) => report.bounds[c].intensity));
   const ridges = classes.map((c) => report.bounds[c].peak / report.gpu.bandwidth);
-  const lo = 10 ** Math.floor(Math.log10(Math.min(at, ...ridges) / 4)), hi = 10 ** Math.ceil(Math.log10(Math.max(at, ...ridges) * 3));
+  const lo = Math.min(at, ...ridges) / 3, hi = Math.max(at, ...ridges) * 5;
   const data = [], rows = [];
   for (const cls of classes) {
     const b = report.bounds[cls], ridge = b.peak / report.gpu.bandwidth;
@@ -57,7 +58,7 @@ export function roofline(view, report, selected, p) {
       if (!some.length) continue;
       top[cls] = kind;
       data.push({
-        x: some.map(() => x), y: some.map((t) => tflops(flops, timeOf(t).ms)), mode: "lines+markers", name: `${className(cls)} trials, ${kind}`, customdata: some.map((t) => t.n),
+        x: some.map(() => x), y: some.map((t) => tflops(flops, timeOf(t).ms)), mode: "lines+markers", name: `${className(cls)}, ${kind}`, customdata: some.map((t) => t.n),
         marker: { symbol: SYMBOL(cls, kind), size: some.map((t) => (t.n === selected ? 15 : 9)), color: p.of(cls), line: { color: p.of(cls), width: 1.6 } }, line: { color: p.of(cls), width: 1, dash: "dot" },
         hovertemplate: some.map((t) => `trial ${t.n}, ${kind}<br>${time(timeOf(t).ms)} · %{y:.4g} TFLOP/s<extra></extra>`),
       });
@@ -66,7 +67,7 @@ export function roofline(view, report, selected, p) {
   }
   for (const [i, b] of view.baselines.entries()) {
     const x = (report.bounds[b.cls] ?? report.bounds[classes[0]]).intensity, y = tflops(flops, b.time.ms);
-    data.push({ x: [x], y: [y], mode: "markers", name: i ? b.name : "PyTorch", showlegend: i === 0, marker: { symbol: b.time.kind === "measured" ? "square" : "square-open", size: 11, color: p.ink, line: { width: 2, color: p.ink } }, hovertemplate: `${baselineName(b.name)}, ${b.time.kind}<br>${time(b.time.ms)} · %{y:.4g} TFLOP/s<extra></extra>` });
+    data.push({ x: [x], y: [y], mode: "markers", name: i ? b.name : "PyTorch", showlegend: false, marker: { symbol: b.time.kind === "measured" ? "square" : "square-open", size: 11, color: p.ink, line: { width: 2, color: p.ink } }, hovertemplate: `${baselineName(b.name)}, ${b.time.kind}<br>${time(b.time.ms)} · %{y:.4g} TFLOP/s<extra></extra>` });
     rows.push([`${baselineName(b.name)} · ${b.time.kind}`, digits(x), digits(y), time(b.time.ms)]);
   }
   const reached = [...trials.map((t) => timeOf(t).ms), ...view.baselines.map((b) => b.time.ms)].map((ms) => tflops(flops, ms));
@@ -74,8 +75,8 @@ export function roofline(view, report, selected, p) {
   const peaks = classes.map((c) => report.bounds[c].peak / 1e12);
   const layout = axes(p, { type: "log", title: "FLOP per byte", range: [Math.log10(lo), Math.log10(hi)], ...ticks(lo, hi, [1]) }, { type: "log", title: "TFLOP/s", range: [Math.log10(floor), Math.log10(Math.max(...peaks) * 2.2)], ...ticks(floor, Math.max(...peaks) * 2.2, [1, 2, 5]) });
   // Classes that share a peak (f16 and bf16) share a label.
-  layout.annotations = [...new Set(peaks)].map((peak) => ({ xref: "paper", x: 1, xanchor: "right", y: Math.log10(peak), yanchor: "bottom", showarrow: false, text: classes.filter((c) => report.bounds[c].peak / 1e12 === peak).map(className).join(", "), font: { size: 10.5, color: p.muted } }));
-  for (const b of view.baselines) layout.annotations.push({ x: Math.log10((report.bounds[b.cls] ?? report.bounds[classes[0]]).intensity), y: Math.log10(tflops(flops, b.time.ms)), text: `PyTorch ${className(b.cls)}`, showarrow: false, xanchor: "left", xshift: 10, font: { size: 10.5, color: p.ink } });
+  layout.annotations = [...new Set(peaks)].map((peak) => ({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: Math.log10(peak), yanchor: "middle", showarrow: false, text: classes.filter((c) => report.bounds[c].peak / 1e12 === peak).map(className).join("<br>"), font: { size: 10.5, color: p.muted } }));
+  for (const b of view.baselines) layout.annotations.push({ x: Math.log10((report.bounds[b.cls] ?? report.bounds[classes[0]]).intensity), y: Math.log10(tflops(flops, b.time.ms)), text: `PyTorch ${className(b.cls)}`, showarrow: false, ...(["f16", "bf16", "fp8"].includes(b.cls) ? { yanchor: "bottom", yshift: 6 } : { xanchor: "right", xshift: -9 }), font: { size: 10.5, color: p.ink } });
   return { data, layout, caption: `On ${report.gpu.title}. Solid: published roofs. Dotted: rates reached in practice.`, head: ["", "FLOP/byte", "TFLOP/s", "time"], rows };
 }
 
@@ -104,10 +105,10 @@ export function history(view, selected, p) {
     const first = mine[0].judged, limit = first.speedup * first.gap; // base / t_sol = (base / t) * (t / t_sol)
     if (Number.isFinite(limit)) {
       shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: limit, y1: limit, line: { color: p.of(cls), width: 1, dash: "dash" } });
-      annotations.push({ xref: "paper", x: 1, xanchor: "right", y: limit, yanchor: "bottom", showarrow: false, text: `${className(cls)} limit`, font: { size: 10.5, color: p.muted } });
+      annotations.push({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: limit, yanchor: "middle", showarrow: false, text: `${className(cls)} limit`, font: { size: 10.5, color: p.muted } });
       if (eps > 0) {
         shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: limit / (1 + eps), y1: limit / (1 + eps), line: { color: p.of(cls), width: 1, dash: "dot" } });
-        annotations.push({ xref: "paper", x: 1, xanchor: "right", y: limit / (1 + eps), yanchor: "top", showarrow: false, text: `stop within ${Math.round(eps * 100)}%`, bgcolor: p.panel, borderpad: 1, font: { size: 10.5, color: p.muted } });
+        annotations.push({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: limit / (1 + eps), yanchor: "middle", showarrow: false, text: `stop at ${Math.round(eps * 100)}%`, font: { size: 10.5, color: p.muted } });
       }
       top = Math.max(top, limit);
     }
@@ -119,7 +120,7 @@ export function history(view, selected, p) {
   const failed = [...view.trials.values()].filter((t) => t.failed);
   if (failed.length) data.push({ x: failed.map((t) => t.n), y: failed.map(() => 0), mode: "markers", name: "failed", customdata: failed.map((t) => t.n), marker: { symbol: "x-thin", size: 9, line: { color: p.vermillion, width: 2 } }, hovertemplate: failed.map((t) => `trial ${t.n} failed<extra></extra>`), cliponaxis: false });
   shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: p.ink, width: 1.4 } });
-  annotations.push({ xref: "paper", x: 0, xanchor: "left", y: 1, yanchor: "top", showarrow: false, text: "PyTorch", font: { size: 10.5, color: p.ink } });
+  annotations.push({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: 1, yanchor: "middle", showarrow: false, text: "PyTorch", font: { size: 10.5, color: p.ink } });
   const layout = axes(p, { title: "trial", dtick: Math.max(1, Math.ceil(last / 10)), range: [0.4, last + 0.6], tickformat: "d" }, { title: "speedup", range: [0, top * 1.14], ticksuffix: "×" });
   return { data, layout: { ...layout, shapes, annotations }, caption: "Each class against the baseline of its own class.", head: ["trial", "class", "kind", "time", "speedup", "over"], rows };
 }

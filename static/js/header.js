@@ -1,6 +1,6 @@
 // The head of a session: what, where, how fast against what, how far from the limit, and its state in words.
 import { $, boot, h } from "./page.js";
-import { headline, phase, used } from "./store.js";
+import { DOING, headline, phase, underWay, used } from "./store.js";
 import { baselineName, className, deviceName, duration, percent, times } from "./format.js";
 
 const LINK = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", ended: "Ended", missing: "Gone" };
@@ -58,7 +58,9 @@ export function words(view, info) {
   if (now === "waiting" || info.state === "queued") return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is taking it up…");
   if (info.text) return info.text;
   if (now === "paused") return "Paused by the owner";
-  if (!view.progress) return "Starting…";
-  const since = info.live ? Math.max(0, Date.now() / 1000 - Math.max(view.progress.t + (info.skew ?? 0), 0)) : 0;
-  return `${view.progress.text}${since >= 2 ? ` · ${duration(since)}` : ""}`;
+  const one = underWay(view);
+  if (!view.progress && !one) return "Starting…";
+  const text = one ? `Trial ${one.n}: ${DOING[one.step] ?? "proposed"}` : view.progress.text;
+  const since = info.live ? Date.now() / 1000 - (one ? one.steps[one.step] : view.progress.t) - (info.skew ?? 0) : 0;
+  return since >= 2 ? `${text} · ${duration(since)}` : text;
 }

@@ -108,6 +108,14 @@ export function headline(state) {
 /** Trials that count against the budget. */
 export const used = (state) => [...state.trials.values()].filter((one) => one.by !== "owner").length;
 
+/** What a trial that is under way is doing, in words. */
+export const DOING = {
+  proposed: "checking", checked: "generating code", generated: "compiling", compiled: "verifying", validated: "timing", measured: "judging",
+};
+
+/** The trial under way, or null. */
+export const underWay = (state) => [...state.trials.values()].findLast((one) => !one.judged && !one.failed) ?? null;
+
 /** One state in one word: waiting | running | paused | done | stopped | refused | failed. */
 export function phase(state) {
   if (state.ended) return state.ended.state;

@@ -1,12 +1,9 @@
 // The trials, in order, each with its number, what changed, how far it got, and its time or its reason.
 import { $, h } from "./page.js";
-import { STEPS, timeOf } from "./store.js";
+import { DOING, STEPS, timeOf } from "./store.js";
 import { mark } from "./shapes.js";
 import { className, time, times } from "./format.js";
 
-const DOING = {
-  proposed: "checking", checked: "generating code", generated: "compiling", compiled: "verifying", validated: "timing", measured: "judging",
-};
 const VERDICT = { clean: "", minor: "minor remark", gaming: "flagged: too good to be true", "library only": "library calls only" };
 const FAILED = { check: "rejected", generate: "not expressible", compile: "did not compile", validate: "wrong result", measure: "not timed" };
 

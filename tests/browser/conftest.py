@@ -1,0 +1,204 @@
+"""The real application (daphne and the engine command, a fresh SQLite) and a real Chromium that uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+MODULE = (ROOT / "engine/problems/linear_scale_leaky.py").read_text()
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Everything in this folder drives a browser; the marker lets a person leave it out."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if not Path(CHROMIUM).exists():
+                item.add_marker(pytest.mark.skip(reason="Chromium is not installed: apt-get install chromium"))
+
+
+class App:
+    """The running application. `url` without a slash at its end."""
+
+    def __init__(self, var: Path):
+        self.var = var
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("UCUTLASS_", "DATABASE_URL", "DJANGO_"))}
+        self.env |= {
+            "UCUTLASS_VAR": str(var),
+            "DJANGO_SETTINGS_MODULE": "ucutlass_web.settings",
+            "UCUTLASS_SESSIONS_PER_HOUR": "100000",
+            "UCUTLASS_CHECKS_PER_MINUTE": "100000",
+        }
+        self.running: dict[str, subprocess.Popen] = {}
+
+    def manage(self, *words: str) -> None:
+        subprocess.run([sys.executable, "manage.py", *words], cwd=ROOT, env=self.env, check=True, timeout=120)
+
+    def start(self, name: str, *words: str) -> None:
+        log = (self.var / f"{name}.log").open("ab")
+        self.running[name] = subprocess.Popen(
+            [sys.executable, *words], cwd=ROOT, env=self.env, stdout=log, stderr=log, start_new_session=True
+        )
+
+    def start_web(self) -> None:
+        web = ("-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "-v", "0", "ucutlass_web.asgi:application")
+        self.start("web", *web)
+
+    def start_engine(self) -> None:
+        self.start("engine", "manage.py", "engine", "--device", "modelled:h200")
+
+    def end(self, name: str) -> None:
+        process = self.running.pop(name, None)
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def log(self, name: str) -> str:
+        return (self.var / f"{name}.log").read_text(errors="replace")[-4000:]
+
+    def get(self, path: str):
+        with urllib.request.urlopen(self.url + path, timeout=20) as reply:
+            return json.load(reply)
+
+    def submit(self, source: str = MODULE, **fields) -> dict:
+        body = json.dumps({"source": source, "device": "modelled:h200", **fields}).encode()
+        asked = urllib.request.Request(f"{self.url}/api/sessions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=20) as reply:
+            return json.load(reply)
+
+    def wait(self, what, seconds: float, why: str):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if found := what():
+                    return found
+            except (urllib.error.URLError, OSError):
+                pass
+            time.sleep(0.2)
+        raise AssertionError(f"{why} after {seconds} s\n{self.log('web')}\n{self.log('engine')}")
+
+    def wait_ended(self, session_id: str, seconds: float = 300) -> dict:
+        def ended():
+            found = self.get(f"/api/sessions/{session_id}")
+            return found if found["state"] == "ended" else None
+
+        return self.wait(ended, seconds, "the session did not end")
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory) -> Iterator[App]:
+    app = App(tmp_path_factory.mktemp("app"))
+    app.manage("migrate", "-v", "0")
+    app.manage("collectstatic", "--noinput", "-v", "0")
+    app.start_web()
+    app.start_engine()
+    try:
+        app.wait(lambda: app.get("/healthz")["engines"] >= 1, 60, "no engine")
+        yield app
+    finally:
+        app.end("engine")
+        app.end("web")
+
+
+@pytest.fixture(scope="session")
+def browser(app):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        yield chromium
+        chromium.close()
+
+
+class Watched(list):
+    """What a page complained about: errors of its scripts, of the policy, and of requests."""
+
+    def watch(self, page) -> None:
+        page.on("pageerror", lambda e: self.append(f"script: {e}"))
+        page.on("console", lambda m: self.append(f"console: {m.text}") if m.type in ("error", "warning") else None)
+
+
+@pytest.fixture
+def complaints() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def open_page(app, browser, complaints):
+    """open_page(path, width=1440, height=900, **context options): a page in a context of its own."""
+    contexts = []
+
+    def opened(path: str = "/", width: int = 1440, height: int = 900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        complaints.watch(page)
+        page.goto(app.url + path if path.startswith("/") else path)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def finished(app) -> dict:
+    """A session of the module of issue 2 that ran to its end: {id, view, control, events}."""
+    made = app.submit(trials=6, eps=0.0, window=6)
+    app.wait_ended(made["id"])
+    return {
+        "id": made["id"],
+        "view": f"/s/{made['id']}",
+        "control": re.sub(r"^https?://[^/]+", "", made["control_url"]),
+        "events": app.get(f"/api/sessions/{made['id']}/events?limit=2000")["events"],
+    }
+
+
+def paste(page, text: str) -> None:
+    """Put a text into the focused page's editor as a paste does."""
+    page.locator("#editor .cm-content").click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(text)
+
+
+def timeline(page) -> list[int]:
+    """The numbers of the trials on the page, in order."""
+    return [int(n) for n in page.locator("#timeline .trial").evaluate_all("nodes => nodes.map(n => n.dataset.trial)")]
+
+
+def no_sideways_scroll(page) -> None:
+    over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert over <= 0, f"the page is {over} px wider than its window"

@@ -1,0 +1,71 @@
+"""Bad input gets one clear message that names the line or the fix, and leads back to the text."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import paste
+
+HEAD = "import torch\nfrom torch import nn\n\n"
+SHAPES = (
+    HEAD
+    + "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    + "        self.fc = nn.Linear(64, 64)\n\n"
+    + "    def forward(self, x):\n        return self.fc(x)\n\n"
+    + "def get_inputs():\n    return [torch.randn(8, 32)]\n\ndef get_init_inputs():\n    return []\n"
+)
+BAD = {
+    "a syntax error": (HEAD + "class Model(nn.Module)\n    pass\n", "ine 4"),
+    "no Model class": (HEAD + "x = 1\n", "class"),
+    "shapes that do not match": (SHAPES, "ine 10"),
+    "a module that raises": (HEAD + "raise RuntimeError('not today')\n", "not today"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_refused_module_is_told_once_and_clearly(open_page, complaints, what):
+    source, said = BAD[what]
+    page = open_page("/")
+    paste(page, source)
+    page.keyboard.press("Control+Enter")
+    refusal = page.locator("#session-error .refusal")
+    refusal.wait_for(timeout=60_000)
+    expect(refusal).to_have_count(1)
+    expect(page.locator("#refusal-reason")).to_contain_text(said)
+    expect(page.locator("#link-state")).to_have_text("Ended")
+    assert "Traceback" not in refusal.inner_text()
+
+    page.locator("#fix-it").click()
+    page.wait_for_selector("#editor .cm-content")
+    kept = page.locator("#editor .cm-content").inner_text()
+    assert source.splitlines()[3] in kept
+    assert not complaints, complaints
+
+
+def test_an_empty_editor_is_told_so(open_page):
+    page = open_page("/")
+    page.locator("#editor .cm-content").click()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#form-error")).to_contain_text("There is no module yet")
+
+
+def test_no_precision_is_told_so(open_page):
+    page = open_page("/")
+    paste(page, "x")
+    for box in page.locator("#classes input:checked").all():
+        box.uncheck()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#form-error")).to_contain_text("No precision is allowed")
+
+
+def test_a_bad_budget_names_the_field(open_page):
+    page = open_page("/")
+    paste(page, "import torch")
+    page.locator("#trials").fill("0")
+    page.locator("#run").click()
+    expect(page.locator("#form-error")).to_contain_text("trials")
+
+
+def test_a_link_to_nothing_says_so(open_page, app):
+    page = open_page("/s/not-a-session-at-all")
+    expect(page.locator("h1")).to_have_text("Not here")
+    expect(page.locator("main")).to_contain_text("There is no session at this link")

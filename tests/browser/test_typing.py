@@ -1,0 +1,80 @@
+"""While one types: the error under the caret, the code a program becomes, and a text that survives a reload."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import ROOT, paste
+
+PROGRAM = (ROOT / "dsl/examples/linear_gelu_f16.ucutlass").read_text()
+
+
+def program_tab(page):
+    page.get_by_role("tab", name="μCUTLASS program").click()
+
+
+def test_a_rejected_program_is_marked_where_it_is_wrong(open_page, complaints):
+    page = open_page("/")
+    program_tab(page)
+    paste(page, PROGRAM)
+    expect(page.locator("#check-state")).to_have_text("The program is correct")
+    tile = re.search(r"tile\s+\S+", PROGRAM)
+    wrong = (
+        PROGRAM.replace(tile[0], "tile 256x256x256")
+        if tile
+        else PROGRAM.replace("epilogue", "tile 256x256x256\n    epilogue")
+    )
+    paste(page, wrong)
+    expect(page.locator("#check-state")).to_have_attribute("data-state", "bad")
+    line = next(i for i, row in enumerate(wrong.splitlines(), 1) if "256x256x256" in row)
+    told = page.locator("#diagnostics .diagnostic").first
+    expect(told).to_contain_text(re.compile(r"E\d{3}"))
+    expect(told).to_contain_text(f"line {line}")
+    expect(page.locator("#editor .cm-lintRange-error").first).to_contain_text("256")
+    told.click()
+    assert page.evaluate("document.activeElement.closest('#editor') !== null")
+    assert not complaints, complaints
+
+
+def test_a_correct_program_shows_what_it_becomes(open_page):
+    page = open_page("/")
+    program_tab(page)
+    paste(page, PROGRAM)
+    preview = page.locator("#preview")
+    expect(preview).to_be_visible()
+    expect(preview.locator("#preview-report")).to_contain_text("Predicted")
+    preview.get_by_role("tab", name="cpp").click()
+    expect(preview.locator("#preview-code")).to_contain_text("#include")
+    preview.get_by_role("tab", name="cute").click()
+    expect(preview.locator("#preview-code")).to_contain_text("import")
+
+
+def test_the_text_of_each_way_in_survives_a_reload(open_page):
+    page = open_page("/")
+    paste(page, "# my module\nimport torch\n")
+    program_tab(page)
+    paste(page, "# my program\n")
+    page.wait_for_timeout(400)
+    page.reload()
+    expect(page.locator("#editor .cm-content")).to_contain_text("# my program")
+    page.get_by_role("tab", name="PyTorch module").click()
+    expect(page.locator("#editor .cm-content")).to_contain_text("# my module")
+
+
+def test_examples_are_one_click_away(open_page, app):
+    page = open_page("/")
+    example = next(e for e in app.get("/api/examples")["examples"] if e["kind"] == "module")
+    page.locator("#examples button").first.click()
+    assert example["text"].splitlines()[0] in page.locator("#editor .cm-content").inner_text()
+
+
+def test_words_are_not_faked(open_page):
+    page = open_page("/")
+    page.get_by_role("tab", name="Words").click()
+    expect(page.locator("#words-pane")).to_contain_text("need a language model")
+    expect(page.locator("#run")).to_be_disabled()
+
+
+def test_the_target_says_that_times_are_predicted(open_page):
+    page = open_page("/")
+    expect(page.locator("#devices .badge")).to_have_text("predicted")
