@@ -10,32 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log10
 from typing import Any
 
 from sol.attainable import StageTime
 from sol.hardware import Hardware
-
-INK = "#767676"
-GRID = "rgba(118,118,118,0.25)"
-COLOUR = {
-    "f64": "#CC79A7",
-    "f32": "#0072B2",
-    "tf32": "#E69F00",
-    "f16": "#009E73",
-    "bf16": "#56B4E9",
-    "fp8": "#D55E00",
-}
-SHAPE = {"f64": "pentagon", "f32": "square", "tf32": "circle", "f16": "diamond", "bf16": "triangle-up", "fp8": "cross"}
-PARTS = {  # colour and pattern of a slice of a stage's time
-    "launch": ("#CC79A7", "x"),
-    "fill": ("#0072B2", "\\"),
-    "main": ("#56B4E9", ""),
-    "epilogue": ("#E69F00", "/"),
-    "reduction": ("#D55E00", "+"),
-    "layout": ("#009E73", "."),
-    "bias": ("#E69F00", "-"),
-}
+from sol.palette import COLOUR, INK, PARTS, SHAPE, axis, colour, plot_layout, rounded_log10, symbol
 
 
 @dataclass(frozen=True)
@@ -87,42 +66,6 @@ class StopLine:
     window: int
     stopped_at: int | None = None
     reason: str = ""
-
-
-def _axis(title: str, **more: Any) -> dict[str, Any]:
-    return {
-        "title": {"text": title},
-        "gridcolor": GRID,
-        "linecolor": INK,
-        "tickcolor": INK,
-        "zeroline": False,
-        "automargin": True,
-        **more,
-    }
-
-
-def _layout(name: str, x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": INK, "size": 12},
-        "margin": {"l": 56, "r": 12, "t": 12, "b": 44},
-        "xaxis": x,
-        "yaxis": y,
-        "legend": {"orientation": "h", "y": -0.25},
-        "hovermode": "closest",
-        "uirevision": name,
-        **more,
-    }
-
-
-def colour(cls: str) -> str:
-    return COLOUR.get(cls, INK)
-
-
-def symbol(cls: str, kind: str) -> str:
-    """A class's marker: filled when measured, hollow when predicted."""
-    return SHAPE.get(cls, "hexagon") + ("" if kind == "measured" else "-open")
 
 
 def _si(value: float, unit: str) -> str:
@@ -215,16 +158,12 @@ def roofline(hw: Hardware, points: Sequence[Point], classes: Sequence[str]) -> F
     y0 = min([2 * hw.bandwidth * x0, top / 10, *(p.rate for p in points if p.rate > 0)]) / 2
     y1 = max([top, *(p.rate for p in points)]) * 2
     log = {"type": "log", "exponentformat": "SI"}
-    layout = _layout(
+    layout = plot_layout(
         "roofline",
-        _axis("arithmetic intensity, FLOP/byte", range=[_log10(x0), _log10(x1)], **log),
-        _axis("FLOP/s", range=[_log10(y0), _log10(y1)], **log),
+        axis("arithmetic intensity, FLOP/byte", range=[rounded_log10(x0), rounded_log10(x1)], **log),
+        axis("FLOP/s", range=[rounded_log10(y0), rounded_log10(y1)], **log),
     )
     return Figure({"data": data, "layout": layout}, rows, f"Roofline of {hw.title}")
-
-
-def _log10(v: float) -> float:
-    return round(log10(v), 4)
 
 
 def _row(what: str, label: str, cls: str, kind: str, intensity: float, rate: float, share: float | None):
@@ -341,12 +280,12 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
     wide = y1 / y0 > 6  # a decade of speedups needs a log axis; a few tenths are read better on a plain one
     if wide:
         for note in notes:
-            note["y"] = _log10(note["y"])
-    span = {"type": "log", "range": [_log10(y0), _log10(y1)]} if wide else {"range": [y0, y1]}
-    layout = _layout(
+            note["y"] = rounded_log10(note["y"])
+    span = {"type": "log", "range": [rounded_log10(y0), rounded_log10(y1)]} if wide else {"range": [y0, y1]}
+    layout = plot_layout(
         "history",
-        _axis("trial", range=[0.5, right + 0.5], tickformat="d"),
-        _axis("speedup over PyTorch of the same class", **span),
+        axis("trial", range=[0.5, right + 0.5], tickformat="d"),
+        axis("speedup over PyTorch of the same class", **span),
         shapes=shapes,
         annotations=notes,
     )
@@ -413,10 +352,23 @@ def breakdown(stages: Sequence[StageTime], kind: str = "predicted") -> Figure:
         }
         for s in stages
     ]
-    layout = _layout(
+    layout = plot_layout(
         "breakdown",
-        _axis(f"ms ({kind})", rangemode="tozero"),
-        _axis("", autorange="reversed", type="category"),
+        axis(f"ms ({kind})", rangemode="tozero"),
+        axis("", autorange="reversed", type="category"),
         barmode="stack",
     )
     return Figure({"data": data, "layout": layout}, rows, f"Time by stage ({kind})")
+
+
+__all__ = [
+    "COLOUR",
+    "SHAPE",
+    "Figure",
+    "HistoryTrial",
+    "Point",
+    "StopLine",
+    "breakdown",
+    "history",
+    "roofline",
+]
