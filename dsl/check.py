@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from . import arch as arches
 from .configure import check_gemm_config, check_one_back_end, read_config
 from .diagnostics import Diagnostic, ProgramError, closest, listing
-from .epilogue import EpilogueChecker, shape_text
+from .epilogue import EpilogueChecker
 from .ir import Acc, DType, Gemm, Operand, Param, Program, Span, TensorType, Transform
+from .shapes import MAX_DIM, aligned, product_shape
 from .smem import loads
-from .syntax import ArchNode, OperandNode, ProgramNode, ReturnNode, StageNode, TypeNode, Word, parse
+from .syntax import parse
+from .tree import ArchNode, OperandNode, ProgramNode, ReturnNode, StageNode, TypeNode, Word
 
 OPS = ("gemm", "transform")
 LATER_OPS = (
@@ -23,7 +25,6 @@ LATER_OPS = (
     *("map", "reduce", "normalize", "pool"),
 )
 RESERVED = ("acc", "auto", "program", "arch", "return")
-MAX_DIM = 2**31 - 1  # CUTLASS counts problem sizes in 32-bit integers
 MAX_ELEMENTS = 2**40
 MAX_RANK = 6
 GEMM_CLAUSES = (
@@ -278,7 +279,7 @@ class _Checker:
     def gemm(self, node: StageNode, operands, clauses: dict) -> TensorType | None:
         (a, ta), (b, tb) = operands
         spans = tuple((k, c.span) for k, c in clauses.items())
-        shape = self.gemm_output(node, a, ta, b, tb)
+        shape = None if ta is None or tb is None else product_shape(a, ta, b, tb, self.error)
         word = self.word_clause(clauses, "store")
         store = self.dtype(word) if word else None
         epilogue = Acc(node.span)
@@ -295,80 +296,11 @@ class _Checker:
         result = TensorType(store or ta.dtype, shape)
         stage = replace(stage, type=result)
         ready = all(self.types.get(load.name) is not None for load in loads(epilogue))
-        if self.aligned(stage, ta, tb, epilogue) and ready:
+        if aligned(stage, self.types, self.error) and ready:
             name = self.arch[0] or arches.DEFAULT
             check_gemm_config(arches.ARCHS.get(name), stage, self.types, self.error)
         self.stages.append(stage)
         return result
-
-    def gemm_output(self, node: StageNode, a: Operand, ta, b: Operand, tb) -> tuple[int, ...] | None:
-        """The shape of the product, or None with the reasons reported."""
-        if ta is None or tb is None:
-            return None
-        ok = True
-        for o, t in ((a, ta), (b, tb)):
-            if len(t.shape) < 2:
-                self.error(
-                    "E104", f"gemm multiplies matrices; {o.name} is {t}", o.span, "a matrix has two axes or more"
-                )
-                ok = False
-        if ta.dtype is not tb.dtype:
-            wide, narrow = (a, tb) if ta.dtype.bits >= tb.dtype.bits else (b, ta)
-            self.error(
-                "E107", f"{a.name} is {ta.dtype.value} and {b.name} is {tb.dtype.value}; both must be one type", b.span,
-                f"{wide.name}_ = transform({wide.name}) {{ to {narrow.dtype.value} }} first",
-            )  # fmt: skip
-            ok = False
-        if not ok:
-            return None
-        sa, sb = _seen(ta.shape, a.transposed), _seen(tb.shape, b.transposed)
-        if sa[-1] != sb[-2]:
-            notes = (f"{_text(a)} is {shape_text(sa)}, {_text(b)} is {shape_text(sb)}",)
-            help = None
-            if sa[-1] == sb[-1]:
-                help = f"gemm({_text(a)}, {b.name}{'' if b.transposed else '.T'})"
-            elif sa[-2] == sb[-2]:
-                help = f"gemm({a.name}{'' if a.transposed else '.T'}, {_text(b)})"
-            message = f"K is {sa[-1]:,} in {_text(a)} and {sb[-2]:,} in {_text(b)}"
-            self.error("E103", message, b.span, help, notes)
-            return None
-        if len(sb) > 2 and sa[:-2] != sb[:-2]:
-            notes = (f"{_text(a)} is {shape_text(sa)}, {_text(b)} is {shape_text(sb)}",)
-            help = "leading dimensions are equal, or the second operand is 2-D and shared by every batch"
-            self.error("E105", "the batches of the operands differ", b.span, help, notes)
-            return None
-        batch = 1
-        for d in sa[:-2]:
-            batch *= d
-        if batch > MAX_DIM:
-            self.error("E113", f"{batch:,} batches; at most {MAX_DIM:,}", a.span)
-            return None
-        return (*sa[:-1], sb[-1])
-
-    def aligned(self, stage: Gemm, ta: TensorType, tb: TensorType, epilogue) -> bool:
-        """16-byte rows for every tensor that TMA moves: the operands, the result and full epilogue operands."""
-        ok = True
-        a_axis, b_axis = "M" if stage.a.transposed else "K", "K" if stage.b.transposed else "N"
-        spots = [(stage.a.name, ta, a_axis, stage.a.span), (stage.b.name, tb, b_axis, stage.b.span)]
-        for load in loads(epilogue):
-            t = self.types.get(load.name)
-            if t is not None and {"m", "n"} <= set(load.axes):
-                spots.append((load.name, t, "N", load.span))
-        spots.append((stage.name, stage.type, "N", stage.clause_span("store")))
-        seen: set[str] = set()
-        for name, t, axis, span in spots:
-            size = t.shape[-1] * t.dtype.bits // 8
-            if size % 16 and name not in seen:
-                seen.add(name)
-                step = 128 // t.dtype.bits
-                up = -(-t.shape[-1] // step) * step
-                self.error(
-                    "E205", f"rows of {name} have {size:,} bytes; TMA moves multiples of 16", span,
-                    f"pad {axis} from {t.shape[-1]:,} to {up:,} with zeros",
-                    (f"{axis} = {t.shape[-1]:,} {t.dtype.value} values; {axis} must be a multiple of {step}",),
-                )  # fmt: skip
-                ok = False
-        return ok
 
     # ---- the pipeline's end ----
 
@@ -437,12 +369,3 @@ class _Checker:
 def _is_auto(node) -> bool:
     word = getattr(node, "name", None)
     return word is not None and word.text == "auto" and getattr(node, "axes", None) is None
-
-
-def _seen(shape: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
-    """The shape as the product sees it."""
-    return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape
-
-
-def _text(o: Operand) -> str:
-    return f"{o.name}.T" if o.transposed else o.name

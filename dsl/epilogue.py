@@ -8,7 +8,7 @@ from collections.abc import Callable
 from .diagnostics import Diagnostic, closest, listing
 from .functions import NAMED, TABLE
 from .ir import Acc, Call, Expr, Load, Number, Span, TensorType
-from .syntax import CallNode, ExprNode, NumberNode, ParenNode, RefNode
+from .tree import CallNode, ExprNode, NumberNode, ParenNode, RefNode
 
 AXES = ("l", "m", "n")
 MAX_NODES = 200

@@ -7,7 +7,6 @@ one linear scan before the LALR parser runs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +15,22 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from .diagnostics import Diagnostic, ProgramError, closest, listing
 from .ir import Span
+from .tree import (
+    ArchNode,
+    CallNode,
+    ClauseNode,
+    IntNode,
+    NumberNode,
+    OperandNode,
+    ParamNode,
+    ParenNode,
+    ProgramNode,
+    RefNode,
+    ReturnNode,
+    StageNode,
+    TypeNode,
+    Word,
+)
 
 __all__ = ["ProgramError", "ProgramNode", "parse"]
 
@@ -24,127 +39,6 @@ MAX_TOKENS = 2_048
 MAX_DEPTH = 48  # of brackets and of an epilogue's expression tree: every later pass may recurse over it
 MAX_DIGITS = 18
 MAX_ERRORS = 8
-
-
-@dataclass(frozen=True)
-class Word:
-    """A name, keyword or value as written."""
-
-    text: str
-    span: Span
-
-
-@dataclass(frozen=True)
-class IntNode:
-    value: int
-    span: Span
-
-
-@dataclass(frozen=True)
-class TypeNode:
-    dtype: Word
-    shape: tuple[IntNode, ...]
-    span: Span
-
-
-@dataclass(frozen=True)
-class ParamNode:
-    name: Word
-    type: TypeNode
-
-
-@dataclass(frozen=True)
-class OperandNode:
-    name: Word
-    transposed: bool
-    span: Span
-
-
-# ---- expressions: `depth` is the height of the tree ----
-
-
-@dataclass(frozen=True)
-class NumberNode:
-    value: float
-    span: Span
-    depth: int = 1
-
-
-@dataclass(frozen=True)
-class RefNode:
-    """A bare name (acc or a scalar, axes None) or a tensor at axes."""
-
-    name: Word
-    axes: tuple[Word, ...] | None
-    span: Span
-    depth: int = 1
-
-
-@dataclass(frozen=True)
-class CallNode:
-    """A function by name, or an operator as add, sub, mul, div, neg. `keywords` pairs a name with an argument."""
-
-    fn: Word
-    args: tuple[ExprNode, ...]
-    keywords: tuple[tuple[Word, ExprNode], ...]
-    span: Span
-    depth: int
-
-
-@dataclass(frozen=True)
-class ParenNode:
-    """Brackets, kept so that `-(1.0)` stays an operation and `-1.0` a number."""
-
-    inner: ExprNode
-    span: Span
-    depth: int
-
-
-ExprNode = NumberNode | RefNode | CallNode | ParenNode
-
-
-# ---- stages ----
-
-
-@dataclass(frozen=True)
-class ClauseNode:
-    """`keyword value`. `value`: Word, ints (dims and counts), (Word, int | None) of a scheduler, ExprNode, or None."""
-
-    keyword: Word
-    value: Word | tuple[int, ...] | tuple[Word, int | None] | ExprNode | None
-    span: Span  # of the value; of the keyword where there is none
-
-
-@dataclass(frozen=True)
-class StageNode:
-    name: Word
-    op: Word
-    operands: tuple[OperandNode, ...]
-    clauses: tuple[ClauseNode, ...]
-    span: Span  # `name = op(...)`, without the block
-
-
-@dataclass(frozen=True)
-class ArchNode:
-    name: Word
-
-
-@dataclass(frozen=True)
-class ReturnNode:
-    names: tuple[Word, ...]
-    span: Span
-
-
-@dataclass(frozen=True)
-class ProgramNode:
-    """`items` in the order written: ArchNode, StageNode and ReturnNode; their order is judged by the checker."""
-
-    name: Word
-    params: tuple[ParamNode, ...]
-    results: tuple[TypeNode, ...]
-    items: tuple[ArchNode | StageNode | ReturnNode, ...]
-    span: Span
-    end: Span  # the closing brace
 
 
 def _span(first, last=None) -> Span:

@@ -47,9 +47,7 @@ def main() -> None:
         print(f"{text.count(chr(10)) + 1} lines, {name}: {shown} ms")
     longest = layers(40, "")
     wrong = longest.replace("epilogue", "epilog")
-    print(
-        f"{len(longest):,} characters ({MAX_TOKENS:,} words at most): check {median(lambda: check(longest), 10):.1f} ms,"
-    )
+    print(f"{len(longest):,} characters ({MAX_TOKENS:,} words at most): {median(lambda: check(longest), 10):.1f} ms,")
     print(f"the same with an unknown clause in each stage: {median(lambda: check(wrong), 10):.1f} ms")
     print(f"64 KiB of brackets: {median(lambda: check('(' * 65_536), 10):.1f} ms")
     print(f"64 KiB of words: {median(lambda: check('ab ' * 21_845), 10):.1f} ms")
