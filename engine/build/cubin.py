@@ -7,7 +7,9 @@ each one byte of format, one byte of attribute, and a value (EIFMT_SVAL: a 16-bi
   EIATTR_REGCOUNT (0x2f)    symbol index, registers a thread at launch (setmaxnreg may move them between warps later)
   EIATTR_FRAME_SIZE (0x11)  symbol index, bytes of local memory a thread has for spilled registers and local arrays
 
-Static shared memory is the size of `.nv.shared.<kernel>`; what a launch asks for dynamically is not in the file.
+Static shared memory is the size of `.nv.shared.<kernel>`, less the 1 KiB that the driver keeps of every block where
+the file has a section `.nv.shared.reserved.0`: so `ptxas -v` counts it, and so does the limit of 227 KiB a block. What
+a launch asks for dynamically is not in the file.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 EM_CUDA = 190
 _FRAME_SIZE, _REGCOUNT = 0x11, 0x2F
 _SVAL = 4
+_RESERVED = 1024
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -54,7 +57,7 @@ def _text(data: bytes, at: int) -> str:
 def _kernels(elf: bytes) -> list[Kernel]:
     try:
         return _read(elf)
-    except (struct.error, ValueError, IndexError):
+    except (struct.error, ValueError, IndexError, KeyError, OverflowError):
         return []  # bytes that only look like a cubin
 
 
@@ -77,11 +80,13 @@ def _read(elf: bytes) -> list[Kernel]:
         if attribute in (_REGCOUNT, _FRAME_SIZE) and len(value) == 8:
             index, number = struct.unpack("<II", value)
             (registers if attribute == _REGCOUNT else frames)[symbol(index)] = number
+    reserved = _RESERVED if ".nv.shared.reserved.0" in by_name else 0
     found = []
     for name in registers:
         if f".text.{name}" in by_name:
             shared = by_name.get(f".nv.shared.{name}")
-            found.append(Kernel(name, registers[name], frames.get(name, 0), shared[5] if shared else 0))
+            size = max(0, shared[5] - reserved) if shared else 0
+            found.append(Kernel(name, registers[name], frames.get(name, 0), size))
     return found
 
 

@@ -306,8 +306,8 @@ def _load(out: _Text, program: Program, types: dict[str, TensorType], names: dic
     own = [s for s in program.stages if s.name not in program.results]
     out.add("def load(artifact=None):")
     out.add('    """`run(inputs, outputs)`: inputs in parameter order, outputs allocated by the caller."""')
-    out.add("    device = torch.cuda.current_device()")
     if own:
+        out.add("    device = torch.cuda.current_device()")
         out.add("    # Tensors between stages live as long as `run` does.")
     for s in own:
         t = types[s.name]
@@ -315,7 +315,8 @@ def _load(out: _Text, program: Program, types: dict[str, TensorType], names: dic
     packed = [s for s in program.stages if isinstance(s, Transform) and s.prepack]
     for s in packed:
         out.add(f"    {names[s.name]}_packed = Packed()", (s.name, "prepack"))
-    out.gap()
+    if own:
+        out.gap()
     first = out.next
     out.add("    def run(inputs, outputs):")
     out.add('        check(inputs, INPUTS, "input")\n        check(outputs, OUTPUTS, "output")')

@@ -1,0 +1,101 @@
+"""A CuTe worker that crashes, hangs or swells ends its build with a reason, and the next build gets a fresh one.
+
+The workers here are small programs that speak the same protocol: the real one takes 10 s to start.
+"""
+
+import sys
+import time
+
+import pytest
+
+from dsl.lower import Source
+from engine.build import cute
+from engine.build.cache import Cache
+from engine.build.cute import CuteBuilder
+from engine.build.nvcc import BuildError
+
+WORKER = """
+import os, sys, time
+from engine.jsonprocess import serve
+def build(request):
+    text = open(request["path"]).read()
+    if "crash" in text: print("about to die", file=sys.stderr, flush=True); os.abort()
+    if "hang" in text: time.sleep(600)
+    if "swell" in text: keep = bytearray(400 << 20); keep[::4096] = b"x" * len(keep[::4096]); time.sleep(600)
+    if "fail" in text: raise TypeError("\\nmma atom does not fit\\nframe 1\\nframe 2")
+    return {"seconds": 0.1, "cached": False, "objects": [], "resources": [{"kernel": "k", "stage": "y", "pid": os.getpid()}]}
+serve({"warm": lambda r: {"pid": os.getpid()}, "build": build})
+"""  # noqa: E501
+
+
+@pytest.fixture
+def builder(tmp_path, monkeypatch):
+    monkeypatch.setattr(cute.toolchain.Toolchain, "missing", lambda self, *names: [])
+    made = CuteBuilder(Cache(tmp_path), memory=200 << 20, command=[sys.executable, "-c", WORKER])
+    yield made
+    made.close()
+
+
+def source(text: str) -> Source:
+    return Source("cute", "python", text, text, "uc_0", ())
+
+
+def failed(builder, text: str, **options) -> BuildError:
+    with pytest.raises(BuildError) as caught:
+        builder.build(source(text), **options)
+    return caught.value
+
+
+def test_a_crash_ends_one_build_and_no_more(builder):
+    first = builder.build(source("fine")).resources[0]["pid"]
+    error = failed(builder, "crash")
+    assert error.code == "compiler_died" and "SIGABRT" in error.reason and "about to die" in error.log
+    second = builder.build(source("fine too")).resources[0]["pid"]
+    assert first != second
+
+
+def test_a_hang_is_ended_by_the_clock(builder):
+    started = time.monotonic()
+    error = failed(builder, "hang", seconds=1.0)
+    assert error.code == "timeout" and "within 1 s" in error.reason
+    assert time.monotonic() - started < 10
+    assert builder.build(source("fine")).resources
+
+
+def test_a_stop_request_ends_the_compiler(builder):
+    deadline = time.monotonic() + 1.0
+    assert failed(builder, "hang", cancelled=lambda: time.monotonic() > deadline).code == "cancelled"
+
+
+def test_a_compiler_that_swells_is_ended_at_its_memory_cap(builder):
+    error = failed(builder, "swell")
+    assert error.code == "memory" and "200 MiB" in error.reason
+
+
+def test_a_compile_error_keeps_the_worker(builder):
+    first = builder.build(source("fine")).resources[0]["pid"]
+    error = failed(builder, "fail")
+    assert error.code == "compile_failed" and "TypeError: mma atom does not fit" in error.reason
+    assert "frame 2" in error.log
+    assert builder.build(source("fine again")).resources[0]["pid"] == first
+
+
+def test_a_worker_that_died_between_builds_is_replaced_unseen(builder):
+    import os
+    import signal
+
+    os.kill(builder.build(source("fine")).resources[0]["pid"], signal.SIGKILL)
+    time.sleep(0.2)
+    assert builder.build(source("other")).resources
+
+
+def test_equal_sources_are_built_once(builder):
+    assert not builder.build(source("fine")).cached
+    again = builder.build(source("fine"))
+    assert again.cached and again.seconds < 0.1 and again.path.read_text() == "fine"
+
+
+def test_without_the_toolchain_the_message_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(cute.toolchain.Toolchain, "missing", lambda self, *names: ["quack is not installed: do this"])
+    error = failed(CuteBuilder(Cache(tmp_path)), "fine")
+    assert error.code == "no_toolchain" and "do this" in error.reason

@@ -1,0 +1,150 @@
+"""Several builds at once: the one that is waited for goes first, a cancelled one stops, equal ones are one."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from dsl.lower import Source
+from engine.build import pool as pools
+from engine.build.cache import Cache
+from engine.build.cute import Built
+from engine.build.nvcc import BuildError
+from engine.build.pool import BuildPool, default_size
+
+
+def source(name: str) -> Source:
+    return Source("cute", "python", name, name, name, ())
+
+
+@dataclass
+class FakeBuilds:
+    """Stands for the compilers: notes the order, holds every build until `gate` opens."""
+
+    order: list[str] = field(default_factory=list)
+    gate: threading.Event = field(default_factory=threading.Event)
+    running: int = 0
+    most: int = 0
+
+    def build(self, source, *, cancelled):
+        self.order.append(source.text)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            while not self.gate.wait(0.01):
+                if cancelled():
+                    raise BuildError("cancelled", "stopped")
+            if source.text == "bad":
+                raise ValueError("no such thing")
+        finally:
+            self.running -= 1
+        return Built(Path(source.text), 0.1, False, ())
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    fake = FakeBuilds()
+
+    class Builder:
+        def __init__(self, cache):
+            self.build = fake.build
+
+        def warm(self, cancelled):
+            pass
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(pools, "CuteBuilder", Builder)
+    monkeypatch.setattr(pools, "lookup", lambda source, cache: None)
+    return fake
+
+
+@pytest.fixture
+def pool(builds, tmp_path):
+    made = BuildPool(Cache(tmp_path), size=1)
+    yield made
+    made.close()
+
+
+def until(condition, seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_the_one_that_is_waited_for_goes_before_the_others(pool, builds):
+    jobs = {name: pool.submit(source(name)) for name in "abcd"}
+    until(lambda: builds.order == ["a"])
+    waiter = threading.Thread(target=jobs["d"].result)
+    waiter.start()
+    until(lambda: pool._queue[0][2] is jobs["d"])
+    builds.gate.set()
+    waiter.join()
+    assert jobs["c"].result().path == Path("c")
+    assert builds.order == ["a", "d", "c", "b"] or builds.order == ["a", "d", "b", "c"]
+
+
+def test_equal_sources_share_one_build(pool, builds):
+    assert pool.submit(source("a")) is pool.submit(source("a"))
+    builds.gate.set()
+    pool.build(source("a"))
+    assert builds.order.count("a") == 1
+
+
+def test_a_queued_build_can_be_taken_out(pool, builds):
+    first, second = pool.submit(source("a")), pool.submit(source("b"))
+    until(lambda: builds.order == ["a"])
+    second.cancel()
+    with pytest.raises(BuildError) as caught:
+        second.result()
+    assert caught.value.code == "cancelled"
+    builds.gate.set()
+    first.result()
+    assert builds.order == ["a"]
+
+
+def test_a_running_build_can_be_stopped(pool, builds):
+    job = pool.submit(source("a"))
+    until(lambda: builds.order == ["a"])
+    with pytest.raises(BuildError) as caught:
+        job.result(cancelled=lambda: True)
+    assert caught.value.code == "cancelled"
+
+
+def test_a_failure_is_told_and_the_thread_lives(pool, builds):
+    builds.gate.set()
+    with pytest.raises(BuildError, match="no such thing"):
+        pool.build(source("bad"))
+    assert pool.build(source("good")).path == Path("good")
+
+
+def test_as_many_at_once_as_the_pool_is_wide(builds, tmp_path):
+    wide = BuildPool(Cache(tmp_path), size=3)
+    jobs = [wide.submit(source(str(i))) for i in range(6)]
+    until(lambda: builds.running == 3)
+    builds.gate.set()
+    for job in jobs:
+        job.result()
+    wide.close()
+    assert builds.most == 3
+
+
+def test_closing_ends_what_runs_and_refuses_more(pool, builds):
+    jobs = [pool.submit(source(name)) for name in "ab"]
+    until(lambda: builds.order == ["a"])
+    pool.close()
+    for job in jobs:
+        with pytest.raises(BuildError):
+            job.result()
+    with pytest.raises(BuildError, match="closed"):
+        pool.submit(source("c"))
+
+
+def test_half_the_cores_and_at_most_eight(monkeypatch):
+    for cores, size in ((None, 1), (1, 1), (2, 1), (16, 8), (128, 8)):
+        monkeypatch.setattr(pools.os, "cpu_count", lambda cores=cores: cores)
+        assert default_size() == size
