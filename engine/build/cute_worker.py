@@ -72,7 +72,9 @@ class Builder:
         for stage in module.STAGES:
             self._keys.clear()
             self._traced.clear()
-            self._gemm.cache_clear()  # a key found in memory would not be asked for, and kernels would pile up
+            for compiled in (self._gemm, getattr(module, "ucutlass_cast", None)):
+                if compiled is not None:  # a key found in memory is not asked for, and kernels would pile up
+                    compiled.cache_clear()
             before = self._folder()
             present = {p.name for p in before.glob("*.o")}
             module.build((stage,))
