@@ -30,7 +30,7 @@ REGIONS = ("own", "result")  # shared memory that each child inherits, sized whe
 MAX_PRINTED = 16 << 20
 KEPT = 16 << 10  # of what was printed: this much of the beginning and of the end
 MAX_PROCESSES = 600  # processes and threads of one sandbox, where RLIMIT_NPROC does not bind
-FORKS = 16
+FORKS = 6  # bubblewrap is two or three of them, an honest module one
 POLL = 0.05
 _PASTED = re.compile(rf'File "{re.escape(channel.PASTED)}", line (\d+)')
 

@@ -1,0 +1,122 @@
+"""The harness's own data: the same in every process, of the right size, and exact where it says so."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from engine.evaluate import inputs
+from sol.graph import Op, OpGraph, Tensor
+
+
+def graph(tensors, ops, outputs):
+    table = {t.name: t for t in tensors}
+    return OpGraph(table, tuple(ops), tuple(t.name for t in tensors if t.kind == "input"), outputs)
+
+
+def linear(m=64, k=512, n=256, dtype="f32"):
+    return graph(
+        [
+            Tensor("x", (m, k), dtype, "input"),
+            Tensor("w", (n, k), dtype, "parameter", "fc.weight"),
+            Tensor("b", (n,), dtype, "parameter", "fc.bias"),
+            Tensor("y", (m, n), dtype, "intermediate"),
+        ],
+        [Op("y", "linear", ("x", "w", "b"), ("y",))],
+        ("y",),
+    )
+
+
+def bmm(b=4, m=32, k=128, n=64, transposed=False):
+    second = (b, n, k) if transposed else (b, k, n)
+    tensors = [Tensor("a", (b, m, k), "f32", "input"), Tensor("c", second, "f32", "input")]
+    ops = []
+    if transposed:
+        tensors.append(Tensor("t", (b, k, n), "f32", "intermediate"))
+        ops.append(Op("t", "transpose", ("c",), ("t",), {"dim0": 1, "dim1": 2}))
+    tensors.append(Tensor("y", (b, m, n), "f32", "intermediate"))
+    ops.append(Op("y", "bmm", ("a", "t" if transposed else "c"), ("y",)))
+    return graph(tensors, ops, ("y",))
+
+
+def test_two_processes_make_the_same_bits():
+    code = (
+        "import hashlib, torch; from engine.evaluate.inputs import fill\n"
+        "x = [fill((33, 65), d, f, 7, 'w') for d in ('f32', 'f16', 'bf16') for f in ('normal', 'closed_form')]\n"
+        "print(hashlib.sha256(b''.join(t.view(torch.uint8).numpy().tobytes() for t in x)).hexdigest())"
+    )
+    said = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
+    assert len(said) == 1 and len(said.pop()) == 65
+
+
+def test_seed_name_and_family_each_change_the_data():
+    base = inputs.fill((64, 64), "f32", "normal", 1, "x")
+    assert torch.equal(base, inputs.fill((64, 64), "f32", "normal", 1, "x"))
+    for other in (("normal", 2, "x"), ("normal", 1, "y"), ("large", 1, "x")):
+        assert not torch.equal(base, inputs.fill((64, 64), "f32", *other))
+
+
+@pytest.mark.parametrize("family, scale", [("normal", 1.0), ("large", 128.0), ("tiny", 2.0**-10)])
+def test_products_have_the_magnitude_of_their_family(family, scale):
+    made = inputs.fill_graph(linear(), family, 3)
+    y = made["x"] @ made["w"].T
+    assert abs(float(y.mean())) < 0.05 * scale  # zero-mean
+    assert 0.9 * scale < float(y.std()) < 1.1 * scale
+    assert torch.isfinite(y.to(torch.float16)).all()
+
+
+@pytest.mark.parametrize("make", [linear, bmm])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_closed_form_is_exact_in_every_class(make, dtype):
+    g = make()
+    made = inputs.fill_graph(g, "closed_form", 5)
+    a, b = (made[n] for n in g.ops[-1].inputs[:2])
+    b = b.T if make is linear else b
+    exact = a.double() @ b.double()
+    assert torch.equal(exact, exact.round())
+    assert 0 < exact.abs().max() < 256
+    assert torch.equal(exact.to(dtype).double(), exact)
+    assert torch.equal((a.to(dtype).float() @ b.to(dtype).float()).double(), exact)
+
+
+def test_the_second_side_of_a_product_of_inputs_is_found_through_a_transpose():
+    for transposed in (False, True):
+        role = inputs.roles(bmm(transposed=transposed))
+        assert (role["a"].kind, role["c"].kind, role["c"].k) == ("activation", "weight", 128)
+        assert role["a"].rows and role["c"].rows  # the batch is in front of both
+
+
+def test_rows_shorten_what_has_rows_and_nothing_else():
+    square = graph(
+        [
+            Tensor("a", (64, 64), "f32", "input"),
+            Tensor("b", (64, 64), "f32", "input"),
+            Tensor("r", (64, 64), "f32", "input"),
+            Tensor("v", (64,), "f32", "input"),
+            Tensor("m", (64, 64), "f32", "intermediate"),
+            Tensor("y", (64, 64), "f32", "intermediate"),
+        ],
+        [Op("m", "matmul", ("a", "b"), ("m",)), Op("y", "add", ("m", "r"), ("y",))],
+        ("y",),
+    )
+    made = inputs.fill_graph(square, "normal", 0, rows=8)
+    assert {n: tuple(t.shape) for n, t in made.items()} == {"a": (8, 64), "b": (64, 64), "r": (8, 64), "v": (64,)}
+
+
+def test_indices_buffers_and_constants_keep_the_module_s_own_values():
+    g = graph(
+        [
+            Tensor("ids", (4, 8), "i64", "input"),
+            Tensor("table", (100, 16), "f16", "parameter", "table"),
+            Tensor("var", (16,), "f32", "buffer", "var"),
+        ],
+        [],
+        ("table",),
+    )
+    assert set(inputs.fill_graph(g, "normal", 0)) == {"table"}
+    assert inputs.fill_graph(g, "normal", 0)["table"].dtype == torch.float16
+    with pytest.raises(ValueError, match="keep the module's own"):
+        inputs.fill((4,), "i64", "normal", 0, "ids")
+    with pytest.raises(ValueError, match="cannot be generated"):
+        inputs.fill((4,), "f32", "own", 0, "x")
