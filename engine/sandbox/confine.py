@@ -77,9 +77,7 @@ def fresh_uid() -> int:
 def python_roots(gpu: bool) -> tuple[str, ...]:
     """The folders outside /usr that this Python, its packages and torch (and with `gpu` the driver) lie in."""
     roots = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    for entry in sys.path:
-        if entry and os.path.isdir(entry) and any(p in ("site-packages", "dist-packages") for p in Path(entry).parts):
-            roots.add(entry)
+    roots.update(package_folders())
     spec = importlib.util.find_spec("torch")  # finds, does not import
     if spec and spec.origin:
         roots.add(str(Path(spec.origin).parent.parent))
@@ -92,6 +90,18 @@ def python_roots(gpu: bool) -> tuple[str, ...]:
     real = {os.path.abspath(r) for r in roots} | {os.path.realpath(r) for r in roots}
     real = {r for r in real if os.path.isdir(r) and r not in ("/", str(Path.home()))}
     return tuple(sorted(r for r in real if not any(_inside(r, o) for o in (*real, "/usr") if o != r) and r != "/usr"))
+
+
+def package_folders() -> list[str]:
+    """Folders of installed packages on our own path, those that PYTHONPATH added too; never our working tree."""
+    asked = {os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
+    found = []
+    for entry in map(os.path.abspath, filter(None, sys.path)):
+        named = any(p in ("site-packages", "dist-packages") for p in Path(entry).parts)
+        ours = entry == str(REPOSITORY) or _inside(str(REPOSITORY), entry) or entry in ("/", str(Path.home()))
+        if os.path.isdir(entry) and (named or entry in asked) and not ours:
+            found.append(entry)
+    return list(dict.fromkeys(found))
 
 
 def _inside(path: str, folder: str) -> bool:
@@ -113,7 +123,7 @@ def environment(mode: str, gpu: bool, scratch: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "USER": "sandbox",
         "LOGNAME": "sandbox",
-        "PYTHONPATH": str(REPOSITORY) if mode == "none" else "/app",
+        "PYTHONPATH": ":".join([str(REPOSITORY) if mode == "none" else "/app", *package_folders()]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
@@ -231,7 +241,9 @@ print(json.dumps(facts))
 
 def probe(mode: str, gpu: bool) -> str:
     """ "" when a Python really started in `mode` and could reach nothing it should not; else what went wrong."""
-    secret = REPOSITORY / "pyproject.toml"  # a file outside of what is bound
+    secret = REPOSITORY / "pyproject.toml"  # must not be seen, unless the whole tree lies where packages lie
+    if any(_inside(str(secret), root) for root in ("/usr", *python_roots(gpu))):
+        secret = Path("/nonexistent")
     plan = launch(mode, [sys.executable, "-I", "-S", "-c", _PROBE, str(secret)], gpu=gpu, fds=())
     try:
         done = subprocess.run(
