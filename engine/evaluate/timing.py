@@ -1,0 +1,67 @@
+"""Device time of one call, and what a set of paired samples says.
+
+The process that holds the module and the process that holds the candidate both time with `Timer`, so that the two
+sides of a ratio are taken the same way. The engine asks them in turn (A B A B), because clocks drift with heat:
+only a ratio of neighbours means anything (measured on an H200: the same call moved by 17% within a minute).
+
+`Timer` needs torch and CUDA and is used in worker processes; the statistics are plain Python for the engine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from statistics import median
+
+METHOD = "CUDA events, L2 flushed, launches queued behind a held stream, median of alternating pairs"
+# The stream is held this long before the first event, so that every launch of the call is queued by then and the
+# events enclose device work alone, not Python. About 0.25 ms at 1.98 GHz: more than ten launches need.
+HOLD_CYCLES = 500_000
+
+
+class Timer:
+    """Times calls on the current CUDA stream."""
+
+    def __init__(self):
+        import torch
+
+        self._torch = torch
+        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        self._flush = torch.empty(2 * l2, dtype=torch.uint8, device="cuda")
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._end = torch.cuda.Event(enable_timing=True)
+
+    def sample(self, call: Callable[[], object]) -> float:
+        """Milliseconds of device time of one call, with a cold L2 (flushed by writing twice its size)."""
+        torch = self._torch
+        self._flush.fill_(1)
+        torch.cuda._sleep(HOLD_CYCLES)
+        self._start.record()
+        call()
+        self._end.record()
+        torch.cuda.synchronize()
+        return self._start.elapsed_time(self._end)
+
+    def call_time(self, call: Callable[[], object]) -> float:
+        """Milliseconds of host wall time of one call: launch to synchronised end, L2 flushed before."""
+        import time
+
+        self._flush.fill_(1)
+        self._torch.cuda.synchronize()
+        t = time.perf_counter()
+        call()
+        self._torch.cuda.synchronize()
+        return (time.perf_counter() - t) * 1e3
+
+
+def interval(values: Sequence[float], seed: int = 0, rounds: int = 1000) -> tuple[float, float, float]:
+    """Median of a sample with its bootstrap 95% interval (percentile method, Efron 1979)."""
+    rng = random.Random(seed)
+    n = len(values)
+    medians = sorted(median(rng.choices(values, k=n)) for _ in range(rounds))
+    return median(values), medians[int(0.025 * rounds)], medians[int(0.975 * rounds) - 1]
+
+
+def paired_ratio(pairs: Sequence[tuple[float, float]], seed: int = 0) -> tuple[float, float, float]:
+    """Speedup of the second of each pair over the first: median of paired ratios with its 95% interval."""
+    return interval([a / b for a, b in pairs], seed)

@@ -1,0 +1,146 @@
+"""A child process that answers JSON lines: how the engine talks to its own warm workers.
+
+One request is one line to the child's descriptor 0, one reply is one line from its descriptor 1; what the child
+prints by accident goes to descriptor 2, whose end is kept for the message when it dies. (Untrusted code is not
+started here but in engine.sandbox.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+MAX_REPLY = 16 * 1024 * 1024
+
+
+class WorkerLost(Exception):
+    """The child died, hung or answered nonsense. `why`: died | timeout | cancelled | garbled; `log`: its last words."""
+
+    def __init__(self, why: str, message: str, log: str = ""):
+        super().__init__(message)
+        self.why, self.log = why, log
+
+
+class JsonProcess:
+    """Starts `args` and exchanges JSON objects with it. Not thread safe: one caller at a time.
+
+    The child is the leader of its own session, so that `close` ends whatever it started too.
+    """
+
+    def __init__(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker"):
+        self.name = name
+        self._stderr = tempfile.TemporaryFile()
+        self._buffer = b""
+        self._process = subprocess.Popen(
+            list(args),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def request(self, message: dict, *, timeout: float, cancelled: Callable[[], bool] = lambda: False) -> dict:
+        """The child's reply. Raises WorkerLost (and ends the child) on death, on silence beyond `timeout` seconds,
+        when `cancelled()` turns true, and on a reply that is no JSON object or is over 16 MiB."""
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, OSError):
+            self._lost("died")
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self._lost("timeout", f"did not answer within {timeout:.0f} s")
+            if cancelled():
+                self._lost("cancelled", "was stopped on request")
+            if len(self._buffer) > MAX_REPLY:
+                self._lost("garbled", "answered with more than 16 MiB")
+            ready, _, _ = select.select([self._process.stdout], [], [], min(left, 0.2))
+            if ready:
+                chunk = os.read(self._process.stdout.fileno(), 1 << 20)
+                if not chunk:
+                    self._lost("died")
+                self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            reply = json.loads(line)
+        except ValueError:
+            reply = None
+        if not isinstance(reply, dict):
+            self._lost("garbled", "answered something that is not a JSON object")
+        return reply
+
+    def _lost(self, why: str, message: str = "") -> None:
+        code = self._process.poll()
+        if why == "died":
+            try:
+                code = self._process.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                code = None
+            message = "died" if code is None else f"ended with {_exit_words(code)}"
+        log = self.log()
+        self.close()
+        raise WorkerLost(why, f"the {self.name} {message}", log)
+
+    def log(self, last: int = 8192) -> str:
+        """The end of what the child wrote to its standard error."""
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - last))
+        return self._stderr.read().decode(errors="replace")
+
+    def close(self) -> None:
+        """End the child and everything in its session. Safe to call twice."""
+        if self._process.poll() is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            try:
+                pipe.close()
+            except OSError:
+                pass
+
+
+def _exit_words(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def serve(handlers: Mapping[str, Callable[[dict], dict]]) -> None:
+    """The child's side: answer each request by the handler its `op` names, until standard input ends.
+
+    Descriptor 1 is taken for the replies, and `print` is sent to standard error. A handler's exception becomes
+    {"error": class name, "message": text}: the process lives on; whoever asked decides whether it may.
+    """
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    for line in iter(os.fdopen(0, "rb").readline, b""):
+        request = json.loads(line)
+        try:
+            reply = handlers[request["op"]](request)
+        except Exception as e:
+            reply = {"error": type(e).__name__, "message": str(e)[:4000]}
+        out.write(json.dumps(reply).encode() + b"\n")
+        out.flush()
