@@ -68,11 +68,11 @@ class Sandbox:
         memory_bytes: int | None = None,
         preload: tuple[str, ...] = ("torch",),
         local_user: bool = False,
-        cpu_seconds: int = 3600,
+        cpu_seconds: int | None = None,
     ):
         self.gpu, self.preload, self.local_user = gpu, preload, local_user
         self.memory_bytes = memory_bytes or default_memory()
-        self.cpu_seconds = cpu_seconds
+        self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # of one process, all its threads together
         self.mode = ""
         self._process: subprocess.Popen | None = None
         self._ended: tuple[str, str, int | None] | None = None
@@ -334,7 +334,7 @@ class Sandbox:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         if self.mode == "none":
-            tree.sweep(process.pid, self._uid)
+            tree.sweep(process.pid, self._uid, f"HOME={self._scratch}\0".encode())
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=5.0)
         end = time.monotonic() + 5.0

@@ -70,11 +70,14 @@ def exists(pid: int) -> bool:
         return False
 
 
-def sweep(pid: int, uid: int | None) -> None:
-    """Without a pid name space: kill, again and again, what is still of this sandbox (new forks included)."""
+def sweep(pid: int, uid: int | None, mark: bytes) -> None:
+    """Without a pid name space: kill, again and again, what is still of this sandbox (new forks included).
+
+    `mark`: bytes in the environment of each of its processes, by which one is known that left session and parent.
+    """
     end = time.monotonic() + 2.0
     while time.monotonic() < end:
-        left = [p for p in descendants(pid, uid) if p != pid and exists(p)] + _session(pid)
+        left = [p for p in descendants(pid, uid) if p != pid and exists(p)] + _strays(pid, mark)
         left = [p for p in left if p != os.getpid()]
         if not left:
             return
@@ -84,11 +87,15 @@ def sweep(pid: int, uid: int | None) -> None:
         time.sleep(0.005)
 
 
-def _session(leader: int) -> list[int]:
+def _strays(leader: int, mark: bytes) -> list[int]:
     found = []
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdigit() and exists(int(name)):
             with contextlib.suppress(OSError):
-                if os.getsid(int(name)) == leader and exists(int(name)):
+                if os.getsid(int(name)) == leader:
                     found.append(int(name))
+                    continue
+                with open(f"/proc/{name}/environ", "rb") as f:
+                    if mark in f.read(1 << 16):
+                        found.append(int(name))
     return found

@@ -1,6 +1,8 @@
 """A confined child answers requests, is bounded in everything, and is gone when it is closed."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -104,6 +106,38 @@ def test_where_bubblewrap_is_missing_only_the_local_user_is_served(monkeypatch):
             }
     assert not tree.exists(pid)
     assert not os.path.exists(scratch)
+
+
+def test_without_bubblewrap_a_daemon_is_found_and_ended_too(monkeypatch):
+    monkeypatch.setattr(confine, "bwrap_path", lambda: None)
+    monkeypatch.setattr(confine, "_choose", confine._choose.__wrapped__)
+    source = (
+        "import ctypes, os\nlibc = ctypes.CDLL(None)\n"
+        "if libc.fork() == 0:\n    libc.setsid()\n    if libc.fork() == 0:\n        libc.sleep(600)\n    os._exit(0)\n"
+    )
+    scratches = []
+    with Sandbox(local_user=True).start() as box:
+        scratches.append(box._scratch)
+        assert "error" in box.request({"entry": "engine.trace.child", "source": source}, timeout=30)
+        assert tree._strays(box._process.pid, f"HOME={box._scratch}\0".encode())
+    assert not tree._strays(-1, f"HOME={scratches[0]}\0".encode())
+
+
+@pytest.mark.skipif(Sandbox.strength() != "full", reason="needs bubblewrap")
+def test_a_killed_engine_takes_its_children_with_it():
+    code = (
+        "import time; from engine.sandbox import Sandbox, tree\n"
+        "box = Sandbox(preload=()).start(); print(*tree.descendants(box._process.pid), flush=True); time.sleep(60)"
+    )
+    engine = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    pids = [int(p) for p in engine.stdout.readline().split()]
+    assert len(pids) >= 2 and all(tree.exists(p) for p in pids)
+    engine.kill()
+    engine.wait()
+    end = time.monotonic() + 5
+    while time.monotonic() < end and any(tree.exists(p) for p in pids):
+        time.sleep(0.02)
+    assert not any(tree.exists(p) for p in pids)
 
 
 def test_a_missing_seccomp_library_is_said(monkeypatch):
