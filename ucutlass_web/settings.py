@@ -79,7 +79,7 @@ INSTALLED_APPS = [
     "daphne",
     "channels",
     "whitenoise.runserver_nostatic",
-    "django.contrib.staticfiles",
+    "playground.apps.StaticConfig",
     "csp",
     "ninja",  # serves its own copy of Swagger UI: /api/docs needs no CDN
     "playground",

@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
@@ -34,6 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--no-engine", action="store_true", help="the page alone")
 
     def handle(self, *, host: str, port: int, device: str, no_engine: bool, **options) -> None:
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # while nothing runs yet
         self._free(host, port)
         call_command("migrate", verbosity=0)
         if not settings.DEBUG:
@@ -64,7 +66,7 @@ class Command(BaseCommand):
         listing = sorted(
             f"{name} {stat.st_size} {stat.st_mtime_ns}"
             for finder in get_finders()
-            for name, storage in finder.list([])
+            for name, storage in finder.list(list(apps.get_app_config("staticfiles").ignore_patterns))
             for stat in [os.stat(storage.path(name))]
         )
         stamp, want = settings.STATIC_ROOT / ".collected", hashlib.sha256("\n".join(listing).encode()).hexdigest()

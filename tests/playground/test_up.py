@@ -1,0 +1,111 @@
+"""`manage.py up`, which is what `make run` runs: everything starts, says where it is, and ends together."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.playground.conftest import ROOT, House
+
+
+@pytest.fixture
+def house(tmp_path):
+    built = House(tmp_path)
+    yield built
+    built.close()
+
+
+def up(house, *args):
+    command = [sys.executable, "manage.py", "up", "--port", str(house.port), *args]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=ROOT, env=house.environ, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    house.processes.append(process)
+    return process
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if found := condition():
+                return found
+        except OSError:
+            pass
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(child) for child in f.read().split()]
+
+
+def command_line(pid):
+    with open(f"/proc/{pid}/cmdline") as f:
+        return f.read()
+
+
+def alive():
+    """Processes that run; one that ended and that nobody waited for does not count."""
+    found = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError), open(f"{entry.path}/stat") as f:
+                if f.read().rsplit(")", 1)[1].split()[0] != "Z":
+                    found.add(int(entry.name))
+    return found
+
+
+def engine_of(process):
+    return next((p for p in children(process.pid) if "engine" in command_line(p)), None)
+
+
+def test_page_and_engine_start_together_and_ctrl_c_ends_both(house):
+    house.environ["UCUTLASS_DEBUG"] = "0"  # as in public: static files collected, hashed and compressed
+    process = up(house, "--device", "modelled:h200")
+    until(lambda: house.get("/healthz")["engines"] == 1)
+    page = urllib.request.urlopen(f"http://127.0.0.1:{house.port}/", timeout=10)
+    html = page.read().decode()
+    assert page.headers["Content-Security-Policy"] and "/static/" in html
+    style = next(part.split('"')[0] for part in html.split('href="')[1:] if ".css" in part)
+    served = urllib.request.urlopen(f"http://127.0.0.1:{house.port}{style}", timeout=10)
+    assert "immutable" in served.headers["Cache-Control"], "static files carry their hash"
+
+    killed = engine_of(process)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: engine_of(process) not in (None, killed))
+
+    running = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=30)[0]
+    assert process.returncode == 0, output
+    assert f":{house.port}/" in output and "The engine ended" in output
+    assert not alive() & set(running)
+
+
+def test_when_it_is_killed_itself_nothing_is_left(house):
+    process = up(house, "--no-engine")
+    until(lambda: house.get("/healthz")["ok"])
+    (web,) = children(process.pid)
+    process.kill()
+    process.wait()
+    until(lambda: web not in alive(), 20)
+
+
+def test_a_port_in_use_is_said_with_the_way_out(house):
+    house.web()
+    process = up(house)
+    output = process.communicate(timeout=30)[0]
+    assert process.returncode == 1 and f"--port {house.port + 1}" in output and "Traceback" not in output
+
+
+def test_an_unknown_device_is_said_with_what_there_is(house):
+    command = [sys.executable, "manage.py", "engine", "--device", "gameboy", "--once"]
+    done = subprocess.run(command, cwd=ROOT, env=house.environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "modelled:h200" in done.stderr and "Traceback" not in done.stderr
