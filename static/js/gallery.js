@@ -4,7 +4,7 @@ import { baselineName, className, deviceName, percent, time, times } from "./for
 
 const rows = boot.sessions ?? [];
 const kindOf = (row) => row.summary?.device?.kind ?? row.summary?.best?.kind ?? "";
-const deviceOf = (row) => row.provenance?.device ?? deviceName(row.summary?.device);
+const deviceOf = (row) => row.summary?.device?.title || deviceName(row.provenance?.device || row.summary?.device);
 const text = (value) => (typeof value === "string" ? value : value?.name ?? value?.title ?? "");
 
 function card(row) {

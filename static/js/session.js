@@ -92,7 +92,7 @@ async function refusal(now) {
     h("h2", {}, end.state === "refused" ? "This cannot be optimised as it is" : "The session failed"),
     h("p", { id: "refusal-reason" }, end.line && !/\bline \d/i.test(end.reason) ? `Line ${end.line}: ${end.reason}` : end.reason),
     around.length ? h("pre", {}, around) : null,
-    h("a", { class: "button primary", id: "fix-it", href: `/s/${session.id}/fork${end.line ? `?line=${end.line}` : ""}` }, "Fix it in the editor")));
+    h("a", { class: "button primary", id: "fix-it", href: `/s/${session.id}/fork${end.line ? `?line=${end.line}` : ""}` }, end.state === "refused" ? "Fix it in the editor" : "Open the text in the editor")));
 }
 
 // ---- events -----------------------------------------------------------------------------------------------------

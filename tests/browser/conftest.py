@@ -57,6 +57,7 @@ class App:
             "UCUTLASS_CHECKS_PER_MINUTE": "100000",
         }
         self.running: dict[str, subprocess.Popen] = {}
+        self.made: list[dict] = []
 
     def manage(self, *words: str) -> None:
         subprocess.run([sys.executable, "manage.py", *words], cwd=ROOT, env=self.env, check=True, timeout=120)
@@ -96,7 +97,19 @@ class App:
         body = json.dumps({"source": source, "device": "modelled:h200", **fields}).encode()
         asked = urllib.request.Request(f"{self.url}/api/sessions", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(asked, timeout=20) as reply:
-            return json.load(reply)
+            self.made.append(json.load(reply))
+        return self.made[-1]
+
+    def stop_all(self) -> None:
+        """End what a test left running, so that the next finds the one engine free."""
+        while self.made:
+            made = self.made.pop()
+            if self.get(f"/api/sessions/{made['id']}")["state"] == "ended":
+                continue
+            body = json.dumps({"kind": "stop", "control_token": made["control_token"]}).encode()
+            url = f"{self.url}/api/sessions/{made['id']}/commands"
+            urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=20)
+            self.wait_ended(made["id"], 60)
 
     def wait(self, what, seconds: float, why: str):
         end = time.monotonic() + seconds
@@ -130,6 +143,13 @@ def app(tmp_path_factory) -> Iterator[App]:
     finally:
         app.end("engine")
         app.end("web")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_running(request):
+    yield
+    if "app" in request.fixturenames:
+        request.getfixturevalue("app").stop_all()
 
 
 @pytest.fixture(scope="session")

@@ -119,4 +119,4 @@ def test_templates_have_no_inline_script_or_style():
 
 def test_without_javascript_the_page_says_what_is_missing(open_page):
     page = open_page("/", java_script_enabled=False)
-    expect(page.locator("noscript")).to_contain_text("needs JavaScript")
+    expect(page.get_by_text("This page needs JavaScript")).to_be_visible()

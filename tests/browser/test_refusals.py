@@ -51,8 +51,8 @@ def test_an_empty_editor_is_told_so(open_page):
 def test_no_precision_is_told_so(open_page):
     page = open_page("/")
     paste(page, "x")
-    for box in page.locator("#classes input:checked").all():
-        box.uncheck()
+    for box in page.locator("#classes input").all():
+        box.set_checked(False)
     page.keyboard.press("Control+Enter")
     expect(page.locator("#form-error")).to_contain_text("No precision is allowed")
 

@@ -1,0 +1,60 @@
+"""Recorded sessions are listed with where their numbers are from, filtered, and replayed through the session page."""
+
+import json
+import re
+import urllib.request
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import timeline
+
+
+def recorded(app, events: list[dict], folder) -> None:
+    """Save a finished session as a recording, from what the API gives anybody, and load it."""
+    blobs = {}
+    for name in set(re.findall(r'"([0-9a-f]{64})"', json.dumps(events))):
+        with urllib.request.urlopen(f"{app.url}/api/blobs/{name}") as reply:
+            blobs[name] = reply.read().decode()
+    lines = [*map(json.dumps, events), json.dumps({"blobs": blobs})]
+    (folder / "linear.jsonl").write_text("\n".join(lines) + "\n")
+    app.manage("load_recordings", str(folder), "-v", "0")
+
+
+@pytest.fixture(scope="module")
+def gallery(app, finished, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recordings")
+    recorded(app, finished["events"], folder)
+    yield
+    (folder / "linear.jsonl").unlink()
+    app.manage("load_recordings", str(folder), "-v", "0")
+
+
+def test_a_card_says_what_was_reached_and_where(open_page, gallery, complaints):
+    page = open_page("/gallery")
+    card = page.locator(".card")
+    expect(card).to_have_count(1)
+    expect(card.locator(".badge")).to_have_text("predicted")
+    expect(card).to_contain_text(re.compile(r"\d\.\d\d×"))
+    expect(card).to_contain_text("over PyTorch eager")
+    for fact in ("Device", "Date", "Command", "H200"):
+        expect(card).to_contain_text(fact)
+    assert not complaints, complaints
+
+
+def test_filters_narrow_the_cards(open_page, gallery):
+    page = open_page("/gallery")
+    page.locator("#filter-kind").select_option("measured")
+    expect(page.locator(".card")).to_have_count(0)
+    expect(page.locator("#filter-count")).to_have_text("None fits the filter.")
+    page.locator("#filter-kind").select_option("")
+    page.locator("#filter-text").fill("LINEAR")
+    expect(page.locator(".card")).to_have_count(1)
+
+
+def test_a_card_opens_the_replay(open_page, gallery, finished):
+    page = open_page("/gallery")
+    page.locator(".card a").click()
+    expect(page.locator("#replay")).to_be_visible()
+    expect(page.locator("#owner")).to_be_hidden()
+    assert timeline(page) == [e["data"]["trial"] for e in finished["events"] if e["kind"] == "trial.proposed"]
