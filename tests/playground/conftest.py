@@ -36,7 +36,7 @@ class House:
             "UCUTLASS_VAR": str(var),
             "UCUTLASS_DEBUG": "1",
             "UCUTLASS_LEASE_SECONDS": "1",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
             **environ,
         }
         self.processes: list[subprocess.Popen] = []
