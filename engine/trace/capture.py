@@ -72,10 +72,24 @@ class Capture:
                 for value in node.args[0]:
                     if getattr(value, "name", None) in user:
                         outputs.append(self._name(value))
+        self._drop_unread(outputs)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs)
         made = {t for op in self.ops for t in op["outputs"]}
         tensors = [t for name, t in self.tensors.items() if name in read or name in made]
         return {"tensors": tensors, "ops": self.ops, "inputs": self.inputs, "outputs": outputs}
+
+    def _drop_unread(self, outputs: list[str]) -> None:
+        """Leaves out ops whose results nothing reads (attention weights that forward throws away, say): a program
+        need not compute them. All ops are functional here, so nothing else can depend on them."""
+        read, kept = set(outputs), []
+        for op in reversed(self.ops):
+            if read.intersection(op["outputs"]):
+                kept.append(op)
+                read.update(op["inputs"])
+        dropped = {t for op in self.ops for t in op["outputs"]}
+        self.ops = kept[::-1]
+        for name in dropped - {t for op in self.ops for t in op["outputs"]}:
+            del self.tensors[name]
 
     # ---- tensors ----
 
@@ -140,6 +154,16 @@ class Capture:
         found = _LINE.findall(node.meta.get("stack_trace") or "")
         return int(found[-1]) if found else None
 
+    def _line_within(self, node: Any) -> int | None:
+        """The first line inside a node that holds a graph of its own (a `with` block)."""
+        for value in node.args:
+            inner = getattr(self.program.graph_module, str(getattr(value, "target", "")), None)
+            for held in getattr(getattr(inner, "graph", None), "nodes", ()):
+                line = self._line(held)
+                if line is not None:
+                    return line
+        return None
+
     def _call(self, node: Any) -> None:
         import operator
 
@@ -154,6 +178,7 @@ class Capture:
         line = self._line(node)
         schema = getattr(node.target, "_schema", None)
         if schema is None:
+            line = line or self._line_within(node)
             what = getattr(node.target, "__name__", str(node.target)).removeprefix("wrap_with_")
             where = f"Line {line} uses" if line else "The module uses"
             raise Bad("not_covered", f"{where} {what}, which the tracer does not follow; leave it out.", line)

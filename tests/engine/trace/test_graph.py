@@ -117,6 +117,12 @@ def test_half_modules_and_buffers():
     assert graph.tensors[graph.outputs[0]].dtype == "bf16"
 
 
+def test_what_nothing_reads_is_left_out():
+    graph = graph_of("unused = args[0] @ args[0].T\nreturn args[0] * 3", "torch.randn(4, 4)")
+    assert ops(graph) == ["mul"]
+    assert set(graph.tensors) == {*graph.inputs, *graph.outputs}
+
+
 def test_several_outputs_of_one_op():
     graph = graph_of("a, b = torch.split(args[0], [2, 6], dim=1)\nreturn a, b * 2", "torch.randn(4, 8)")
     split = graph.ops[0]
