@@ -277,10 +277,17 @@ class _Session:
             events.Progress("Reading the program" if self._is_program else "Tracing the module", "trace")
         )
         t = time.perf_counter()
+        yield from self.call(self._warm)
         graph = yield from self.call(self._graph)
         text = graph.to_json()
         yield from self.emit(events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t), text)
         return graph
+
+    def _warm(self) -> None:
+        """A device that can start its workers ahead does so while the module is traced."""
+        warm = getattr(self.device, "warm", None)
+        if warm is not None:
+            warm(self.spec.source_kind)
 
     @property
     def _is_program(self) -> bool:
@@ -290,7 +297,7 @@ class _Session:
         if self._is_program:
             checked = check(self.spec.source)
             if not checked.ok:
-                d = checked.diagnostics[0]
+                d = trials.root_cause(checked.diagnostics)
                 help = f" Help: {d.help}." if d.help else ""
                 raise SessionRefused(d.code, f"Line {d.span.line}: {d.message}.{help}", d.span.line)
             return program_graph.graph_of(checked.program)

@@ -8,12 +8,13 @@ where a later step needs what it left in the device, and skipped where it does n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dsl.check import check
 from dsl.compile import compile as generate
+from dsl.diagnostics import Diagnostic
 from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
@@ -87,11 +88,16 @@ def checked(text: str) -> Program:
     result = check(text)
     if result.ok:
         return result.program
-    first = result.diagnostics[0]
+    first = root_cause(result.diagnostics)
     more = f" (and {len(result.diagnostics) - 1} more)" if len(result.diagnostics) > 1 else ""
     help = f"; {first.help}" if first.help else ""
     reason = f"line {first.span.line}: {first.message}{help}{more}"
     raise TrialError("check", first.code, reason, "\n\n".join(d.render(text) for d in result.diagnostics))
+
+
+def root_cause(diagnostics: Sequence[Diagnostic]) -> Diagnostic:
+    """The mistake to name when there is room for one: what is unused is often so because of another mistake."""
+    return min(diagnostics, key=lambda d: d.code in ("E402", "E403"))
 
 
 def backend_of(text: str, sms: int) -> str:

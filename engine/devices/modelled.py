@@ -17,10 +17,11 @@ from dsl.ir import Config, Gemm
 from dsl.printer import to_text
 from engine import events
 from engine.devices import Candidate, Problem, TrialError, offline
+from engine.evaluate import reference
 from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
 from engine.evaluate.reference import Reference, rows_for
 from engine.jsonprocess import JsonProcess, WorkerLost
-from sol.attainable import KNOWN_ERROR, predict, predict_eager, stream_ms
+from sol.attainable import KNOWN_ERROR, predict, predict_eager
 from sol.bounds import native_class
 from sol.hardware import load
 
@@ -57,13 +58,21 @@ class Modelled:
 
     # ---- life ----
 
+    def warm(self, problem_kind: str) -> None:
+        """Start what `open` will wait for, without waiting: called while the module is still being traced."""
+        self._start_worker()
+        if problem_kind == "module":
+            reference.warm(local_user=self.local_user)
+
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
-        self.close()
+        if self._reference is not None:
+            self.close()
         self.problem, self.cancelled = problem, cancelled
         self._known, self._pytorch, self._sent = {}, {}, ""
         self._rows = rows_for(problem, FLOPS)
+        if self._worker is None or not self._worker.alive:
+            self._start_worker()
         offline.warm()
-        self._start_worker()
         if problem.source_kind == "module":
             self._reference = Reference(problem, "cpu", local_user=self.local_user, cancelled=cancelled).start()
 
@@ -94,10 +103,7 @@ class Modelled:
             elif cls == "tf32":
                 yield self._baseline("eager_tf32", cls, predict_eager(graph, self.hw, cls), "TF32 allowed")
             else:
-                made = predict_eager(graph, self.hw, cls, cast_inputs=True)
-                weights = [t for t in graph.tensors.values() if t.kind == "parameter" and t.dtype == "f32"]
-                casts = sum(stream_ms(t.bytes, t.bytes / 2, self.hw, launch_ms=0.0015) for t in weights)
-                made = replace(made, ms=made.ms + casts)
+                made = predict_eager(graph, self.hw, cls, cast_parameters=True)
                 yield self._baseline(f"eager_{cls}", cls, made, "torch.autocast, its casts timed")
 
     def _baseline(self, name: str, cls: str, made, note: str) -> events.Baseline:
@@ -154,9 +160,9 @@ class Modelled:
 
     def _round(self, candidate: Candidate, family: str, seed: int) -> tuple[Comparison, float | None]:
         """One family: the worst result's comparison, and PyTorch's own error in the class."""
-        reference, pytorch = None, None
+        right, pytorch = None, None
         if self._reference is not None:
-            reference, pytorch = self._right(candidate, family, seed)
+            right, pytorch = self._right(candidate, family, seed)
         own = self._reference.inputs_own() if self._reference is not None else None
         answer = self._ask(
             {
@@ -168,7 +174,7 @@ class Modelled:
                 "seed": seed,
                 "rows": self._rows,
                 "own": own.to_json() if own else None,
-                "reference": reference,
+                "reference": right,
                 "ideal": self._reference is None,
             }
         )
@@ -180,14 +186,14 @@ class Modelled:
     def _right(self, candidate: Candidate, family: str, seed: int) -> tuple[dict | None, float | None]:
         """Where the reference lies (None: the worker kept it), and PyTorch's own error on the same inputs."""
         try:
-            reference = None
+            right = None
             if not self._ask({"op": "kept", "family": family, "seed": seed, "rows": self._rows})["kept"]:
-                reference = self._reference.compute(family, seed, self._rows).region.to_json()
+                right = self._reference.compute(family, seed, self._rows).region.to_json()
             key = (family, seed, candidate.cls)
             if key not in self._pytorch:
                 mine = self._reference.pytorch_error(family, seed, candidate.cls, self._rows)
                 self._pytorch[key] = mine.error
-            return reference, self._pytorch[key]
+            return right, self._pytorch[key]
         except TrialError as e:
             if e.code == "rows_refused" and self._rows is not None:
                 self._rows = None  # a module with its sizes written in: then all of it

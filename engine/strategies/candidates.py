@@ -91,9 +91,21 @@ def seeds(ranked: list[Ranked], how_many: int) -> list[Ranked]:
     return best
 
 
-def neighbours(ranked: list[Ranked], config: Config) -> list[Ranked]:
-    """Configurations that differ from `config` in one clause, or in tile and cluster by one step each."""
-    return [r for r in ranked if 0 < _steps(r.config, config) <= 1]
+def neighbours(ranked: list[Ranked], config: Config, tried: set[tuple] = frozenset()) -> list[Ranked]:
+    """Configurations that differ from `config` in one clause, the clause that was varied least (by the keys in
+    `tried`) first, then by predicted time: the model prices swizzles and clusters much alike, the device does not."""
+    near = [r for r in ranked if 0 < _steps(r.config, config) <= 1]
+    varied: dict[str, int] = {}
+    for r in near:
+        if key(r.config)[:5] in tried:
+            clause = _clause(r.config, config)
+            varied[clause] = varied.get(clause, 0) + 1
+    return sorted(near, key=lambda r: varied.get(_clause(r.config, config), 0))
+
+
+def _clause(a: Config, b: Config) -> str:
+    """The first clause in which two configurations differ."""
+    return next((c for c in CLAUSES if getattr(a, c) != getattr(b, c)), "")
 
 
 def _steps(a: Config, b: Config) -> int:

@@ -154,7 +154,7 @@ class Planner:
                 return self._proposal(line, r, None, state)
         best = state.best(line.cls)
         config = self._config(line, best.text) if best else None
-        near = candidates.neighbours(line.ranked, config) if config else []
+        near = candidates.neighbours(line.ranked, config, tried) if config else []
         limit = WORSE * line.ranked[0].ms
         for r in [*near, *line.ranked]:
             if candidates.key(r.config)[:5] not in tried and r.ms <= limit:

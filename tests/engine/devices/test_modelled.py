@@ -1,0 +1,199 @@
+"""Whole sessions on a GPU that is not here: real sandbox, real reference, real generation; only times predicted."""
+
+import dataclasses
+
+import pytest
+
+pytest.importorskip("torch")
+
+from engine import events, jsonprocess
+from engine.devices import Problem, TrialError, modelled
+from engine.session import SessionSpec, run
+
+LINEAR = """
+import torch, torch.nn as nn, torch.nn.functional as F
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(128, 192)
+    def forward(self, x):
+        return F.leaky_relu(self.linear(x) * 2, 0.1)
+def get_inputs(): return [torch.randn(64, 128)]
+def get_init_inputs(): return []
+"""
+CUMSUM = LINEAR.replace("self.linear(x) * 2", "torch.cumsum(self.linear(x), 0)")
+MLP = """
+import torch, torch.nn as nn, torch.nn.functional as F
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(x)))
+def get_inputs(): return [torch.randn(4, 32, 64)]
+"""
+BMM = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def forward(self, a, b):
+        return torch.bmm(a, b)
+def get_inputs(): return [torch.randn(4, 64, 32, dtype=torch.bfloat16), torch.randn(4, 32, 64, dtype=torch.bfloat16)]
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_compilers(monkeypatch):
+    """Builds have tests of their own; here they would take most of the time."""
+    monkeypatch.setattr(modelled.offline, "warm", lambda: None)
+    monkeypatch.setattr(
+        modelled.offline,
+        "build",
+        lambda c, cancelled: events.TrialCompiled(c.trial, c.backend, "not compiled", 0.0, note="left out by a test"),
+    )
+
+
+def play(source, history=(), blobs=None, **changes):
+    spec = SessionSpec("t", source, "module", "modelled:h200", trials=2, **changes)
+    emitted = list(run(spec, history=history, read_blob=(blobs or {}).__getitem__))
+    return [e.event for e in emitted], {k: v for e in emitted for k, v in e.blobs.items()}
+
+
+def of(log, kind):
+    return [e for e in log if isinstance(e, kind)]
+
+
+@pytest.mark.parametrize(
+    "source, classes, stands_in",
+    [(LINEAR, ("tf32", "f16"), {"tf32", "f16"}), (MLP, ("f16",), {"f16"}), (BMM, ("tf32",), {"bf16"})],
+)
+def test_a_module_goes_through_whole_trials_with_right_results(source, classes, stands_in):
+    log, _ = play(source, classes=classes)
+    assert log[-1].state == "done", log[-1].reason
+    assert not of(log, events.TrialFailed)
+    validated = of(log, events.TrialValidated)
+    assert {c["family"] for c in validated[0].checks} == {"own", "normal", "large", "closed_form"}
+    assert all(0 <= v.error <= v.tolerance for v in validated)
+    assert all("all rows" in v.scope and "on the CPU" in v.scope for v in validated)
+    times = [e.time for e in [*of(log, events.Baseline), *of(log, events.TrialMeasured)]]
+    assert all(isinstance(t, events.Prediction) for t in times)
+    assert {e.cls for e in of(log, events.TrialJudged)} == stands_in == set(log[-1].best)
+
+
+def test_an_exact_family_is_exact_where_the_epilogue_is():
+    log, _ = play(BMM)
+    exact = next(c for c in of(log, events.TrialValidated)[0].checks if c["family"] == "closed_form")
+    assert exact["error"] == 0.0
+
+
+def test_a_session_lost_in_the_middle_of_a_trial_goes_on_to_the_same_end():
+    whole, blobs = play(LINEAR, classes=("f16",))
+    for kind in (events.Baseline, events.TrialCompiled, events.TrialValidated):
+        cut = next(i for i, e in enumerate(whole) if isinstance(e, kind)) + 1
+        history = [(i + 1, e) for i, e in enumerate(whole[:cut])]
+        rest, _ = play(LINEAR, history, blobs, classes=("f16",))
+        assert strip(whole[:cut] + rest) == strip(whole), kind
+
+
+def strip(log):
+    """The log without seconds, and without the word that a meaning was checked before: the new engine checks again."""
+    kept = [e for e in log if not isinstance(e, events.Resumed)]
+    kept = [dataclasses.replace(e, scope="") if isinstance(e, events.TrialValidated) else e for e in kept]
+    return [dataclasses.replace(e, seconds=0.0) if hasattr(e, "seconds") else e for e in kept]
+
+
+@pytest.mark.parametrize(
+    "source, code, words",
+    [
+        ("def f(:\n  pass", "syntax_error", "line 1"),
+        ("x = 1", "no_model", "class Model"),
+        (CUMSUM, "not_covered", "`aten.cumsum` (line 8)"),
+    ],
+)
+def test_what_cannot_be_worked_on_is_refused_in_one_sentence(source, code, words):
+    log, _ = play(source)
+    assert log[-1].state == "refused" and log[-1].code == code
+    assert words.lower() in log[-1].reason.lower()
+
+
+def test_an_uncovered_module_still_gets_its_report():
+    log, _ = play(CUMSUM)
+    assert of(log, events.Reported) and log[-1].line == 8
+
+
+# ---- a wrong program is found out ----
+
+
+@pytest.fixture(scope="module")
+def problem():
+    from engine.trace import trace
+
+    return Problem(LINEAR, "module", trace(LINEAR).graph)
+
+
+@pytest.fixture
+def device(problem):
+    device = modelled.Modelled("h200")
+    device.open(problem, lambda: False)
+    yield device
+    device.close()
+
+
+def candidate(problem, text_of=lambda text: text, trial=1):
+    from dsl.check import check
+    from dsl.compile import compile as generate
+    from engine.devices import Candidate
+    from engine.strategies import State
+    from engine.strategies.planner import Planner
+    from sol.hardware import load
+
+    planner = Planner(problem, ("f16",), load("h200"), "predicted")
+    text = text_of(planner.next(State()).text)
+    made = generate(check(text).program)
+    return Candidate(trial, made.resolved, made.text, "f16", "cute", made.sources, *planner.bind(text))
+
+
+WRONG = {
+    "scale": lambda t: t.replace("* 2.0", "* 1.98"),
+    "sign": lambda t: t.replace("acc + linear_bias[n]", "acc - linear_bias[n]"),
+    "function": lambda t: t.replace("leaky_relu(", "clamp(").replace(", 0.1)", ", -6.0, 6.0)"),
+}
+
+
+def test_a_program_that_means_something_else_fails_with_its_error(device, problem):
+    assert device.validate(candidate(problem)).error < 2e-3
+    for trial, (name, wrong) in enumerate(WRONG.items(), 2):
+        with pytest.raises(TrialError, match="relative error") as caught:
+            device.validate(candidate(problem, wrong, trial))
+        assert caught.value.code == "wrong_result", name
+
+
+def test_the_same_meaning_is_validated_once_and_says_so(device, problem):
+    first = device.validate(candidate(problem))
+    again = device.validate(candidate(problem, lambda t: t.replace("compute f16", "compute f16\n tile 64x64x64"), 2))
+    assert again.scope.startswith("same meaning as trial 1") and again.checks == first.checks
+
+
+def test_a_lost_worker_costs_its_trial_and_the_next_one_gets_another(device, problem):
+    request = device._worker.request
+
+    def die(*args, **keywords):
+        device._worker._process.kill()
+        return request(*args, **keywords)
+
+    device._worker.request = die
+    with pytest.raises(TrialError) as caught:
+        device.validate(candidate(problem))
+    assert caught.value.code == "oracle_died"
+    assert device.validate(candidate(problem, trial=2)).error < 2e-3
+
+
+def test_a_lost_module_process_is_replaced(device, problem):
+    device._reference.close()
+    assert device.validate(candidate(problem)).error < 2e-3
+
+
+def test_closing_ends_every_process(device):
+    worker = device._worker
+    assert isinstance(worker, jsonprocess.JsonProcess) and worker.alive
+    device.close()
+    assert not worker.alive

@@ -1,0 +1,98 @@
+"""What counts as right, and what each tolerance lets through and what it does not."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from engine.evaluate.correctness import TOLERANCES, UNIT_ROUNDOFF, WORST, Comparison, compare, verdict  # noqa: E402
+from engine.evaluate.oracle import truncate_tf32  # noqa: E402
+
+
+def product(cls, k=2048, offset=0.0, seed=0):
+    """A zero-mean product computed as a correct kernel of the class does, and its exact value."""
+    g = torch.Generator().manual_seed(seed)
+    a, b = (torch.randn(64, k, generator=g) + offset, torch.randn(k, 96, generator=g))
+    exact = a.double() @ b.double()
+    if cls == "tf32":
+        return truncate_tf32(a) @ truncate_tf32(b), exact
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[cls]
+    return a.to(dtype).float() @ b.to(dtype).float(), exact
+
+
+@pytest.mark.parametrize("cls", ["f32", "tf32", "f16", "bf16"])
+@pytest.mark.parametrize("k", [32, 2048, 32768])
+def test_an_honest_product_passes_whatever_its_depth(cls, k):
+    out, exact = product(cls, k)
+    assert verdict(cls, compare(out, exact)) is None
+
+
+@pytest.mark.parametrize("claimed, done", [("f32", "tf32"), ("f32", "f16"), ("tf32", "bf16"), ("f16", "bf16")])
+def test_a_lower_precision_than_claimed_is_found_out(claimed, done):
+    out, exact = product(done)
+    assert "tolerance" in verdict(claimed, compare(out, exact))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda x: x + 0.25 * x.std(),  # a forgotten bias
+        lambda x: x * 1.01,  # a scale that is one percent off
+        lambda x: torch.where(torch.arange(96) == 5, 0.0, x),  # a column never written
+        lambda x: x.roll(1, 0),  # rows in the wrong place
+        lambda x: x.clone().index_put_((torch.tensor(3), torch.tensor(4)), torch.tensor(0.0)),  # one element lost
+    ],
+    ids=["bias", "scale", "column", "rows", "element"],
+)
+def test_small_lies_are_found_out(spoil):
+    out, exact = product("f16")
+    out[3, 4] = exact[3, 4] = 80.0
+    assert verdict("f16", compare(out, exact)) is None
+    assert verdict("f16", compare(spoil(out), exact))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_nan_or_inf_that_the_reference_lacks_fails(value):
+    out, exact = product("f16")
+    out[0, 0] = value
+    assert "1 of 6,144 elements are NaN or Inf" in verdict("f16", compare(out, exact))
+
+
+def test_a_nan_or_inf_that_the_reference_has_too_is_right():
+    out, exact = product("f16")
+    for i, value in enumerate((math.nan, math.inf, -math.inf)):
+        out[i, 0] = exact[i, 0] = value
+    assert verdict("f16", compare(out, exact)) is None
+    out[1, 0] = -math.inf
+    assert compare(out, exact).unexpected == 1
+    out[1, 0] = 7.0
+    assert compare(out, exact).unexpected == 1
+
+
+def test_twice_pytorchs_own_error_is_the_stricter_rule_where_it_is_known():
+    fine = Comparison(3e-4, 1e-3)
+    assert verdict("f16", fine, 2e-4) is None
+    assert "twice PyTorch's own" in verdict("f16", fine, 1e-4)
+
+
+def test_where_pytorch_is_exact_a_rounding_of_f32_is_no_mistake():
+    assert verdict("f16", Comparison(5e-7, 1e-6), 0.0) is None
+
+
+def test_an_all_zero_reference_compares_absolutely():
+    zero = torch.zeros(4, 4)
+    assert verdict("f16", compare(zero, zero)) is None
+    assert verdict("f16", compare(zero + 0.1, zero))
+
+
+def test_shapes_must_agree():
+    with pytest.raises(ValueError, match="shape"):
+        compare(torch.zeros(2, 3), torch.zeros(3, 2))
+
+
+def test_the_table_follows_from_the_significant_bits():
+    for cls in ("tf32", "f16", "bf16"):
+        assert TOLERANCES[cls].error == 4 * UNIT_ROUNDOFF[cls]
+        assert TOLERANCES[cls].max_error == WORST * TOLERANCES[cls].error
+    assert TOLERANCES["f32"].error < TOLERANCES["tf32"].error == TOLERANCES["f16"].error < TOLERANCES["bf16"].error

@@ -1,0 +1,153 @@
+"""The planner proposes legal, distinct, explained configurations, the same ones for the same state."""
+
+import pytest
+
+from dsl import legal
+from dsl.check import check
+from dsl.compile import compile as generate
+from dsl.ir import Gemm
+from engine.devices import Problem, SessionRefused, TrialError
+from engine.strategies import Finished, State, candidates
+from engine.strategies.planner import CPP_TRIALS, Planner
+from sol.hardware import load
+from tests.engine.graphs import Builder, linear
+
+H200 = load("h200")
+
+
+def planner(graph=None, classes=("tf32", "f16"), kind="predicted"):
+    graph = graph or linear([("relu", {})], rows=1024, k=8192, n=8192)
+    return Planner(Problem("", "module", graph), classes, H200, kind)
+
+
+def search(made, n, ms=lambda p: p.predicted_ms):
+    """The planner's first n proposals, each finished in the time that `ms` gives it."""
+    trials, proposals = [], []
+    while len(proposals) < n:
+        p = made.next(State(tuple(trials), n))
+        if p is None:
+            break
+        proposals.append(p)
+        trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, ms=ms(p)))
+    return proposals
+
+
+@pytest.mark.parametrize("n", [12, 24])
+def test_every_proposal_passes_the_checks_and_is_built_by_its_back_end(n):
+    for p in search(planner(), n):
+        checked = check(p.text)
+        assert checked.ok, checked.diagnostics
+        assert p.backend in generate(checked.program).sources
+
+
+def test_no_program_is_proposed_twice():
+    resolved = []
+    for p in search(planner(), 24):
+        program = generate(check(p.text).program).resolved
+        config = next(s.config for s in reversed(program.stages) if isinstance(s, Gemm))
+        resolved.append((p.cls, candidates.key(config)[:5]))
+    assert len(resolved) == len(set(resolved))
+
+
+def test_the_same_state_gives_the_same_proposal_from_a_fresh_planner():
+    again = search(planner(), 12)
+    for i, p in enumerate(search(planner(), 12)):
+        trials = tuple(Finished(j + 1, q.text, q.cls, q.backend, ms=q.predicted_ms) for j, q in enumerate(again[:i]))
+        assert planner().next(State(trials, 12)) == p == again[i]
+
+
+def test_every_proposal_says_what_changed_and_why():
+    for p in search(planner(), 12):
+        assert p.change and "\n" not in p.change
+        assert "predicted" in p.why and "\n" not in p.why
+
+
+def test_tf32_goes_to_nvcc_and_half_precision_to_the_fast_build():
+    assert {(p.cls, p.backend) for p in search(planner(), 12)} == {("tf32", "cpp"), ("f16", "cute")}
+
+
+def test_where_builds_take_time_the_fast_ones_come_first_and_the_slow_ones_are_few():
+    found = search(planner(kind="measured"), 40)
+    assert [p.backend for p in found[:2]] == ["cute", "cute"]
+    assert sum(p.backend == "cpp" for p in found) == CPP_TRIALS
+
+
+def test_the_slow_builds_are_announced_before_their_turn():
+    ahead = planner(kind="measured").upcoming(State())
+    assert [p.backend for p in ahead[:2]] == ["cpp", "cpp"]
+
+
+def test_refinement_starts_from_the_best_measured_not_the_best_predicted():
+    made = planner(classes=("f16",))
+    favourite = search(made, 4)[3].text
+    found = search(made, 14, ms=lambda p: 0.1 if p.text == favourite else 1.0)
+    refined = [p for p in found if p.parent is not None]
+    assert refined and {p.parent for p in refined} == {4}
+    assert "->" in refined[0].change and "the best so far" in refined[0].why
+
+
+def test_refinement_varies_every_clause_before_it_varies_one_twice():
+    found = [p for p in search(planner(classes=("f16",)), 14) if p.parent is not None]
+    clauses = [p.change.split()[0] for p in found[:3]]
+    assert len(set(clauses)) == 3
+
+
+def test_a_closed_class_gets_no_trial():
+    made = planner()
+    assert made.next(State(closed={"f16": "done"})).cls == "tf32"
+    assert made.next(State(closed={"f16": "done", "tf32": "done"})) is None
+
+
+def test_failed_trials_are_neither_repeated_nor_followed():
+    made = planner(classes=("f16",))
+    first = made.next(State())
+    second = made.next(State((Finished(1, first.text, "f16", "cute", failed="validate"),)))
+    assert second.text != first.text and second.parent is None
+
+
+def test_a_small_space_is_exhausted_and_the_search_ends():
+    found = search(planner(linear(rows=64, k=64, n=64), ("f16",)), 500)
+    assert 3 < len(found) < 500
+
+
+def test_classes_without_a_back_end_are_refused():
+    with pytest.raises(SessionRefused, match="f32"):
+        planner(classes=("f32",))
+
+
+def test_a_program_that_no_alignment_allows_is_refused_with_the_checkers_words():
+    g = Builder()
+    y = g.op("mm", [g.input("a", (4096, 2949)), g.input("b", (2949, 5921))], (4096, 5921))
+    with pytest.raises(SessionRefused, match="rejected") as caught:
+        planner(g.graph(y))
+    assert "16" in caught.value.reason
+
+
+def test_the_owners_program_is_bound_by_name_or_in_order():
+    made = planner()
+    text = made.next(State()).text
+    inputs, outputs = made.bind(text)
+    assert [b.name for b in outputs] == ["y"]
+    assert [b.tensor for b in inputs] == ["x", "linear_weight", "linear_bias"]
+    renamed = text.replace("linear_weight", "ww").replace("linear_bias", "bb")
+    assert [(b.name, b.tensor) for b in made.bind(renamed)[0]][1:] == [("ww", "linear_weight"), ("bb", "linear_bias")]
+    with pytest.raises(TrialError, match="must take what the module takes"):
+        made.bind(text.replace("8192", "4096"))
+
+
+def test_ranking_is_by_predicted_time_and_every_entry_is_legal():
+    made = planner(classes=("f16",))
+    line = made.lines["f16"]
+    predicted = [round(r.ms, 6) for r in line.ranked]
+    assert predicted == sorted(predicted)
+    stage = next(s for s in line.base.stages if s.name == line.main)
+    problem = legal.program_problem(line.base, stage)
+    assert len(line.ranked) > 100
+    assert not any(legal.objections(problem, r.config, "cute") for r in line.ranked)
+
+
+def test_a_long_sum_into_a_small_result_is_split():
+    g = Builder("f16")
+    y = g.op("mm", [g.input("a", (256, 524288)), g.input("b", (524288, 256))], (256, 256))
+    best = planner(g.graph(y)).lines["f16"].ranked[0]
+    assert best.config.scheduler.kind in ("split_k", "stream_k")

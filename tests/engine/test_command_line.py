@@ -1,0 +1,110 @@
+"""`python -m engine`: what it prints, writes and answers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from engine import __main__ as command
+from engine import recording
+from tests.engine.counting import PROGRAM
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "scale.ucutlass"
+    path.write_text(PROGRAM.replace("1024", "128").replace("4096", "256").replace("128x128x64", "64x64x64"))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_compilers(monkeypatch):
+    pytest.importorskip("torch")
+    from engine import events
+    from engine.devices import modelled
+
+    monkeypatch.setattr(modelled.offline, "warm", lambda: None)
+    monkeypatch.setattr(
+        modelled.offline, "build", lambda c, _: events.TrialCompiled(c.trial, c.backend, "not compiled", 0.0)
+    )
+
+
+def test_optimize_prints_its_trials_and_writes_result_and_recording(program, tmp_path, capsys):
+    out, record = tmp_path / "out.json", tmp_path / "one.jsonl"
+    args = ["optimize", str(program), "--device", "modelled:h200", "--trials", "3", "--eps", "0"]
+    assert command.main([*args, "--json", str(out), "--record", str(record)]) == 0
+    said = capsys.readouterr().out
+    assert "trial 1  f16" in said and "right: error" in said and "~" in said and said.rstrip().endswith("s)")
+    made = json.loads(out.read_text())
+    assert made["state"] == "done" and len(made["trials"]) == 3
+    assert made["best"]["f16"]["program"].startswith("program scale(")
+    assert recording.read(record).rows[-1].kind == "session.ended"
+
+
+def test_json_to_standard_output_is_json_alone(program, capsys):
+    assert command.main(["optimize", str(program), "--device", "modelled:h200", "--trials", "1", "--json", "-"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["state"] == "done" and "trial 1" in said.err
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (["optimize", "no/such/file.py"], "python -m engine problems"),
+        (["optimize", "linear_silu_f16", "--trials", "0"], "trials: a whole number"),
+        (["optimize", "linear_silu_f16", "--device", "abacus"], "abacus"),
+        (["report", "PROGRAM", "--gpu", "h900"], "h900"),
+        (["report", "PROGRAM", "--class", "f64"], "f64"),
+        (["trace", "BROKEN"], "E303"),
+    ],
+)
+def test_bad_input_is_exit_status_2_and_one_message(args, words, program, capsys):
+    broken = program.with_name("broken.ucutlass")
+    broken.write_text(PROGRAM.replace("relu", "rely"))
+    args = [{"PROGRAM": str(program), "BROKEN": str(broken)}.get(a, a) for a in args]
+    assert command.main(args) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_refused_session_is_exit_status_2(tmp_path, capsys):
+    path = tmp_path / "broken.ucutlass"
+    path.write_text(PROGRAM.replace("relu", "rely"))
+    assert command.main(["optimize", str(path), "--device", "modelled:h200"]) == 2
+    assert "did you mean `relu`" in capsys.readouterr().out
+
+
+def test_trace_and_report_of_a_program(program, capsys):
+    assert command.main(["trace", str(program)]) == 0
+    graph = json.loads(capsys.readouterr().out)
+    assert graph["ops"][-1]["outputs"] == ["y"]
+    assert command.main(["report", str(program), "--gpu", "h200", "--json"]) == 0
+    assert "f16" in json.loads(capsys.readouterr().out)["bounds"]
+
+
+def test_problems_lists_every_example_with_what_it_is(capsys):
+    assert command.main(["problems"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(list(command.PROBLEMS.glob("*.py")))
+    assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
+    assert any(line.startswith("linear_scale_leaky ") for line in lines)
+
+
+def test_ctrl_c_ends_in_order_with_what_was_found(program, tmp_path):
+    record = tmp_path / "one.jsonl"
+    args = [sys.executable, "-m", "engine", "optimize", str(program), "--device", "modelled:h200"]
+    args += ["--trials", "900", "--eps", "0", "--window", "900", "--record", str(record)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    child = subprocess.Popen(args, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    for line in child.stdout:
+        if line.startswith("trial "):
+            break
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    rest = child.stdout.read()
+    assert child.wait(timeout=60) == 0
+    assert "stopped: Stopped by the owner." in rest
+    assert recording.read(record).rows[-1].data["state"] == "stopped"

@@ -1,0 +1,48 @@
+"""A session's spec: what a person may ask for, and one clear message for what they may not."""
+
+import pytest
+
+from engine.spec import BadSpec, SessionSpec
+
+GOOD = {"title": "t", "source": "class Model: ..."}
+
+
+def test_a_spec_goes_through_json_unchanged():
+    spec = SessionSpec(**GOOD, classes=("f16",), trials=3, eps=0.5, seed=7)
+    assert SessionSpec.from_json(spec.to_json()) == spec
+    assert SessionSpec.from_json({**GOOD, "classes": ["f16"]}).classes == ("f16",)
+
+
+@pytest.mark.parametrize(
+    "field, value, words",
+    [
+        ("source", "  ", "paste a PyTorch module"),
+        ("source", "x" * 200_001, "200,000"),
+        ("source_kind", "poem", "module, program"),
+        ("device", "h200", "modelled:h200"),
+        ("classes", (), "at least one"),
+        ("classes", ("f16", "f16"), "once"),
+        ("classes", ("f13",), "tf32"),
+        ("trials", 0, "from 1 to 1000"),
+        ("trials", True, "whole number"),
+        ("trials", 2.5, "whole number"),
+        ("window", -1, "whole number"),
+        ("eps", -0.1, "from 0 to 100"),
+        ("eps", float("nan"), "from 0 to 100"),
+        ("seed", "x", "whole number"),
+        ("title", "t" * 201, "200 characters"),
+    ],
+)
+def test_a_bad_field_is_named_with_what_is_allowed(field, value, words):
+    with pytest.raises(BadSpec) as caught:
+        SessionSpec(**{**GOOD, field: value})
+    assert caught.value.field == field and words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text, field", [("{", "spec"), ("[1]", "spec"), ('{"title": "t"}', "source"), ('{"colour": 1}', "colour")]
+)
+def test_what_is_no_spec_is_refused_by_name(text, field):
+    with pytest.raises(BadSpec) as caught:
+        SessionSpec.from_json(text)
+    assert caught.value.field == field
