@@ -49,7 +49,7 @@ def _values(request: dict, graph: OpGraph) -> dict[str, torch.Tensor]:
     return values
 
 
-def _bound(binding: dict, value: torch.Tensor) -> torch.Tensor:
+def bound(binding: dict, value: torch.Tensor) -> torch.Tensor:
     """The tensor as the program sees it; on fewer rows its leading axis is shorter."""
     if binding.get("transposed"):
         value = value.transpose(-2, -1)
@@ -64,7 +64,7 @@ def _bound(binding: dict, value: torch.Tensor) -> torch.Tensor:
 
 def _inputs(request: dict, graph: OpGraph) -> list[torch.Tensor]:
     values = _values(request, graph)
-    return [_bound(b, values[b["tensor"]]) for b in request["inputs"]]
+    return [bound(b, values[b["tensor"]]) for b in request["inputs"]]
 
 
 def _program(text: str) -> Program:
