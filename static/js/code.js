@@ -106,7 +106,7 @@ export class Code {
   fill(which, text, lang) {
     const box = this.boxes[which];
     const key = `${which}View`;
-    if (this[key]) { this[key].setText(text, lang); this[key].link([]); return; }
+    if (this[key]) { this[key].setText(text, lang); return; }
     this[key] = makeEditor(box, {
       doc: text, lang, readOnly: true, wrap: which === "program", label: which === "program" ? "Program of the selected trial" : "Generated code",
       onLine: (line) => {

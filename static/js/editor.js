@@ -111,12 +111,12 @@ export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = 
         view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, effects: link.of([]) });
     },
     link(ranges, scroll = false) {
-      const effects = [link.of(ranges)];
-      if (scroll && ranges.length) {
-        const line = Math.min(Math.max(1, ranges[0][0]), view.state.doc.lines);
-        effects.push(EditorView.scrollIntoView(view.state.doc.line(line).from, { y: "nearest", yMargin: 40 }));
-      }
-      view.dispatch({ effects });
+      view.dispatch({ effects: link.of(ranges) });
+      if (!scroll || !ranges.length) return;
+      // By hand: CodeMirror's own scrollIntoView moves the whole page, away from under the pointer.
+      const line = Math.min(Math.max(1, ranges[0][0]), view.state.doc.lines);
+      const block = view.lineBlockAt(view.state.doc.line(line).from), box = view.scrollDOM;
+      if (block.top < box.scrollTop || block.bottom > box.scrollTop + box.clientHeight) box.scrollTop = block.top - box.clientHeight / 3;
     },
     /** Diagnostics as {line, column, endLine, endColumn, message}, 1-based; shown under the text they name. */
     diagnose(list) {
