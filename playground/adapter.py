@@ -69,11 +69,12 @@ class Control:
 class Adapter:
     """One engine process. `run(spec, device=, history=, read_blob=, control=)` yields objects with event, blobs, t.
 
-    `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME.
+    `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called while
+    no session runs, to have ready what the next one would wait for.
     """
 
-    def __init__(self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any]):
-        self.run, self.serves, self.about = run, serves, about
+    def __init__(self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any], warm=lambda: None):
+        self.run, self.serves, self.about, self.warm = run, serves, about, warm
         self.engine_id = new_id()
         self.lease: log.Lease | None = None
         self._lost = threading.Event()
@@ -92,6 +93,7 @@ class Adapter:
         beat = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         beat.start()
         try:
+            self.warm()
             while not self._leaving.is_set():
                 close_old_connections()
                 try:
@@ -102,6 +104,7 @@ class Adapter:
                     continue
                 if lease is not None:
                     self.work(lease)
+                    self.warm()
                 elif once:
                     return
                 else:

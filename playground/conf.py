@@ -38,7 +38,6 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("UCUTLASS_HOSTS", "list", "localhost,127.0.0.1,[::1]", "host names under which the page may be opened"),
     Setting("UCUTLASS_TRUST_PROXY", "flag", "0", "1: a reverse proxy sets X-Forwarded-For and X-Forwarded-Proto"),
-    Setting("UCUTLASS_REDIS_URL", "text", "", "Redis for the channel layer (needs channels-redis); empty: not needed"),
     Setting("UCUTLASS_SOURCE_KIB", "number", "64", "largest module or program that is accepted, in KiB"),
     Setting("UCUTLASS_SESSIONS_PER_HOUR", "number", "120", "sessions that one address may start in an hour"),
     Setting("UCUTLASS_CHECKS_PER_MINUTE", "number", "600", "checks and compilations that one address may ask a minute"),

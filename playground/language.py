@@ -12,10 +12,10 @@ from typing import Any
 
 import dsl.check
 import dsl.compile
-from dsl.ir import Program
+from dsl.ir import Gemm, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
-from sol import attainable, hardware
+from sol import attainable, figures, hardware
 
 HARDWARE = "h200"
 
@@ -44,13 +44,14 @@ def check(text: str, device: str = HARDWARE) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=128)
 def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
-    """What check says, and digest, sources: {back end: {text, binding, language, lines, line_map}}, refused.
+    """What check says, and digest, sources: {back end: {text, binding, language, lines, line_map}}, refused, figures.
 
+    `figures`: {roofline, breakdown} of the prediction, as playground.figures gives them for a session.
     `line_map`: [line of the resolved text, first and last line of the generated text], 1-based and inclusive.
     """
     told = check(text, device)
     if not told["ok"]:
-        return told | {"digest": None, "sources": {}, "refused": {}}
+        return told | {"digest": None, "sources": {}, "refused": {}, "figures": {}}
     program = dsl.check.check(text).program
     out = dsl.compile.compile(program, hardware.load(device).sms)
     sources = {
@@ -64,7 +65,27 @@ def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
         for name, s in out.sources.items()
     }
     refused = {n: {"code": r.code, "message": r.message, "help": r.help} for n, r in out.refused.items()}
-    return told | {"resolved": out.text, "digest": out.digest, "sources": sources, "refused": refused}
+    drawn = _figures(out.resolved, hardware.load(device))
+    return told | {"resolved": out.text, "digest": out.digest, "sources": sources, "refused": refused, "figures": drawn}
+
+
+def _figures(program: Program, hw: hardware.Hardware) -> dict[str, Any]:
+    """Each product of the program on the device's roofline, with the traffic that the model expects, and its stages."""
+    try:
+        told = attainable.predict(program, hw)
+    except hardware.HardwareError:
+        return {}
+    cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Gemm)}
+    points = [
+        figures.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls[s.name])
+        for s in told.stages
+        if s.name in cls and s.flops and s.bytes
+    ]
+    drawn = {
+        "roofline": figures.roofline(hw, points, list(dict.fromkeys(cls.values()))),
+        "breakdown": figures.breakdown(told.stages),
+    }
+    return {k: {"figure": f.figure, "rows": f.rows, "title": f.title} for k, f in drawn.items()}
 
 
 def _prediction(program: Program, hw: hardware.Hardware) -> dict[str, Any] | None:

@@ -106,12 +106,7 @@ TEMPLATES = [
     }
 ]
 
-# The channel layer would be a doorbell at most; the log carries everything, so the default needs none.
-CHANNEL_LAYERS = (
-    {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [url]}}}
-    if (url := conf.get("UCUTLASS_REDIS_URL"))
-    else {}
-)
+# No channel layer: the log carries everything, and the hub's poller is the bell (playground/hub.py).
 
 STATIC_URL = "/static/"
 STATIC_ROOT = VAR / "static"

@@ -77,6 +77,8 @@ def test_a_pasted_module_becomes_predicted_trials_and_survives_a_killed_engine(h
     blob = next(iter(sources[0].values()))["text"]
     assert len(fetch(house, blob)) > 500
     assert second.poll() is None
+    with open(f"/proc/{second.pid}/maps") as maps:
+        assert "libtorch" not in maps.read(), "torch belongs to the engine's workers, not to the process that writes"
 
 
 @pytest.mark.parametrize(

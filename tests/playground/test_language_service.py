@@ -24,6 +24,11 @@ def test_each_example_compiles_with_a_prediction_and_a_line_map(client, example)
     assert told["ok"] and told["diagnostics"] == [] and told["sources"], told
     assert told["prediction"]["kind"] == "predicted" and told["prediction"]["ms"] > 0
     lines = told["resolved"].count("\n") + 1
+    products = [r for r in told["figures"]["roofline"]["rows"] if r["what"] == "trial"]
+    assert products and all(0 < r["share of roof"] <= 1 for r in products), "no product beats its own roof"
+    assert sum(r["ms"] for r in told["figures"]["breakdown"]["rows"]) == pytest.approx(
+        told["prediction"]["ms"], rel=1e-3
+    )
     for source in told["sources"].values():
         for line, first, last in source["line_map"]:
             assert 1 <= line <= lines and 1 <= first <= last <= source["lines"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from importlib import import_module
 
 from django.core.management.base import BaseCommand, CommandError
 
-from engine import sandbox, session
+from engine import sandbox, session, trace
 from engine.devices import SessionRefused, registry
 from playground import conf, retention
 from playground.adapter import Adapter
@@ -32,9 +33,8 @@ class Command(BaseCommand):
         serves, about = self._open(device)
         name = about["device"].get("title") or about["device"].get("name")
         logger.info("engine on %s (%s), sandbox %s", name, about["device"]["kind"], about["sandbox"])
-        _warm(serves == "cuda")
         threading.Thread(target=_sweep, name="retention", daemon=True).start()
-        Adapter(session.run, serves=serves, about=about).serve(once=once)
+        Adapter(session.run, serves=serves, about=about, warm=lambda: _warm(serves)).serve(once=once)
 
     @staticmethod
     def _open(wanted: str) -> tuple[str, dict]:
@@ -57,12 +57,19 @@ class Command(BaseCommand):
         return name, {"device": told, "sandbox": strength[:200], "toolchain": toolchain[:200]}
 
 
-def _warm(gpu: bool) -> None:
-    """The first pasted module should not wait for torch's import; without a sandbox there is nothing to warm."""
+def _warm(name: str) -> None:
+    """Nobody should wait for imports: torch's in the sandbox that traces, CuTe's in the worker that compiles."""
     try:
-        sandbox.warm()
+        trace.warm()
+        ahead = getattr(
+            import_module("engine.devices.cuda" if name == "cuda" else "engine.devices.offline"), "warm", None
+        )
+        if ahead is not None:
+            ahead()
     except SessionRefused as e:
-        logger.warning("%s", e)
+        logger.warning("%s", e)  # no sandbox: a pasted module will be refused with this reason
+    except Exception:
+        logger.exception("could not get ready ahead; sessions start more slowly")
 
 
 def _sweep() -> None:

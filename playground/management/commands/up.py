@@ -37,6 +37,10 @@ class Command(BaseCommand):
     def handle(self, *, host: str, port: int, device: str, no_engine: bool, **options) -> None:
         signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # while nothing runs yet
         self._free(host, port)
+        if host not in ("127.0.0.1", "localhost", "::1") and "UCUTLASS_HOSTS" not in os.environ:
+            self.stderr.write(
+                "Others can reach this only by a name in UCUTLASS_HOSTS, for example UCUTLASS_HOSTS=my.host"
+            )
         call_command("migrate", verbosity=0)
         if not settings.DEBUG:
             self._collect()
