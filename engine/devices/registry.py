@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+
 from engine.devices import Device, SessionRefused
 from sol.hardware import HardwareError, load
 
 
-def get(wanted: Device | str, *, local_user: bool = False) -> Device:
-    """`cuda`, `modelled:<hardware>` or a device itself. Raises SessionRefused with what there is.
+@functools.cache
+def _cuda():
+    """One for the engine process: its worker has torch and quack imported, which takes 9 s."""
+    from engine.devices.cuda import Cuda
 
-    `local_user`: the pasted text is the person's own, who may accept a weaker sandbox.
+    return Cuda()
+
+
+def get(wanted: Device | str, *, local_user: bool = False) -> Device:
+    """`cuda`, `modelled:<hardware>`, `auto` (cuda where there is a GPU and the toolchain) or a device itself.
+
+    Raises SessionRefused with what there is. `local_user`: the pasted text is the person's own, who may accept a
+    weaker sandbox. Asking for `cuda` begins to warm it, so ask in the main thread, and early.
     """
     if not isinstance(wanted, str):
         return wanted
     name, _, hardware = wanted.partition(":")
+    if name == "auto":
+        try:
+            return get("cuda", local_user=local_user)
+        except SessionRefused:
+            name, hardware = "modelled", ""
     if name == "cuda":
-        from engine.devices.cuda import Cuda
-
-        return Cuda()
+        device = _cuda()
+        device.local_user = local_user
+        device.warm()
+        return device
     if name == "modelled":
         from engine.devices.modelled import Modelled
 

@@ -1,0 +1,388 @@
+"""The NVIDIA GPU of this machine: programs are built, run at full size against the pasted module, and timed.
+
+Two processes share the GPU. The pasted module is confined and never loads a candidate (engine.evaluate.reference);
+the worker runs what our compiler made and never sees the module (engine.evaluate.worker). The engine asks them in
+turn, so that a ratio is always taken between neighbours in time, and so that the GPU has one owner at a time.
+
+One `Cuda` belongs to the engine process, not to a session: its worker's imports and its build pool outlive sessions.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from statistics import median
+
+from dsl.ir import Gemm
+from engine import events
+from engine.build import toolchain
+from engine.build.cache import content_key
+from engine.build.cute import environment
+from engine.build.nvcc import BuildError
+from engine.build.pool import BuildPool
+from engine.devices import Candidate, Problem, SessionRefused, TrialError
+from engine.evaluate import condition, reference
+from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
+from engine.evaluate.timing import METHOD, interval, paired_ratio
+from engine.evaluate.worker import Worker
+from engine.jsonprocess import WorkerLost
+from sol.bounds import native_class
+from sol.hardware import load
+
+logger = logging.getLogger(__name__)
+
+ARCH = "sm_90a"  # what both back ends generate
+ROUNDS = ("own", "normal", "normal", "large", "tiny", "closed_form")
+LOAD_SECONDS, CHECK_SECONDS, SAMPLE_SECONDS = 60.0, 60.0, 20.0
+BASELINE_SAMPLES = 15
+WARM_UP, PAIRS, MOST_PAIRS = 3, 15, 31
+WIDE = 0.04  # an interval of the ratio wider than this asks for more pairs
+
+# What a GPU's name says, most specific first, and its file in sol/hardware.
+_KNOWN = (
+    ("H200", "h200"),
+    ("H100 PCIE", "h100-pcie"),
+    ("H100", "h100-sxm"),
+    ("A100", "a100-80gb"),
+    ("B200", "b200"),
+    ("L40S", "l40s"),
+    ("RTX 4090", "rtx4090"),
+    ("RTX 5090", "rtx5090"),
+)
+
+
+def hardware_of(name: str) -> str:
+    """The file of sol/hardware for a GPU as NVML names it. Raises SessionRefused with what is known."""
+    upper = name.upper()
+    found = next((file for words, file in _KNOWN if words in upper), None)
+    if found is None or "GH200" in upper or "GB200" in upper:
+        known = ", ".join(words for words, _ in _KNOWN)
+        raise SessionRefused("unknown_gpu", f"this machine's GPU is {name!r}; there are figures for {known} only")
+    return found
+
+
+@dataclass(frozen=True)
+class Round:
+    """One set of inputs that every program of the session is checked on."""
+
+    family: str
+    seed: int
+
+
+class Cuda:
+    """See engine.devices.Device. Raises SessionRefused where there is no GPU that can be used, or no toolchain."""
+
+    kind = "measured"
+    name = "cuda"
+
+    def __init__(self, *, local_user: bool = False):
+        found = condition.read()
+        if found is None or not found["name"]:
+            raise SessionRefused("no_gpu", "there is no NVIDIA GPU here, or its driver does not answer")
+        self.hardware = hardware_of(found["name"])
+        self.hw = load(self.hardware)
+        if self.hw.arch != ARCH:
+            raise SessionRefused(
+                "unsupported_gpu", f"programs are compiled for Hopper ({ARCH}); {found['name']} is {self.hw.arch}"
+            )
+        tools = toolchain.find()
+        if not tools.cute:
+            missing = " ".join(tools.missing("torch", "cute_dsl", "quack"))
+            raise SessionRefused("no_toolchain", f"there is a GPU, but not what programs are built with. {missing}")
+        self.gpu, self.tools, self.local_user = found, tools, local_user
+        self.pool = BuildPool()
+        self.worker = Worker(environment(self.pool.cache))
+        self.problem: Problem | None = None
+        self.cancelled: Callable[[], bool] = lambda: False
+        self._reference: reference.Reference | None = None
+        self._forget()
+        atexit.register(self.shutdown)
+
+    def _forget(self) -> None:
+        self._rounds: list[Round] = []
+        self._timing_seed = 0
+        self._pytorch: dict[tuple[Round, str], float] = {}
+        self._kept: dict[Round, bool] = {}
+        self._generation = -1  # of the worker that holds this session's data
+        self._loaded: tuple = ()  # (program, back end, worker) that the worker is ready to run
+        self._open_baseline = ""
+        self._precision = ""
+
+    # ---- life ----
+
+    def describe(self) -> dict:
+        return {
+            "title": self.hw.title,
+            "gpu": self.gpu["name"],
+            "driver": self.gpu["driver"],
+            "note": "programs are built, run and timed here",
+            "toolchain": ", ".join(f"{n} {v}" for n, v in self.tools.versions().items() if v),
+        }
+
+    def warm(self) -> None:
+        """Start everything that takes seconds to import, and wait for nothing. Call it in the main thread: a confined
+        child ends with the thread that started it."""
+        self.worker.start()
+        self.pool.warm(min(2, self.pool.size))
+        try:
+            reference.warm(gpu=True, local_user=self.local_user)
+        except SessionRefused as e:
+            logger.warning("%s", e.reason)  # `open` says it again, to the session
+
+    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
+        self.close()
+        self._forget()
+        self.problem, self.cancelled = problem, cancelled
+        # Secret, so that no program can be made for the data; the same for all trials, so that what is right is
+        # computed once.
+        secret = int.from_bytes(os.urandom(6)) ^ problem.seed
+        families = ROUNDS if problem.source_kind == "module" else ROUNDS[1:]
+        self._rounds = [Round(family, secret + 17 * i) for i, family in enumerate(families)]
+        self._timing_seed = secret + 1009
+        try:
+            if problem.source_kind == "module":
+                self._reference = reference.Reference(
+                    problem, "cuda", local_user=self.local_user, cancelled=cancelled
+                ).start()
+            self.worker.warm(cancelled)
+            self._hand_over("open")
+        except WorkerLost as e:
+            raise SessionRefused("gpu_lost", f"The GPU cannot be used: {e}. {e.log[-300:]}".strip()) from None
+        except TrialError as e:
+            raise SessionRefused(e.code, e.reason) from None
+
+    def _hand_over(self, step: str) -> None:
+        """Give a fresh worker the session's graph and the module's own tensors; nothing where it has them."""
+        if self.worker.alive and self._generation == self.worker.generation:
+            return
+        try:
+            self.worker.warm(self.cancelled)
+        except WorkerLost as e:
+            raise TrialError(step, "worker_lost", str(e), e.log or None) from None
+        own = self._reference.inputs_own().to_json() if self._reference is not None else None
+        self._ask(step, "open", LOAD_SECONDS, graph=self.problem.graph.to_json(), own=own)
+        self._generation = self.worker.generation
+        self._kept.clear()
+        self._loaded = ()
+        if self._reference is None:
+            self._open_baseline = ""
+
+    def _ask(self, step: str, op: str, timeout: float, **arguments: object) -> dict:
+        return self.worker.ask(step, op, timeout=timeout, cancelled=self.cancelled, **arguments)
+
+    def close(self) -> None:
+        """End the module's process and drop the session's data; the worker stays warm."""
+        if self._reference is not None:
+            self._reference.close()
+        self._reference = None
+        if self.worker.alive and self._generation == self.worker.generation:
+            with contextlib.suppress(TrialError):  # replaced already
+                self.worker.ask("close", "close", timeout=30.0)
+        self.problem, self._generation = None, -1
+
+    def shutdown(self) -> None:
+        """End every process: the engine leaves."""
+        with contextlib.suppress(Exception):
+            if self._reference is not None:
+                self._reference.close()
+        self.worker.close()
+        self.pool.close()
+
+    # ---- what is right ----
+
+    def _prepare(self, round_: Round, classes: list[str]) -> dict | None:
+        """Let the module say what is right on these inputs, and PyTorch how wrong it is itself. The worker keeps the
+        answer; where it has no room the answer's place in shared memory is returned, valid until the next."""
+        if self._reference is None:
+            return None
+        region = None
+        if not self._kept.get(round_, False):
+            self._open_baseline = ""  # computing sets the process's precision flags: a baseline is opened again
+            made = self._reference.compute(round_.family, round_.seed)
+            self._precision = made.precision
+            region = made.region.to_json()
+            kept = self._ask(
+                "validate", "keep", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=region
+            )
+            self._kept[round_] = kept["kept"]
+        for cls in classes:
+            if (round_, cls) not in self._pytorch:
+                self._open_baseline = ""
+                found = self._reference.pytorch_error(round_.family, round_.seed, cls)
+                self._pytorch[round_, cls] = found.error
+        return None if self._kept[round_] else region
+
+    # ---- PyTorch ----
+
+    def baselines(self, classes: list[str]) -> Iterator[events.Baseline]:
+        """Eager as it ships first, then one for each class. The references are computed first, while builds run."""
+        with contextlib.suppress(TrialError):  # the first validation says it again, as its own failure
+            for round_ in self._rounds:
+                self._prepare(round_, list(classes))
+        native = native_class(self.problem.graph)
+        names = ["eager"] if native == "f32" or native in classes else []
+        names += [f"eager_{cls}" for cls in classes if cls not in (native, "f32")]
+        for name in dict.fromkeys(names):
+            try:
+                yield self._time_baseline(name, native)
+            except TrialError as e:
+                if name == "eager":
+                    raise SessionRefused(e.code, e.reason) from None
+                logger.warning("no baseline %s: %s", name, e.reason)
+
+    def _time_baseline(self, name: str, native: str) -> events.Baseline:
+        cls, note = self._baseline_open(name, native)
+        for _ in range(WARM_UP):
+            self._baseline_sample()
+        before = self._condition()
+        samples = [self._baseline_sample() for _ in range(BASELINE_SAMPLES)]
+        return events.Baseline(name, cls, self._measurement(samples, before), note)
+
+    def _baseline_open(self, name: str, native: str = "") -> tuple[str, str]:
+        if self._reference is not None:
+            found = self._reference.baseline_open(name, self._timing_seed)
+        else:
+            self._ask("measure", "baseline_open", CHECK_SECONDS, name=name, seed=self._timing_seed)
+            note = {"eager": "the program's operations as PyTorch ships them", "eager_tf32": "TF32 allowed"}
+            cls = native if name == "eager" else name.removeprefix("eager_")
+            found = cls, note.get(name, "torch.autocast, its casts timed")
+        self._open_baseline = name
+        return found
+
+    def _baseline_sample(self) -> tuple[float, float]:
+        if self._reference is not None:
+            found = self._reference.baseline_sample()
+            return found.ms, found.call_ms
+        found = self._ask("measure", "baseline_sample", SAMPLE_SECONDS)
+        return found["ms"], found["call_ms"]
+
+    def _condition(self) -> dict:
+        return condition.read((self.worker.about or {}).get("uuid")) or dict(self.gpu)
+
+    def _measurement(self, samples: list[tuple[float, float]], before: dict) -> events.Measurement:
+        times = [ms for ms, _ in samples]
+        ms, low, high = interval(times)
+        device = {**self._condition(), "before": {k: v for k, v in before.items() if k not in ("name", "driver")}}
+        return events.Measurement(ms, low, high, times, METHOD, device, median(c for _, c in samples))
+
+    # ---- a trial ----
+
+    def build(self, candidate: Candidate) -> events.TrialCompiled:
+        try:
+            built = self.pool.build(candidate.sources[candidate.backend], self.cancelled)
+        except BuildError as e:
+            raise TrialError("compile", e.code, e.reason, e.log or None) from None
+        resources = [dict(r) for r in built.resources]
+        return events.TrialCompiled(
+            candidate.trial, candidate.backend, "machine code", built.seconds, built.cached, resources
+        )
+
+    def prefetch(self, candidates: list[Candidate]) -> None:
+        for i, candidate in enumerate(candidates):
+            with contextlib.suppress(BuildError):
+                self.pool.submit(candidate.sources[candidate.backend], priority=10 + i)
+
+    def _load(self, step: str, candidate: Candidate) -> None:
+        """Have the worker hold the built program."""
+        self._hand_over(step)
+        self._loaded = ()
+        source = candidate.sources[candidate.backend]
+        found = self.pool.find(source)
+        if found is None:  # pruned meanwhile
+            self.build(candidate)
+            found = self.pool.find(source)
+        if candidate.backend == "cute":
+            path, artifact = found.path, None
+        else:
+            key, cache = content_key("binding", source.binding), self.pool.cache
+            folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
+            path, artifact = folder / "binding.py", str(found.path)
+        types = candidate.program.result_types
+        outputs = [{**asdict(b), "dtype": t.dtype.value} for b, t in zip(candidate.outputs, types, strict=True)]
+        self._ask(
+            step, "load", LOAD_SECONDS, path=str(path), artifact=artifact, program=candidate.text,
+            inputs=[asdict(b) for b in candidate.inputs], outputs=outputs,
+        )  # fmt: skip
+        self._loaded = (candidate.text, candidate.backend, self.worker.generation)
+
+    def validate(self, candidate: Candidate) -> events.TrialValidated:
+        """The built program at full size on every round's inputs."""
+        self._load("validate", candidate)
+        checks, worst, repeats = [], Comparison(0.0, 0.0), True
+        for round_ in self._rounds:
+            place = self._prepare(round_, [candidate.cls])
+            answer = self._ask(
+                "validate", "check", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=place,
+                ideal=self._reference is None, repeatable=repeatable(candidate),
+            )  # fmt: skip
+            repeats &= answer["repeats"]
+            found = [Comparison(**r) for r in answer["results"]]
+            pytorch = self._pytorch.get((round_, candidate.cls))
+            for one in found:
+                wrong = verdict(candidate.cls, one, pytorch)
+                if wrong:
+                    raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
+            top = max(found, key=lambda c: c.error)
+            largest = max(c.max_error for c in found)
+            checks.append({**asdict(round_), "error": top.error, "max_error": largest, "pytorch_error": pytorch})
+            worst = Comparison(max(worst.error, top.error), max(worst.max_error, largest))
+        tolerance = TOLERANCES[candidate.cls].error
+        return events.TrialValidated(
+            candidate.trial, worst.error, worst.max_error, tolerance, checks, self._scope(repeats)
+        )
+
+    def _scope(self, repeats: bool) -> str:
+        against = {"f32": "float32 without TF32", "as written": "its own types"}.get(self._precision, "float64")
+        against = f"the module in {against}" if self._reference is not None else "the program's own ideal in float64"
+        families = len({r.family for r in self._rounds})
+        runs = "two runs equal" if repeats else "two runs differ, as stream-K's sums may"
+        return (
+            f"full size on the GPU, {len(self._rounds)} rounds, {families} input families, against {against}, "
+            f"outputs poisoned and guarded, inputs unchanged, {runs}"
+        )
+
+    def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
+        """Pairs of one call each, baseline and candidate, until the ratio's interval is narrow."""
+        try:
+            return self._measure(candidate, baseline)
+        except TrialError:
+            self._open_baseline, self._loaded = "", ()  # whoever failed, both sides begin anew
+            raise
+
+    def _measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
+        self._hand_over("measure")
+        if self._loaded != (candidate.text, candidate.backend, self.worker.generation):
+            self._load("measure", candidate)
+        if self._open_baseline != baseline.name:
+            self._baseline_open(baseline.name, baseline.cls)
+        again = repeatable(candidate)
+        self._ask("measure", "time_open", CHECK_SECONDS, seed=self._timing_seed)
+        sample = partial(self._ask, "measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
+
+        def pair(check: bool = False) -> tuple[tuple[float, float], tuple[float, float]]:
+            theirs, ours = self._baseline_sample(), sample(check=check)
+            return theirs, (ours["ms"], ours["call_ms"])
+
+        for _ in range(WARM_UP):
+            pair()
+        before, pairs = self._condition(), []
+        ratio = low = high = 0.0
+        while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and (high - low) > WIDE * ratio):
+            pairs.append(pair(check=not pairs))  # one is always checked, the others by chance
+            if len(pairs) >= PAIRS:
+                ratio, low, high = paired_ratio([(a[0], b[0]) for a, b in pairs])
+        time_ = self._measurement([b for _, b in pairs], before)
+        self._ask("measure", "time_close", SAMPLE_SECONDS)
+        theirs = median(a[0] for a, _ in pairs)
+        return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high)
+
+
+def repeatable(candidate: Candidate) -> bool:
+    """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish."""
+    gemms = [s for s in candidate.program.stages if isinstance(s, Gemm)]
+    return not any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in gemms)

@@ -1,0 +1,96 @@
+"""The state of the GPU beside a measurement, read through NVML. Only ever read: clocks, power limits and modes are
+the owner's, and a harness that sets them measures another machine than the user has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+# The bits of NVML's clocks event reasons, in words.
+THROTTLE = {
+    0x1: "idle",
+    0x2: "application clocks",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "thermal (software)",
+    0x40: "thermal (hardware)",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+
+
+def read(uuid: str | None = None) -> dict[str, Any] | None:
+    """{name, driver, sm_mhz, memory_mhz, temperature_c, power_w, throttle} of one GPU, or None where NVML finds none.
+
+    `uuid`: as CUDA says it, with or without `GPU-`; without one, the first that CUDA_VISIBLE_DEVICES leaves. A value
+    that this GPU or driver does not tell is None. About 1 ms.
+    """
+    nvml = _library()
+    handle = _handle(nvml, uuid) if nvml else None
+    if handle is None:
+        return None
+
+    def ask(work: Callable[[], Any]) -> Any:
+        with contextlib.suppress(nvml.NVMLError, AttributeError):
+            return work()
+        return None
+
+    power = ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+    reasons = ask(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    if reasons is None:  # drivers before 530 have it under its old name
+        reasons = ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+    return {
+        "name": _text(ask(lambda: nvml.nvmlDeviceGetName(handle))),
+        "driver": _text(ask(nvml.nvmlSystemGetDriverVersion)),
+        "sm_mhz": ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        "memory_mhz": ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+        "temperature_c": ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+        "power_w": None if power is None else power / 1000,
+        "throttle": words(reasons),
+    }
+
+
+@functools.cache
+def _library() -> Any:
+    """NVML, opened once a process and left open (opening takes 20 ms); None where it is not."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    return pynvml
+
+
+def words(reasons: int | None) -> list[str] | None:
+    """NVML's bits in words; an empty list says that nothing holds the clocks back."""
+    if reasons is None:
+        return None
+    return [word for bit, word in THROTTLE.items() if reasons & bit]
+
+
+def _handle(nvml: Any, uuid: str | None) -> Any:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    wanted = uuid or (visible.split(",")[0].strip() if visible is not None else "0")
+    if not wanted or wanted == "-1":
+        return None
+    try:
+        if wanted.isdigit():
+            return nvml.nvmlDeviceGetHandleByIndex(int(wanted))
+        name = wanted if wanted.startswith(("GPU-", "MIG-")) else f"GPU-{wanted}"
+        return nvml.nvmlDeviceGetHandleByUUID(name)
+    except nvml.NVMLError:
+        if uuid is not None:
+            return _handle(nvml, None)
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,70 @@
+"""Outputs that tell on a kernel: poisoned before each call, between guard bands, compared bit for bit.
+
+Needs torch; worker processes only. Works on any device, so that the rules are tested where there is no GPU.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+
+GUARD = 1 << 16  # bytes on each side; a multiple of 256, so that the output is aligned as torch would align it
+PATTERN = 0xA5
+# A quiet NaN with a payload that no arithmetic makes: an element that still holds it was never written.
+_POISON = {
+    torch.float64: (torch.int64, 0x7FF800000000DEAD),
+    torch.float32: (torch.int32, 0x7FC0DEAD),
+    torch.float16: (torch.int16, 0x7EAD),
+    torch.bfloat16: (torch.int16, 0x7FAD),
+}
+
+
+class Guarded:
+    """One output tensor of `shape`, dense, 256-byte aligned, with a guard band before and after it."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: str):
+        bytes_ = prod(shape) * dtype.itemsize
+        padded = -(-bytes_ // 256) * 256
+        self._whole = torch.empty(2 * GUARD + padded + 256, dtype=torch.uint8, device=device)
+        start = GUARD + (-(self._whole.data_ptr() + GUARD)) % 256
+        self._before, self._after = self._whole[:start], self._whole[start + bytes_ :]
+        self.tensor = self._whole[start : start + bytes_].view(dtype).reshape(shape)
+        self._bits, self._poison = _POISON[dtype]
+        self._before.fill_(PATTERN)
+        self._after.fill_(PATTERN)
+
+    def poison(self) -> None:
+        """Every element becomes the NaN that no kernel writes."""
+        self.tensor.view(self._bits).fill_(self._poison)
+
+    def unwritten(self) -> int:
+        """How many elements still hold the poison."""
+        return int((self.tensor.view(self._bits) == self._poison).sum())
+
+    def intact(self) -> bool:
+        """Whether both guard bands are as they were."""
+        return bool((self._before == PATTERN).all()) and bool((self._after == PATTERN).all())
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal bit for bit; NaNs compare by their bits."""
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+    if a.dim() == 0:
+        a, b = a.reshape(1), b.reshape(1)
+    return torch.equal(a.contiguous().view(kind), b.contiguous().view(kind))
+
+
+def wrong_writes(outputs: list[Guarded], inputs: list[Any], before: list[Any]) -> tuple[str, str] | None:
+    """(code, sentence) when the call left an element out, wrote past an output or into an input; else None."""
+    for i, out in enumerate(outputs):
+        left = out.unwritten()
+        if left:
+            return "unwritten", f"{left:,} of {out.tensor.numel():,} elements of result {i + 1} were never written"
+        if not out.intact():
+            return "out_of_bounds", f"the program wrote outside of result {i + 1}"
+    for i, (now, then) in enumerate(zip(inputs, before, strict=True)):
+        if not same_bits(now, then):
+            return "input_written", f"the program changed its input {i + 1}"
+    return None

@@ -1,0 +1,229 @@
+"""The measuring device's rules, played on a CPU: the same worker process, the same checks, hand-written programs in
+the place of generated ones and the wall clock in the place of CUDA events. What only a GPU can show is in tests/gpu.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("torch")
+
+from dsl.check import check
+from dsl.lower import Source
+from dsl.printer import to_text
+from dsl.resolve import resolve
+from engine import events
+from engine.build.cache import Cache
+from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda
+from engine.evaluate.worker import Worker
+from engine.strategies import program_graph
+from engine.trace import trace
+
+PROGRAM = """\
+program scaled(x: f32[64, 128], w: f32[96, 128], b: f32[96]) -> f32[64, 96] {
+  y = gemm(x, w.T) {
+    epilogue relu(acc * 2 + b[n])
+  }
+  return y
+}
+"""
+MODULE = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(128, 96)
+    def forward(self, x):
+        return torch.relu(self.linear(x) * 2)
+def get_inputs(): return [torch.randn(64, 128)]
+"""
+MODULE_PROGRAM = PROGRAM.replace("acc * 2 + b[n]", "(acc + b[n]) * 2")
+RIGHT = "torch.relu(x @ w.T * 2 + b)"
+MODULE_RIGHT = "torch.relu((x @ w.T + b) * 2)"
+
+
+def generated(expression: str, more: str = "", before: str = "") -> str:
+    """A module with the ABI of dsl.lower.Source that writes `expression` into its only result."""
+    return f"""\
+import os, time, torch
+calls = []
+{before}
+def load(artifact=None):
+    def run(inputs, outputs):
+        x, w, b = inputs
+        y, = outputs
+        calls.append(1)
+        y.copy_({expression})
+        {more}
+    return run
+"""
+
+
+class Builds:
+    """A pool whose compiler is a file written to disk."""
+
+    def __init__(self, folder: Path):
+        self.cache, self.folder, self.size = Cache(folder / "cache"), folder, 1
+
+    def warm(self, workers: int = 1) -> None:
+        pass
+
+    def find(self, source: Source):
+        path = self.folder / f"{abs(hash(source.text))}.py"
+        path.write_text(source.text)
+        return SimpleNamespace(path=path, seconds=0.0, cached=True, resources=())
+
+    def build(self, source: Source, cancelled):
+        return self.find(source)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def device(tmp_path, monkeypatch):
+    said = {"name": "NVIDIA H200", "driver": "1", "sm_mhz": 1980}
+    monkeypatch.setattr(cuda.condition, "read", lambda uuid=None: dict(said))
+    monkeypatch.setattr(cuda.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
+    monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(tmp_path))
+    monkeypatch.setattr(cuda, "Worker", lambda env: Worker(env, "cpu"))
+    real = cuda.reference.Reference
+    monkeypatch.setattr(cuda.reference, "Reference", lambda problem, device, **k: real(problem, "cpu", **k))
+    made = cuda.Cuda(local_user=True)
+    yield made
+    made.close()
+    made.shutdown()
+
+
+def candidate(text: str, code: str, inputs=None, outputs=None, **changes) -> Candidate:
+    program = resolve(check(text).program, 132)
+    if inputs is None:
+        inputs, outputs = program_graph.bindings(program)
+    source = Source("cute", "python", code, code, "n", ())
+    made = Candidate(1, program, to_text(program), "tf32", "cute", {"cute": source}, inputs, outputs)
+    return replace(made, **changes)
+
+
+def opened(device: cuda.Cuda) -> cuda.Cuda:
+    device.open(Problem(PROGRAM, "program", program_graph.graph_of(check(PROGRAM).program), 3), lambda: False)
+    return device
+
+
+def failure(device: cuda.Cuda, code: str) -> TrialError:
+    with pytest.raises(TrialError) as e:
+        device.validate(candidate(PROGRAM, code))
+    return e.value
+
+
+def test_a_program_is_validated_and_timed_against_its_own_graph(device):
+    opened(device)
+    mine = candidate(PROGRAM, generated(RIGHT))
+    found = device.validate(mine)
+    assert [c["family"] for c in found.checks] == ["normal", "normal", "large", "tiny", "closed_form"]
+    assert found.error < 1e-6 and "two runs equal" in found.scope
+    baselines = list(device.baselines(["tf32"]))
+    assert [(b.name, b.cls) for b in baselines] == [("eager", "f32"), ("eager_tf32", "tf32")]
+    measured = device.measure(mine, baselines[1])
+    assert isinstance(measured.time, events.Measurement) and measured.baseline == "eager_tf32"
+    assert 15 <= len(measured.time.sample) <= 31
+    assert measured.ratio_low <= measured.ratio <= measured.ratio_high
+    assert measured.time.device["sm_mhz"] == 1980 and "before" in measured.time.device
+
+
+def test_a_module_is_the_authority_and_its_own_tensors_are_one_round(device):
+    graph = trace(MODULE, local_user=True).graph
+    device.open(Problem(MODULE, "module", graph, 3), lambda: False)
+    names = [*graph.inputs, *(t.name for t in graph.tensors.values() if t.kind == "parameter")]
+    shapes = [graph.tensors[n].shape for n in names]
+    order = sorted(zip(names, shapes, strict=True), key=lambda p: [(64, 128), (96, 128), (96,)].index(p[1]))
+    inputs = tuple(Binding(p, n, s) for p, (n, s) in zip("xwb", order, strict=True))
+    outputs = (Binding("y", graph.outputs[0], (64, 96)),)
+    right = candidate(MODULE_PROGRAM, generated(MODULE_RIGHT), inputs, outputs)
+    found = device.validate(right)
+    assert [c["family"] for c in found.checks] == list(cuda.ROUNDS)
+    assert all(c["pytorch_error"] > 0 for c in found.checks if c["family"] == "normal")
+    assert "the module in float64" in found.scope
+    before = dict(device._pytorch)
+    assert device.validate(right).error == found.error  # the same data for every trial
+    assert device._pytorch == before
+    with pytest.raises(TrialError, match="relative error"):
+        device.validate(candidate(MODULE_PROGRAM, generated(RIGHT), inputs, outputs))
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        (generated("torch.relu(x @ w.T * 2)"), ("wrong_result", "relative error")),
+        (generated(RIGHT, "y[3, 5] = float('nan')"), ("wrong_result", "1 of 6,144 elements are NaN")),
+        (generated(RIGHT, "b.add_(1)"), ("input_written", "changed its input 3")),
+        (generated(RIGHT, "y.add_(len(calls) * 1e-3)"), ("unsteady", "other bits")),
+        (
+            generated(RIGHT).replace("y.copy_(", "y[:, :90].copy_(").replace(f"{RIGHT})", f"({RIGHT})[:, :90])"),
+            ("unwritten", "384 of 6,144 elements"),
+        ),
+        (
+            generated(RIGHT, "torch.as_strided(y, (1,), (1,), y.storage_offset() + y.numel()).zero_()"),
+            ("out_of_bounds", "outside of result 1"),
+        ),
+        (generated(RIGHT, "raise ValueError('no such shape')"), ("run_failed", "no such shape")),
+        (generated(RIGHT, "raise RuntimeError('CUDA error: an illegal memory access was encountered')"),
+         ("illegal_address", "not its own")),
+    ],
+    ids=["result", "nan", "input", "unsteady", "unwritten", "bounds", "raises", "address"],
+)  # fmt: skip
+def test_a_wrong_program_is_told_why(device, code, what):
+    e = failure(opened(device), code)
+    assert e.step == "validate" and e.code == what[0] and re.search(what[1], e.reason)
+
+
+def test_a_lost_worker_costs_one_trial(device):
+    opened(device)
+    lost = failure(device, generated(RIGHT, "os._exit(3)"))
+    assert lost.code == "worker_lost" and "exit status 3" in lost.reason
+    assert device.validate(candidate(PROGRAM, generated(RIGHT))).error < 1e-6
+
+
+def test_a_hang_is_ended_by_the_clock(device, monkeypatch):
+    monkeypatch.setattr(cuda, "CHECK_SECONDS", 1.0)
+    opened(device)
+    e = failure(device, generated(RIGHT, "time.sleep(60)"))
+    assert e.code == "timeout" and "within 1 s" in e.reason
+
+
+def test_a_program_that_stops_working_once_it_is_timed_is_caught(device):
+    opened(device)
+    baseline = next(iter(device.baselines(["tf32"])))
+    lazy = generated("y if sum(calls) > 20 else " + RIGHT)  # validation and warm-up take 14 calls
+    mine = candidate(PROGRAM, lazy)
+    device.validate(mine)
+    with pytest.raises(TrialError) as e:
+        device.measure(mine, baseline)
+    assert e.value.code == "timed_differs"
+
+
+def test_stream_k_may_add_in_any_order():
+    text = PROGRAM.replace("epilogue", "scheduler stream_k\n    epilogue")
+    assert cuda.repeatable(candidate(PROGRAM, "")) and not cuda.repeatable(candidate(text, ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("NVIDIA H200", "h200"), ("NVIDIA H100 80GB HBM3", "h100-sxm"), ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA A100-SXM4-80GB", "a100-80gb"), ("NVIDIA B200", "b200"), ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"), ("NVIDIA GeForce RTX 5090", "rtx5090"),
+    ],
+)  # fmt: skip
+def test_the_gpus_name_finds_its_figures(name, file):
+    assert cuda.hardware_of(name) == file
+
+
+def test_other_gpus_are_refused_by_name(monkeypatch):
+    with pytest.raises(SessionRefused, match="Tesla T4"):
+        cuda.hardware_of("Tesla T4")
+    monkeypatch.setattr(cuda.condition, "read", lambda uuid=None: {"name": "NVIDIA A100-SXM4-80GB", "driver": "1"})
+    with pytest.raises(SessionRefused, match="compiled for Hopper"):
+        cuda.Cuda()
