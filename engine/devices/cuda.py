@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from statistics import median
 
 from dsl.ir import Gemm
@@ -362,7 +362,7 @@ class Cuda:
             self._baseline_open(baseline.name, baseline.cls)
         again = repeatable(candidate)
         self._ask("measure", "time_open", CHECK_SECONDS, seed=self._timing_seed)
-        sample = partial(self._ask, "measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
+        sample = functools.partial(self._ask, "measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
 
         def pair(check: bool = False) -> tuple[tuple[float, float], tuple[float, float]]:
             theirs, ours = self._baseline_sample(), sample(check=check)
@@ -386,3 +386,14 @@ def repeatable(candidate: Candidate) -> bool:
     """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish."""
     gemms = [s for s in candidate.program.stages if isinstance(s, Gemm)]
     return not any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in gemms)
+
+
+@functools.cache
+def machine() -> Cuda:
+    """The one of this engine process: its worker has torch and quack imported, which takes 9 s."""
+    return Cuda()
+
+
+def warm() -> None:
+    """Have everything imported that the next session would wait for. Call it in the main thread, between sessions."""
+    machine().warm()

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
 from engine.devices import Device, SessionRefused
 from sol.hardware import HardwareError, load
-
-
-@functools.cache
-def _cuda():
-    """One for the engine process: its worker has torch and quack imported, which takes 9 s."""
-    from engine.devices.cuda import Cuda
-
-    return Cuda()
 
 
 def get(wanted: Device | str, *, local_user: bool = False) -> Device:
@@ -31,7 +21,9 @@ def get(wanted: Device | str, *, local_user: bool = False) -> Device:
         except SessionRefused:
             name, hardware = "modelled", ""
     if name == "cuda":
-        device = _cuda()
+        from engine.devices.cuda import machine
+
+        device = machine()
         device.local_user = local_user
         device.warm()
         return device

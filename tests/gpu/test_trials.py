@@ -58,7 +58,7 @@ def replaced(made: Candidate, old: str, new: str) -> Candidate:
 
 
 def test_a_module_is_searched_and_the_result_is_measured(cuda):
-    """On a warm engine the first measured trial comes within 10 s."""
+    """The aim is a first measured trial 10 s after Run on a warm engine; twice that is a mistake somewhere."""
     cuda.worker.warm()
     began, first = time.time(), None
     log = []
@@ -94,24 +94,17 @@ def test_a_wrong_epilogue_is_caught(opened):
         opened.validate(wrong)
 
 
-def test_an_illegal_address_costs_one_trial(opened):
-    """A kernel that writes far outside of everything: the context is lost, the next program is not."""
-    hurt = (
-        "    import torch\n"
-        "    lost = torch.zeros(4, device='cuda')\n"
-        "    torch.as_strided(lost, (1,), (1,), 1 << 45).fill_(1)\n"
-    )
-    made = candidate()
-    broken = replaced(candidate(), "    def run(inputs, outputs):\n", "    def run(inputs, outputs):\n    " + hurt)
-    text = (
-        broken.sources["cute"]
-        .text.replace("\n    lost", "\n        lost")
-        .replace("\n    torch.as", "\n        torch.as")
-    )
-    broken.sources["cute"] = Source("cute", "python", text, text, "n", ())
+def test_an_error_of_the_gpu_costs_one_trial(opened):
+    """A kernel that indexes far outside of its tensor ends by an assertion on the device: the context is lost, the next
+    program is not."""
+    far = '        torch.zeros(4, device="cuda")[torch.full((1,), 1 << 40, device="cuda")]\n'
+    broken = replaced(candidate(), "        y, = outputs\n", "        y, = outputs\n" + far)
     opened.build(broken)
+    generation = opened.worker.generation
     with pytest.raises(TrialError) as e:
         opened.validate(broken)
-    assert e.value.code in ("illegal_address", "cuda_error", "run_failed")
+    assert e.value.code in ("illegal_address", "cuda_error"), e.value.reason
+    assert opened.worker.generation == generation + 1
+    made = candidate()
     opened.build(made)
     assert opened.validate(made).error < 2e-3
