@@ -119,4 +119,5 @@ def test_templates_have_no_inline_script_or_style():
 
 def test_without_javascript_the_page_says_what_is_missing(open_page):
     page = open_page("/", java_script_enabled=False)
-    expect(page.get_by_text("This page needs JavaScript")).to_be_visible()
+    expect(page.locator("noscript .notice")).to_be_visible()
+    assert "needs JavaScript" in page.locator("noscript .notice").evaluate("n => n.textContent")
