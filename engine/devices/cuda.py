@@ -27,6 +27,7 @@ from engine.build.cute import environment
 from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, Problem, SessionRefused, TrialError
+from engine.devices.gpu_names import hardware_of
 from engine.evaluate import condition, reference
 from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
 from engine.evaluate.timing import METHOD, interval, paired_ratio
@@ -44,28 +45,6 @@ BASELINE_SAMPLES = 15
 WARM_UP, PAIRS, MOST_PAIRS = 3, 15, 31
 LOOK = 4  # pairs between two looks at the interval, which takes 20 ms
 WIDE = 0.04  # an interval of the ratio wider than this asks for more pairs
-
-# What a GPU's name says, most specific first, and its file in sol/hardware.
-_KNOWN = (
-    ("H200", "h200"),
-    ("H100 PCIE", "h100-pcie"),
-    ("H100", "h100-sxm"),
-    ("A100", "a100-80gb"),
-    ("B200", "b200"),
-    ("L40S", "l40s"),
-    ("RTX 4090", "rtx4090"),
-    ("RTX 5090", "rtx5090"),
-)
-
-
-def hardware_of(name: str) -> str:
-    """The file of sol/hardware for a GPU as NVML names it. Raises SessionRefused with what is known."""
-    upper = name.upper()
-    found = next((file for words, file in _KNOWN if words in upper), None)
-    if found is None or "GH200" in upper or "GB200" in upper:
-        known = ", ".join(words for words, _ in _KNOWN)
-        raise SessionRefused("unknown_gpu", f"this machine's GPU is {name!r}; there are figures for {known} only")
-    return found
 
 
 def _by_cuda() -> dict | None:
