@@ -4,3 +4,4 @@ set -eu
 cd "$(dirname "$0")/build"
 npm ci --ignore-scripts --no-audit --no-fund
 node build.mjs
+rm -rf node_modules # or collectstatic would serve it
