@@ -80,7 +80,7 @@ class Sandbox:
         self._maps: dict[str, mmap.mmap] = {}
         self._printed = 0
         self._head, self._tail = b"", b""
-        self._buffer = b""
+        self._buffer, self._searched = bytearray(), 0
         self._scratch = ""
         self._inner = 0  # the child's process id inside
         self._uid: int | None = None
@@ -194,7 +194,8 @@ class Sandbox:
         return self._receive(deadline, cancelled, f"did not end within {timeout:g} s")
 
     def _receive(self, deadline: float, cancelled: Callable[[], bool] | None, late: str) -> dict:
-        while b"\n" not in self._buffer:
+        while (end := self._buffer.find(b"\n", self._searched)) < 0:
+            self._searched = len(self._buffer)
             try:
                 data = os.read(self._reply, 1 << 20)
             except BlockingIOError:
@@ -209,7 +210,9 @@ class Sandbox:
             if len(self._buffer) > channel.MAX_REPLY:
                 self._finish("garbled", "it answered with more than the engine reads")
                 raise self._error()
-        line, _, self._buffer = self._buffer.partition(b"\n")
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._searched = 0
         try:
             return channel.decode(line)
         except channel.Garbled as e:
