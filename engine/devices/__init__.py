@@ -86,6 +86,9 @@ class Device(Protocol):
 
     def describe(self) -> dict: ...
 
+    def warm(self, source_kind: str = "module") -> None:
+        """Start what `open` will wait for, and wait for nothing: called while a module is still being traced."""
+
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Get ready for one problem: load the module in its sandbox, warm the workers. Raises SessionRefused."""
 

@@ -119,11 +119,13 @@ class Cuda:
             "toolchain": ", ".join(f"{n} {v}" for n, v in self.tools.versions().items() if v),
         }
 
-    def warm(self) -> None:
-        """Start everything that takes seconds to import, and wait for nothing. Call it in the main thread: a confined
-        child ends with the thread that started it."""
+    def warm(self, source_kind: str = "module") -> None:
+        """Start everything that takes seconds to import, and wait for nothing. Between sessions call it in the main
+        thread: a confined child ends with the thread that started it."""
         self.worker.start()
         self.pool.warm(min(2, self.pool.size))
+        if source_kind != "module":
+            return
         try:
             reference.warm(gpu=True, local_user=self.local_user)
         except SessionRefused as e:
