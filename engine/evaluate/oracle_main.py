@@ -22,23 +22,37 @@ from sol.graph import OpGraph
 
 KEEP = 6  # references held, of at most KEEP_BYTES each
 KEEP_BYTES = 256 << 20
+INPUT_BYTES = 1 << 30  # of inputs held: making 8192 x 8192 normal numbers takes longer than multiplying by them
 _graphs: dict[str, OpGraph] = {}
 _references: dict[tuple, list[torch.Tensor]] = {}
+_inputs_held: dict[tuple, torch.Tensor] = {}
 
 
 def _values(request: dict, graph: OpGraph) -> dict[str, torch.Tensor]:
-    """Every tensor that the program reads, by its name in the graph."""
+    """Every tensor that the program reads, by its name in the graph; those of earlier requests are held."""
+    names = sorted({b["tensor"] for b in request["inputs"]})
+    where = (request["family"], request["seed"], request["rows"])
+    held = {name: _inputs_held[(*where, name)] for name in names if (*where, name) in _inputs_held}
+    fresh = _fresh(request, graph, [name for name in names if name not in held])
+    for name, value in fresh.items():
+        _inputs_held[(*where, name)] = value
+    while sum(v.numel() * v.element_size() for v in _inputs_held.values()) > INPUT_BYTES:
+        _inputs_held.pop(next(iter(_inputs_held)))
+    return held | fresh
+
+
+def _fresh(request: dict, graph: OpGraph, names: list[str]) -> dict[str, torch.Tensor]:
+    """The tensors made as the reference process makes them, or read where the module shares its own."""
     rows, family = request["rows"], request["family"]
-    names = {b["tensor"] for b in request["inputs"]}
-    values: dict[str, torch.Tensor] = {}
     roles = data.roles(graph)
+    values: dict[str, torch.Tensor] = {}
     if family != "own":
         for name in names:
             t = graph.tensors[name]
             if name in roles and data.filled(t):
                 shape = data.shape_at(t, roles[name], rows)
                 values[name] = data.fill(shape, t.dtype, family, request["seed"], name, role=roles[name])
-    missing = sorted(names - set(values))
+    missing = [name for name in names if name not in values]
     if missing:
         if not request.get("own"):
             raise ValueError(f"there are no values for {', '.join(missing)}")
@@ -81,6 +95,7 @@ def _graph(request: dict) -> OpGraph:
             raise KeyError("graph")
         _graphs.clear()
         _references.clear()
+        _inputs_held.clear()
         _graphs[key] = OpGraph.from_json(request["graph"])
     return _graphs[key]
 
