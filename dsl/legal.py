@@ -24,6 +24,10 @@ MAX_SPLITS = 32
 MAX_ACCUMULATORS = 208
 
 
+# tf32 `x @ w` on `cpp`: what the tile's N may be, as it takes the place of M (dsl.lower.cpp.gemm).
+TURNED_N = {"pingpong": (64, 128), "cooperative": (128, 256)}
+
+
 @dataclass(frozen=True)
 class Problem:
     """A GEMM stage as the rules see it; `compute` is the operand precision (never None here)."""
@@ -34,6 +38,7 @@ class Problem:
     epilogue: smem.EpilogueUse
     free_major: bool = False  # neither operand has K contiguous
     b_along_n: bool = False  # the second operand has N contiguous (it is read without .T)
+    a_along_k: bool = True  # the first operand has K contiguous (it is read without .T)
 
 
 def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> Problem:
@@ -47,7 +52,15 @@ def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> 
     compute = stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
     use = smem.epilogue_use(stage.epilogue, types.get, stage.type.dtype.bits)
     free_major = stage.a.transposed and not stage.b.transposed
-    return Problem(arch, GemmShape(batch, out[-2], out[-1], k), compute, use, free_major, not stage.b.transposed)
+    return Problem(
+        arch,
+        GemmShape(batch, out[-2], out[-1], k),
+        compute,
+        use,
+        free_major,
+        not stage.b.transposed,
+        not stage.a.transposed,
+    )
 
 
 def program_problem(program: Program, stage: Gemm) -> Problem:
@@ -113,6 +126,17 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         )
     if backend == "cpp" and p.compute is DType.TF32 and p.free_major and c.tile and c.tile[2] != 32:
         yield Objection("E203", "tile", f"tf32 operands that both lie along M and N need tile K 32; K is {c.tile[2]}")
+    turned = backend == "cpp" and p.compute is DType.TF32 and p.a_along_k and p.b_along_n
+    if turned and c.tile and c.schedule in TURNED_N and c.tile[1] not in TURNED_N[c.schedule]:
+        # The kernel computes the transposed result, so N is split between warp groups as M is elsewhere.
+        allowed = " or ".join(map(str, TURNED_N[c.schedule]))
+        yield Objection(
+            "E203",
+            "tile",
+            f"tf32 with a second operand that lies along N splits the tile's N: a {c.schedule} tile needs N {allowed}; "
+            f"N is {c.tile[1]}",
+            ("store the second operand as [n, k] and read it with .T for every N",),
+        )
 
 
 def _schedule(tile: tuple[int, int, int], schedule: str, backend: str) -> Iterator[Objection]:

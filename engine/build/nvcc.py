@@ -179,7 +179,7 @@ def runtime(toolchain: Toolchain) -> str:
     return f"-l:{exact[0]}" if exact else "-lcudart"
 
 
-_WORTH = re.compile(r"error|fatal|static assertion|warning .*C7510|Killed|No space|cannot find", re.IGNORECASE)
+_WORTH = re.compile(r"error|fatal|static assertion|\(C75\d\d\)|Killed|No space|cannot find", re.IGNORECASE)
 _PATH = re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+\.(?:cu|cpp|hpp|h|inl|cuh))")
 
 

@@ -141,7 +141,7 @@ def _pointers(plan: GemmPlan | TransformPlan, stage, places: dict[str, str]) -> 
     if plan.kind == "transform":
         return f"{places[stage.x.name]}, {places[stage.name]}"
     leaves = [places[leaf.name] for leaf in plan.tree.leaves if leaf.kind != "acc"]
-    return "{" + ", ".join([places[stage.a.name], places[stage.b.name], places[stage.name], *leaves]) + "}"
+    return "{" + ", ".join([places[plan.a.name], places[plan.b.name], places[stage.name], *leaves]) + "}"
 
 
 def _prepacked(program: Program) -> list[int]:

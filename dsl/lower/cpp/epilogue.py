@@ -55,8 +55,11 @@ class Tree:
         return next((leaf for leaf in self.leaves if leaf.kind == "source"), None)
 
 
-def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int) -> Tree:  # noqa: E741
-    """Leaves and C++ text of `expr` for an output of l x m x n. Raises Refusal for what no leaf can fetch."""
+def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, turned: bool = False) -> Tree:  # noqa: E741
+    """Leaves and C++ text of `expr` for an output of l x m x n. Raises Refusal for what no leaf can fetch.
+
+    `turned`: the kernel computes the output's transpose, so a vector along n is a column to it and one along m a row.
+    """
     order: list[Load | Acc] = []
     uses: dict[int, int] = {}
     _walk(expr, order, uses)
@@ -65,7 +68,7 @@ def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int) -> Tr
         key = _key(node)
         if key not in leaves:
             have_source = any(leaf.kind == "source" for leaf in leaves.values())
-            leaves[key] = Leaf("acc") if isinstance(node, Acc) else _leaf(node, types, l, m, n, have_source)
+            leaves[key] = Leaf("acc") if isinstance(node, Acc) else _leaf(node, types, l, m, n, have_source, turned)
     if ("acc",) not in leaves:
         raise Refusal(
             "cpp-epilogue-acc", "the epilogue never uses acc, so the product is thrown away", "use acc in the epilogue"
@@ -92,7 +95,15 @@ def _key(node: Load | Acc) -> tuple:
     return ("acc",) if isinstance(node, Acc) else (node.name, *sorted(set(node.axes) - {"l"}))
 
 
-def _leaf(node: Load, types: dict[str, TensorType], l: int, m: int, n: int, have_source: bool) -> Leaf:  # noqa: E741
+def _leaf(
+    node: Load,
+    types: dict[str, TensorType],
+    l: int,  # noqa: E741
+    m: int,
+    n: int,
+    have_source: bool,
+    turned: bool,
+) -> Leaf:
     name, axes, kind = identifier(node.name), set(node.axes), types[node.name]
     storage(kind.dtype, name)
     inner = axes & {"m", "n"}
@@ -110,7 +121,7 @@ def _leaf(node: Load, types: dict[str, TensorType], l: int, m: int, n: int, have
     if not inner:
         return Leaf("scalar", name, kind.dtype, batch, varies=True)
     if inner != {"m", "n"}:
-        return Leaf("row" if inner == {"n"} else "column", name, kind.dtype, batch)
+        return Leaf("row" if (inner == {"n"}) != turned else "column", name, kind.dtype, batch)
     if not aligned(n, kind.dtype):
         raise Refusal(
             "cpp-alignment",

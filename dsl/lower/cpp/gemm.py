@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from dsl.ir import Call, DType, Expr, Gemm, Load, Program, TensorType, gemm_shape
+from dsl.legal import TURNED_N
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Tree, plan
 from dsl.lower.cpp.names import aligned, identifier, storage
@@ -49,6 +51,7 @@ class GemmPlan:
     tree: Tree
     swizzle: int
     splits: int
+    turned: bool = False  # D^T = B^T A^T: every m here is the program's n, and the result lies column-major
     kind: str = "gemm"
 
     @property
@@ -58,6 +61,10 @@ class GemmPlan:
     @property
     def alignment_d(self) -> int:
         return 128 // self.store.bits
+
+    @property
+    def layout_d(self) -> str:
+        return "ColumnMajor" if self.turned else "RowMajor"
 
     @property
     def schedule_tags(self) -> tuple[str, str]:
@@ -118,7 +125,11 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
             f"the result has rows of {n * store.bits // 8:,} bytes; TMA writes rows of a multiple of 16 bytes",
             f"make n a multiple of {128 // store.bits}",
         )
-    tree = plan(_fold_axes(stage.epilogue) if fold else stage.epilogue, types, l, m, n)
+    turned = element == "float" and a.k_major and not b.k_major
+    tree = plan(_fold_axes(stage.epilogue) if fold else stage.epilogue, types, l, m, n, turned)
+    tile, cluster = config.tile, config.cluster
+    if turned:
+        a, b, m, n, tile, cluster = _turn(stage, a, b, m, n)
     if element == "float" and not a.k_major and not b.k_major and config.tile[2] != 32:
         raise Refusal(
             "cpp-tf32-layout",
@@ -127,10 +138,35 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
             f"write tile {config.tile[0]}x{config.tile[1]}x32",
         )
     return GemmPlan(
-        name, l, m, n, k, a, b, element, 128 // operand.bits, store, config.tile, config.cluster, config.schedule,
+        name, l, m, n, k, a, b, element, 128 // operand.bits, store, tile, cluster, config.schedule,
         config.scheduler.kind != "persistent", config.stages, tree, config.swizzle or 1,
-        config.scheduler.splits if config.scheduler.kind == "split_k" else 1,
+        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned,
     )  # fmt: skip
+
+
+def _turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:
+    """tf32 `x @ w`: the product of the transposes, as the tensor core reads tf32 along k alone.
+
+    B must come through registers, which is A's way. CUTLASS's builder turns the mainloop by itself, but leaves the
+    result's strides and the epilogue's vectors to the caller; here all of it is turned, and the tile and the cluster
+    with it, so they keep the program's meaning.
+    """
+    config = stage.config
+    allowed = TURNED_N[config.schedule]
+    if config.tile[1] not in allowed:
+        fit = min((n for n in allowed if n >= config.tile[1]), default=allowed[-1])
+        raise Refusal(
+            "cpp-tf32-layout",
+            f"tf32 of {stage.b.name} lying along n computes the transposed result, so a {config.schedule} tile has "
+            f"n {' or '.join(map(str, allowed))}, and this one has {config.tile[1]}",
+            f"write tile {config.tile[0]}x{fit}x{config.tile[2]}",
+        )
+    turned = {"RowMajor": "ColumnMajor", "ColumnMajor": "RowMajor"}
+    first = dataclasses.replace(b, tag=turned[b.tag])
+    second = dataclasses.replace(a, tag=turned[a.tag])
+    tile = (config.tile[1], config.tile[0], config.tile[2])
+    cluster = (config.cluster[1], config.cluster[0], config.cluster[2])
+    return first, second, n, m, tile, cluster
 
 
 def _matrix(name: str, types: dict, free: int, k: int, k_major: bool, tag_k: str, tag_free: str, l: int) -> Matrix:  # noqa: E741

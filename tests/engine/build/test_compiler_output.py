@@ -43,3 +43,11 @@ def test_a_log_is_short_however_much_went_wrong():
 
 def test_ptxas_chatter_is_no_error():
     assert trim(PTXAS) == ""
+
+
+def test_ptxas_telling_of_serialized_tensor_core_instructions_is_kept():
+    line = (
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+        "insufficient register resources for the wgmma pipeline in function 'uc_fa5b4c1fddde_stage_y'"
+    )
+    assert trim(PTXAS + line) == line

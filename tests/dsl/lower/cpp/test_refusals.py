@@ -80,3 +80,14 @@ def test_tf32_with_both_operands_along_their_free_axis_needs_k_of_32():
     found = refusal(config(programs.program(text.format("128x128x32")), tile=(128, 128, 16), stages=2))
     assert found.code == "cpp-tf32-layout" and found.help == "write tile 128x128x32"
     assert "through registers" in lower(programs.program(text.format("128x128x32"))).text
+
+
+def test_tf32_with_the_second_operand_along_n_splits_the_tile_along_n():
+    text = (
+        "program p(x: f32[512, 256], w: f32[256, 512]) -> f32[512, 512] { arch sm_90a "
+        "y = gemm(x, w) { compute tf32 tile 128x128x32 schedule cooperative } return y }"
+    )
+    program = programs.program(text)
+    lower(program)
+    found = refusal(config(program, tile=(128, 64, 32), stages=2))
+    assert found.code == "cpp-tf32-layout" and found.help == "write tile 128x128x32"

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include "cutlass/cutlass.h"
+#include "cutlass/device_kernel.h"
 #include "cutlass/numeric_types.h"
 #include "cute/tensor.hpp"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
