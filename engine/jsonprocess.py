@@ -7,6 +7,7 @@ started here but in engine.sandbox.)
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -35,7 +36,7 @@ class JsonProcess:
 
     def __init__(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker"):
         self.name = name
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the child
         self._buffer = b""
         self._process = subprocess.Popen(
             list(args),
@@ -107,16 +108,12 @@ class JsonProcess:
     def close(self) -> None:
         """End the child and everything in its session. Safe to call twice."""
         if self._process.poll() is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            try:
+            with contextlib.suppress(OSError):
                 pipe.close()
-            except OSError:
-                pass
 
 
 def _exit_words(code: int) -> str:
