@@ -139,9 +139,24 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         )
     return GemmPlan(
         name, l, m, n, k, a, b, element, 128 // operand.bits, store, tile, cluster, config.schedule,
-        config.scheduler.kind != "persistent", config.stages, tree, config.swizzle or 1,
+        config.scheduler.kind != "persistent", config.stages, tree, _swizzle(m, n, tile, cluster, config.swizzle or 1),
         config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned,
     )  # fmt: skip
+
+
+def _swizzle(m: int, n: int, tile: tuple, cluster: tuple, most: int) -> int:
+    """The largest group of at most `most` clusters, along m and n, that adds no tile to the launch.
+
+    CUTLASS rounds the grid up to whole groups on both sides and computes the tiles beyond the edge like any other:
+    groups of 8 clusters of 2 make 16 rows out of 8, twice the work (0.376 ms where 0.188 were due, on one H200).
+    """
+    rows, columns = (-(-size // (t * c)) * c for size, t, c in zip((m, n), tile, cluster, strict=False))
+    for group in (8, 4, 2):
+        whole = rows % (group * cluster[0]) == 0 and columns % (group * cluster[1]) == 0
+        used = min(rows, columns) >= {8: 6, 4: 3, 2: 2}[group]  # below, CUTLASS takes a smaller group itself
+        if group <= most and whole and used:
+            return group
+    return 1
 
 
 def _turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:
