@@ -157,7 +157,10 @@ def _optimize(args: argparse.Namespace) -> int:
             collected.add(emitted)
             display.show(emitted.event)
     if args.record:
-        collected.record(args.record)
+        told = (f"--class {c}" for c in args.classes or ())
+        command = f"python -m engine optimize {title} --device {spec.device} --trials {args.trials}"
+        command += f" --eps {args.eps:g} --window {args.window} --seed {args.seed}"
+        collected.record(args.record, " ".join([command, *told]))
     if args.json:
         made = collected.to_json()
         if args.json == "-":

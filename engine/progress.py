@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import time
@@ -119,8 +120,15 @@ class Collected:
         ended = self.of(events.SessionEnded)
         return ended[-1].state if ended else "failed"
 
-    def record(self, path: str) -> None:
-        recording.write(path, self.rows, self.blobs)
+    def record(self, path: str, command: str) -> None:
+        """Write the session as a recording; `command` is kept in it, so that whoever reads it can run it again."""
+        rows = [
+            (seq, t, dataclasses.replace(e, device=e.device | {"command": command}))
+            if isinstance(e, events.SessionStarted)
+            else (seq, t, e)
+            for seq, t, e in self.rows
+        ]
+        recording.write(path, rows, self.blobs)
 
     def to_json(self) -> str:
         """{state, reason, device, bounds, baselines, trials: [...], best: class -> trial with its program}."""
