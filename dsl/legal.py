@@ -126,6 +126,9 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         )
     if backend == "cpp" and p.compute is DType.TF32 and p.free_major and c.tile and c.tile[2] != 32:
         yield Objection("E203", "tile", f"tf32 operands that both lie along M and N need tile K 32; K is {c.tile[2]}")
+    if backend == "cpp" and p.compute is DType.TF32 and c.tile and c.tile[1] % 32 and c.tile[1] != 16:
+        # CUTLASS stages f32 results in steps of 32 columns and asserts that they divide the tile.
+        yield Objection("E203", "tile", f"a tf32 tile on `cpp` needs N of 16 or in steps of 32; N is {c.tile[1]}")
     turned = backend == "cpp" and p.compute is DType.TF32 and p.a_along_k and p.b_along_n
     if turned and c.tile and c.schedule in TURNED_N and c.tile[1] not in TURNED_N[c.schedule]:
         # The kernel computes the transposed result, so N is split between warp groups as M is elsewhere.

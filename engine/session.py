@@ -257,6 +257,8 @@ class _Session:
         problem = Problem(spec.source, spec.source_kind, graph, spec.seed)
         yield from self._report(graph, hardware)
         strategy = load(spec.strategy)(problem, spec.classes, hardware, device.kind, spec.seed)
+        for note in strategy.notes:
+            yield from self.emit(events.Progress(note, "plan"))
         limits = {c: t_sol(graph, hardware, c) for c in strategy.classes}
         context = trials.Context(
             device, strategy, hardware.sms, limits, {}, self.emit, self.call,
@@ -412,6 +414,7 @@ class _Session:
         best = {e.cls: e for e in self.log if isinstance(e, events.TrialJudged) and e.best}
         if not best:
             return f"{why} No trial gave a right result."
+        why = " ".join([why, *(f"{e.text}." for e in self.log if isinstance(e, events.Progress) and e.step == "plan")])
         found = ", ".join(f"{cls}: {e.ms:.3g} ms {e.kind}, {e.speedup:.2f}x {e.baseline}" for cls, e in best.items())
         return f"{why} Best in {found}."
 

@@ -100,8 +100,14 @@ def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
 
 
 def native_class(graph: OpGraph) -> str:
-    """The class that PyTorch would call exact: that of the widest floating type among the graph's tensors."""
-    present = {t.dtype for t in graph.tensors.values()}
+    """The class that PyTorch would call exact: that of the widest floating type that a product or convolution reads
+    (a float32 bias beside f16 operands does not make it f32), or of all tensors where there is none."""
+    read = set()
+    for op in graph.ops:
+        if cost(op, graph.tensors).kind in ("matrix", "conv"):
+            first = 1 if canonical(op.op) in ("addmm", "baddbmm", "addmv") else 0
+            read |= set(op.inputs[first : first + 2])
+    present = {graph.tensors[n].dtype for n in read} or {t.dtype for t in graph.tensors.values()}
     for dtype in ("f64", "f32", "bf16", "f16", "e4m3", "e5m2"):
         if dtype in present:
             return CLASS_OF_DTYPE[dtype]

@@ -62,9 +62,13 @@ class State:
 
 
 class Strategy(Protocol):
-    """`classes`: the precision classes that it works in. `bind` says which tensors a program's parameters are."""
+    """`classes`: the precision classes that it works in; `notes`: what a person should know, e.g. a class left out.
+
+    `bind` says which tensors a program's parameters are.
+    """
 
     classes: list[str]
+    notes: list[str]
 
     def next(self, state: State) -> Proposal | None:
         """The next trial, or None when nothing is left to try."""

@@ -54,6 +54,7 @@ class Planner:
         self.hardware, self.device_kind = hardware, device_kind
         self.rng = random.Random(seed)
         self.lines: dict[str, _Line] = {}
+        self.notes: list[str] = []
         if problem.source_kind == "program":
             pasted = check(problem.source).program
             if pasted is None:
@@ -80,6 +81,7 @@ class Planner:
             if not self.lines:
                 why = "; ".join(f"{cls}: {why}" for cls, why in reasons.items())
                 raise SessionRefused("not_covered", f"the module is understood, but its program is rejected: {why}")
+            self.notes = [f"{cls} is left out: {why}" for cls, why in reasons.items()]
         self.signature = next(iter(self.lines.values())).base
 
     def _open(self, cls: str, base: Program, first: Program | None, reasons: dict[str, str] | None = None) -> None:

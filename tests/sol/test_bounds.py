@@ -138,3 +138,18 @@ def test_classes_follow_the_modules_own_type_and_the_chip():
 def test_a_class_that_does_not_apply_is_refused_with_those_that_do():
     with pytest.raises(HardwareError, match=r"'tf32' does not apply.*f16, fp8"):
         bounds(recast(chain(8, 8, []), "f16"), H200, "tf32")
+
+
+def test_the_native_class_is_that_of_what_the_products_read():
+    from sol.bounds import native_class
+    from sol.graph import Op, OpGraph, Tensor
+
+    shapes = {"x": (64, 32), "w": (48, 32), "b": (48,), "y": (64, 48)}
+    tensors = {
+        n: Tensor(n, s, "f32" if n == "b" else "f16", "intermediate" if n == "y" else "input")
+        for n, s in shapes.items()
+    }
+    mixed = OpGraph(tensors, (Op("y", "linear", ("x", "w", "b"), ("y",)),), ("x", "w", "b"), ("y",))
+    assert native_class(mixed) == "f16"
+    alone = OpGraph({"b": tensors["b"]}, (), ("b",), ("b",))
+    assert native_class(alone) == "f32"

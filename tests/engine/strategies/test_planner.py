@@ -115,6 +115,15 @@ def test_classes_without_a_back_end_are_refused():
         planner(classes=("f32",))
 
 
+def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason():
+    g = Builder()  # rows of 12 halves are 24 bytes, of 12 floats 48: 16-byte steps allow the floats alone
+    y = g.op("linear", [g.input("x", (64, 12)), g.parameter("w", (64, 12))], (64, 64))
+    made = planner(g.graph(y))
+    assert made.classes == ["tf32"]
+    (note,) = made.notes
+    assert note.startswith("f16 is left out: ") and "16" in note
+
+
 def test_a_program_that_no_alignment_allows_is_refused_with_the_checkers_words():
     g = Builder()
     y = g.op("mm", [g.input("a", (4096, 2949)), g.input("b", (2949, 5921))], (4096, 5921))
