@@ -29,7 +29,7 @@ from engine.build.pool import BuildPool
 from engine.devices import Candidate, Problem, SessionRefused, TrialError
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate import condition, reference
-from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
+from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
 from engine.evaluate.timing import METHOD, interval, paired_ratio
 from engine.evaluate.worker import Worker
 from engine.jsonprocess import WorkerLost
@@ -101,7 +101,7 @@ class Cuda:
     def _forget(self) -> None:
         self._rounds: list[Round] = []
         self._timing_seed = 0
-        self._pytorch: dict[tuple[Round, str], float] = {}
+        self._pytorch: dict[tuple[Round, str], PyTorchError] = {}
         self._kept: dict[Round, bool] = {}
         self._generation = -1  # of the worker that holds this session's data
         self._loaded: tuple = ()  # (program, back end, worker) that the worker is ready to run
@@ -210,8 +210,7 @@ class Cuda:
         for cls in classes:
             if (round_, cls) not in self._pytorch:
                 self._open_baseline = ""
-                found = self._reference.pytorch_error(round_.family, round_.seed, cls)
-                self._pytorch[round_, cls] = found.error
+                self._pytorch[round_, cls] = self._reference.pytorch_error(round_.family, round_.seed, cls)
         return None if self._kept[round_] else region
 
     # ---- PyTorch ----
@@ -327,7 +326,9 @@ class Cuda:
                     raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
             top = max(found, key=lambda c: c.error)
             largest = max(c.max_error for c in found)
-            checks.append({**asdict(round_), "error": top.error, "max_error": largest, "pytorch_error": pytorch})
+            checks.append(
+                {**asdict(round_), "error": top.error, "max_error": largest, "pytorch_error": pytorch and pytorch.error}
+            )
             worst = Comparison(max(worst.error, top.error), max(worst.max_error, largest))
         tolerance = TOLERANCES[candidate.cls].error
         return events.TrialValidated(

@@ -18,7 +18,7 @@ from dsl.printer import to_text
 from engine import events
 from engine.devices import Candidate, Problem, TrialError, offline
 from engine.evaluate import reference
-from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
+from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
 from engine.evaluate.reference import Reference, rows_for
 from engine.jsonprocess import JsonProcess, WorkerLost
 from sol.attainable import KNOWN_ERROR, predict, predict_eager
@@ -27,7 +27,7 @@ from sol.hardware import load
 
 FLOPS = 5e9  # of a product checked on a CPU: 0.1 s in float32, 0.3 s in float64 on two cores
 FAMILIES = ("own", "large", "closed_form")  # `normal` is what own inputs and `large`, scaled, already are
-PYTORCH = ("own",)  # families on which PyTorch's own error is taken; each costs its inputs once more
+PYTORCH = ("own",)  # families on which PyTorch's own error is always taken; on others where a trial looks wrong
 ORACLE_SECONDS = 180.0
 
 
@@ -45,7 +45,7 @@ class Modelled:
         self._reference: Reference | None = None
         self._worker: JsonProcess | None = None
         self._known: dict[str, events.TrialValidated] = {}  # meaning -> what validating it found
-        self._pytorch: dict[tuple, float] = {}
+        self._pytorch: dict[tuple, PyTorchError] = {}
         self._sent: str = ""
         self._rows: int | None = None
 
@@ -128,17 +128,22 @@ class Modelled:
             return replace(before, trial=candidate.trial, scope=same)
         checks, worst = [], Comparison(0.0, 0.0)
         for round_, family in enumerate(self._families()):
-            found, pytorch = self._round(candidate, family, self.problem.seed + 1000 + round_)
+            seed = self.problem.seed + 1000 + round_
+            found = self._round(candidate, family, seed)
+            pytorch = self._pytorch_error(family, seed, candidate.cls) if family in PYTORCH else None
+            wrong = verdict(candidate.cls, found, pytorch)
+            if wrong and pytorch is None and not found.unexpected:
+                pytorch = self._pytorch_error(family, seed, candidate.cls)  # perhaps the module amplifies rounding
+                wrong = verdict(candidate.cls, found, pytorch)
             checks.append(
                 {
                     "family": family,
-                    "seed": self.problem.seed + 1000 + round_,
+                    "seed": seed,
                     "error": found.error,
                     "max_error": found.max_error,
-                    "pytorch_error": pytorch,
+                    "pytorch_error": pytorch and pytorch.error,
                 }
             )
-            wrong = verdict(candidate.cls, found, pytorch)
             if wrong:
                 raise TrialError("validate", "wrong_result", f"on {family} inputs, {wrong}")
             worst = max(worst, found, key=lambda c: c.error)
@@ -159,11 +164,9 @@ class Modelled:
         against = "the module in float64" if self._reference is not None else "the program's own ideal in float64"
         return f"run on the CPU with the tensor cores' rounding: {rows}, {families} input families, against {against}"
 
-    def _round(self, candidate: Candidate, family: str, seed: int) -> tuple[Comparison, float | None]:
-        """One family: the worst result's comparison, and PyTorch's own error in the class."""
-        right, pytorch = None, None
-        if self._reference is not None:
-            right, pytorch = self._right(candidate, family, seed)
+    def _round(self, candidate: Candidate, family: str, seed: int) -> Comparison:
+        """One family: the worst result's comparison."""
+        right = self._right(family, seed) if self._reference is not None else None
         own = self._reference.inputs_own() if self._reference is not None else None
         answer = self._ask(
             {
@@ -182,26 +185,28 @@ class Modelled:
         found = [Comparison(**r) for r in answer["results"]]
         unexpected = sum(c.unexpected for c in found)
         worst = max(found, key=lambda c: c.error)
-        return Comparison(worst.error, max(c.max_error for c in found), unexpected, worst.elements), pytorch
+        return Comparison(worst.error, max(c.max_error for c in found), unexpected, worst.elements)
 
-    def _right(self, candidate: Candidate, family: str, seed: int) -> tuple[dict | None, float | None]:
-        """Where the reference lies (None: the worker kept it), and PyTorch's own error on the same inputs."""
+    def _right(self, family: str, seed: int) -> dict | None:
+        """Where the reference lies; None: the worker kept it."""
         try:
-            right = None
-            if not self._ask({"op": "kept", "family": family, "seed": seed, "rows": self._rows})["kept"]:
-                right = self._reference.compute(family, seed, self._rows).region.to_json()
-            if family not in PYTORCH:
-                return right, None
-            key = (family, seed, candidate.cls)
-            if key not in self._pytorch:
-                mine = self._reference.pytorch_error(family, seed, candidate.cls, self._rows)
-                self._pytorch[key] = mine.error
-            return right, self._pytorch[key]
+            if self._ask({"op": "kept", "family": family, "seed": seed, "rows": self._rows})["kept"]:
+                return None
+            return self._reference.compute(family, seed, self._rows).region.to_json()
         except TrialError as e:
             if e.code == "rows_refused" and self._rows is not None:
                 self._rows = None  # a module with its sizes written in: then all of it
-                return self._right(candidate, family, seed)
+                return self._right(family, seed)
             raise
+
+    def _pytorch_error(self, family: str, seed: int, cls: str) -> PyTorchError | None:
+        """PyTorch's own error on the same inputs; None where a program stands by itself."""
+        if self._reference is None:
+            return None
+        key = (family, seed, cls)
+        if key not in self._pytorch:
+            self._pytorch[key] = self._reference.pytorch_error(family, seed, cls, self._rows)
+        return self._pytorch[key]
 
     def _ask(self, request: dict) -> dict:
         """The worker's answer; a lost worker is replaced, and the trial that lost it fails with the reason."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from engine import sandbox
 from engine.devices import Problem, SessionRefused, TrialError
 from engine.evaluate import inputs as data
+from engine.evaluate.correctness import PyTorchError
 from engine.evaluate.shared import Region, Slot, layout
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 from engine.trace import refuse
@@ -39,15 +40,6 @@ class Outputs:
     precision: str
     rows: int | None
     seconds: float
-
-
-@dataclass(frozen=True)
-class PyTorchError:
-    """PyTorch's own error in a class against the reference, as engine.evaluate.correctness defines it."""
-
-    error: float
-    max_error: float
-    unexpected: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.evaluate.correctness import TOLERANCES, UNIT_ROUNDOFF, WORST, Comparison, compare, verdict  # noqa: E402
+from engine.evaluate.correctness import (  # noqa: E402
+    TOLERANCES,
+    UNIT_ROUNDOFF,
+    WORST,
+    Comparison,
+    PyTorchError,
+    compare,
+    verdict,
+)
 from engine.evaluate.oracle import truncate_tf32  # noqa: E402
 
 
@@ -72,12 +80,30 @@ def test_a_nan_or_inf_that_the_reference_has_too_is_right():
 
 def test_twice_pytorchs_own_error_is_the_stricter_rule_where_it_is_known():
     fine = Comparison(3e-4, 1e-3)
-    assert verdict("f16", fine, 2e-4) is None
-    assert "twice PyTorch's own" in verdict("f16", fine, 1e-4)
+    assert verdict("f16", fine, PyTorchError(2e-4, 1e-3)) is None
+    assert "twice PyTorch's own" in verdict("f16", fine, PyTorchError(1e-4, 1e-3))
 
 
 def test_where_pytorch_is_exact_a_rounding_of_f32_is_no_mistake():
-    assert verdict("f16", Comparison(5e-7, 1e-6), 0.0) is None
+    assert verdict("f16", Comparison(5e-7, 1e-6), PyTorchError(0.0, 0.0)) is None
+
+
+def test_a_module_that_amplifies_rounding_is_held_to_twice_pytorchs_own_error():
+    """A clamp leaves most elements at +-2; the few between carry the error of sums of around 100."""
+    g = torch.Generator().manual_seed(3)
+    a, b = 128 * torch.randn(64, 2048, generator=g), torch.randn(2048, 4096, generator=g) / 2048**0.5
+    right = (a.double() @ b.double()).clamp(-2, 2)
+    ours = (a.half().float() @ b.half().float()).clamp(-2, 2)
+    pytorch = (a.half().double() @ b.half().double()).half().double().clamp(-2, 2)
+    own = PyTorchError(*(getattr(compare(pytorch, right), n) for n in ("error", "max_error")))
+    assert own.max_error > TOLERANCES["f16"].max_error
+    assert verdict("f16", compare(ours, right)) and verdict("f16", compare(ours, right), own) is None
+    low = (a.bfloat16().float() @ b.bfloat16().float()).clamp(-2, 2)
+    assert "PyTorch's own is" in verdict("f16", compare(low, right), own)
+
+
+def test_pytorchs_error_excuses_nothing_where_it_is_nan_itself():
+    assert verdict("f16", Comparison(0.5, 2.0), PyTorchError(0.4, 2.0, unexpected=3))
 
 
 def test_an_all_zero_reference_compares_absolutely():
