@@ -227,8 +227,10 @@ def describe(session: Session) -> dict[str, Any]:
 
 
 def listed(session: Session) -> dict[str, Any]:
-    """A session as a row of a list: no source, no log."""
-    return {k: v for k, v in describe(session).items() if k not in ("spec", "engine", "queue", "text")}
+    """A session as a row of a list: no source, no log. `about`: what its text says of itself in its first line."""
+    about = requests.title_of(session.spec.get("source", ""), session.spec.get("source_kind", "module"))
+    row = {k: v for k, v in describe(session).items() if k not in ("spec", "engine", "queue", "text")}
+    return row | {"about": about}
 
 
 def blob_of(session: Session, kind: str, trial: int, name: str) -> str | None:

@@ -61,9 +61,10 @@ def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
 
 def title_of(source: str, kind: str) -> str:
     """A title for a text that has none: the first line of its docstring or comment, or its class."""
-    docstring = re.match(r'\s*[rR]?(?:"""|\'\'\')\s*([^\n"\']+)', source) or re.match(r"\s*#+\s*([^\n]+)", source)
-    if docstring and docstring[1].strip(" #-="):
-        return docstring[1].strip(" #-=").rstrip(".")[:120]
+    docstring = re.match(r'\s*[rR]?("""|\'\'\')\s*(?P<line>[^\n]+?)\s*(?:\1|\n|$)', source)
+    docstring = docstring or re.match(r"\s*#+\s*(?P<line>[^\n]+)", source)
+    if docstring and docstring["line"].strip(" #-="):
+        return docstring["line"].strip(" #-=").rstrip(".")[:120]
     if found := re.search(r"^class\s+(\w+)", source, re.MULTILINE):
         return found[1][:120]
     return "A PyTorch module" if kind == "module" else "A μCUTLASS program"

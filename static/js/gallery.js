@@ -14,7 +14,7 @@ function card(row) {
   const facts = [["Device", text(deviceOf(row))], ["Driver", text(p.driver)], ["Date", text(p.date)], ["Trials", row.summary?.trials], ["Command", p.command ? h("code", {}, text(p.command)) : ""]]
     .filter(([, value]) => value !== undefined && value !== "");
   return h("li", { class: "card panel" },
-    h("h2", {}, h("a", { href: `/s/${row.id}` }, row.title)),
+    h("div", {}, h("h2", {}, h("a", { href: `/s/${row.id}` }, row.title)), row.about && row.about !== row.title ? h("p", { class: "about" }, row.about) : null),
     h("div", { class: "row" }, kind ? h("span", { class: `badge ${kind}` }, kind) : null, Object.keys(row.summary?.by_class ?? {}).map((c) => h("span", { class: "faint" }, className(c)))),
     best ? h("div", {}, h("div", { class: "big" }, times(best.speedup)), h("div", { class: "versus" }, `over ${baselineName(best.baseline)} · ${className(best.cls)} · ${time(best.ms)}`)) : h("div", { class: "versus" }, "No trial finished."),
     best ? h("div", {}, h("div", { class: "gapbar" }, h("i", { style: { width: `${Math.min(100, 100 / best.gap)}%` } })), h("div", { class: "versus" }, `${percent(1 / best.gap)} of the speed of light`)) : null,
@@ -24,7 +24,7 @@ function card(row) {
 function draw() {
   const want = { text: $("filter-text").value.trim().toLowerCase(), device: $("filter-device").value, cls: $("filter-class").value, kind: $("filter-kind").value };
   const shown = rows.filter((row) =>
-    (!want.text || `${row.title} ${row.summary?.sentence ?? ""}`.toLowerCase().includes(want.text))
+    (!want.text || `${row.title} ${row.about ?? ""} ${row.summary?.sentence ?? ""}`.toLowerCase().includes(want.text))
     && (!want.device || text(deviceOf(row)) === want.device)
     && (!want.cls || want.cls in (row.summary?.by_class ?? {}))
     && (!want.kind || kindOf(row) === want.kind));

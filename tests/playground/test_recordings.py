@@ -1,5 +1,7 @@
 """Recorded sessions are data in the repository and ordinary sessions on the page."""
 
+import re
+
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -92,6 +94,19 @@ def test_the_gallery_lists_them(tmp_path, client):
     assert "a recorded layer" in html and "predicted" in html
 
 
-def test_the_repositorys_own_recordings_load():
+def test_the_repositorys_own_recordings_load_and_the_gallery_says_what_each_is(client):
     loaded, bad = recordings.load_all()
-    assert bad == [] and len(loaded) == len(list(recordings.FOLDER.glob("*.jsonl")))
+    assert bad == [] and len(loaded) == len(list(recordings.FOLDER.glob("*.jsonl"))) >= 5
+    rows = {row["title"]: row for row in client.get("/gallery").context["boot"]["sessions"]}
+    assert rows["linear_scale_leaky"]["about"].endswith("(suite59 L2/12)")
+    assert rows["mlp_gelu"]["about"].startswith("A transformer's feed-forward block")
+    for row in rows.values():
+        told = row["provenance"]
+        assert told["kind"] == "measured" and told["driver"] and "-m engine optimize" in told["command"]
+
+
+def test_a_recording_in_the_repository_names_no_place_of_the_machine_that_made_it():
+    place = re.compile(r"(?<![\w.)\]*/:])/(?:work|tmp|root|home|usr|opt|var|mnt|workspace|Users|proc)\b[\w./-]*")
+    assert place.search("nvcc: /tmp/x.cu: 3") and not place.search("https://a.b/tmp/x, M/tmp, 3/4")
+    for path in recordings.FOLDER.glob("*.jsonl"):
+        assert not place.findall(path.read_text(encoding="utf-8")), path.name
