@@ -13,9 +13,8 @@ from . import arch as arches
 from .configure import check_gemm_config, check_one_back_end, read_config
 from .diagnostics import Diagnostic, ProgramError, closest, listing
 from .epilogue import EpilogueChecker
-from .ir import Acc, DType, Gemm, Operand, Param, Program, Span, TensorType, Transform
+from .ir import Acc, DType, Gemm, Operand, Param, Program, Span, TensorType, Transform, loads
 from .shapes import MAX_DIM, aligned, product_shape
-from .smem import loads
 from .syntax import parse
 from .tree import ArchNode, OperandNode, ProgramNode, ReturnNode, StageNode, TypeNode, Word
 
@@ -95,7 +94,7 @@ class _Checker:
             check_one_back_end(arches.ARCHS[self.arch[0] or arches.DEFAULT], gemms, self.types, self.error)
         return Program(
             tree.name.text, tuple(self.params), tuple(self.stages), results, result_types,
-            self.arch[0], tree.name.span, self.arch[1],
+            self.arch[0], span=tree.name.span, arch_span=self.arch[1],
         )  # fmt: skip
 
     def declare(self, name: Word) -> bool:
@@ -273,7 +272,7 @@ class _Checker:
         if to is t.dtype:
             self.error("E116", f"{x.name} is {t.dtype.value} already", word.span, f"read {x.name} itself")
         result = TensorType(to, t.shape)
-        self.stages.append(Transform(node.name.text, x, to, prepack, result, node.span, spans))
+        self.stages.append(Transform(node.name.text, x, to, prepack, type=result, span=node.span, clauses=spans))
         return result
 
     def gemm(self, node: StageNode, operands, clauses: dict) -> TensorType | None:
@@ -282,7 +281,7 @@ class _Checker:
         shape = None if ta is None or tb is None else product_shape(a, ta, b, tb, self.error)
         word = self.word_clause(clauses, "store")
         store = self.dtype(word) if word else None
-        epilogue = Acc(node.span)
+        epilogue = Acc(span=node.span)
         c = clauses.get("epilogue")
         if c is not None and not _is_auto(c.value):
             checker = EpilogueChecker(node.name.text, dict(self.types), self.later, shape, self.found.append)
@@ -290,7 +289,7 @@ class _Checker:
             self.used |= checker.used
             self.reads[node.name.text] |= checker.used
         config = read_config(clauses, self.error)
-        stage = Gemm(node.name.text, a, b, config, epilogue, store, None, node.span, spans)
+        stage = Gemm(node.name.text, a, b, config, epilogue=epilogue, store=store, span=node.span, clauses=spans)
         if shape is None or (word and store is None):
             return None
         result = TensorType(store or ta.dtype, shape)

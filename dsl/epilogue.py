@@ -87,7 +87,7 @@ class EpilogueChecker:
             self.reads_acc = True
             if node.axes is not None:
                 self._error("E302", "acc is already the element at [m, n]", node.span, "write acc alone")
-            return Acc(node.span)
+            return Acc(span=node.span)
         if name not in self.scope:
             self._unknown(node)
             return Number(0.0, node.span)

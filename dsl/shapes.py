@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .epilogue import shape_text
-from .ir import Gemm, Operand, TensorType
-from .smem import loads
+from .ir import Gemm, Operand, TensorType, loads
 
 Error = Callable[..., None]  # error(code, message, span, help=None, notes=())
 MAX_DIM = 2**31 - 1  # CUTLASS counts problem sizes in 32-bit integers

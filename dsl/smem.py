@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
-from .ir import Call, Expr, Load, TensorType
+from .ir import Expr, TensorType, loads
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,6 @@ class EpilogueUse:
     @property
     def operands(self) -> int:
         return len(self.full_bits) + self.rows + self.cols
-
-
-def loads(expr: Expr) -> list[Load]:
-    """Every Load of an expression, once each (by name and axes), in reading order."""
-    found: dict[tuple, Load] = {}
-
-    def walk(e: Expr) -> None:
-        if isinstance(e, Load):
-            found.setdefault((e.name, e.axes), e)
-        elif isinstance(e, Call):
-            for a in e.args:
-                walk(a)
-
-    walk(expr)
-    return list(found.values())
 
 
 def epilogue_use(expr: Expr, types: Callable[[str], TensorType | None], store_bits: int) -> EpilogueUse:

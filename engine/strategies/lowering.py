@@ -180,7 +180,7 @@ class Lowered:
             a, b = operand(stage.a), operand(stage.b)
             config = replace((configs or (Config(),) * len(self.stages))[i], compute=compute)
             expr = pointwise.rename(stage.expr, {f"#{j}": n for j, n in enumerate(self.names)})
-            out.append(ir.Gemm(self.names[i], a, b, config, expr, stores[i]))
+            out.append(ir.Gemm(self.names[i], a, b, config, epilogue=expr, store=stores[i]))
         types = tuple(ir.TensorType(stores[i], self.stages[i].shape) for i in self.results)
         return ir.Program(
             self.name, self.params, tuple(out), tuple(self.names[i] for i in self.results), types, arch="sm_90a"

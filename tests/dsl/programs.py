@@ -52,7 +52,7 @@ def programs(draw):
             param(f"{name}0", ir.TensorType(stored, shape))
             prepack = draw(st.booleans())
             t = ir.TensorType(dtype, shape)
-            stages.append(ir.Transform(name, ir.Operand(f"{name}0"), dtype, prepack, t))
+            stages.append(ir.Transform(name, ir.Operand(f"{name}0"), dtype, prepack, type=t))
         else:
             param(name, ir.TensorType(dtype, shape))
         return ir.Operand(name, flip)
@@ -70,7 +70,7 @@ def programs(draw):
             expr = ir.Call("add", (expr, leaf))
         store = draw(st.sampled_from([None, *DTYPES]))
         result = ir.TensorType(store or dtype, out)
-        stages.append(ir.Gemm(name, a, b, ir.Config(), expr, store, result))
+        stages.append(ir.Gemm(name, a, b, ir.Config(), epilogue=expr, store=store, type=result))
 
     a = matrix("x", m, k, batch)
     b = matrix("w", k, n, draw(st.sampled_from([batch, ()])))
@@ -78,7 +78,7 @@ def programs(draw):
     results = ["y"]
     if draw(st.booleans()):
         if stages[-1].type.dtype is not dtype:
-            stages.append(ir.Transform("yc", ir.Operand("y"), dtype, False, ir.TensorType(dtype, (*batch, m, n))))
+            stages.append(ir.Transform("yc", ir.Operand("y"), dtype, False, type=ir.TensorType(dtype, (*batch, m, n))))
         n2 = draw(sizes)
         gemm("z", ir.Operand(stages[-1].name), matrix("v", n, n2, ()), (*batch, m, n2))
         results = ["z", "y"] if draw(st.booleans()) else ["z"]

@@ -136,7 +136,7 @@ BIG = ir.Config(tile=(128, 256, 32), cluster=(2, 1, 1), schedule="cooperative", 
 
 def gemm(a="x", b="w", compute="tf32", epilogue=LEAKY, config=BIG):
     chosen = replace(config, compute=ir.DType(compute))
-    return ir.Gemm("y", ir.Operand(a), ir.Operand(b, True), chosen, epilogue, ir.DType.F32, OUT)
+    return ir.Gemm("y", ir.Operand(a), ir.Operand(b, True), chosen, epilogue=epilogue, store=ir.DType.F32, type=OUT)
 
 
 def program(*stages):
@@ -153,7 +153,7 @@ def test_a_program_is_priced_stage_by_stage():
 
 def test_casts_are_timed_and_prepacked_ones_are_not():
     def cast(name, x, *shape, prepack=False):
-        return ir.Transform(name, ir.Operand(x), ir.DType.F16, prepack, tensor("f16", *shape))
+        return ir.Transform(name, ir.Operand(x), ir.DType.F16, prepack, type=tensor("f16", *shape))
 
     xh, wh = cast("xh", "x", 1024, 8192), cast("wh", "w", 8192, 8192)
     half = gemm("xh", "wh", "f16", config=replace(BIG, tile=(128, 256, 64)))

@@ -11,8 +11,8 @@ import keyword
 import re
 from dataclasses import dataclass
 
-from dsl import legal, smem
-from dsl.ir import DType, Expr, Gemm, Load, Program, TensorType, gemm_shape
+from dsl import legal
+from dsl.ir import DType, Expr, Gemm, Load, Program, TensorType, gemm_shape, loads
 from dsl.lower import Refusal
 from dsl.lower.cute import expression
 
@@ -151,7 +151,7 @@ def _refuse_config(program: Program, stage: Gemm) -> None:
 
 
 def _loads_axes(e: Expr) -> set[tuple[str, ...]]:
-    return {load.axes for load in smem.loads(e)}
+    return {load.axes for load in loads(e)}
 
 
 def _folds(e: Expr) -> bool:
@@ -187,7 +187,7 @@ def _inputs(
     rank3: bool,
     fold: bool,
 ) -> dict[tuple, _Read]:
-    found = smem.loads(stage.epilogue)
+    found = loads(stage.epilogue)
     several = [load.name for load in found]
     out: dict[tuple, _Read] = {}
     taken = set(_TAKEN)

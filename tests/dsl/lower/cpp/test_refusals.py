@@ -67,7 +67,7 @@ def test_a_transform_that_transposes():
 
 def test_prepacking_what_is_computed_in_the_same_call():
     program = programs.program(programs.CAST_ATTENTION)
-    again = ir.Transform("kk", ir.Operand("qh"), ir.DType.BF16, True, ir.TensorType(ir.DType.BF16, (8, 128, 64)))
+    again = ir.Transform("kk", ir.Operand("qh"), ir.DType.BF16, True, type=ir.TensorType(ir.DType.BF16, (8, 128, 64)))
     program = dataclasses.replace(program, stages=(*program.stages, again))
     assert refusal(program).code == "cpp-prepack"
 

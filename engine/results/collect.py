@@ -1,0 +1,140 @@
+"""Results as data, from recordings and logs of the GPU machine: the numbers that stay, without what they came from.
+
+    python -m engine.results.collect optimize RECORDING.jsonl ...   > engine/results/optimize-GPU-DATE.json
+    python -m engine.results.collect app app.json                   > engine/results/app-GPU-DATE.json
+    python -m engine.results.collect table optimize-GPU-DATE.json   # the table of the README, as Markdown
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine import events, recording
+
+
+
+
+def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
+    """{date, device, driver, toolchain, method, modules: [...]} of recorded sessions, all of one device.
+
+    A module: {title, command, baselines: class -> {name, ms, low, high}, best: class -> a trial, trials, failed,
+    seconds, first_trial_s, trial_s: back end -> median seconds from proposal to verdict}. Times are ms where
+    no unit is said; a trial's `ratio` is the baseline's time over its own in alternation, with a 95% interval.
+    """
+    told: dict[str, Any] = {}
+    modules = []
+    for path in sorted(map(Path, paths)):
+        rows = recording.read(path).rows
+        started, ended = rows[0].event, rows[-1].event
+        if not isinstance(ended, events.SessionEnded) or started.device.get("kind") != "measured":
+            raise ValueError(f"{path.name} is not a measured session at its end")
+        head = {"date": datetime.fromtimestamp(rows[0].t, UTC).date().isoformat()}
+        head |= {name: started.device[name] for name in ("gpu", "driver", "toolchain")}
+        if told and told != head:
+            raise ValueError(f"{path.name} is of another day, device or toolchain than the files before it: {head}")
+        told = head
+        modules.append(_module(started, ended, rows))
+    methods = {r.data["time"]["method"] for r in rows if r.kind == "trial.measured"} if modules else set()
+    return told | {"method": "; ".join(sorted(methods)), "modules": modules}
+
+
+def _module(started: events.SessionStarted, ended: events.SessionEnded, rows: Sequence[recording.Row]) -> dict:
+    at = {(r.kind, r.data.get("trial")): r for r in rows}
+    best = {}
+    for cls, n in ended.best.items():
+        measured, proposed = at["trial.measured", n].data, at["trial.proposed", n].data
+        best[cls] = {
+            **{"trial": n, "backend": proposed["backend"], "change": proposed["change"]},
+            **{name: measured["time"][name] for name in ("ms", "low", "high")},
+            **{name: measured[name] for name in ("baseline", "baseline_ms", "ratio", "ratio_low", "ratio_high")},
+        }
+    lasted: dict[str, list[float]] = {}
+    for r in rows:
+        if r.kind in ("trial.judged", "trial.failed"):
+            proposed = at["trial.proposed", r.data["trial"]]
+            lasted.setdefault(proposed.data["backend"], []).append(r.t - proposed.t)
+    first = next((r.t - rows[0].t for r in rows if r.kind == "trial.measured"), None)
+    return {
+        "title": started.title,
+        "command": started.device.get("command", ""),
+        "baselines": {
+            e.cls: {"name": e.name, "ms": e.time.ms, "low": e.time.low, "high": e.time.high}
+            for e in (r.event for r in rows if r.kind == "baseline")
+        },
+        "best": best,
+        "trials": ended.trials,
+        "failed": sum(r.kind == "trial.failed" for r in rows),
+        "seconds": round(ended.seconds, 1),
+        "first_trial_s": None if first is None else round(first, 1),
+        "trial_s": {b: round(statistics.median(s), 2) for b, s in sorted(lasted.items())},
+    }
+
+
+def app(path: str | Path) -> dict[str, Any]:
+    """The whole app on the GPU machine (tests/gpu/test_app.py, its OUT/app.json): the numbers without the logs."""
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    log = raw["followed"]["log"]
+    device = log[0]["data"]["device"]
+    said: dict[str, Any] = {
+        "date": datetime.fromtimestamp(log[0]["t"], UTC).date().isoformat(),
+        **{k: device[k] for k in ("gpu", "driver", "toolchain")},
+        "command": "OUT=. python -m pytest -m gpu tests/gpu/test_app.py",
+    }
+    for name, part in raw.items():
+        kinds = [e["kind"] for e in part["log"]]
+        said[name] = {
+            "end": part["end"],
+            "events": len(kinds),
+            "seq_without_gap": [e["seq"] for e in part["log"]] == list(range(1, len(kinds) + 1)),
+            "resumed": kinds.count("resumed"),
+            "log_s": round(part["log"][-1]["t"] - part["log"][0]["t"], 1),
+            "judged": {
+                e["data"]["trial"]: {k: e["data"][k] for k in ("ms", "speedup", "baseline", "kind")}
+                for e in part["log"]
+                if e["kind"] == "trial.judged"
+            },
+        }
+    followed = raw["followed"]
+    said["followed"] |= {
+        "first_trial_s": round(followed["first_trial_s"], 2),
+        "trials_s": [round(s, 2) for s in followed["trials_s"]],
+        "trials_s_median": round(statistics.median(followed["trials_s"]), 2),
+    }
+    return said
+
+
+def table(path: str | Path) -> str:
+    """The best of each module and class as Markdown, and the baseline that it was timed in alternation with."""
+    rows = ["| module | class | PyTorch, ms | ours, ms | ratio (95% interval) |", "|---|---|---|---|---|"]
+    for m in json.loads(Path(path).read_text(encoding="utf-8"))["modules"]:
+        for cls, b in sorted(m["best"].items()):
+            ratio = f"{b['ratio']:.3f} ({b['ratio_low']:.3f} to {b['ratio_high']:.3f})"
+            ratio = f"**{ratio}**" if b["ratio_low"] > 1 else ratio
+            rows.append(f"| {m['title']} | {cls} | {b['baseline_ms']:.4f} | {b['ms']:.4f} | {ratio} |")
+    return "\n".join(rows)
+
+
+MAKERS: dict[str, Callable[[list[str]], Any]] = {
+    "optimize": optimize,
+    "app": lambda paths: app(*paths),
+    "table": lambda paths: table(*paths),
+}
+
+
+def main(argv: list[str]) -> int:
+    if len(argv) < 2 or argv[0] not in MAKERS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    made = MAKERS[argv[0]](argv[1:])
+    print(made if isinstance(made, str) else json.dumps(made, indent=1, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
