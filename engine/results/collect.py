@@ -1,8 +1,8 @@
 """Results as data, from recordings and logs of the GPU machine: the numbers that stay, without what they came from.
 
-    python -m engine.results.collect optimize RECORDING.jsonl ...   > engine/results/optimize-GPU-DATE.json
-    python -m engine.results.collect app app.json                   > engine/results/app-GPU-DATE.json
-    python -m engine.results.collect table optimize-GPU-DATE.json   # the table of the README, as Markdown
+python -m engine.results.collect optimize RECORDING.jsonl ...   > engine/results/optimize-GPU-DATE.json
+python -m engine.results.collect app app.json                   > engine/results/app-GPU-DATE.json
+python -m engine.results.collect table optimize-GPU-DATE.json   # the table of the README, as Markdown
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from engine import events, recording
-
-
 
 
 def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
@@ -50,7 +48,9 @@ def _module(started: events.SessionStarted, ended: events.SessionEnded, rows: Se
     for cls, n in ended.best.items():
         measured, proposed = at["trial.measured", n].data, at["trial.proposed", n].data
         best[cls] = {
-            **{"trial": n, "backend": proposed["backend"], "change": proposed["change"]},
+            "trial": n,
+            "backend": proposed["backend"],
+            "change": proposed["change"],
             **{name: measured["time"][name] for name in ("ms", "low", "high")},
             **{name: measured[name] for name in ("baseline", "baseline_ms", "ratio", "ratio_low", "ratio_high")},
         }

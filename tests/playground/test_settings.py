@@ -40,6 +40,12 @@ def test_the_table_names_each_with_its_default():
         assert f"`{setting.name}`" in table and setting.text in table
 
 
+def test_the_readme_has_the_table():
+    assert conf.table() in (ROOT / "README.md").read_text(encoding="utf-8"), (
+        "paste what manage.py settings_table prints"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("UCUTLASS_QUEUE", "many"), ("UCUTLASS_QUEUE", "0"), ("UCUTLASS_DEBUG", "yes")]
 )

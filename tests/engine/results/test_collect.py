@@ -1,0 +1,62 @@
+"""Results are taken from recordings, and what the repository says of them is what they say."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from engine import recording
+from engine.results import collect
+
+ROOT = Path(__file__).resolve().parents[3]
+RECORDINGS = ROOT / "playground/recordings"
+RESULTS = ROOT / "engine/results"
+DIV = RECORDINGS / "linear_div_gelu.jsonl"
+
+
+def test_the_best_of_a_class_is_the_trial_that_the_session_named_with_its_own_baseline():
+    made = collect.optimize([DIV])
+    (module,) = made["modules"]
+    rows = recording.read(DIV).rows
+    for cls, n in rows[-1].data["best"].items():
+        measured = next(r.data for r in rows if r.kind == "trial.measured" and r.data["trial"] == n)
+        best = module["best"][cls]
+        assert (best["ms"], best["ratio_low"]) == (measured["time"]["ms"], measured["ratio_low"])
+        assert best["baseline_ms"] == measured["baseline_ms"]  # of the alternation, not of the baseline's own event
+    assert made["driver"] and made["gpu"] and "linear_div_gelu" in module["command"]
+    assert module["trials"] == sum(r.kind == "trial.proposed" for r in rows)
+
+
+def test_a_session_of_another_toolchain_is_not_mixed_in(tmp_path):
+    other = tmp_path / "zz.jsonl"
+    other.write_text(DIV.read_text(encoding="utf-8").replace("torch 2.11.0", "torch 9.9.9"), encoding="utf-8")
+    with pytest.raises(ValueError, match="is of another day, device or toolchain"):
+        collect.optimize([DIV, other])
+
+
+def day(path):
+    return datetime.fromtimestamp(recording.read(path).rows[0].t, UTC).date().isoformat()
+
+
+def test_the_committed_results_are_those_of_the_committed_recordings():
+    """Fails after a recording was added or replaced: engine/results/README.md says how to collect again."""
+    days = {day(path) for path in RECORDINGS.glob("*.jsonl")}
+    for date in days:
+        (path,) = RESULTS.glob(f"optimize-*-{date}.json")
+        same_day = [p for p in RECORDINGS.glob("*.jsonl") if day(p) == date]
+        assert json.loads(path.read_text(encoding="utf-8")) == collect.optimize(same_day)
+
+
+def test_the_readme_shows_the_committed_results():
+    newest = max(RESULTS.glob("optimize-*.json"), key=lambda path: path.stem[-10:])
+    assert collect.table(newest) in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_result_says_where_it_is_from_and_names_no_place_of_that_machine():
+    for path in RESULTS.glob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        told = json.loads(text)
+        assert {"date", "gpu", "driver", "toolchain"} <= told.keys(), path.name
+        assert all("command" in part for part in told.get("modules", [told])), path.name
+        assert "/work" not in text and "/tmp" not in text
