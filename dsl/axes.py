@@ -1,7 +1,7 @@
 """What an axis is called where a stage's expressions index other tensors.
 
-A gemm's result has `l` (all leading batch axes together), `m` and `n`. A convolution's and a pool's has `b` (batch), `c`
-(channels) and the spatial `w`, `h w` or `d h w`. For map, reduce and normalize both families name the axes of x by
+A gemm's result has `l` (all leading batch axes together), `m` and `n`. A convolution's and a pool's has `b` (batch),
+`c` (channels) and the spatial `w`, `h w` or `d h w`. For map, reduce and normalize both families name the axes of x by
 position, whichever reads better:
 
     rank 1   n            or c

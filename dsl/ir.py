@@ -447,7 +447,7 @@ def gemm_shape(program: Program, stage: Gemm) -> GemmShape:
 
 
 def conv_shape(program: Program, stage: Conv) -> GemmShape:
-    """The implicit product of a checked convolution, one group: M output pixels, N channels out, K channels in x window.
+    """The implicit product of a checked convolution, one group: M pixels out, N channels out, K channels in x window.
 
     A transposed one is counted at its input's pixels: M = b x input pixels, N = channels out x window, K = channels in.
     """
