@@ -53,6 +53,7 @@ def run(
     read_blob: Callable[[str], str] = _no_blob,
     control: Control = tuple,
     now: Callable[[], float] = time.time,
+    began: float | None = None,
     local_user: bool = False,
 ) -> Iterator[Emitted]:
     """The events of a session, from where `history` (seq, event) ends to SessionEnded. Never raises an error.
@@ -60,7 +61,8 @@ def run(
     `device`: one to use, a name, or None for the spec's own. `read_blob(name)` gives the text of a blob in the
     history. `control()` gives the owner's words since the last call: (kind, data) with kind pause | resume | stop |
     budget | try. What it raises that is no Exception (an engine told to leave) passes through, and closing the
-    generator ends every process of the session. `local_user`: the text is the person's own, who may accept a weaker
+    generator ends every process of the session. `began`: when the session's first event was made, by `now`'s clock, so
+    that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may accept a weaker
     sandbox.
     """
     try:
@@ -75,17 +77,19 @@ def run(
             yield Emitted(started, {started.source: text}, now())
         yield Emitted(events.SessionEnded("refused", str(e), {}, 0, 0.0, "bad_spec"), {}, now())
         return
-    yield from _Session(spec, device, [e for _, e in history], read_blob, control, now, local_user).run()
+    yield from _Session(spec, device, [e for _, e in history], read_blob, control, now, began, local_user).run()
 
 
 class _Session:
     def __init__(
-        self, spec: SessionSpec, device: Any, past: list, read_blob: Any, control: Control, now: Any, local_user: bool
-    ):
+        self, spec: SessionSpec, device: Any, past: list, read_blob: Any, control: Control, now: Any,
+        began: float | None, local_user: bool,
+    ):  # fmt: skip
         self.spec, self.wanted, self.now = spec, device, now
         self.read_blob, self.control, self.local_user = read_blob, control, local_user
         self.log: list[events.Event] = list(past)
         self.blobs: dict[str, str] = {}
+        self.earlier = 0.0 if began is None else max(0.0, now() - began)  # seconds of engines that were lost
         self.began = time.monotonic()
         self.cancel = Flag()
         self.device: Device | None = None
@@ -210,7 +214,8 @@ class _Session:
             state, reason, code = "failed", f"The engine made a mistake ({type(e).__name__}: {e}).", "engine_error"
         best = {e.cls: e.trial for e in self.log if isinstance(e, events.TrialJudged) and e.best}
         made = sum(isinstance(e, events.TrialProposed) for e in self.log)
-        yield from self.emit(events.SessionEnded(state, reason, best, made, time.monotonic() - self.began, code, line))
+        seconds = self.earlier + time.monotonic() - self.began
+        yield from self.emit(events.SessionEnded(state, reason, best, made, seconds, code, line))
 
     def _close(self) -> None:
         self.cancel.set()

@@ -67,7 +67,7 @@ class Control:
 
 
 class Adapter:
-    """One engine process. `run(spec, device=, history=, read_blob=, control=)` yields objects with event, blobs, t.
+    """One engine process. `run(spec, device=, history=, read_blob=, control=, began=)` yields objects with event, blobs, t.
 
     `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called while
     no session runs, to have ready what the next one would wait for.
@@ -177,7 +177,10 @@ class Adapter:
         ended = False
         stream = None
         try:
-            stream = self.run(self._spec(session), device=None, history=history, read_blob=read_blob, control=control)
+            stream = self.run(
+                self._spec(session), device=None, history=history, read_blob=read_blob, control=control,
+                began=log.began(session.id),
+            )  # fmt: skip
             for emitted in stream:
                 if self._lost.is_set():
                     raise log.LeaseLost(lease.session_id)
@@ -206,7 +209,9 @@ class Adapter:
         """End the session for the engine, in its words; what the trials reached stays."""
         trials = {e.trial for _, e in history if isinstance(e, events.TrialProposed)}
         best = {e.cls: e.trial for _, e in history if isinstance(e, events.TrialJudged) and e.best}
-        log.append(lease, [(events.SessionEnded("failed", reason, best, len(trials), 0.0, code), {})])
+        began = log.began(lease.session_id)
+        seconds = 0.0 if began is None else max(0.0, time.time() - began)
+        log.append(lease, [(events.SessionEnded("failed", reason, best, len(trials), seconds, code), {})])
 
 
 def read_blob(name: str) -> str:

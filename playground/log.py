@@ -160,6 +160,11 @@ def history(session_id: str) -> list[tuple[int, events.Event]]:
     return [(seq, events.decode(kind, data)) for seq, kind, data in rows]
 
 
+def began(session_id: str) -> float | None:
+    """When the first event of the log was made, in seconds since the epoch; None before there is one."""
+    return SessionEvent.objects.filter(session_id=session_id, seq=1).values_list("t", flat=True).first()
+
+
 def after(session_id: str, seq: int, limit: int) -> list[SessionEvent]:
     """At most `limit` events that come after `seq`."""
     return list(SessionEvent.objects.filter(session_id=session_id, seq__gt=seq).order_by("seq")[:limit])

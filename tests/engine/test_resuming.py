@@ -70,6 +70,16 @@ def test_no_finished_step_that_costs_device_time_is_done_again(cut):
             assert device.asked["validate", e.trial] == 0
 
 
+def test_a_session_that_is_taken_up_tells_its_whole_length():
+    history = [(i + 1, e) for i, e in enumerate(FULL[:-1])]
+    stream = run(
+        spec(trials=3), device=CountingDevice(), history=history, read_blob=BLOBS.__getitem__, now=lambda: 1000.0,
+        began=700.0,
+    )  # fmt: skip
+    ended = [e.event for e in stream][-1]
+    assert 300 <= ended.seconds < 330
+
+
 def test_an_ended_session_stays_as_it_is():
     assert resume(FULL, BLOBS, len(FULL), CountingDevice()) == []
 

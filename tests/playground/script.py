@@ -43,7 +43,7 @@ def emitted(event, blobs) -> SimpleNamespace:
     return SimpleNamespace(event=event, blobs=blobs, t=time.time())
 
 
-def run(spec, *, device, history, read_blob, control) -> Iterator[SimpleNamespace]:
+def run(spec, *, device, history, read_blob, control, began) -> Iterator[SimpleNamespace]:
     title = spec["title"] if isinstance(spec, dict) else spec.title
     words = dict(zip(title.split()[::2], title.split()[1::2], strict=False))
     pace, trials = float(words.get("pace", 0)), int(words.get("trials", 3))
