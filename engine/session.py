@@ -62,8 +62,8 @@ def run(
     history. `control()` gives the owner's words since the last call: (kind, data) with kind pause | resume | stop |
     budget | try. What it raises that is no Exception (an engine told to leave) passes through, and closing the
     generator ends every process of the session. `began`: when the session's first event was made, by `now`'s clock, so
-    that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may accept a weaker
-    sandbox.
+    that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may
+    accept a weaker sandbox.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)

@@ -67,7 +67,7 @@ class Control:
 
 
 class Adapter:
-    """One engine process. `run(spec, device=, history=, read_blob=, control=, began=)` yields objects with event, blobs, t.
+    """One engine process. `run(spec, device=, history=, read_blob=, control=, began=)` yields {event, blobs, t}.
 
     `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called while
     no session runs, to have ready what the next one would wait for.

@@ -271,7 +271,7 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
         enough = limit / (1 + s.eps)
         if enough > 1:
             shapes.append(_hline(enough, colour(s.cls), "dot", 1.5))
-            notes.append(_note(enough, f"stop: within {s.eps:.0%}", colour(s.cls)))
+            notes.append(_note(enough, f"{s.cls} stop: within {s.eps:.0%}", colour(s.cls)))
         if s.window > 0 and best.get(s.cls, 0) > 1:
             shapes.append(_vline(best_at[s.cls] + s.window, colour(s.cls), "dot"))
         if s.stopped_at is not None:

@@ -5,6 +5,7 @@ import { classOf, resolved } from "./shapes.js";
 import { baselineName, className, digits, time, times } from "./format.js";
 
 const UNITS = { matrix: "matrix units", vector: "arithmetic pipes", special: "special functions", memory: "memory" };
+const PLOT_HEIGHT = 210; // pixels between the axes, near enough to keep labels apart
 const SYMBOL = (cls, kind) => classOf(cls).shape + (kind === "measured" ? "" : "-open");
 const judgedTrials = (view) => [...view.trials.values()].filter((t) => t.judged && !t.failed);
 const tflops = (flops, ms) => flops / (ms / 1e3) / 1e12;
@@ -22,6 +23,26 @@ function axes(p, x, y) {
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11, color: p.muted }, itemclick: false, itemdoubleclick: false, bgcolor: "rgba(0,0,0,0)" },
     hoverlabel: { bgcolor: p.panel, bordercolor: p.strong, font: { color: p.ink, size: 12 } },
   };
+}
+
+/** Labels at the right edge of a chart, moved apart where they would lie on each other; `y` stays what each names. */
+function apart(labels, pixelsPerUnit, step = 13) {
+  const sorted = labels.toSorted((a, b) => a.y - b.y);
+  let floor = -Infinity;
+  for (const label of sorted) {
+    const at = Math.max(label.y * pixelsPerUnit, floor);
+    label.yshift = Math.round(at - label.y * pixelsPerUnit);
+    floor = at + step;
+  }
+  return labels;
+}
+
+/** The report's sentence; once PyTorch was timed in the class that it speaks of, with that time for the prediction. */
+export function sentence(view, report) {
+  const cls = report.classes.includes("tf32") ? "tf32" : report.classes.toSorted((a, b) => report.bounds[a].ms - report.bounds[b].ms)[0];
+  const base = view.baselines.find((b) => b.cls === cls && b.time.kind === "measured");
+  if (!base || !report.bounds[cls]?.ms) return report.sentence;
+  return report.sentence.replace(/PyTorch should take \(predicted\) [^,]+, [\d.]+ times that/, () => `PyTorch takes ${time(base.time.ms)} (measured), ${(base.time.ms / report.bounds[cls].ms).toFixed(2)} times that`);
 }
 
 /** Round numbers on a log axis, written out. */
@@ -76,7 +97,7 @@ export function roofline(view, report, selected, p) {
   const layout = axes(p, { type: "log", title: "FLOP per byte", range: [Math.log10(lo), Math.log10(hi)], ...ticks(lo, hi, [1]) }, { type: "log", title: "TFLOP/s", range: [Math.log10(floor), Math.log10(Math.max(...peaks) * 2.2)], ...ticks(floor, Math.max(...peaks) * 2.2, [1, 2, 5]) });
   // Classes that share a peak (f16 and bf16) share a label.
   layout.annotations = [...new Set(peaks)].map((peak) => ({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: Math.log10(peak), yanchor: "middle", showarrow: false, text: classes.filter((c) => report.bounds[c].peak / 1e12 === peak).map(className).join("<br>"), font: { size: 10.5, color: p.muted } }));
-  for (const b of view.baselines) layout.annotations.push({ x: Math.log10((report.bounds[b.cls] ?? report.bounds[classes[0]]).intensity), y: Math.log10(tflops(flops, b.time.ms)), text: `PyTorch ${className(b.cls)}`, showarrow: false, ...(["f16", "bf16", "fp8"].includes(b.cls) ? { yanchor: "bottom", yshift: 6 } : { xanchor: "right", xshift: -9 }), font: { size: 10.5, color: p.ink } });
+  for (const b of view.baselines) layout.annotations.push({ x: Math.log10((report.bounds[b.cls] ?? report.bounds[classes[0]]).intensity), y: Math.log10(tflops(flops, b.time.ms)), text: `PyTorch ${className(b.cls)}`, showarrow: false, ...(["f16", "bf16", "fp8"].includes(b.cls) ? { yanchor: "bottom", yshift: 6 } : { xanchor: "right", xshift: -9 }), bgcolor: p.panel, borderpad: 1, font: { size: 10.5, color: p.ink } });
   return { data, layout, caption: `On ${report.gpu.title}. Solid: published roofs. Dotted: rates reached in practice.`, head: ["", "FLOP/byte", "TFLOP/s", "time"], rows };
 }
 
@@ -108,7 +129,7 @@ export function history(view, selected, p) {
       annotations.push({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: limit, yanchor: "middle", showarrow: false, text: `${className(cls)} limit`, font: { size: 10.5, color: p.muted } });
       if (eps > 0) {
         shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: limit / (1 + eps), y1: limit / (1 + eps), line: { color: p.of(cls), width: 1, dash: "dot" } });
-        annotations.push({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: limit / (1 + eps), yanchor: "middle", showarrow: false, text: `stop at ${Math.round(eps * 100)}%`, font: { size: 10.5, color: p.muted } });
+        annotations.push({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: limit / (1 + eps), yanchor: "middle", showarrow: false, text: `${className(cls)} stop`, font: { size: 10.5, color: p.muted } });
       }
       top = Math.max(top, limit);
     }
@@ -122,7 +143,9 @@ export function history(view, selected, p) {
   shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: p.ink, width: 1.4 } });
   annotations.push({ xref: "paper", x: 1, xanchor: "left", xshift: 5, y: 1, yanchor: "middle", showarrow: false, text: "PyTorch", font: { size: 10.5, color: p.ink } });
   const layout = axes(p, { title: "trial", dtick: Math.max(1, Math.ceil(last / 10)), range: [0.4, last + 0.6], tickformat: "d" }, { title: "speedup", range: [0, top * 1.14], ticksuffix: "×" });
-  return { data, layout: { ...layout, shapes, annotations }, caption: "Each class against the baseline of its own class.", head: ["trial", "class", "kind", "time", "speedup", "over"], rows };
+  const heights = PLOT_HEIGHT / (top * 1.14);
+  const enough = eps > 0 ? ` Dotted: within ${Math.round(eps * 100)}% of the limit, where the search of a class stops.` : "";
+  return { data, layout: { ...layout, shapes, annotations: apart(annotations, heights) }, caption: `Each class against the baseline of its own class.${enough}`, head: ["trial", "class", "kind", "time", "speedup", "over"], rows };
 }
 
 /** What each unit would need alone, the limit they set, and where PyTorch and the best trial stand. */
@@ -144,5 +167,5 @@ export function breakdown(view, report, best, p) {
   const layout = axes(p, { title: `ms, ${className(cls)}`, rangemode: "tozero" }, {});
   layout.showlegend = false;
   layout.bargap = 0.35;
-  return { data, layout, caption: report.sentence, head: ["", "time", "kind"], rows: bars.toReversed().map((x) => [x.name, time(x.ms), x.kind]) };
+  return { data, layout, caption: sentence(view, report), head: ["", "time", "kind"], rows: bars.toReversed().map((x) => [x.name, time(x.ms), x.kind]) };
 }

@@ -44,8 +44,12 @@ export const percent = (fraction) => (Number.isFinite(fraction) ? `${Math.round(
 /** "1 trial", "7 trials". */
 export const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
-/** A relative error: 0 is exact, otherwise 1.2e-4. */
-export const error = (value) => (value === 0 ? "0" : Number.isFinite(value) ? value.toExponential(1).replace("e", "·10^") : NONE);
+/** A relative error: 0 is exact, otherwise 1.2·10⁻⁴. */
+export function error(value) {
+  if (value === 0 || !Number.isFinite(value)) return value === 0 ? "0" : NONE;
+  const [digit, power] = value.toExponential(1).split("e");
+  return `${digit}·10${[...power.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("")}`;
+}
 
 const CLASS_NAMES = {
   f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16", fp8: "FP8", int8: "int8", f64: "float64",

@@ -11,7 +11,7 @@ function card(row) {
   const best = row.summary?.best;
   const kind = kindOf(row);
   const p = row.provenance ?? {};
-  const facts = [["Device", text(deviceOf(row))], ["Driver", text(p.driver)], ["Date", text(p.date)], ["Trials", row.summary?.trials], ["Command", p.command ? h("code", {}, text(p.command)) : ""]]
+  const facts = [["Device", text(deviceOf(row))], ["Driver", text(p.driver)], ["Date", text(p.date)], ["Trials", row.summary?.trials], ["Command", p.command ? h("code", {}, text(p.command).split(/ (?=--)/).map((word) => [h("span", {}, word), " "])) : ""]]
     .filter(([, value]) => value !== undefined && value !== "");
   return h("li", { class: "card panel" },
     h("div", {}, h("h2", {}, h("a", { href: `/s/${row.id}` }, row.title)), row.about && row.about !== row.title ? h("p", { class: "about" }, row.about) : null),

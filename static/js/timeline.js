@@ -107,7 +107,18 @@ export class Timeline {
       row.node.tabIndex = now ? 0 : -1;
     }
     if (!this.rows.has(selected) && this.list.firstElementChild) this.list.firstElementChild.tabIndex = 0;
-    if (added && atEnd) scroller.scrollTop = scroller.scrollHeight;
+    // News is followed while it comes; what is over is shown where its best stands.
+    if (view.ended && !this.over && atEnd) this.show(selected, scroller);
+    else if (added && atEnd && !view.ended) scroller.scrollTop = scroller.scrollHeight;
+    this.over = Boolean(view.ended);
+  }
+
+  /** Scrolls the list alone, never the page. */
+  show(n, scroller) {
+    const node = this.rows.get(n)?.node;
+    if (!node) return;
+    const row = node.getBoundingClientRect(), box = scroller.getBoundingClientRect();
+    if (row.top < box.top || row.bottom > box.bottom) scroller.scrollTop += row.top - box.top - (box.height - row.height) / 2;
   }
 
   reveal(n) { this.rows.get(n)?.node.scrollIntoView({ block: "nearest" }); }
