@@ -1,0 +1,44 @@
+"""Numbers as the hardware keeps them: element types in PyTorch, and the rounding of operands and of stored results."""
+
+from __future__ import annotations
+
+import torch
+
+from dsl.ir import DType
+
+TORCH = {
+    DType.F64: torch.float64, DType.F32: torch.float32, DType.F16: torch.float16, DType.BF16: torch.bfloat16,
+    DType.E4M3: torch.float8_e4m3fn, DType.E5M2: torch.float8_e5m2, DType.I8: torch.int8, DType.I32: torch.int32,
+}  # fmt: skip
+DTYPES = {v: k for k, v in TORCH.items()}
+TF32_DROPPED = 13  # of f32's 23 mantissa bits, tf32 keeps 10
+_SATURATING = (DType.E4M3, DType.E5M2, DType.I8, DType.I32)
+
+
+def truncate_tf32(x: torch.Tensor) -> torch.Tensor:
+    """f32 with the low 13 bits of the mantissa gone: Hopper's tensor cores ignore them, they do not round."""
+    bits = x.to(torch.float32).contiguous().view(torch.int32)
+    return (bits & ~((1 << TF32_DROPPED) - 1)).view(torch.float32)
+
+
+def stored(x: torch.Tensor, dtype: DType) -> torch.Tensor:
+    """`x` in memory as `dtype`: to nearest, ties to even. fp8 and integers saturate (cvt.rn.satfinite, cvt.rni.sat);
+    NaN stays NaN in fp8."""
+    to = TORCH[dtype]
+    if x.dtype is to or dtype not in _SATURATING:
+        return x.to(to)
+    if dtype in (DType.E4M3, DType.E5M2):
+        top = torch.finfo(to).max
+        return x.to(torch.float32).clamp(-top, top).to(to)
+    limits = torch.iinfo(to)
+    return x.to(torch.float64).round().clamp(limits.min, limits.max).to(to)
+
+
+def operand(x: torch.Tensor, compute: DType | None) -> torch.Tensor:
+    """An operand of a product as the multiplier reads it, in a type that PyTorch multiplies: tf32 loses bits, f16, bf16
+    and fp8 are exact in f32; int8 is exact in f64, so that its sums are exact too."""
+    if x.dtype is torch.float64 or x.dtype is torch.int8:
+        return x.to(torch.float64)
+    if x.dtype is torch.float32 and (compute or DType.TF32) is DType.TF32:
+        return truncate_tf32(x)
+    return x.to(torch.float32)
