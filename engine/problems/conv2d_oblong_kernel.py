@@ -1,0 +1,24 @@
+"""A convolution with a 5x7 kernel, 64 to 128 channels (suite59 L1/56)."""
+
+import torch
+import torch.nn as nn
+
+BATCH, IN, OUT = 8, 64, 128
+HEIGHT, WIDTH = 512, 256
+
+
+class Model(nn.Module):
+    def __init__(self, channels_in, channels_out):
+        super().__init__()
+        self.conv = nn.Conv2d(channels_in, channels_out, (5, 7), bias=False)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, IN, HEIGHT, WIDTH)]
+
+
+def get_init_inputs():
+    return [IN, OUT]
