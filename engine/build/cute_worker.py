@@ -72,8 +72,9 @@ class Builder:
         for stage in module.STAGES:
             self._keys.clear()
             self._traced.clear()
-            for compiled in (self._gemm, getattr(module, "ucutlass_cast", None)):
-                if compiled is not None:  # a key found in memory is not asked for, and kernels would pile up
+            for compiled in (self._gemm, *vars(module).values()):
+                # A key found in memory is not asked for, and kernels would pile up.
+                if callable(getattr(compiled, "cache_clear", None)) and hasattr(compiled, "cache_info"):
                     compiled.cache_clear()
             before = self._folder()
             present = {p.name for p in before.glob("*.o")}

@@ -116,16 +116,17 @@ CAST_VERSION = hashlib.sha256(CAST.encode()).hexdigest()[:12]
 
 PACKED = '''\
 class Packed:
-    """Remembers which version of a parameter was prepacked: the very same tensor, not written to since."""
+    """Remembers which version of its parameters was prepacked: the very same tensors, not written to since."""
 
     def __init__(self):
-        self.of, self.version = None, None
+        self.of, self.versions = (), ()
 
-    def stale(self, tensor):
-        version = None if tensor.is_inference() else tensor._version
-        if version is not None and tensor is self.of and version == self.version:
+    def stale(self, *tensors):
+        versions = [None if t.is_inference() else t._version for t in tensors]
+        same = len(self.of) == len(tensors) and all(a is b for a, b in zip(self.of, tensors))
+        if same and None not in versions and versions == self.versions:
             return False
-        self.of, self.version = tensor, version
+        self.of, self.versions = tensors, versions
         return True
 '''
 

@@ -1,0 +1,59 @@
+"""Names of tensors in the generated module: their own, unless Python or the module needs that name."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import fields, is_dataclass, replace
+
+from dsl.ir import Also, Load, Operand, Program, StageBase
+
+# Names of the module that a stage or tensor must not shadow, and constants whose lower case it must not have.
+CONSTANTS = {"THREADS", "ROWS", "TENSORS", "STAGES", "INPUTS", "OUTPUTS", "CAST_VERSION", "WORKSPACE", "LANES"}
+RESERVED = {
+    *("os", "torch", "cute", "cutlass", "quack", "math", "operator", "build", "load", "run", "check", "launch"),
+    *("inputs", "outputs", "artifact", "acc", "fakes", "stage", "stages", "operands", "device", "t", "memory", "at"),
+    *("fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "partial", "graphs"),
+}
+DERIVED = ("epilogue", "operands", "packed", "partial", "stats", "element", "of", "kernel", "first", "second")
+
+
+def names_of(tensors: list[str]) -> dict[str, str]:
+    """Tensor -> its name in Python."""
+    out: dict[str, str] = {}
+    constants = set(CONSTANTS)
+    derived = {f"{name}_{part}" for name in tensors for part in DERIVED}
+    for name in tensors:
+        safe = name
+        while (
+            not safe.isidentifier()
+            or keyword.iskeyword(safe)
+            or safe.startswith("_")
+            or safe in RESERVED | derived | {*out.values()}
+            or safe.upper() in constants
+        ):
+            safe = f"t{safe}" if not safe.isidentifier() or safe.startswith("_") else f"{safe}_"
+        out[name] = safe
+        constants.add(safe.upper())
+    return out
+
+
+def renamed(item, names: dict[str, str]):
+    """A program, a stage or an expression with every tensor under its Python name; names of lets stay."""
+    if isinstance(item, tuple):
+        return tuple(renamed(x, names) for x in item)
+    if isinstance(item, str) or not is_dataclass(item):
+        return item
+    changes = {}
+    for f in fields(item):
+        if f.name in ("span", "clauses", "arch_span", "type", "config"):
+            continue
+        have = getattr(item, f.name)
+        if isinstance(have, tuple) or is_dataclass(have):
+            new = renamed(have, names)
+            if new is not have and new != have:
+                changes[f.name] = new
+    if isinstance(item, Operand | Load | Also | StageBase) or type(item).__name__ == "Param":
+        changes["name"] = names[item.name]
+    if isinstance(item, Program):
+        changes["results"] = tuple(names[r] for r in item.results)
+    return replace(item, **changes) if changes else item
