@@ -13,12 +13,13 @@ import re
 
 import jinja2
 
-from dsl.ir import Gemm, Program, Scheduler, TensorType, Transform
+from dsl import buffers
+from dsl.ir import Gemm, Program, Scheduler
 from dsl.lower import Refusal, Source
 from dsl.lower.cpp.functions import definition
-from dsl.lower.cpp.gemm import GemmPlan, plan_gemm
-from dsl.lower.cpp.names import TORCH, identifier, storage
-from dsl.lower.cpp.transform import TransformPlan, plan_transform
+from dsl.lower.cpp.names import TORCH, identifier
+from dsl.lower.cpp.stages import Plan, plan_stage
+from dsl.lower.graph import GRAPHS
 from dsl.printer import digest, to_text
 
 _MARK = re.compile(r"\s*//@(\w+)(?:\.(\w+))?$")
@@ -33,39 +34,46 @@ def lower(program: Program) -> Source:
     """
     if program.arch not in (None, "sm_90a"):
         raise Refusal("cpp-arch", f"the cpp back end writes sm_90a, not {program.arch}", "write arch sm_90a")
-    types = {item.name: item.type for item in (*program.params, *program.stages)}
-    for name, kind in types.items():
-        if kind is None:
-            raise Refusal("cpp-unresolved", f"{name} has no type yet", "check the program first (dsl.check)")
-        storage(kind.dtype, identifier(name))
-    plans = [_plan(program, stage, types) for stage in program.stages]
-    if not plans:
+    if not program.stages:
         raise Refusal("cpp-empty", "the program has no stage", "write at least one gemm or transform")
-    places, intermediates = _places(program, types)
+    try:
+        types = buffers.types_of(program)
+    except ValueError as error:
+        raise Refusal("cpp-unresolved", str(error), "check the program first (dsl.check)") from error
+    for name, kind in types.items():
+        if kind.dtype not in TORCH:
+            raise Refusal("cpp-dtype", f"the cpp back end holds no {kind.dtype.value} in memory ({name})", "cast it")
+        identifier(name)
+    places = _places(program)
+    plans = {s.name: plan_stage(program, s, types) for s in program.stages if s.name not in places.views}
     namespace = f"uc_{digest(compiled_in(program))}"
-    views, slot = [], 1
-    for number, (stage, plan) in enumerate(zip(program.stages, plans, strict=True), 1):
-        extra = {"number": number, "what": _what(stage)}
-        if plan.kind == "gemm":
-            extra |= {"at": slot, "aux": any(leaf.kind == "aux" for leaf in plan.tree.leaves)}
-            slot += 2
+    views, launch = [], [0]
+    for number, stage in enumerate(program.stages, 1):
+        if stage.name in places.views:
+            continue
+        plan = plans[stage.name]
+        prepack = getattr(stage, "prepack", False)
+        pointers = "{" + ", ".join(_pointer(places, name) for name in plan.tensors) + "}"
+        extra = {"number": number, "what": _what(stage), "at": len(launch), "prepack": prepack, "pointers": pointers}
+        launch += plan.launch
         views.append(_View(plan, extra))
     signature = f"{program.name}({', '.join(f'{p.name}: {p.type}' for p in program.params)})"
-    functions = sorted({name for plan in plans if plan.kind == "gemm" for name in plan.tree.functions})
+    functions = sorted({name for plan in plans.values() for name in plan.functions})
     context = {
         "ns": namespace,
+        "arch": program.arch or "sm_90a",
         "signature": signature,
         "stages": views,
-        "gemms": [view for view in views if view.kind == "gemm"],
+        "headers": list(dict.fromkeys(header for plan in plans.values() for header in plan.headers)),
+        "shared": list(dict.fromkeys(file for plan in plans.values() for file in plan.shared)),
         "functions": [definition(name) for name in functions],
-        "intermediates": intermediates,
-        "pointers": {
-            plan.name: _pointers(plan, stage, places) for plan, stage in zip(plans, program.stages, strict=True)
-        },
+        "intermediates": places.prepacked + places.workspace,
         "inputs": [(p.name, p.type.shape, TORCH[p.type.dtype]) for p in program.params],
         "outputs": [(n, t.shape, TORCH[t.dtype]) for n, t in ((r, types[r]) for r in program.results)],
-        "launch": [0, *(value for plan in plans if plan.kind == "gemm" for value in (plan.swizzle, plan.splits))],
-        "prepacked": _prepacked(program),
+        "launch": launch,
+        "prepacked": list(places.sources),
+        "graph": program.graph,
+        "graphs": GRAPHS,
     }
     environment = _environment()
     text, marks = _unmark(environment.get_template("program.cu.j2").render(context))
@@ -90,7 +98,7 @@ def compiled_in(program: Program) -> Program:
 class _View:
     """A plan as the template sees it, with what only the whole program knows."""
 
-    def __init__(self, plan: GemmPlan | TransformPlan, extra: dict):
+    def __init__(self, plan: Plan, extra: dict):
         self._plan = plan
         self.__dict__.update(extra)
 
@@ -110,67 +118,33 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def _plan(program: Program, stage, types: dict[str, TensorType]) -> GemmPlan | TransformPlan:
-    if isinstance(stage, Gemm):
-        return plan_gemm(program, stage, types)
-    if isinstance(stage, Transform):
-        return plan_transform(stage, types)
-    raise Refusal("cpp-stage", f"the cpp back end has no {type(stage).__name__.lower()} yet", "write gemm or transform")
+def _places(program: Program) -> buffers.Buffers:
+    """Where each tensor lies; what the plan cannot place is refused."""
+    params = {p.name for p in program.params}
+    for name in program.results:
+        if name in params or program.results.count(name) > 1:
+            what = "a parameter" if name in params else "returned twice"
+            raise Refusal("cpp-result", f"result {name} is {what}", "return each stage once, and only stages")
+    try:
+        return buffers.plan(program)
+    except ValueError as error:
+        raise Refusal("cpp-prepack", str(error), "prepack a parameter, or leave prepack out") from error
 
 
-def _places(program: Program, types: dict[str, TensorType]) -> tuple[dict[str, str], int]:
-    """Where each tensor lies, as a C++ pointer expression, and the bytes of workspace between stages."""
-    places = {p.name: f"inputs[{i}]" for i, p in enumerate(program.params)}
-    for i, name in enumerate(program.results):
-        if name in places:
-            raise Refusal(
-                "cpp-result",
-                f"result {name} is {'a parameter' if places[name].startswith('in') else 'returned twice'}",
-                "return each stage once, and only stages",
-            )
-        places[name] = f"outputs[{i}]"
-    at = 0
-    for stage in program.stages:
-        if stage.name not in places:
-            places[stage.name] = f"scratch + {at}"
-            at += (types[stage.name].bytes + 255) // 256 * 256
-    return places, at
-
-
-def _pointers(plan: GemmPlan | TransformPlan, stage, places: dict[str, str]) -> str:
-    if plan.kind == "transform":
-        return f"{places[stage.x.name]}, {places[stage.name]}"
-    leaves = [places[leaf.name] for leaf in plan.tree.leaves if leaf.kind != "acc"]
-    return "{" + ", ".join([places[plan.a.name], places[plan.b.name], places[stage.name], *leaves]) + "}"
-
-
-def _prepacked(program: Program) -> list[int]:
-    """Indices of the inputs that prepack stages read."""
-    index = {p.name: i for i, p in enumerate(program.params)}
-    found = set()
-    for stage in program.stages:
-        if isinstance(stage, Transform) and stage.prepack:
-            if stage.x.name not in index:
-                raise Refusal(
-                    "cpp-prepack",
-                    f"{stage.name} prepacks {stage.x.name}, which is computed anew in each call",
-                    "prepack a parameter, or leave prepack out",
-                )
-            if stage.name in program.results:
-                raise Refusal(
-                    "cpp-prepack", f"{stage.name} is prepacked and returned", "leave prepack out, or do not return it"
-                )
-            found.add(index[stage.x.name])
-    return sorted(found)
+def _pointer(places: buffers.Buffers, name: str) -> str:
+    """A tensor's address as C++. What is prepacked lies first in the workspace, then what the stages share."""
+    place = places.places[name]
+    if place.where in (buffers.INPUT, buffers.OUTPUT):
+        return f"{place.where}s[{place.at}]"
+    return f"scratch + {place.at + (places.prepacked if place.where == buffers.WORKSPACE else 0)}"
 
 
 def _what(stage) -> str:
     def operand(o) -> str:
         return o.name + (".T" if o.transposed else "")
 
-    if isinstance(stage, Gemm):
-        return f"gemm({operand(stage.a)}, {operand(stage.b)})"
-    return f"transform({operand(stage.x)})"
+    word = getattr(stage, "word", None) or re.sub(r"(?<!^)(?=[A-Z])", "_", type(stage).__name__).lower()
+    return f"{word}({', '.join(operand(o) for o in stage.operands)})"
 
 
 def _unmark(text: str) -> tuple[str, dict[tuple[str, str], list[int]]]:

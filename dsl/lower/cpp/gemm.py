@@ -20,6 +20,19 @@ COMPUTE = {
     DType.BF16: (DType.BF16, "cutlass::bfloat16_t"),
 }
 
+# Headers of a GEMM on sm_90a.
+CUTLASS_GEMM = (
+    "cutlass/cutlass.h",
+    "cutlass/device_kernel.h",
+    "cutlass/numeric_types.h",
+    "cute/tensor.hpp",
+    "cutlass/epilogue/collective/collective_builder.hpp",
+    "cutlass/epilogue/fusion/sm90_callbacks_tma_warpspecialized.hpp",
+    "cutlass/gemm/collective/collective_builder.hpp",
+    "cutlass/gemm/kernel/gemm_universal.hpp",
+    "cutlass/gemm/kernel/tile_scheduler.hpp",
+)
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -53,6 +66,27 @@ class GemmPlan:
     splits: int
     turned: bool = False  # D^T = B^T A^T: every m here is the program's n, and the result lies column-major
     kind: str = "gemm"
+    template: str = "gemm_sm90.cu.j2"
+    headers: tuple[str, ...] = CUTLASS_GEMM
+    shared: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The operands (its own order, turned or not), the result, and what the epilogue reads."""
+        return (self.a.name, self.b.name, self.name, *(leaf.name for leaf in self.tree.leaves if leaf.kind != "acc"))
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return self.tree.functions
+
+    @property
+    def launch(self) -> tuple[int, ...]:
+        return (self.swizzle, self.splits)
+
+    @property
+    def aux(self) -> bool:
+        """Whether it reads a second full tensor."""
+        return any(leaf.kind == "aux" for leaf in self.tree.leaves)
 
     @property
     def element_d(self) -> str:
@@ -65,6 +99,11 @@ class GemmPlan:
     @property
     def layout_d(self) -> str:
         return "ColumnMajor" if self.turned else "RowMajor"
+
+    @property
+    def pitch(self) -> str:
+        """Strides of the result and of tensors like it along m and n, as CuTe spells them."""
+        return "cute::Int<1>{}, int64_t(M)" if self.turned else "int64_t(N), cute::Int<1>{}"
 
     @property
     def schedule_tags(self) -> tuple[str, str]:

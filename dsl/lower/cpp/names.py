@@ -11,7 +11,15 @@ from dsl.lower import Refusal
 STORAGE = {DType.F32: "float", DType.F16: "cutlass::half_t", DType.BF16: "cutlass::bfloat16_t"}
 
 # torch's name of each storage type, for the binding.
-TORCH = {DType.F32: "float32", DType.F16: "float16", DType.BF16: "bfloat16"}
+TORCH = {
+    DType.F32: "float32",
+    DType.F16: "float16",
+    DType.BF16: "bfloat16",
+    DType.E4M3: "float8_e4m3fn",
+    DType.E5M2: "float8_e5m2",
+    DType.I8: "int8",
+    DType.I32: "int32",
+}
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dsl.ir import TensorType, Transform
+from dsl.ir import Program, TensorType, Transform
 from dsl.lower import Refusal
 from dsl.lower.cpp.names import identifier, storage
 
@@ -20,9 +20,18 @@ class TransformPlan:
     elements: int
     prepack: bool
     kind: str = "transform"
+    template: str = "transform.cu.j2"
+    headers: tuple[str, ...] = ("cutlass/cutlass.h", "cutlass/numeric_types.h")
+    shared: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    launch: tuple[int, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        return (self.x, self.name)
 
 
-def plan_transform(stage: Transform, types: dict[str, TensorType]) -> TransformPlan:
+def plan_transform(program: Program, stage: Transform, types: dict[str, TensorType]) -> TransformPlan:
     kind = types[stage.x.name]
     if stage.x.transposed:
         raise Refusal(

@@ -7,14 +7,17 @@
 #include <cstdint>
 #include <cstdio>
 #include "cutlass/cutlass.h"
-#include "cutlass/device_kernel.h"
 #include "cutlass/numeric_types.h"
+#include "cutlass/device_kernel.h"
 #include "cute/tensor.hpp"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
 #include "cutlass/epilogue/fusion/sm90_callbacks_tma_warpspecialized.hpp"
 #include "cutlass/gemm/collective/collective_builder.hpp"
 #include "cutlass/gemm/kernel/gemm_universal.hpp"
 #include "cutlass/gemm/kernel/tile_scheduler.hpp"
+#ifndef CUTLASS_HOST_DEVICE  // a program without a collective stage includes nothing of CUTLASS
+#define CUTLASS_HOST_DEVICE __forceinline__ __host__ __device__
+#endif
 
 namespace uc_86052b810e6a {
 
@@ -42,7 +45,8 @@ inline cudaError_t current_device(Device& device) {
   return error;
 }
 
-#ifdef __CUDACC__
+#if defined(UCUTLASS_ENTRY)  // given by whoever runs the kernels elsewhere
+#elif defined(__CUDACC__)
 #define UCUTLASS_ENTRY(kernel) reinterpret_cast<void const*>(&kernel)
 #else  // built by g++: the kernel is in the cubin that is linked in
 #define UCUTLASS_ENTRY(kernel) entry(#kernel)
@@ -116,10 +120,14 @@ inline int facts(char* text, size_t size, char const* before, char const* after)
                        "\"params\": %d, \"params_align\": %d, \"can_implement\": true}%s", before, 0, kThreads, int(sizeof(Params)), int(alignof(Params)), after);
 }
 
-inline int run(Device const& device, void const* x, void* y, cudaStream_t stream) {
+struct Operands { void const* x; void* y; };
+
+inline size_t workspace(Device const&, int const*) { return 0; }
+
+inline int run(Device const& device, Operands const& on, void*, cudaStream_t stream, int const*) {
   int64_t const each = int64_t(kThreads) * kVector, wanted = (kElements + each - 1) / each;
   int64_t const most = int64_t(device.multiprocessors) * 16;
-  Params params{static_cast<Source const*>(x), static_cast<Target*>(y)};
+  Params params{static_cast<Source const*>(on.x), static_cast<Target*>(on.y)};
   cudaError_t const error = start(UCUTLASS_ENTRY(uc_86052b810e6a_stage_qh), dim3(static_cast<unsigned>(wanted < most ? wanted : most)),
                                   dim3(kThreads), dim3(1), 0, stream, &params);
   if (error != cudaSuccess) return fail(1, "qh", "launch", cudaGetErrorName(error), error);
@@ -166,10 +174,14 @@ inline int facts(char* text, size_t size, char const* before, char const* after)
                        "\"params\": %d, \"params_align\": %d, \"can_implement\": true}%s", before, 0, kThreads, int(sizeof(Params)), int(alignof(Params)), after);
 }
 
-inline int run(Device const& device, void const* x, void* y, cudaStream_t stream) {
+struct Operands { void const* x; void* y; };
+
+inline size_t workspace(Device const&, int const*) { return 0; }
+
+inline int run(Device const& device, Operands const& on, void*, cudaStream_t stream, int const*) {
   int64_t const each = int64_t(kThreads) * kVector, wanted = (kElements + each - 1) / each;
   int64_t const most = int64_t(device.multiprocessors) * 16;
-  Params params{static_cast<Source const*>(x), static_cast<Target*>(y)};
+  Params params{static_cast<Source const*>(on.x), static_cast<Target*>(on.y)};
   cudaError_t const error = start(UCUTLASS_ENTRY(uc_86052b810e6a_stage_kh), dim3(static_cast<unsigned>(wanted < most ? wanted : most)),
                                   dim3(kThreads), dim3(1), 0, stream, &params);
   if (error != cudaSuccess) return fail(2, "kh", "launch", cudaGetErrorName(error), error);
@@ -305,7 +317,7 @@ inline int run(Device const& device, Operands const& on, void* workspace, cudaSt
 #endif
 }  // namespace stage_y
 
-constexpr size_t kIntermediates = 393216;  // bytes of workspace that hold the tensors between stages
+constexpr size_t kIntermediates = 393216;  // bytes of workspace: what is prepacked, then the tensors between stages
 
 }  // namespace uc_86052b810e6a
 
@@ -337,6 +349,10 @@ UCUTLASS_API long long uc_86052b810e6a_workspace(int const* launch) {
   program::Device device;
   if (program::current_device(device) != cudaSuccess) return -1;
   size_t most = 0, bytes = 0;
+  bytes = program::stage_qh::workspace(device, launch + 1);
+  most = bytes > most ? bytes : most;
+  bytes = program::stage_kh::workspace(device, launch + 1);
+  most = bytes > most ? bytes : most;
   bytes = program::stage_y::workspace(device, launch + 1);
   most = bytes > most ? bytes : most;
   (void)launch; (void)bytes;
@@ -353,11 +369,11 @@ UCUTLASS_API int uc_86052b810e6a_run(void* const* inputs, void* const* outputs, 
   cudaError_t error = program::current_device(device);
   if (error != cudaSuccess) return program::fail(-1, "start", "no device", "cudaGetDevice", error);
   int status = 0;
-  status = program::stage_qh::run(device, inputs[0], scratch + 0, on);
+  status = program::stage_qh::run(device, {inputs[0], scratch + 262144}, kernel_workspace, on, launch + 1);
   if (status != 0) return status;
-  if (!launch[0]) status = program::stage_kh::run(device, inputs[1], scratch + 131072, on);
+  if (!launch[0]) status = program::stage_kh::run(device, {inputs[1], scratch + 0}, kernel_workspace, on, launch + 1);
   if (status != 0) return status;
-  status = program::stage_y::run(device, {scratch + 0, scratch + 131072, outputs[0], inputs[3], inputs[2]}, kernel_workspace, on, launch + 1);
+  status = program::stage_y::run(device, {scratch + 262144, scratch + 0, outputs[0], inputs[3], inputs[2]}, kernel_workspace, on, launch + 1);
   if (status != 0) return status;
   (void)kernel_workspace; (void)launch;
   return 0;

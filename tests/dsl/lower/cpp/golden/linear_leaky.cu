@@ -15,6 +15,9 @@
 #include "cutlass/gemm/collective/collective_builder.hpp"
 #include "cutlass/gemm/kernel/gemm_universal.hpp"
 #include "cutlass/gemm/kernel/tile_scheduler.hpp"
+#ifndef CUTLASS_HOST_DEVICE  // a program without a collective stage includes nothing of CUTLASS
+#define CUTLASS_HOST_DEVICE __forceinline__ __host__ __device__
+#endif
 
 namespace uc_fecbc87d57d7 {
 
@@ -42,7 +45,8 @@ inline cudaError_t current_device(Device& device) {
   return error;
 }
 
-#ifdef __CUDACC__
+#if defined(UCUTLASS_ENTRY)  // given by whoever runs the kernels elsewhere
+#elif defined(__CUDACC__)
 #define UCUTLASS_ENTRY(kernel) reinterpret_cast<void const*>(&kernel)
 #else  // built by g++: the kernel is in the cubin that is linked in
 #define UCUTLASS_ENTRY(kernel) entry(#kernel)
@@ -207,7 +211,7 @@ inline int run(Device const& device, Operands const& on, void* workspace, cudaSt
 #endif
 }  // namespace stage_y
 
-constexpr size_t kIntermediates = 0;  // bytes of workspace that hold the tensors between stages
+constexpr size_t kIntermediates = 0;  // bytes of workspace: what is prepacked, then the tensors between stages
 
 }  // namespace uc_fecbc87d57d7
 

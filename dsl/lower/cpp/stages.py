@@ -1,0 +1,48 @@
+"""The table of this back end: a stage kind leads to its planner, and what every plan says of itself.
+
+A planner is `plan(program, stage, types) -> Plan`, or raises Refusal. Its template writes one namespace `stage_<name>`
+with `struct Operands` (pointers, in the order of `tensors`) and four functions:
+
+    int facts(char* text, size_t size, char const* before, char const* after)
+    size_t workspace(Device const&, int const* launch)                     bytes that `run` may scribble on
+    int run(Device const&, Operands const&, void* workspace, cudaStream_t, int const* launch)
+
+Kernels are `extern "C"` and named `<ns>_stage_<name>`, or `<ns>_<part>_<name>` where a stage has several.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dsl.ir import Gemm, Program, Stage, TensorType, Transform
+from dsl.lower import Refusal
+from dsl.lower.cpp.gemm import plan_gemm
+from dsl.lower.cpp.transform import plan_transform
+
+
+class Plan(Protocol):
+    """What emit.py and program.cu.j2 read of any plan; the rest is between a planner and its template."""
+
+    name: str
+    kind: str  # for the facts
+    template: str  # file in templates/
+    tensors: tuple[str, ...]  # names, in the order of the template's Operands
+    functions: tuple[str, ...]  # of dsl.lower.cpp.functions
+    headers: tuple[str, ...]  # files to include; none of CUTLASS's in a program without a collective stage
+    shared: tuple[str, ...]  # templates that stand once in a program, before its stages
+    launch: tuple[int, ...]  # run-time choices: arguments of the C entry, not text
+
+
+PLANNERS = {
+    Gemm: plan_gemm,
+    Transform: plan_transform,
+}
+
+
+def plan_stage(program: Program, stage: Stage, types: dict[str, TensorType]) -> Plan:
+    """The plan of one stage. Raises Refusal."""
+    planner = PLANNERS.get(type(stage))
+    if planner is None:
+        kind = type(stage).__name__.lower()
+        raise Refusal("cpp-stage", f"the cpp back end has no {kind} yet", "write another stage there")
+    return planner(program, stage, types)
