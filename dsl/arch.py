@@ -30,22 +30,36 @@ class Arch:
 
 
 _K = {DType.TF32: 8, DType.F16: 16, DType.BF16: 16}
+_K8 = {**_K, DType.E4M3: 32, DType.E5M2: 32, DType.I8: 32}
+_KI = {**_K, DType.I8: 32}
 
 ARCHS: dict[str, Arch] = {
     a.name: a
     for a in (
-        Arch("sm_80", 166_912, 1024, 255, 1, False, 16, _K, False),
-        Arch("sm_89", 101_376, 1024, 255, 1, False, 16, _K, False),
-        Arch("sm_90a", 232_448, 1024, 255, 8, True, 64, _K, True),
-        Arch("sm_100a", 232_448, 1024, 255, 8, True, 64, _K, False),
+        Arch("sm_80", 166_912, 1024, 255, 1, False, 16, _KI, False),
+        Arch("sm_89", 101_376, 1024, 255, 1, False, 16, _K8, False),
+        Arch("sm_90a", 232_448, 1024, 255, 8, True, 64, _K8, True),
+        Arch("sm_100a", 232_448, 1024, 255, 8, True, 64, _K8, False),
     )
 }
 
 DEFAULT = "sm_90a"
 
-# Tensor-core precision for operands stored as ...; what the language covers today.
-COMPUTE_FOR: dict[DType, DType] = {DType.F32: DType.TF32, DType.F16: DType.F16, DType.BF16: DType.BF16}
+# Operand precision for operands stored as ...; f32 also multiplies as f32, on the CUDA cores.
+COMPUTE_FOR: dict[DType, DType] = {
+    DType.F32: DType.TF32, DType.F16: DType.F16, DType.BF16: DType.BF16,
+    DType.E4M3: DType.E4M3, DType.E5M2: DType.E5M2, DType.I8: DType.I8,
+}  # fmt: skip
 
-# Element types a program may name today, and those it will name later.
-COVERED = (DType.F32, DType.F16, DType.BF16)
-LATER = ("f64", "e4m3", "e5m2", "i8", "i32", "u8", "f8", "fp8", "int8")
+# What an expression may read and a stage of our own may work on.
+FLOATS = (DType.F32, DType.F16, DType.BF16)
+# Operands of 8 bits: tensor-core products alone, whose results name their type.
+BYTES = (DType.E4M3, DType.E5M2, DType.I8)
+# Element types a program may name, in memory.
+COVERED = (*FLOATS, *BYTES, DType.I32)
+LATER = ("f64", "u8", "i16", "i64", "e8m0", "e2m1")
+ALIASES = {
+    "float": "f32", "float32": "f32", "half": "f16", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int32": "i32",
+    "int": "i32", "fp8": "e4m3", "f8": "e4m3", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "fp16": "f16",
+    "fp32": "f32",
+}  # fmt: skip

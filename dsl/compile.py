@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from .ir import Gemm, Program
+from .ir import Collective, Program
 from .lower import Refusal, Source
 from .printer import digest, to_text
 from .resolve import resolve
@@ -33,7 +33,7 @@ def compile(program: Program, sm_count: int = 132) -> Compiled:
     resolved = resolve(program, sm_count)
     sources: dict[str, Source] = {}
     refused: dict[str, Refusal] = {}
-    forced = {s.config.backend for s in resolved.stages if isinstance(s, Gemm)} - {None}
+    forced = {s.config.backend for s in resolved.stages if isinstance(s, Collective)} - {None}
     for name in BACKENDS:
         if forced - {name}:
             other = next(iter(forced - {name}))

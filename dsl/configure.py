@@ -9,12 +9,14 @@ from itertools import product
 from . import legal
 from .arch import COMPUTE_FOR, Arch
 from .diagnostics import closest, listing
-from .ir import Config, DType, Gemm, Scheduler, Span, TensorType
+from .ir import Collective, Config, Conv, DType, Scheduler, Span, Stage, TensorType
 from .resolve import complete, possible
 
 Error = Callable[..., None]
 
-LATER_COMPUTE = ("f32", "f64", "fp8", "e4m3", "e5m2", "int8", "i8")
+PRECISIONS = ("tf32", "f16", "bf16", "e4m3", "e5m2", "i8", "f32")
+LATER_COMPUTE = ("f64",)
+_CLAUSES = ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle")
 
 
 def _word(clause, choices: tuple[str, ...], code: str, error: Error) -> str | None:
@@ -45,7 +47,7 @@ def read_config(clauses: dict, error: Error) -> Config:
     compute = None
     c = clauses.get("compute")
     if c is not None and c.value.text != "auto":
-        covered = [d.value for d in COMPUTE_FOR.values()]
+        covered = PRECISIONS
         if c.value.text in covered:
             compute = DType(c.value.text)
         elif c.value.text in LATER_COMPUTE:
@@ -107,18 +109,27 @@ def _read_scheduler(c, error: Error) -> Scheduler | None:
     return None
 
 
-def check_gemm_config(arch: Arch | None, stage: Gemm, types: dict[str, TensorType | None], error: Error) -> None:
+def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorType | None], error: Error) -> None:
     """Every E2xx rule on a typed stage whose operands are of one covered type."""
     if arch is None or not arch.generates:
         return
-    c, have = stage.config, types[stage.a.name].dtype
+    c = stage.config
+    first = stage.operands[0]
+    have = types[first.name].dtype
     want = COMPUTE_FOR[have]
-    if c.compute and c.compute is not want:
+    plain = have is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
+    if c.compute and c.compute is not want and not (c.compute is DType.F32 and plain):
         help = f"compute {want.value}"
-        if c.compute is not DType.TF32:
+        if c.compute not in (DType.TF32, DType.F32):
             help = f"transform the operands to {c.compute.value} first, or {help}"
         span = stage.clause_span("compute")
-        error("E202", f"{stage.a.name} is {have.value}; compute {c.compute.value} needs other operands", span, help)
+        error("E202", f"{first.name} is {have.value}; compute {c.compute.value} needs other operands", span, help)
+        return
+    if not legal.configured(stage, types):
+        for clause in _CLAUSES:
+            if getattr(c, clause) is not None:
+                message = f"a direct convolution (compute f32) has no {clause}; the tensor cores' have"
+                error("E216", message, stage.clause_span(clause), f"leave {clause} out")
         return
     p = legal.problem_of(arch, stage, types)
     choices = [c.backend] if c.backend else list(legal.BACKENDS)
@@ -128,7 +139,7 @@ def check_gemm_config(arch: Arch | None, stage: Gemm, types: dict[str, TensorTyp
         error(o.code, o.message, _place(stage, o), _help(p, c, choices, o, broken[backend]), o.notes)
     if not any(not v for v in broken.values()) or possible(p, c):
         return
-    given = [k for k in ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle") if getattr(c, k) is not None]
+    given = [k for k in _CLAUSES if getattr(c, k) is not None]
     ways = []
     for clause in given:
         found = complete(p, replace(c, **{clause: None}))
@@ -142,9 +153,10 @@ def check_gemm_config(arch: Arch | None, stage: Gemm, types: dict[str, TensorTyp
     )
 
 
-def check_one_back_end(arch: Arch, stages: list[Gemm], types: dict[str, TensorType | None], error: Error) -> None:
+def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorType | None], error: Error) -> None:
     """One back end builds a whole program, so there must be one that takes every stage (each passed on its own)."""
     able: dict[str, tuple[str, ...]] = {}
+    stages = [s for s in stages if legal.configured(s, types)]
     for s in stages:
         able[s.name] = _able(arch, s, types)
     if not able or any(all(b in takes for takes in able.values()) for b in legal.BACKENDS):
@@ -163,7 +175,7 @@ def check_one_back_end(arch: Arch, stages: list[Gemm], types: dict[str, TensorTy
     )
 
 
-def _able(arch: Arch, s: Gemm, types: dict, freed: bool = False) -> tuple[str, ...]:
+def _able(arch: Arch, s: Collective, types: dict, freed: bool = False) -> tuple[str, ...]:
     """The back ends with a configuration for this stage; `freed`: were its tile, scheduler and backend auto."""
     c = replace(s.config, tile=None, scheduler=None, backend=None, stages=None) if freed else s.config
     wanted = (c.backend,) if c.backend else legal.BACKENDS
@@ -171,7 +183,7 @@ def _able(arch: Arch, s: Gemm, types: dict, freed: bool = False) -> tuple[str, .
     return tuple(b for b in wanted if possible(p, replace(c, backend=b)))
 
 
-def _place(stage: Gemm, o: legal.Objection) -> Span:
+def _place(stage: Collective, o: legal.Objection) -> Span:
     return stage.clause_span(o.clause if o.clause in dict(stage.clauses) else "tile")
 
 

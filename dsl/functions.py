@@ -1,7 +1,10 @@
-"""The one table of epilogue functions: what the checker accepts, the back ends lower and the cost models weigh.
+"""The functions of expressions: what the checker accepts, the back ends lower and the cost models weigh.
 
-Every function works element by element in f32. A back end reads `TABLE` so that a name missing from its own
-lowering is found by a test, never by a user.
+TABLE       pointwise, in f32; a back end reads it so that a name missing from its own lowering is found by a test,
+            never by a user.
+INDEXED     pointwise, but knowing its place in the output: over the m and n of a gemm.
+REDUCTIONS  over a whole row or column of a gemm's output; they stand outermost in an epilogue or an `also`.
+EVERY       all of them.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ class Function:
     flops: int
     formula: str
     infix: str | None = None
+    over: str | None = None  # of a reduction: the axis that it leaves out
 
     @property
     def arity(self) -> int:
@@ -74,8 +78,40 @@ TABLE: dict[str, Function] = {
         Function("sqrt", (_X,), 1, 1, "sqrt(x)"),
         Function("exp", (_X,), 1, 1, "exp(x)"),
         Function("log", (_X,), 1, 1, "log(x), natural"),
+        Function("elu", (_X, Argument("alpha", True, 1.0)), 1, 3, "x if x > 0 else alpha * (exp(x) - 1)"),
+        Function("selu", (_X,), 1, 4, "1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))"),
+        Function("mish", (_X,), 3, 5, "x * tanh(softplus(x))"),
+        Function("softplus", (_X,), 2, 4, "max(x, 0) + log(1 + exp(-|x|))"),
+        Function("softsign", (_X,), 1, 2, "x / (1 + |x|)"),
+        Function("hardswish", (_X,), 0, 4, "x * clamp(x + 3, 0, 6) / 6"),
+        Function("hardsigmoid", (_X,), 0, 3, "clamp(x + 3, 0, 6) / 6"),
+        Function("hardtanh", (_X, Argument("lo", True, -1.0), Argument("hi", True, 1.0)), 0, 2, "min(max(x, lo), hi)"),
     )
 }
 
-# Functions written by name; operators are the rest.
+_DIAGONAL = Argument("diagonal", True, 0.0)
+INDEXED: dict[str, Function] = {
+    f.name: f
+    for f in (
+        Function("triu", (_X, _DIAGONAL), 0, 2, "x where n - m >= diagonal, else 0"),
+        Function("tril", (_X, _DIAGONAL), 0, 2, "x where n - m <= diagonal, else 0"),
+    )
+}
+
+REDUCTIONS: dict[str, Function] = {
+    f.name: f
+    for f in (
+        Function("row_sum", (_X,), 0, 1, "sum over n", over="n"),
+        Function("row_max", (_X,), 0, 1, "max over n", over="n"),
+        Function("row_logsumexp", (_X,), 1, 3, "log(sum over n of exp(x)), kept from overflow", over="n"),
+        Function("col_sum", (_X,), 0, 1, "sum over m", over="m"),
+    )
+}
+
+EVERY: dict[str, Function] = {**TABLE, **INDEXED, **REDUCTIONS}
+
+# Pointwise functions written by name; operators are the rest.
 NAMED: tuple[str, ...] = tuple(n for n, f in TABLE.items() if f.infix is None)
+
+# The two arguments of each that bound a value, the lower first.
+BOUNDED = ("clamp", "hardtanh")

@@ -9,10 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 from . import smem
 from .arch import ARCHS, COMPUTE_FOR, DEFAULT, Arch
-from .ir import Config, DType, Gemm, GemmShape, Program, TensorType
+from .ir import (
+    NCHW,
+    Collective,
+    Config,
+    Conv,
+    DType,
+    Gemm,
+    GemmShape,
+    GroupedGemm,
+    Program,
+    TensorType,
+    conv_shape,
+    gemm_shape,
+)
 
 BACKENDS = ("cute", "cpp")
 SCHEDULES = ("cooperative", "pingpong")
@@ -28,9 +42,18 @@ MAX_ACCUMULATORS = 208
 TURNED_N = {"pingpong": (64, 128), "cooperative": (128, 256)}
 
 
+# A convolution of channels-first operands with at most this many channels a group is a direct one unless its author
+# says otherwise: the tensor cores would mostly multiply padding.
+DIRECT_CHANNELS = 16
+
+
 @dataclass(frozen=True)
 class Problem:
-    """A GEMM stage as the rules see it; `compute` is the operand precision (never None here)."""
+    """A collective stage as the rules see it; `compute` is the operand precision (never None here).
+
+    `kind`: gemm | grouped_gemm | conv (a direct one has no configuration, so no Problem). `channels`: of a
+    convolution's operands, one group: what a K tile is cut from.
+    """
 
     arch: Arch
     shape: GemmShape
@@ -39,33 +62,63 @@ class Problem:
     free_major: bool = False  # neither operand has K contiguous
     b_along_n: bool = False  # the second operand has N contiguous (it is read without .T)
     a_along_k: bool = True  # the first operand has K contiguous (it is read without .T)
+    kind: str = "gemm"
+    channels: int = 0
 
 
-def problem_of(arch: Arch, stage: Gemm, types: dict[str, TensorType | None]) -> Problem:
-    """The GEMM that a typed stage poses."""
-    a = types[stage.a.name].shape
-    k = a[-2] if stage.a.transposed else a[-1]
-    out = stage.type.shape
-    batch = 1
-    for d in out[:-2]:
-        batch *= d
-    compute = stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
-    use = smem.epilogue_use(stage.epilogue, types.get, stage.type.dtype.bits)
-    free_major = stage.a.transposed and not stage.b.transposed
+def compute_of(stage: Collective, types: dict[str, TensorType | None]) -> DType:
+    """The operand precision of a typed stage: what it says, or what its operands are multiplied in by default."""
+    if isinstance(stage, Conv):
+        return DType.F32 if is_direct(stage, types) else stage.config.compute or COMPUTE_FOR[types[stage.x.name].dtype]
+    return stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
+
+
+def is_direct(stage: Conv, types: dict[str, TensorType | None]) -> bool:
+    """Whether a convolution multiplies on the CUDA cores, reading x and w as they lie: `compute f32`, or nothing said
+    and few channels a group."""
+    if stage.config.compute is not None:
+        return stage.config.compute is DType.F32
+    x, w = types[stage.x.name], types[stage.w.name]
+    return w.layout == NCHW and x.layout == NCHW and x.shape[1] // stage.groups <= DIRECT_CHANNELS
+
+
+def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None]) -> Problem:
+    """The product that a typed collective stage poses."""
+    compute, use = compute_of(stage, types), smem.stage_use(stage, types.get)
+    known = SimpleNamespace(type_of=types.get)
+    if isinstance(stage, Conv):
+        w = types[stage.w.name].shape
+        channels = w[0] // stage.groups if stage.transposed else w[1]
+        return Problem(arch, conv_shape(known, stage), compute, use, kind="conv", channels=channels)
+    if isinstance(stage, GroupedGemm):
+        (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]
+        shape = GemmShape(1, rows, n, k)
+        return Problem(arch, shape, compute, use, b_along_n=not stage.b.transposed, kind="grouped_gemm")
     return Problem(
         arch,
-        GemmShape(batch, out[-2], out[-1], k),
+        gemm_shape(known, stage),
         compute,
         use,
-        free_major,
+        stage.a.transposed and not stage.b.transposed,
         not stage.b.transposed,
         not stage.a.transposed,
     )
 
 
-def program_problem(program: Program, stage: Gemm) -> Problem:
+def types_of(program: Program) -> dict[str, TensorType]:
+    """Every tensor of a checked program by name."""
+    extra = {a.name: a.type for s in program.stages for a in s.also}
+    return {**{x.name: x.type for x in (*program.params, *program.stages)}, **extra}
+
+
+def configured(stage, types: dict[str, TensorType | None]) -> bool:
+    """Whether a stage has a tile and the rest of a configuration: products and convolutions on the tensor cores."""
+    return isinstance(stage, Gemm | GroupedGemm) or (isinstance(stage, Conv) and not is_direct(stage, types))
+
+
+def program_problem(program: Program, stage: Collective) -> Problem:
     """As problem_of, for a stage of a checked program."""
-    types = {x.name: x.type for x in (*program.params, *program.stages)}
+    types = types_of(program)
     return problem_of(ARCHS[program.arch or DEFAULT], stage, types)
 
 
@@ -229,9 +282,31 @@ def _smem(p: Problem, tile: tuple[int, int, int], schedule: str, stages: int, as
         )
 
 
+def _conv(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
+    """What an implicit product cannot do that a plain one can."""
+    atom = 1024 // p.compute.bits
+    if c.tile and c.tile[2] > atom:
+        message = (
+            f"a convolution's K tile is one run of channels, at most {atom} of {p.compute.value}; it is {c.tile[2]}"
+        )
+        yield Objection("E203", "tile", message)
+    if c.scheduler and c.scheduler.kind != "persistent":
+        yield Objection("E208", "scheduler", f"a convolution is scheduled persistent; {c.scheduler.kind} is for gemm")
+
+
+def _grouped(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
+    """The groups' sizes are known only when it runs, so nothing may lean on the number of tiles."""
+    if c.scheduler and c.scheduler.kind != "persistent":
+        yield Objection(
+            "E208", "scheduler", f"a grouped product is scheduled persistent; {c.scheduler.kind} is for gemm"
+        )
+
+
 def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
     """Every rule that this configuration breaks on `backend` (cute | cpp); parts that are None are not judged."""
     out: list[Objection] = []
+    if p.compute is DType.F32:
+        return _simt(p, c, backend)
     if backend == "cute" and p.compute is DType.TF32:
         out.append(Objection("E212", "backend", "`cute` has no tf32 tensor-core instruction on sm_90a; `cpp` has"))
     if backend == "cute" and p.epilogue.batch_scalars:
@@ -258,6 +333,36 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         out += _cluster(p, c.cluster, c.tile if tile_ok else None, backend)
     if c.scheduler:
         out += _scheduler(p, c if tile_ok else replace(c, tile=None), backend)
+    if p.kind != "gemm":
+        out += (_conv if p.kind == "conv" else _grouped)(p, c, backend)
+    if c.swizzle is not None and c.swizzle not in SWIZZLES:
+        out.append(Objection("E211", "swizzle", f"swizzle {c.swizzle}: tiles are grouped by 1, 2, 4 or 8"))
+    return out
+
+
+SIMT_TILES = ((128, 128, 8), (256, 128, 8), (128, 256, 8), (64, 128, 8), (128, 64, 8), (64, 64, 8))
+SIMT_STAGES = (2, 5)
+
+
+def _simt(p: Problem, c: Config, backend: str) -> list[Objection]:
+    """float32 on the CUDA cores: CUTLASS 2.x's own tiles, no clusters, no warp-group schedules."""
+    out = []
+    if backend == "cute":
+        out.append(Objection("E212", "backend", "`cute` multiplies on the tensor cores; `cpp` has compute f32"))
+    if c.tile and c.tile not in SIMT_TILES:
+        known = ", ".join(map(dims, SIMT_TILES))
+        out.append(Objection("E203", "tile", f"tile {dims(c.tile)} is none of compute f32's: {known}"))
+    if c.cluster not in (None, (1, 1, 1)):
+        out.append(Objection("E206", "cluster", "compute f32 has no clusters"))
+    if c.schedule is not None:
+        out.append(
+            Objection("E207", "schedule", f"{c.schedule} is a schedule of the tensor cores; compute f32 has none")
+        )
+    if c.scheduler and c.scheduler.kind != "persistent":
+        out.append(Objection("E208", "scheduler", f"compute f32 has no {c.scheduler.kind}"))
+    low, high = SIMT_STAGES
+    if c.stages is not None and not low <= c.stages <= high:
+        out.append(Objection("E210", "stages", f"stages {c.stages}: compute f32 takes {low} to {high}"))
     if c.swizzle is not None and c.swizzle not in SWIZZLES:
         out.append(Objection("E211", "swizzle", f"swizzle {c.swizzle}: tiles are grouped by 1, 2, 4 or 8"))
     return out
@@ -271,6 +376,8 @@ def backends(p: Problem, c: Config) -> tuple[str, ...]:
 
 def tiles(compute: DType) -> list[tuple[int, int, int]]:
     """Tiles worth proposing; K is 128 bytes of operand (one swizzle atom), or half or twice that."""
+    if compute is DType.F32:
+        return list(SIMT_TILES)
     k = 1024 // compute.bits
     sizes = [(m, n) for m in (64, 128, 256) for n in (16, 32, 64, 96, 128, 160, 192, 208, 224, 256)]
     return [(m, n, kk) for kk in (k, k // 2, 2 * k) for m, n in sizes if m * n <= 128 * 2 * MAX_ACCUMULATORS]

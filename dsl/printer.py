@@ -5,11 +5,33 @@ from __future__ import annotations
 import hashlib
 from math import copysign
 
-from .functions import TABLE
-from .ir import Acc, Call, Expr, Gemm, Load, Number, Program, Transform
+from .functions import EVERY
+from .ir import (
+    Acc,
+    Call,
+    Config,
+    Conv,
+    Expr,
+    Gemm,
+    GroupedGemm,
+    Load,
+    Map,
+    Normalize,
+    Number,
+    Pool,
+    Program,
+    Reduce,
+    Ref,
+    Stage,
+    Transform,
+)
 
 _LEVEL = {"add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 3}
 _ATOM = 4
+_WORDS = {
+    Gemm: "gemm", GroupedGemm: "grouped_gemm", Transform: "transform", Map: "map", Reduce: "reduce",
+    Normalize: "normalize", Pool: "pool",
+}  # fmt: skip
 
 
 def to_text(program: Program) -> str:
@@ -21,11 +43,11 @@ def to_text(program: Program) -> str:
     lines = [f"program {program.name}({params}) -> {results} {{"]
     if program.arch:
         lines.append(f"  arch {program.arch}")
+    if program.graph:
+        lines.append("  launch graph")
     for s in program.stages:
-        clauses = _gemm_clauses(s) if isinstance(s, Gemm) else _transform_clauses(s)
-        operands = (s.a, s.b) if isinstance(s, Gemm) else (s.x,)
-        head = f"  {s.name} = {'gemm' if isinstance(s, Gemm) else 'transform'}"
-        head += f"({', '.join(o.name + ('.T' if o.transposed else '') for o in operands)})"
+        clauses = _clauses(s)
+        head = f"  {s.name} = {word_of(s)}({', '.join(o.name + ('.T' if o.transposed else '') for o in s.operands)})"
         lines += [f"{head} {{", *(f"    {c}" for c in clauses), "  }"] if clauses else [head]
     lines += [f"  return {', '.join(program.results)}", "}"]
     return "\n".join(lines) + "\n"
@@ -36,51 +58,107 @@ def digest(program: Program) -> str:
     return hashlib.sha256(to_text(program).encode()).hexdigest()[:12]
 
 
-def _gemm_clauses(s: Gemm) -> list[str]:
-    c = s.config
-    out = []
-    for word, value in (
-        ("compute", c.compute and c.compute.value),
-        ("tile", c.tile and "x".join(map(str, c.tile))),
-        ("cluster", c.cluster and "x".join(map(str, c.cluster))),
-        ("schedule", c.schedule),
-        (
-            "scheduler",
-            c.scheduler and (f"split_k({c.scheduler.splits})" if c.scheduler.kind == "split_k" else c.scheduler.kind),
-        ),
-        ("stages", c.stages),
-        ("swizzle", c.swizzle),
+def word_of(stage: Stage) -> str:
+    """The word that a stage is written with: gemm, conv_transpose2d, ..."""
+    return stage.word if isinstance(stage, Conv) else _WORDS[type(stage)]
+
+
+# ---- clauses, in the order printed ----
+
+
+def _clauses(s: Stage) -> list[str]:
+    own: list[tuple[str, object]] = []
+    if isinstance(s, Transform):
+        return _said(_transform(s))
+    if isinstance(s, Conv):
+        own = _conv(s) + _config(s.config)
+    elif isinstance(s, Gemm | GroupedGemm):
+        own = [*_config(s.config), ("pairs", getattr(s, "pairs", False))]
+    elif isinstance(s, Reduce):
+        own = [("op", s.op), ("over", ", ".join(s.over)), ("of", _unless_acc(s.of)), ("keepdim", s.keepdim)]
+    elif isinstance(s, Normalize):
+        own = [
+            ("op", s.op), ("groups", s.groups if s.op == "groupnorm" else None),
+            ("eps", repr(float(s.eps)) if s.eps != 1e-5 else None), ("over", ", ".join(s.over) or None),
+            ("of", _unless_acc(s.of)),
+        ]  # fmt: skip
+    elif isinstance(s, Pool):
+        own = [("op", s.op), ("window", _dims(s.window) or "global")]
+        own += [("stride", _dims(s.stride) if s.stride != s.window else None)] if s.window else []
+        own += [("padding", _dims(s.padding) if any(s.padding) else None)]
+    tail = [
+        *(("let", f"{x.name} = {expression(x.expr)}") for x in s.lets),
+        *(("also", f"{x.name} = {expression(x.expr)}") for x in s.also),
+        ("store", " ".join(w for w in (s.store and s.store.value, s.store_layout) if w) or None),
+        ("epilogue", _unless_acc(s.epilogue)),
+    ]
+    return _said(own + tail)
+
+
+def _said(clauses: list[tuple[str, object]]) -> list[str]:
+    return [word if value is True else f"{word} {value}" for word, value in clauses if value not in (None, False)]
+
+
+def _dims(sizes: tuple[int, ...] | None) -> str | None:
+    return "x".join(map(str, sizes)) if sizes else None
+
+
+def _unless_acc(e: Expr) -> str | None:
+    return None if isinstance(e, Acc) and not e.second else expression(e)
+
+
+def _config(c: Config) -> list[tuple[str, object]]:
+    scheduler = c.scheduler and (
+        f"split_k({c.scheduler.splits})" if c.scheduler.kind == "split_k" else c.scheduler.kind
+    )
+    return [
+        ("compute", c.compute and c.compute.value), ("tile", _dims(c.tile)), ("cluster", _dims(c.cluster)),
+        ("schedule", c.schedule), ("scheduler", scheduler), ("stages", c.stages), ("swizzle", c.swizzle),
         ("backend", c.backend),
-        ("store", s.store and s.store.value),
-        ("epilogue", None if isinstance(s.epilogue, Acc) else expression(s.epilogue)),
-    ):
-        if value is not None:
-            out.append(f"{word} {value}")
-    return out
+    ]  # fmt: skip
 
 
-def _transform_clauses(s: Transform) -> list[str]:
-    return ([f"to {s.to.value}"] if s.to else []) + (["prepack"] if s.prepack else [])
+def _conv(s: Conv) -> list[tuple[str, object]]:
+    return [
+        ("stride", _dims(s.stride) if set(s.stride) != {1} else None),
+        ("padding", _dims(s.padding) if any(s.padding) else None),
+        ("output_padding", _dims(s.output_padding) if any(s.output_padding) else None),
+        ("dilation", _dims(s.dilation) if set(s.dilation) != {1} else None),
+        ("groups", s.groups if s.groups != 1 else None),
+    ]
+
+
+def _transform(s: Transform) -> list[tuple[str, object]]:
+    return [
+        ("interleave", s.other is not None), ("view", _dims(s.view)), ("permute", _dims(s.permute)),
+        ("pad", _dims(s.pad)), ("crop", _dims(s.crop)), ("layout", s.store_layout), ("to", s.to and s.to.value),
+        ("prepack", s.prepack),
+    ]  # fmt: skip
+
+
+# ---- expressions ----
 
 
 def expression(e: Expr) -> str:
-    """An epilogue expression with no bracket that its meaning does not need."""
+    """An expression with no bracket that its meaning does not need."""
     return _expression(e)[0]
 
 
 def _expression(e: Expr) -> tuple[str, int]:
     if isinstance(e, Acc):
-        return "acc", _ATOM
+        return "acc2" if e.second else "acc", _ATOM
     if isinstance(e, Number):
         # A negative literal binds like an atom: the parser folds a minus that touches its digits.
         return repr(float(e.value)), _ATOM
     if isinstance(e, Load):
         return (f"{e.name}[{', '.join(e.axes)}]" if e.axes else e.name), _ATOM
+    if isinstance(e, Ref):
+        return e.name, _ATOM
     return _call(e)
 
 
 def _call(e: Call) -> tuple[str, int]:
-    fn = TABLE[e.fn]
+    fn = EVERY[e.fn]
     level = _LEVEL.get(e.fn)
     if level is None:
         return f"{e.fn}({', '.join(_expression(a)[0] for a in e.args)})", _ATOM

@@ -16,10 +16,14 @@ from dataclasses import replace
 
 from . import legal
 from .arch import DEFAULT
-from .ir import Config, DType, Gemm, Program, Scheduler, Stage
+from .functions import REDUCTIONS
+from .ir import Call, Config, Conv, DType, Program, Scheduler, Stage
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
-_FLOPS = {DType.TF32: 494.7e12 / 132, DType.F16: 989.4e12 / 132, DType.BF16: 989.4e12 / 132}
+_FLOPS = {
+    DType.F32: 66.9e12 / 132, DType.TF32: 494.7e12 / 132, DType.F16: 989.4e12 / 132, DType.BF16: 989.4e12 / 132,
+    DType.E4M3: 1978.9e12 / 132, DType.E5M2: 1978.9e12 / 132, DType.I8: 1978.9e12 / 132,
+}  # fmt: skip
 _L2 = 5.5e12 / 132
 _LAUNCH = 1.5e-6  # prologue and epilogue of a tile that nothing hides, seconds
 
@@ -32,7 +36,7 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
     Raises ValueError when a stage has no legal configuration, which a checked program always has.
     """
     program = replace(program, arch=program.arch or DEFAULT)
-    forced = {s.config.backend for s in program.stages if isinstance(s, Gemm)} - {None}
+    forced = {s.config.backend for s in program.stages if hasattr(s, "config")} - {None}
     # One back end builds the whole program: configurations that both take first, then those of one.
     ways = [tuple(forced)] if forced else [legal.BACKENDS, ("cpp",), ("cute",)]
     for backends in ways:
@@ -44,11 +48,14 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
 
 def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: int) -> Stage | None:
     """The stage with a configuration that all `backends` take; None where there is none."""
-    if not isinstance(s, Gemm):
-        return s
-    problem = legal.program_problem(program, s)
+    types = legal.types_of(program)
+    if not legal.configured(s, types):
+        return replace(s, config=replace(s.config, compute=DType.F32)) if isinstance(s, Conv) else s
+    problem = legal.problem_of(legal.ARCHS[program.arch], s, types)
     config = complete(problem, replace(s.config, backend=None), sm_count, backends)
-    return config and replace(s, config=replace(config, backend=s.config.backend), store=s.store or s.type.dtype)
+    reduced = isinstance(s.epilogue, Call) and s.epilogue.fn in REDUCTIONS
+    store = s.store if reduced else s.store or s.type.dtype
+    return config and replace(s, config=replace(config, backend=s.config.backend), store=store)
 
 
 def complete(
@@ -86,6 +93,13 @@ def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tup
 
 
 def _candidates(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]]) -> Iterator[Config]:
+    if p.compute is DType.F32:
+        for tile in tiles:
+            yield replace(
+                c, compute=p.compute, tile=tile, cluster=c.cluster or (1, 1, 1), stages=c.stages or 4,
+                scheduler=c.scheduler or Scheduler("persistent"), swizzle=c.swizzle or _swizzle(p, tile),
+            )  # fmt: skip
+        return
     for tile in tiles:
         for schedule in [c.schedule] if c.schedule else legal.SCHEDULES:
             smem = legal.shared_memory(p, tile, schedule)

@@ -14,10 +14,11 @@ The arithmetic follows what both back ends allocate, rounded towards the larger 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
-from .ir import Expr, TensorType, loads
+from .functions import REDUCTIONS
+from .ir import Call, Expr, Stage, TensorType, expressions, loads
 
 
 @dataclass(frozen=True)
@@ -35,21 +36,34 @@ class EpilogueUse:
         return len(self.full_bits) + self.rows + self.cols
 
 
-def epilogue_use(expr: Expr, types: Callable[[str], TensorType | None], store_bits: int) -> EpilogueUse:
-    """What the epilogue keeps in shared memory."""
+_COLUMNS, _ROWS = {"n", "c"}, {"m", "b", "d", "h", "w"}  # of an implicit product: channels, and pixels
+
+
+def epilogue_use(
+    exprs: Expr | tuple[Expr, ...], types: Callable[[str], TensorType | None], store_bits: int
+) -> EpilogueUse:
+    """What an epilogue (or several expressions of one stage) keeps in shared memory."""
     full, rows, cols, scalars = [], 0, 0, 0
-    for load in loads(expr):
+    exprs = exprs if isinstance(exprs, tuple) else (exprs,)
+    for load in dict.fromkeys(x for e in exprs for x in loads(e)):
         axes = set(load.axes)
-        if {"m", "n"} <= axes:
+        if axes & _COLUMNS and axes & _ROWS:
             t = types(load.name)
             full.append(t.dtype.bits if t else 32)
-        elif "n" in axes:
+        elif axes & _COLUMNS:
             rows += 1
-        elif "m" in axes:
+        elif axes & _ROWS:
             cols += 1
         elif axes:
             scalars += 1
     return EpilogueUse(store_bits, tuple(full), rows, cols, scalars)
+
+
+def stage_use(stage: Stage, types: Callable[[str], TensorType | None]) -> EpilogueUse:
+    """What all expressions of a stage keep in shared memory; a second full result is staged as an operand."""
+    use = epilogue_use(expressions(stage), types, stage.type.dtype.bits)
+    stored = tuple(x.type.dtype.bits for x in stage.also if not (isinstance(x.expr, Call) and x.expr.fn in REDUCTIONS))
+    return replace(use, full_bits=use.full_bits + stored) if stored else use
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ from .tree import (
     CallNode,
     ClauseNode,
     IntNode,
+    LaunchNode,
     NumberNode,
     OperandNode,
     ParamNode,
     ParenNode,
+    PartNode,
     ProgramNode,
     RefNode,
     ReturnNode,
@@ -60,7 +62,7 @@ class _Build(Transformer):
         name, *rest, brace = c
         params = tuple(x for x in rest if isinstance(x, ParamNode))
         results = next(x for x in rest if type(x) is tuple)
-        items = tuple(x for x in rest if isinstance(x, ArchNode | StageNode | ReturnNode))
+        items = tuple(x for x in rest if isinstance(x, ArchNode | LaunchNode | StageNode | ReturnNode))
         return ProgramNode(_word(name), params, results, items, _span(name, brace), _span(brace))
 
     def param(self, c):
@@ -75,6 +77,9 @@ class _Build(Transformer):
 
     def arch(self, c):
         return ArchNode(_word(c[1]))
+
+    def launch(self, c):
+        return LaunchNode(_word(c[1]))
 
     def return_(self, c):
         return ReturnNode(tuple(_word(n) for n in c[1:]), _span(c[0], c[-1]))
@@ -110,8 +115,20 @@ class _Build(Transformer):
     def flag_clause(self, c):
         return ClauseNode(_word(c[0]), None, _span(c[0]))
 
-    def epilogue_clause(self, c):
+    def real_clause(self, c):
+        value = _word(c[1]) if c[1].type == "NAME" else NumberNode(float(c[1]), _span(c[1]))
+        return ClauseNode(_word(c[0]), value, _span(c[1]))
+
+    def store_clause(self, c):
+        return ClauseNode(_word(c[0]), tuple(_word(w) for w in c[1:]), _span(c[1], c[-1]))
+
+    over_clause = store_clause
+
+    def expr_clause(self, c):
         return ClauseNode(_word(c[0]), c[1], c[1].span)
+
+    def part_clause(self, c):
+        return ClauseNode(_word(c[0]), PartNode(_word(c[1]), c[2]), c[2].span)
 
     def _call(self, fn: Word, args, keywords, span):
         depth = 1 + max((a.depth for a in (*args, *(k[1] for k in keywords))), default=0)
@@ -224,13 +241,18 @@ def _limits(text: str) -> int:
 
 CLAUSES = (
     *("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "store", "epilogue"),
-    *("to", "layout", "prepack", "stride", "padding", "dilation", "groups"),
+    *("let", "also", "pairs", "stride", "padding", "dilation", "output_padding", "groups"),
+    *("view", "permute", "pad", "crop", "interleave", "layout", "to", "prepack"),
+    *("op", "over", "of", "keepdim", "eps", "window"),
 )
 _CLAUSE_END = re.compile(rf"\b({'|'.join(CLAUSES)})\b|[}}#\n]")
-_CLAUSE_TERMINALS = {"WORD_KEY", "DIMS_KEY", "COUNT_KEY", "SCHEDULER", "EPILOGUE", "FLAG"}
+_CLAUSE_TERMINALS = {
+    *("WORD_KEY", "DIMS_KEY", "COUNT_KEY", "REAL_KEY", "SCHEDULER", "STORE", "OVER", "FLAG", "EXPR_KEY", "PART"),
+}
 _READABLE = {
     "NAME": "a name", "INT": "a whole number", "NUMBER": "a number", "DIMS": "sizes such as 128x256x64",
-    "ARCH": "`arch`", "RETURN": "`return`", "TRANSPOSE": "`.T`", "RBRACE": "`}`", "RPAR": "`)`", "RSQB": "`]`",
+    "ARCH": "`arch`", "LAUNCH": "`launch`", "RETURN": "`return`", "TRANSPOSE": "`.T`", "RBRACE": "`}`",
+    "RPAR": "`)`", "RSQB": "`]`",
     "LPAR": "`(`", "MINUS": "`-`", "LBRACE": "`{`", "LSQB": "`[`", "COMMA": "`,`", "COLON": "`:`", "EQUAL": "`=`",
     "PLUS": "`+`", "STAR": "`*`", "SLASH": "`/`", "PROGRAM": "`program`",
 }  # fmt: skip
@@ -282,7 +304,7 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             "E006",
             f"`{found}` is not a clause",
             span,
-            (f"clauses are {listing(CLAUSES[:10])}; of transform: {listing(('to', 'prepack'))}",),
+            (f"clauses are {listing(CLAUSES)}",),
             f"did you mean `{near}`?" if near else None,
         )
     if found in (";", "'", '"'):

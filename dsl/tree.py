@@ -89,11 +89,20 @@ ExprNode = NumberNode | RefNode | CallNode | ParenNode
 
 @dataclass(frozen=True)
 class ClauseNode:
-    """`keyword value`. `value`: Word, ints (dims and counts), (Word, int | None) of a scheduler, ExprNode, or None."""
+    """`keyword value`. `value`: Word; ints (dims and counts); (Word, int | None) of a scheduler; Words (store, over);
+    NumberNode (eps); ExprNode (epilogue, of); PartNode (let, also); or None of a flag."""
 
     keyword: Word
-    value: Word | tuple[int, ...] | tuple[Word, int | None] | ExprNode | None
+    value: Word | tuple | ExprNode | PartNode | None
     span: Span  # of the value; of the keyword where there is none
+
+
+@dataclass(frozen=True)
+class PartNode:
+    """`let name = expr` or `also name = expr`."""
+
+    name: Word
+    expr: ExprNode
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,11 @@ class ArchNode:
 
 
 @dataclass(frozen=True)
+class LaunchNode:
+    how: Word
+
+
+@dataclass(frozen=True)
 class ReturnNode:
     names: tuple[Word, ...]
     span: Span
@@ -118,11 +132,11 @@ class ReturnNode:
 
 @dataclass(frozen=True)
 class ProgramNode:
-    """`items` in the order written: ArchNode, StageNode and ReturnNode; their order is judged by the checker."""
+    """`items` in the order written: arch, launch, stages and returns; their order is judged by the checker."""
 
     name: Word
     params: tuple[ParamNode, ...]
     results: tuple[TypeNode, ...]
-    items: tuple[ArchNode | StageNode | ReturnNode, ...]
+    items: tuple[ArchNode | LaunchNode | StageNode | ReturnNode, ...]
     span: Span
     end: Span  # the closing brace

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from dsl import ir
-from dsl.functions import TABLE
+from dsl.functions import BOUNDED, TABLE
 from dsl.resolve import resolve
 
 DTYPES = (ir.DType.F32, ir.DType.F16, ir.DType.BF16)
@@ -24,7 +24,7 @@ def expressions(draw, leaves, depth: int = 4):
         return draw(st.one_of(st.sampled_from(leaves), numbers))
     fn = draw(st.sampled_from(sorted(TABLE)))
     args = [draw(numbers) if a.number else draw(expressions(leaves, depth - 1)) for a in TABLE[fn].args]
-    if fn == "clamp":
+    if fn in BOUNDED:
         args[1:] = sorted(args[1:], key=lambda n: n.value)
     if fn == "neg" and isinstance(args[0], ir.Number):
         args[0] = ir.Acc()  # `-(1.0)` and `-1.0` are tested by name in test_round_trip

@@ -25,6 +25,14 @@ FUNCTIONS: dict[str, tuple[int, str]] = {
     "sqrt": (1, "sqrtf(x)"),
     "exp": (1, "expf(x)"),
     "log": (1, "logf(x)"),
+    "elu": (2, "x > 0.0f ? x : y * expm1f(x)"),
+    "selu": (1, "1.0507009873554805f * (x > 0.0f ? x : 1.6732632423543772f * expm1f(x))"),
+    "softplus": (1, "(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))"),
+    "mish": (1, "x * tanhf((x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x))))"),
+    "softsign": (1, "x / (1.0f + fabsf(x))"),
+    "hardswish": (1, "x <= -3.0f ? 0.0f : (x >= 3.0f ? x : x * (x + 3.0f) * 0.16666667f)"),
+    "hardsigmoid": (1, "x <= -3.0f ? 0.0f : (x >= 3.0f ? 1.0f : (x + 3.0f) * 0.16666667f)"),
+    "hardtanh": (3, "x < y ? y : (x > z ? z : x)"),
 }
 
 

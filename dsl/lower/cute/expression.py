@@ -1,21 +1,23 @@
 """An epilogue expression in the words of quack and CuTe: what one element (or f32 pair) of the accumulator becomes.
 
 The text runs once at trace time; CuTe inlines it into the epilogue loop. Everything is f32. min, max, relu and clamp
-propagate NaN, as PyTorch's do. Where the hardware's approximation is used, FUNCTIONS says so and the generated
-module repeats it beside the expression.
+propagate NaN, as PyTorch's do. `acc2` is the second of a pair, `offset` the element's n - m. Where the hardware's
+approximation is used, FUNCTIONS says so and the generated module repeats it beside the expression.
 """
 
 from __future__ import annotations
 
+import keyword
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dsl.ir import Acc, Call, Expr, Load, Number
+from dsl.ir import Acc, Call, Expr, Let, Load, Number, Ref
 
 WIDTH = 84  # a longer part gets a line and a name of its own
 
 _SUM, _PRODUCT, _ATOM = 1, 2, 4
+Name = Callable[[str], str]
 _INFIX = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODUCT), "div": ("/", _PRODUCT)}
 
 
@@ -23,13 +25,15 @@ _INFIX = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODUCT), "div":
 class Function:
     """How a function is written. `imports`: {module: names}; `note`: what a reader must know of its accuracy.
 
-    `write` gets the arguments' texts (and, for `slope`, `lo`, `hi`, literals); `twice`: it repeats its first argument.
+    `write` gets the arguments' texts (and, for `slope`, `lo`, `hi`, literals); `twice`: it repeats its first argument;
+    `parts`: it is also given `name`, which puts a part on a line of its own and gives the name of it.
     """
 
     write: Callable[..., str]
     imports: tuple[tuple[str, str], ...] = ()
     note: str = ""
     twice: bool = False
+    parts: bool = False
 
 
 def _arch(*names: str) -> tuple[tuple[str, str], ...]:
@@ -55,6 +59,58 @@ def _leaky(x: str, slope: str) -> str:
     return f"fmax({x}, 0.0, nan=True) + ({slope}) * fmin({x}, 0.0, nan=True)"
 
 
+def _series(x: str, *divisors: int) -> str:
+    """1/a + x/b + x^2/c + ... by Horner."""
+    first, *rest = divisors
+    return f"({1 / first:.8g} + {x} * {_series(x, *rest)})" if rest else f"{1 / first:.8g}"
+
+
+def _expm1(z: str, name: Name) -> str:
+    """exp(z) - 1 for z <= 0: near 0 its series to z^7, since there the difference would be all rounding."""
+    tail = name(_series(z, 24, 120, 720, 5040)[1:-1])
+    near = name(f"{z} + {z} * {z} * (0.5 + {z} * ({1 / 6:.8g} + {z} * {tail}))")
+    return name(f"Float32(select_({z} > -0.35, {near}, cute.math.exp({z}, fastmath=True) - 1.0))")
+
+
+def _elu(x: str, alpha: str, name: Name) -> str:
+    below = _expm1(name(f"fmin({x}, 0.0, nan=True)"), name)
+    return f"(fmax({x}, 0.0, nan=True) + {alpha if float(alpha) >= 0 else f'({alpha})'} * {below})"
+
+
+def _selu(x: str, name: Name) -> str:
+    return f"(1.0507009873554805 * {_elu(x, '1.6732632423543772', name)})"
+
+
+def _softplus(x: str, name: Name) -> str:
+    """max(x, 0) + log1p(u) with u = exp(-|x|): 2 artanh(u / (2 + u)), whose series needs no logarithm near 1."""
+    u = name(f"cute.math.exp(-cute.math.absf({x}), fastmath=True)")
+    r = name(f"{u} * rcp_approx(2.0 + {u})")
+    q = name(f"{r} * {r}")
+    tail = name(_series(q, 3, 5, 7, 9, 11, 13)[1:-1])
+    return f"(fmax({x}, 0.0, nan=True) + 2.0 * {r} * (1.0 + {q} * {tail}))"
+
+
+def _mish(x: str, name: Name) -> str:
+    """tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2) and e = exp(x), which cancels nowhere."""
+    e = name(f"cute.math.exp(fmin({x}, 20.0, nan=True), fastmath=True)")
+    n = name(f"{e} * ({e} + 2.0)")
+    return f"({x} * {n} * rcp_approx({n} + 2.0))"
+
+
+def _hardsigmoid(x: str) -> str:
+    return f"(fmin(fmax({x} + 3.0, 0.0, nan=True), 6.0, nan=True) * {1 / 6!r})"
+
+
+def _triangle(sign: str) -> Callable[..., str]:
+    """Where n - m is on the right side of the diagonal; a select, so that what is cut off may be anything."""
+    return lambda x, diagonal: f"Float32(select_(offset {sign} {int(float(diagonal))}, {x}, Float32(0.0)))"
+
+
+_CUTE = (("cutlass", "cute"),)
+_EXP = (*_arch("fmax", "fmin"), *_CUTE, ("cutlass", "Float32"), ("cutlass", "select_"))
+_RCP = (*_arch("fmax", "fmin", "rcp_approx"), *_CUTE)
+_EXP_NOTE = "ex2.approx: relative error below 1e-6, also near 0 and far from it"
+_RCP_NOTE = "rcp.approx: relative error below 2e-7"
 FUNCTIONS: dict[str, Function] = {
     "relu": Function(lambda x: f"fmax({x}, 0.0, nan=True)", _arch("fmax")),
     "leaky_relu": Function(_leaky, _arch("fmax", "fmin"), twice=True),
@@ -70,17 +126,39 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": _math("sqrt"),
     "exp": _math("exp", "ex2.approx: relative error about 1e-7 times |x|", ", fastmath=True"),
     "log": _math("log"),
+    "elu": Function(_elu, _EXP, _EXP_NOTE, twice=True, parts=True),
+    "selu": Function(_selu, _EXP, _EXP_NOTE, twice=True, parts=True),
+    "softplus": Function(_softplus, _RCP, _EXP_NOTE, twice=True, parts=True),
+    "mish": Function(_mish, _RCP, _EXP_NOTE, twice=True, parts=True),
+    "softsign": Function(
+        lambda x: f"({x} * rcp_approx(1.0 + cute.math.absf({x})))",
+        (*_arch("rcp_approx"), *_CUTE),
+        _RCP_NOTE,
+        twice=True,
+    ),
+    "hardswish": Function(lambda x: f"({x} * {_hardsigmoid(x)})", _arch("fmax", "fmin"), twice=True),
+    "hardsigmoid": Function(_hardsigmoid, _arch("fmax", "fmin"), twice=True),
+    "hardtanh": Function(lambda x, lo, hi: f"fmin(fmax({x}, {lo}, nan=True), {hi}, nan=True)", _arch("fmax", "fmin")),
+    "triu": Function(_triangle(">="), (("cutlass", "Float32"), ("cutlass", "select_"))),
+    "tril": Function(_triangle("<="), (("cutlass", "Float32"), ("cutlass", "select_"))),
 }
+INDEXED = ("triu", "tril")  # they read `offset`, n - m of the element, which a gemm alone can give
 
 
 @dataclass(frozen=True)
 class Body:
-    """`lines` before the return, the returned text, what to import, and the notes on accuracy, in order of use."""
+    """`lines` before the return, the returned texts (`value`: the first), what to import, and the notes on accuracy,
+    in order of use. `indexed`: the lines read `offset`, the element's n - m."""
 
     lines: tuple[str, ...]
-    value: str
+    values: tuple[str, ...]
     imports: frozenset[tuple[str, str]]
     notes: tuple[str, ...]
+    indexed: bool = False
+
+    @property
+    def value(self) -> str:
+        return self.values[0]
 
 
 def literal(value: float) -> str:
@@ -89,11 +167,16 @@ def literal(value: float) -> str:
 
 
 def write(expr: Expr, operands: dict[tuple, str], taken: set[str]) -> Body:
-    """The body of an epilogue function.
+    """The body of an epilogue function of one expression.
 
     `operands`: (tensor, axes) -> the text that reads it; `taken`: names that a temporary may not have.
     """
-    return _Writer(operands, taken).body(expr)
+    return write_all((), (expr,), operands, taken)
+
+
+def write_all(lets: tuple[Let, ...], exprs: tuple[Expr, ...], operands: dict[tuple, str], taken: set[str]) -> Body:
+    """As `write`, of several expressions over the same element; a let gets a line and, where it is free, its name."""
+    return _Writer(operands, taken).body(lets, exprs)
 
 
 class _Writer:
@@ -101,15 +184,30 @@ class _Writer:
         self.operands, self.taken = operands, set(taken)
         self.lines: list[str] = []
         self.known: dict[Expr, str] = {}  # equal parts are computed once
+        self.lets: dict[str, str] = {}
         self.imports: set[tuple[str, str]] = set()
         self.notes: dict[str, None] = {}
+        self.indexed = False
 
-    def body(self, expr: Expr) -> Body:
+    def body(self, lets: tuple[Let, ...], exprs: tuple[Expr, ...]) -> Body:
         counts: dict[Expr, int] = {}
-        self._count(expr, counts)
+        for e in (*(x.expr for x in lets), *exprs):
+            self._count(e, counts)
         self.shared = {e for e, n in counts.items() if n > 1}
-        value = self._text(expr)[0]
-        return Body(tuple(self.lines), value, frozenset(self.imports), tuple(self.notes))
+        for let in lets:
+            self.lets[let.name] = self._let(let.name, self._text(let.expr)[0])
+        values = tuple(self._text(e)[0] for e in exprs)
+        return Body(tuple(self.lines), values, frozenset(self.imports), tuple(self.notes), self.indexed)
+
+    def _let(self, name: str, text: str) -> str:
+        safe = name
+        while safe in self.taken or keyword.iskeyword(safe):
+            safe += "_"
+        if text == safe:
+            return safe
+        self.taken.add(safe)
+        self.lines.append(f"{safe} = {text}")
+        return safe
 
     def _count(self, e: Expr, counts: dict[Expr, int]) -> None:
         if isinstance(e, Call):
@@ -130,7 +228,9 @@ class _Writer:
     def _text(self, e: Expr) -> tuple[str, int]:
         """The text of a part and how tightly it binds."""
         if isinstance(e, Acc):
-            return "acc", _ATOM
+            return "acc2" if e.second else "acc", _ATOM
+        if isinstance(e, Ref):
+            return self.lets[e.name], _ATOM
         if isinstance(e, Number):
             return literal(e.value), _ATOM if math.copysign(1.0, e.value) > 0 else _SUM
         if isinstance(e, Load):
@@ -167,4 +267,8 @@ class _Writer:
         texts = [text for text, _ in parts]
         if function.twice and parts[0][1] != _ATOM:
             texts[0] = self._name(texts[0])
+        if e.fn in INDEXED:
+            self.indexed = True
+        if function.parts:
+            return function.write(*texts, self._name), _ATOM
         return function.write(*texts), _SUM if e.fn == "leaky_relu" and e.args[1].value < 0 else _ATOM
