@@ -12,7 +12,7 @@ from typing import Any
 
 import dsl.check
 import dsl.compile
-from dsl.ir import Gemm, Program
+from dsl.ir import Collective, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from sol import attainable, figures, hardware
@@ -75,7 +75,7 @@ def _figures(program: Program, hw: hardware.Hardware) -> dict[str, Any]:
         told = attainable.predict(program, hw)
     except hardware.HardwareError:
         return {}
-    cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Gemm)}
+    cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Collective)}
     points = [
         figures.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls[s.name])
         for s in told.stages

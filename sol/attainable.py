@@ -1,7 +1,8 @@
 """t_attainable: what a program (or PyTorch) can be expected to take on a device, for steering and for prediction.
 
 Never a bound and never evidence: integrity and gaps use `sol.bounds`. A program's stages run one after another, so
-its time is their sum; each GEMM is priced by the tile and wave model of `sol.tiles`, each cast by its bytes.
+its time is their sum; each product (a convolution as its implicit one) is priced by the tile and wave model of
+`sol.tiles`, every other stage by its bytes at the copy rate, a direct convolution by its arithmetic too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from dsl import ir
-from dsl.functions import TABLE
+from dsl import ir, legal
+from dsl.functions import EVERY
+from dsl.printer import word_of
 from sol.hardware import Hardware
 from sol.tiles import GAP_MS, LAUNCH_MS, Product, Tiling, tile_time
 
@@ -85,31 +87,61 @@ def queued(stages: Iterable[StageTime]) -> tuple[StageTime, ...]:
     return tuple(out)
 
 
-def _epilogue_cost(e: ir.Expr, program: ir.Program) -> tuple[float, float, float]:
-    """Vector FLOPs, special functions and full-size operand bytes an output element."""
+def _cost(e: ir.Expr, program: ir.Program, full: float) -> tuple[float, float, float]:
+    """Vector FLOPs, special functions and operand bytes an output element, of which there are `full`.
+
+    Tensors smaller than the output stay in caches and are not counted.
+    """
     if isinstance(e, ir.Call):
-        fn = TABLE.get(e.fn)
+        fn = EVERY.get(e.fn)
         flops, special = (float(fn.flops), float(fn.special)) if fn else (1.0, 0.0)
         if e.fn == "div" and isinstance(e.args[1], ir.Number):
             flops, special = 1.0, 0.0
         moved = 0.0
         for arg in e.args:
-            f, s, b = _epilogue_cost(arg, program)
+            f, s, b = _cost(arg, program, full)
             flops, special, moved = flops + f, special + s, moved + b
         return flops, special, moved
-    if isinstance(e, ir.Load) and {"m", "n"} <= set(e.axes):
+    if isinstance(e, ir.Load):
         kind = program.type_of(e.name)
-        return 0.0, 0.0, kind.dtype.bits / 8 if kind else 4.0
+        if kind is None:
+            return 0.0, 0.0, 4.0 if {"m", "n"} <= set(e.axes) else 0.0
+        return 0.0, 0.0, kind.dtype.bits / 8 if kind.elements >= full else 0.0
     return 0.0, 0.0, 0.0
 
 
-def product_of(program: ir.Program, stage: ir.Gemm) -> Product:
-    """The matrix product that a checked GEMM stage poses, its epilogue's work included."""
-    shape = ir.gemm_shape(program, stage)
-    operand = program.type_of(stage.a.name).dtype
-    compute = stage.config.compute or (ir.DType.TF32 if operand is ir.DType.F32 else operand)
-    flops, special, extra = _epilogue_cost(stage.epilogue, program)
-    stored = stage.store or (stage.type.dtype if stage.type else operand)
+def _epilogue_cost(stage: ir.Stage, program: ir.Program, full: float) -> tuple[float, float, float]:
+    """As `_cost`, of all expressions of a stage; a second full result counts as bytes."""
+    costs = [_cost(e, program, full) for e in ir.expressions(stage)]
+    flops, special, moved = (sum(c[i] for c in costs) for i in range(3))
+    moved += sum(a.type.bytes for a in stage.also if a.type is not None) / full
+    return flops, special, moved
+
+
+def product_of(program: ir.Program, stage: ir.Collective) -> Product:
+    """The matrix product that a checked product or convolution poses, its epilogue's work included.
+
+    A convolution is its implicit product; a grouped product is one of all its rows.
+    """
+    types = legal.types_of(program)
+    first = stage.operands[0]
+    operand = types[first.name].dtype
+    compute = legal.compute_of(stage, types)
+    stored = stage.type.dtype if stage.type else stage.store or operand
+    shared = False
+    if isinstance(stage, ir.Conv):
+        shape = ir.conv_shape(program, stage)
+    elif isinstance(stage, ir.GroupedGemm):
+        (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]
+        shape = ir.GemmShape(1, rows, n, k)
+    else:
+        shape = ir.gemm_shape(program, stage)
+        shared = len(types[stage.b.name].shape) == 2 and shape.l > 1
+    full = float(shape.l * shape.m * shape.n)
+    flops, special, extra = _epilogue_cost(stage, program, full)
+    out = stored.bits / 8
+    if stage.type is not None and stage.type.elements != full:  # a reduction or pairs; a transposed convolution's sum
+        out = stage.type.bytes / full
     return Product(
         shape.l,
         shape.m,
@@ -117,15 +149,15 @@ def product_of(program: ir.Program, stage: ir.Gemm) -> Product:
         shape.k,
         CLASS_OF_COMPUTE[compute],
         operand.bits / 8,
-        stored.bits / 8,
+        out,
         extra,
         flops,
         special,
-        shared_b=len(program.type_of(stage.b.name).shape) == 2 and shape.l > 1,
+        shared_b=shared,
     )
 
 
-def tiling_of(stage: ir.Gemm) -> Tiling:
+def tiling_of(stage: ir.Collective) -> Tiling:
     """The stage's configuration as the model reads it; what is still auto gets a plain default."""
     c = stage.config
     tile = c.tile or _DEFAULT_TILE
@@ -141,7 +173,7 @@ def tiling_of(stage: ir.Gemm) -> Tiling:
     )
 
 
-def _gemm(program: ir.Program, stage: ir.Gemm, hw: Hardware) -> StageTime:
+def _product(program: ir.Program, stage: ir.Collective, hw: Hardware) -> StageTime:
     p, t = product_of(program, stage), tiling_of(stage)
     time = tile_time(p, t, hw)
     note = (
@@ -154,25 +186,35 @@ def _gemm(program: ir.Program, stage: ir.Gemm, hw: Hardware) -> StageTime:
         "epilogue": time.epilogue_ms,
         "reduction": time.reduction_ms,
     }
-    return StageTime(stage.name, "gemm", time.ms, time.bound_by, parts, p.flops, time.hbm_bytes, note)
+    return StageTime(stage.name, word_of(stage), time.ms, time.bound_by, parts, p.flops, time.hbm_bytes, note)
 
 
-def _transform(program: ir.Program, stage: ir.Transform, hw: Hardware) -> StageTime:
-    x = program.type_of(stage.x.name)
-    to = stage.to or x.dtype
-    if stage.prepack:
-        return StageTime(stage.name, "transform", 0.0, "launch", {}, note="prepacked once a weight version, not timed")
-    read, written = float(x.bytes), x.elements * to.bits / 8
+def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
+    """A stage with a kernel of our own: what it reads and writes at the copy rate; a direct convolution's products
+    on the FMA pipes where those take longer."""
+    kind = word_of(stage)
+    if isinstance(stage, ir.Transform) and stage.prepack:
+        return StageTime(stage.name, kind, 0.0, "launch", {}, note="prepacked once a weight version, not timed")
+    read = float(sum(program.type_of(name).bytes for name in ir.reads(stage)))
+    written = float(stage.type.bytes + sum(a.type.bytes for a in stage.also))
     ms = stream_ms(read, written, hw)
+    flops = 0.0
+    if isinstance(stage, ir.Conv):
+        shape = ir.conv_shape(program, stage)
+        flops = 2.0 * shape.l * shape.m * shape.n * shape.k
+    computed = LAUNCH_MS + flops / (0.6 * hw.vector_peak("f32")) * 1e3
+    bound = "vector" if computed > ms else "memory" if ms > 2 * LAUNCH_MS else "launch"
+    ms = max(ms, computed)
+    x = program.type_of(stage.operands[0].name)
     return StageTime(
         stage.name,
-        "transform",
+        kind,
         ms,
-        "memory" if ms > 2 * LAUNCH_MS else "launch",
+        bound,
         {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS},
-        0.0,
+        flops,
         read + written,
-        f"{x.dtype.value} to {to.value}",
+        f"{x} to {stage.type}" if x.shape != stage.type.shape else f"{x.dtype.value} to {stage.type.dtype.value}",
     )
 
 
@@ -181,9 +223,8 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
 
     Raises HardwareError when the device has no units of a stage's compute type.
     """
-    stages = queued(
-        _gemm(program, s, hw) if isinstance(s, ir.Gemm) else _transform(program, s, hw) for s in program.stages
-    )
+    types = legal.types_of(program)
+    stages = queued((_product if legal.configured(s, types) else _own)(program, s, hw) for s in program.stages)
     longest = max(stages, key=lambda s: s.ms)
     notes = [f"{s.name}: {s.note}" for s in stages if s.note]
     return Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))
