@@ -14,7 +14,7 @@ import re
 import jinja2
 
 from dsl import buffers
-from dsl.ir import Gemm, Program, Scheduler
+from dsl.ir import Collective, Program, Scheduler
 from dsl.lower import Refusal, Source
 from dsl.lower.cpp.functions import definition
 from dsl.lower.cpp.names import TORCH, identifier
@@ -85,7 +85,7 @@ def compiled_in(program: Program) -> Program:
     """The program with every run-time choice taken out: what the unit's text depends on."""
 
     def strip(stage):
-        if not isinstance(stage, Gemm) or stage.config.scheduler is None:
+        if not isinstance(stage, Collective) or stage.config.scheduler is None:
             return stage
         kind = "persistent" if stage.config.scheduler.kind == "persistent" else "stream_k"
         return dataclasses.replace(

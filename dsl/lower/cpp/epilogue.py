@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dsl.functions import TABLE
-from dsl.ir import Acc, Call, DType, Expr, Load, Number, TensorType
+from dsl.ir import Acc, Call, DType, Expr, Load, Number, Ref, StageBase, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.functions import FUNCTIONS, OPERATORS
 from dsl.lower.cpp.names import aligned, identifier, storage
@@ -22,8 +23,9 @@ from dsl.lower.cpp.names import aligned, identifier, storage
 class Leaf:
     """A fetch of the tree.
 
-    kind       acc | scalar | row | column | source | aux. `row` is a vector along n that every row adds (b[n]),
-               `column` one along m; `source` is a full tensor through the kernel's C path, `aux` a further one.
+    kind       acc | scalar | row | column | source | aux | direct. `row` is a vector along n that every row adds
+               (b[n]), `column` one along m; `source` is a full tensor through the kernel's C path, `aux` a further one,
+               both by TMA. `direct` is read by the compute node itself, from `offset`.
     batch      elements from one batch to the next; 0 where every batch reads the same.
     """
 
@@ -32,6 +34,7 @@ class Leaf:
     dtype: DType = DType.F32
     batch: int = 0
     varies: bool = False  # a scalar that differs by batch
+    offset: str = ""
 
     @property
     def argument(self) -> str:
@@ -44,38 +47,123 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Output:
+    """A tensor that the compute node writes itself, element by element: an `also`, or a result that TMA cannot write.
+    `offset` and `value` are C++ expressions."""
+
+    name: str
+    dtype: DType
+    offset: str
+    value: str
+
+    @property
+    def argument(self) -> str:
+        return f"out_{self.name}"
+
+    @property
+    def cpp(self) -> str:
+        return storage(self.dtype, self.name)
+
+
+@dataclass(frozen=True)
 class Tree:
     leaves: tuple[Leaf, ...]
     statements: tuple[str, ...]  # temporaries of shared subexpressions
     value: str
     functions: tuple[str, ...]
+    outputs: tuple[Output, ...] = ()
+    place: tuple[str, ...] = ()  # where in the output the element stands, as C++ declarations over m, n and l
+    indexed: bool = False  # the expressions know their place
 
     @property
     def source(self) -> Leaf | None:
         return next((leaf for leaf in self.leaves if leaf.kind == "source"), None)
 
+    @property
+    def fetched(self) -> tuple[Leaf, ...]:
+        """The leaves that are children of the compute node."""
+        return tuple(leaf for leaf in self.leaves if leaf.kind != "direct")
 
-def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, turned: bool = False) -> Tree:  # noqa: E741
-    """Leaves and C++ text of `expr` for an output of l x m x n. Raises Refusal for what no leaf can fetch.
+    @property
+    def direct(self) -> tuple[Leaf, ...]:
+        return tuple(leaf for leaf in self.leaves if leaf.kind == "direct")
 
-    `turned`: the kernel computes the output's transpose, so a vector along n is a column to it and one along m a row.
-    """
+    @property
+    def node(self) -> bool:
+        """Whether the compute node reads or writes memory itself, or must know its place."""
+        return bool(self.direct or self.outputs or self.indexed)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors whose addresses the launch passes, in the order of its arguments."""
+        return (*(leaf.name for leaf in self.leaves if leaf.kind != "acc"), *(out.name for out in self.outputs))
+
+
+@dataclass(frozen=True)
+class Write:
+    """A tensor for the compute node to write: `expr` at `offset`."""
+
+    name: str
+    dtype: DType
+    offset: str
+    expr: Expr
+
+
+def shared(stage: StageBase) -> tuple[Expr, tuple[Expr, ...]]:
+    """The epilogue and the expressions of `also`, every let written out; what a let names stays one object, so that it
+    becomes one temporary."""
+    made: dict[str, Expr] = {}
+
+    def walk(e: Expr) -> Expr:
+        if isinstance(e, Ref):
+            return made[e.name]
+        if isinstance(e, Call):
+            args = tuple(walk(arg) for arg in e.args)
+            return e if all(x is y for x, y in zip(args, e.args, strict=True)) else Call(e.fn, args, e.span)
+        return e
+
+    for let in stage.lets:
+        made[let.name] = walk(let.expr)
+    return walk(stage.epilogue), tuple(walk(extra.expr) for extra in stage.also)
+
+
+def build(
+    expr: Expr,
+    fetch: Callable[[Load, bool], Leaf],
+    writes: tuple[Write, ...] = (),
+    place: tuple[str, ...] = (),
+) -> Tree:
+    """Leaves and C++ text of `expr` and of what else is written. `fetch(load, have_source)` says how a tensor is read
+    and raises Refusal for what nothing can fetch."""
     order: list[Load | Acc] = []
     uses: dict[int, int] = {}
-    _walk(expr, order, uses)
+    for each in (expr, *(w.expr for w in writes)):
+        _walk(each, order, uses)
     leaves: dict[tuple, Leaf] = {}
     for node in order:
         key = _key(node)
         if key not in leaves:
             have_source = any(leaf.kind == "source" for leaf in leaves.values())
-            leaves[key] = Leaf("acc") if isinstance(node, Acc) else _leaf(node, types, l, m, n, have_source, turned)
+            leaves[key] = Leaf("acc") if isinstance(node, Acc) else fetch(node, have_source)
     if ("acc",) not in leaves:
         raise Refusal(
             "cpp-epilogue-acc", "the epilogue never uses acc, so the product is thrown away", "use acc in the epilogue"
         )
     writer = _Writer(leaves, uses)
     value = writer.bare(expr)
-    return Tree(tuple(leaves.values()), tuple(writer.statements), value, tuple(sorted(writer.functions)))
+    outputs = tuple(Output(w.name, w.dtype, w.offset, writer.bare(w.expr)) for w in writes)
+    return Tree(
+        tuple(leaves.values()), tuple(writer.statements), value, tuple(sorted(writer.functions)), outputs, place,
+        writer.indexed,
+    )  # fmt: skip
+
+
+def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, turned: bool = False) -> Tree:  # noqa: E741
+    """Leaves and C++ text of `expr` for a product's output of l x m x n. Raises Refusal for what no leaf can fetch.
+
+    `turned`: the kernel computes the output's transpose, so a vector along n is a column to it and one along m a row.
+    """
+    return build(expr, lambda load, have_source: _leaf(load, types, l, m, n, have_source, turned))
 
 
 def _walk(expr: Expr, order: list, uses: dict[int, int]) -> None:
@@ -138,6 +226,7 @@ class _Writer:
         self.leaves, self.uses = leaves, uses
         self.statements: list[str] = []
         self.functions: set[str] = set()
+        self.indexed = False
         self.named: dict[int, str] = {}
 
     def bare(self, expr: Expr) -> str:
@@ -169,6 +258,11 @@ class _Writer:
             return f"({left} {OPERATORS[expr.fn]} {right})"
         if expr.fn == "neg":
             return f"(-{self.text(expr.args[0])})"
+        if expr.fn in ("triu", "tril"):
+            self.indexed = True
+            x, diagonal = expr.args[0], expr.args[1] if len(expr.args) > 1 else Number(0.0)
+            sign = ">=" if expr.fn == "triu" else "<="
+            return f"(column - row {sign} {int(diagonal.value)} ? {self.text(x)} : 0.0f)"
         if expr.fn not in FUNCTIONS:
             raise Refusal(
                 "cpp-function",

@@ -68,12 +68,15 @@ class GemmPlan:
     kind: str = "gemm"
     template: str = "gemm_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_GEMM
-    shared: tuple[str, ...] = ()
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        return ("node.cu.j2",) if self.tree.node else ()
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """The operands (its own order, turned or not), the result, and what the epilogue reads."""
-        return (self.a.name, self.b.name, self.name, *(leaf.name for leaf in self.tree.leaves if leaf.kind != "acc"))
+        return (self.a.name, self.b.name, self.name, *self.tree.tensors)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -178,12 +181,13 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         )
     return GemmPlan(
         name, l, m, n, k, a, b, element, 128 // operand.bits, store, tile, cluster, config.schedule,
-        config.scheduler.kind != "persistent", config.stages, tree, _swizzle(m, n, tile, cluster, config.swizzle or 1),
+        config.scheduler.kind != "persistent", config.stages, tree,
+        whole_groups(m, n, tile, cluster, config.swizzle or 1),
         config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned,
     )  # fmt: skip
 
 
-def _swizzle(m: int, n: int, tile: tuple, cluster: tuple, most: int) -> int:
+def whole_groups(m: int, n: int, tile: tuple, cluster: tuple, most: int) -> int:
     """The largest group of at most `most` clusters, along m and n, that adds no tile to the launch.
 
     CUTLASS rounds the grid up to whole groups on both sides and computes the tiles beyond the edge like any other:

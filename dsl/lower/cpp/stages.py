@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dsl.ir import Gemm, Program, Stage, TensorType, Transform
+from dsl.ir import Conv, Gemm, Program, Stage, TensorType, Transform
 from dsl.lower import Refusal
+from dsl.lower.cpp.conv import plan_conv
 from dsl.lower.cpp.gemm import plan_gemm
 from dsl.lower.cpp.transform import plan_transform
 
@@ -35,6 +36,7 @@ class Plan(Protocol):
 
 PLANNERS = {
     Gemm: plan_gemm,
+    Conv: plan_conv,
     Transform: plan_transform,
 }
 
