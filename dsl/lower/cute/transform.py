@@ -1,19 +1,47 @@
-"""A transform stage: a cast of a whole tensor as it lies, one launch over flat memory; the rest is pointwise work."""
+"""A transform stage: interleave, view, permute, pad, crop, layout and cast, all of it where x's elements are read.
+
+A cast of a whole tensor as it lies is one flat launch that serves every size; the rest are element-wise kernels over
+the result's axes, with x's strides seen through the changes.
+"""
 
 from __future__ import annotations
 
-from dsl.ir import Program, Transform
+from dsl.ir import Acc, Program, TensorType, Transform
 from dsl.lower import Refusal
 from dsl.lower.cute import parts
+from dsl.lower.cute.own import COMPUTED, element, own_plan
+from dsl.lower.cute.pointwise import Reading, Walk, add_kernel, add_launch, blocks_of
+from dsl.lower.cute.space import Strides
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
+_FLAT = ("f32", "f16", "bf16")
 
-def plan(program: Program, stage: Transform) -> StagePlan | None:
-    t, to = types_of(program)[stage.x.name], stage.type
+
+def plan(program: Program, stage: Transform) -> StagePlan:
+    types = types_of(program)
+    t, to = types[stage.x.name], stage.type
     if stage.x.transposed:
         raise Refusal("cute-transform", f"{stage.name} transposes {stage.x.name}", f"write .T where {stage.name} is read")
-    if stage.type.elements >= 2**31:
-        raise Refusal("cute-size", f"{stage.name} has {to.elements:,} elements; the cast counts in 32 bits", None)
+    if t.dtype is not to.dtype and not {t.dtype, to.dtype} <= set(COMPUTED):
+        raise Refusal("cute-dtype", f"casts go through f32, and {stage.name} casts {t.dtype.value}", "leave `to` out")
+    flat = {t.dtype.value, to.dtype.value} <= set(_FLAT) and t.elements < 2**31
+    plain = (stage.view, stage.permute, stage.pad, stage.crop, stage.other) == (None,) * 5
+    if plain and flat and t.strides == to.strides and stage.epilogue == Acc():
+        return _cast(stage, t, to)
+    text, walks = Text(), _walks(stage, types)
+    notes = []
+    for walk in walks:
+        if notes:
+            text.gap(2)
+        notes.append(add_kernel(text, walk))
+    names = [*dict.fromkeys(o.name for o in stage.operands), stage.name]
+    kernels = [(f"{walk.name}_kernel", [walk.x.tensor, stage.name], blocks_of(walk)) for walk in walks]
+    add_launch(text, stage.name, names, kernels)
+    text.span(("", "layout"), 1)
+    return own_plan(program, stage, text, f"{stage.name}_launch", names, note=notes[0])
+
+
+def _cast(stage: Transform, t: TensorType, to: TensorType) -> StagePlan:
     vector = 8
     while t.elements % vector:
         vector //= 2
@@ -33,3 +61,61 @@ def plan(program: Program, stage: Transform) -> StagePlan | None:
         frozenset({("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache")}),
         modules=frozenset({"cutlass", "cutlass.cute as cute"}),
     )
+
+
+def _walks(stage: Transform, types: dict[str, TensorType]) -> list[Walk]:
+    """One walk over the result; two where rows of two tensors alternate, one a tensor."""
+    x, to = types[stage.x.name], stage.type
+    plain = element(stage, Acc(), f"{stage.name}_element")
+    if stage.other is not None:
+        if (stage.view, stage.permute, stage.pad, stage.crop) != (None,) * 4:
+            raise Refusal(
+                "cute-transform", f"{stage.name} interleaves and changes the shape in one stage", "write two transforms"
+            )
+        axis = max(len(x.shape) - 2, 0)
+        out = tuple(s * 2 if i == axis else s for i, s in enumerate(to.strides))
+        walks = []
+        for parity, (operand, name) in enumerate(((stage.x, stage.name), (stage.other, f"{stage.name}_second"))):
+            source = types[operand.name]
+            reading = Reading(operand.name, source.dtype, source.strides)
+            result = Reading(stage.name, to.dtype, out, parity * to.strides[axis])
+            walks.append(Walk(name, source.shape, to.memory_order, reading, ((result, plain, ()),)))
+        return walks
+    shape, strides = x.shape, x.strides
+    if stage.view is not None:
+        strides = view_strides(shape, strides, stage.view)
+        if strides is None:
+            raise Refusal(
+                "cute-transform", f"{stage.name} views {stage.x.name}, whose rows do not lie one after another",
+                f"first {stage.x.name}_ = transform({stage.x.name}) {{ layout nchw }}",
+            )  # fmt: skip
+        shape = stage.view
+    if stage.permute is not None:
+        shape, strides = tuple(shape[i] for i in stage.permute), tuple(strides[i] for i in stage.permute)
+    inside = {i: have for i, (have, want) in enumerate(zip(shape, to.shape, strict=True)) if have < want}
+    reading, result = Reading(stage.x.name, x.dtype, strides), Reading(stage.name, to.dtype, to.strides)
+    return [Walk(stage.name, to.shape, to.memory_order, reading, ((result, plain, ()),), inside=inside)]
+
+
+def view_strides(shape: tuple[int, ...], strides: Strides, view: tuple[int, ...]) -> Strides | None:
+    """The strides of another shape over the same elements in row-major order; None where none exist."""
+    runs: list[list[int]] = []  # stretches of axes that lie as one: elements, stride of the last
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 1:
+            continue
+        if runs and runs[-1][1] == extent * stride:
+            runs[-1] = [runs[-1][0] * extent, stride]
+        else:
+            runs.append([extent, stride])
+    out: list[int] = []
+    left, step = runs.pop() if runs else (1, 1)
+    for extent in reversed(view):
+        while left == 1 and extent > 1:
+            if not runs:
+                return None
+            left, step = runs.pop()
+        if left % extent:
+            return None
+        out.append(step)
+        left, step = left // extent, step * extent
+    return tuple(reversed(out))
