@@ -5,6 +5,7 @@
     python -m engine trace FILE
     python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
     python -m engine problems
+    python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
 Exit status: 0 done, 1 failed, 2 the input was refused.
@@ -68,6 +69,17 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("problems", help="list the examples")
     one.set_defaults(run=_problems)
+
+    one = commands.add_parser("suite", help="run every program of the 59 problems against its module")
+    one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
+    one.add_argument("--only", default="", metavar="ID,..", help="suite ids (L1/55), modules or programs")
+    one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
+    one.add_argument("--seconds", type=float, default=1e9, help="begin no problem after so long; run again to go on")
+    one.add_argument("--every", action="store_true", help="convolutions by both back ends, not by cute alone")
+    one.add_argument("--backend", action="append", choices=("cute", "cpp"), help="only this back end; repeatable")
+    one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
+    one.add_argument("--json", metavar="OUT", help="results, raw; an earlier file is gone on from")
+    one.set_defaults(run=_suite)
     return parser
 
 
@@ -136,6 +148,28 @@ def _problems(args: argparse.Namespace) -> int:
         about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]
         print(f"{path.stem:{width}}  {about}")
     return OK
+
+
+def _suite(args: argparse.Namespace) -> int:
+    import secrets
+
+    from engine.suite.cases import cases
+    from engine.suite.runner import run
+    from engine.suite.table import line, table
+
+    try:
+        chosen = cases(tuple(filter(None, args.only.split(","))))
+    except ValueError as e:
+        raise BadInput(str(e)) from None
+    seed = secrets.randbits(31) if args.seed is None else args.seed
+    out = Path(args.json) if args.json else None
+    results = run(
+        chosen, args.device, args.jobs, out, lambda row: print(line(row), flush=True),
+        seconds=args.seconds, seed=seed, every=args.every, backends=tuple(args.backend or ("cute", "cpp")),
+    )  # fmt: skip
+    rows = list(results.rows.values())
+    print("\n" + table(rows))
+    return OK if all(row["ok"] for row in rows) else FAILED
 
 
 def _optimize(args: argparse.Namespace) -> int:

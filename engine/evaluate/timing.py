@@ -20,12 +20,12 @@ HOLD_CYCLES = 500_000
 
 
 class Timer:
-    """Times calls on the current CUDA stream."""
+    """Times calls on the current CUDA stream; `hold_cycles` must outlast the queueing of a call's launches."""
 
-    def __init__(self):
+    def __init__(self, hold_cycles: int = HOLD_CYCLES):
         import torch
 
-        self._torch = torch
+        self._torch, self._hold = torch, hold_cycles
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         self._flush = torch.empty(2 * l2, dtype=torch.uint8, device="cuda")
         self._start = torch.cuda.Event(enable_timing=True)
@@ -35,7 +35,7 @@ class Timer:
         """Milliseconds of device time of one call, with a cold L2 (flushed by writing twice its size)."""
         torch = self._torch
         self._flush.fill_(1)
-        torch.cuda._sleep(HOLD_CYCLES)
+        torch.cuda._sleep(self._hold)
         self._start.record()
         call()
         self._end.record()

@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl.ir import Acc, Call, DType, Expr, Gemm, Load, Number, Operand, Program, TensorType, Transform, gemm_shape
+from dsl.ir import (
+    Acc,
+    Call,
+    Collective,
+    DType,
+    Expr,
+    Gemm,
+    Load,
+    Number,
+    Operand,
+    Program,
+    TensorType,
+    Transform,
+    gemm_shape,
+)
 from engine.devices import Binding
 from sol.graph import Op, OpGraph, Tensor
 
@@ -24,16 +38,19 @@ _ATEN: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
 }
 
 
+_NARROWEST_FIRST = ((DType.I8,), (DType.E4M3, DType.E5M2), (DType.BF16,), (DType.F16,), (DType.TF32,))
+
+
 def class_of(program: Program) -> str:
     """The precision class that a program stands in: the narrowest operands among its products."""
     found = set()
     for s in program.stages:
-        if isinstance(s, Gemm):
-            operand = program.type_of(s.a.name).dtype
+        if isinstance(s, Collective):
+            operand = program.type_of(s.operands[0].name).dtype
             found.add(s.config.compute or (DType.TF32 if operand is DType.F32 else operand))
-    for dtype in (DType.F16, DType.BF16, DType.TF32):
-        if dtype in found:
-            return dtype.value
+    for dtypes in _NARROWEST_FIRST:
+        if found & set(dtypes):
+            return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
     return "f32"
 
 

@@ -1,0 +1,80 @@
+"""What the suite holds: the modules, and the programs that say which module they compute."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsl.check import check
+from dsl.ir import Program
+from engine.strategies.program_graph import class_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PROBLEMS = ROOT / "engine/problems"
+PROGRAMS = ROOT / "dsl/examples/suite59"
+_ID = re.compile(r"\(suite59 (L[12]/\d+)\)")
+_MODULE = re.compile(r"# module: (\w+)\s")
+
+
+class BadProgram(ValueError):
+    """A program of the suite does not pass `check`; the message is its diagnostics."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program and the module that it must equal."""
+
+    pid: str  # L1/55
+    module: str  # conv2d_wide: a file of engine/problems
+    name: str  # conv2d_wide_f16: a file of dsl/examples/suite59
+    text: str
+
+    @property
+    def module_path(self) -> Path:
+        return PROBLEMS / f"{self.module}.py"
+
+    def program(self) -> Program:
+        """Raises BadProgram."""
+        checked = check(self.text)
+        if checked.program is None:
+            raise BadProgram("\n".join(d.render(self.text) for d in checked.diagnostics))
+        return checked.program
+
+
+def order(pid: str) -> tuple[int, int]:
+    level, number = pid[1:].split("/")
+    return int(level), int(number)
+
+
+def module_ids() -> dict[str, str]:
+    """{module: suite id} of every problem that names one."""
+    found = {}
+    for path in PROBLEMS.glob("*.py"):
+        if said := _ID.search(path.read_text(encoding="utf-8").partition("\n")[0]):
+            found[path.stem] = said[1]
+    return found
+
+
+def cases(only: tuple[str, ...] = ()) -> list[Case]:
+    """Every program in the order of the suite, or those whose id, module or own name is in `only`.
+
+    Raises ValueError for a program without its module and for a name that stands for nothing.
+    """
+    ids, found = module_ids(), []
+    for path in sorted(PROGRAMS.glob("*.ucutlass")):
+        text = path.read_text(encoding="utf-8")
+        said = _MODULE.match(text)
+        if said is None or said[1] not in ids:
+            raise ValueError(f"{path.name} does not begin with `# module: NAME` of a problem of the suite")
+        found.append(Case(ids[said[1]], said[1], path.stem, text))
+    found.sort(key=lambda c: (order(c.pid), c.name))
+    known = {n for c in found for n in (c.pid, c.module, c.name)}
+    if unknown := [n for n in only if n not in known]:
+        raise ValueError(f"the suite has no {', '.join(unknown)}")
+    return [c for c in found if not only or {c.pid, c.module, c.name}.intersection(only)]
+
+
+def precision(program: Program) -> str:
+    """The class whose tolerance the program is held to."""
+    return class_of(program)
