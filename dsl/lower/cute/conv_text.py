@@ -1,4 +1,4 @@
-"""The text of generated modules that convolve on the tensor cores: one kernel for every convolution, a class of its own.
+"""The text of generated modules that convolve on the tensor cores: one kernel class for every convolution.
 
 What a stage needs (windows, views, strides, tile) is decided in conv.py and comes as the class's arguments.
 """
@@ -24,7 +24,7 @@ SWIZZLES = {8: "INTER", 16: "SW32", 32: "SW64", 64: "SW128"}  # by the 16-bit el
 
 
 class ConvKernel:
-    """A convolution as an implicit GEMM on warp-group MMA: a block computes a box of output pixels by `tile_n` channels.
+    """A convolution as an implicit GEMM on warp-group MMA: a block computes a box of pixels by `tile_n` channels.
 
     A step of K is `parts` boxes of `run_box` channels, each at one window position. TMA fetches the box of input pixels
     that meets the output box there; what lies outside of the image arrives as zeros, and that is the padding.

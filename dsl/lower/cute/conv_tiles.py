@@ -1,8 +1,8 @@
 """How a tensor-core convolution of the cute back end is cut: output box, channels, steps of K, blocks at once.
 
-A tile is M output pixels x N output channels x K channels-at-positions. M is a box of pixels of one image; `cooperative`
-gives its rows to two warp groups, `pingpong` to one, and then the blocks that share a multiprocessor take turns: one
-block's epilogue runs under another's products.
+A tile is M output pixels x N output channels x K channels-at-positions. M is a box of pixels of one image;
+`cooperative` gives its rows to two warp groups, `pingpong` to one, and then the blocks that share a multiprocessor take
+turns: one block's epilogue runs under another's products.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Tiling:
         """
         best = None
         for box in RUN_BOXES:
-            if self.depth % box or self.grouped and run % box:
+            if self.depth % box or (self.grouped and run % box):
                 continue
             blocks = -(-run // box) * taps
             steps = -(-blocks * box // self.depth)
@@ -122,10 +122,8 @@ def tiling(stage: Conv, x: TensorType, w: TensorType, y: TensorType, launches) -
         raise Refusal(
             "cute-config", f"stage {stage.name}: convolutions are not split along K", "leave scheduler to auto"
         )
-    if c.schedule is None:
-        groups = 2 if pixels * n > 128 * 128 else 1
-    else:
-        groups = 2 if c.schedule == "cooperative" else 1
+    schedule = c.schedule or ("cooperative" if pixels * n > 128 * 128 else "pingpong")
+    groups = 2 if schedule == "cooperative" else 1
     if pixels < 64 * groups or not registers_hold(pixels, n, groups, 1):
         raise Refusal(
             "cute-config", f"stage {stage.name}: {pixels}x{n} does not fit the registers of {groups} warp groups",
