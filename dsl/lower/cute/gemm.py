@@ -1,121 +1,207 @@
-"""A GEMM stage for quack: operands, epilogue function and configuration, or the reason why quack cannot.
+"""A product for quack: operands, results and configuration, or the reason why quack cannot.
 
 quack multiplies A (l, m, k) by B (l, n, k), or by B (l, k, n) with b_kn, each with any contiguous axis of the last two;
 an unbatched operand crosses as it lies. So `.T` costs a view at most. Batches that share B are one tall product where
 the epilogue allows; otherwise the shared operand has a batch stride of 0.
+
+Results: quack's D is the element-wise epilogue; in a product of pairs, and for an `also`, it is a tile store of its
+own. A reduction leaves one value a tile and row (or column), which a small kernel combines.
 """
 
 from __future__ import annotations
 
-import keyword
-import re
 from dataclasses import dataclass
 
 from dsl import legal
-from dsl.ir import DType, Expr, Gemm, Load, Program, TensorType, gemm_shape, loads
+from dsl.functions import REDUCTIONS
+from dsl.ir import Call, DType, Expr, Gemm, GroupedGemm, Program, TensorType, expressions, gemm_shape, inlined, loads
 from dsl.lower import Refusal
-from dsl.lower.cute import expression
+from dsl.lower.cute import expression, gemm_operands
+from dsl.lower.cute.gemm_operands import CUTE, TAKEN, Frame, Input, view
+from dsl.lower.cute.stage import Scratch, types_of
 
-CUTE = {DType.F32: "Float32", DType.F16: "Float16", DType.BF16: "BFloat16"}
-TORCH = {DType.F32: "float32", DType.F16: "float16", DType.BF16: "bfloat16"}
-
-# Names that an epilogue argument may not have: quack's own, a tuple's, and those the function's text uses.
-_TAKEN = {
-    *("acc", "c", "D", "self", "count", "index", "split_k_semaphore", "split_k_workspace", "add_to_output"),
-    *("cute", "Float32", "fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid"),
-}
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+FLOATS8 = (DType.E4M3, DType.E5M2)
 
 
 @dataclass(frozen=True)
-class Input:
-    """One epilogue operand. `op` is the pinned quack op, `view` the tensor as quack wants it."""
+class Result:
+    """One result of the launch. `key`: its name in the epilogue's return; `value`: what an element gives.
 
+    kind    D | store (a tile store) | row | column (a reduction within a tile).
+    op      of a reduction: sum | max | logsumexp; `finish` the object that combines the tiles, None where there is
+            one tile; `partial` what the launch writes, as quack sees it, and `whole` the tensor after that.
+    """
+
+    key: str
     tensor: str
-    argument: str
-    op: str
-    view: str
-    imports: tuple[tuple[str, str], ...]
+    value: str
+    kind: str
+    partial: str
+    whole: str = ""
+    op: str = ""
+    finish: str | None = None
+    scratch: Scratch | None = None
 
 
 @dataclass(frozen=True)
 class GemmPlan:
-    """`a`, `b`, `d` are the texts of the operands as quack sees them."""
+    """`a`, `b` are the texts of the operands as quack sees them."""
 
     name: str
-    l: int  # noqa: E741 - the field's own name
-    m: int
-    n: int
+    frame: Frame
     k: int
     a: str
     b: str
-    d: str
     b_kn: bool
     inputs: tuple[Input, ...]
+    results: tuple[Result, ...]
     body: expression.Body
     splits: int
     remark: str  # how the batch is laid out, where that is not plain
+    ragged: tuple[bool, bool]  # M and N are no multiples of the tile
+    whole: bool = False  # int8 operands
 
 
-def plan_gemm(program: Program, stage: Gemm) -> GemmPlan:
+def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
     """Everything the emitter says about `stage`. Raises Refusal."""
-    types = {x.name: x.type for x in (*program.params, *program.stages)}
+    types = types_of(program)
     c = stage.config
     for clause in ("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle"):
         if getattr(c, clause) is None:
             raise Refusal(
-                "cute-unresolved",
-                f"stage {stage.name} leaves {clause} to auto",
+                "cute-unresolved", f"stage {stage.name} leaves {clause} to auto",
                 "resolve the program first (dsl.resolve)",
-            )
+            )  # fmt: skip
     _refuse_precision(stage, types)
-    _refuse_config(program, stage)
-    s = gemm_shape(program, stage)
-    l, m, n = s.l, s.m, s.n  # noqa: E741
-    store = stage.store or types[stage.a.name].dtype
-    if store not in CUTE:
-        raise Refusal(
-            "cute-dtype", f"quack stores f32, f16 and bf16, not {store.value}", "write store f16, bf16 or f32"
-        )
-    if n * store.bits % 128:
-        raise Refusal(
-            "cute-alignment",
-            f"the result has rows of {n * store.bits // 8:,} bytes; TMA writes rows of a multiple of 16 bytes",
-            f"make n a multiple of {128 // store.bits}",
-        )
+    grouped = isinstance(stage, GroupedGemm)
+    exprs = tuple(inlined(stage, e) for e in expressions(stage))
+    frame, k, remark = _frame(program, stage, types, exprs)
     ta, tb = types[stage.a.name], types[stage.b.name]
     for operand, t in ((stage.a, ta), (stage.b, tb)):
-        if t.shape[-1] * t.dtype.bits % 128:
-            raise Refusal(
-                "cute-alignment",
-                f"rows of {operand.name} are {t.shape[-1] * t.dtype.bits // 8:,} bytes; TMA reads rows of a multiple "
-                "of 16",
-                f"make its last axis a multiple of {128 // t.dtype.bits}",
-            )
-    batched = len(stage.type.shape) > 2
-    fold = batched and len(tb.shape) == 2 and not stage.a.transposed and _folds(stage.epilogue)
-    if fold:
-        remark = f"the {l} batches share {stage.b.name}: one product of {l * m:,} rows"
-        l, m = 1, l * m  # noqa: E741
-    elif batched and (len(ta.shape) == 2 or len(tb.shape) == 2):
+        _aligned(operand.name, t.shape[-1] * t.dtype.bits // 8, "reads", t)
+    taken = set(TAKEN)
+    inputs = gemm_operands.inputs(exprs, types, frame, taken)
+    named = [(stage.name, stage.epilogue, stage.type), *((x.name, x.expr, x.type) for x in stage.also)]
+    keys = [gemm_operands.argument(name, taken) for name, _, _ in named]
+    body = expression.write_all(
+        stage.lets,
+        tuple(e.args[0] if _reduction(e) else e for _, e, _ in named),
+        {key: i.text for key, i in inputs.items()},
+        taken,
+    )
+    if body.indexed and (frame.pairs or grouped):
+        what = "columns in pairs" if frame.pairs else "groups of rows"
+        raise Refusal(
+            "cute-indexed", f"stage {stage.name} asks where an element lies among {what}", "use a map below it"
+        )
+    results, part = [], 0
+    for (name, e, t), key, value in zip(named, keys, body.values, strict=True):
+        if _reduction(e):
+            results.append(_reduced(stage, frame, name, key, value, e.fn, t, part))
+            part += results[-1].scratch is not None
+        else:
+            results.append(_stored(stage, frame, name, key, value, t))
+    if stage.config.scheduler.kind == "split_k" and all(r.kind != "D" for r in results):
+        message = f"{stage.name} stores no whole result, which quack needs to split K"
+        raise Refusal("cute-split-k", message, "write scheduler persistent")
+    _refuse_config(program, stage)
+    rank, fold = (frame.l if frame.rank3 else 0), frame.fold
+    a = view(stage.a.name, ta, rank, fold) + (".mT" if stage.a.transposed else "")
+    b = view(stage.b.name, tb, 0 if grouped else rank, False)
+    splits = c.scheduler.splits if c.scheduler.kind == "split_k" else 1
+    columns = frame.n * (2 if frame.pairs else 1)
+    ragged = (grouped or frame.m % c.tile[0] != 0, columns % c.tile[1] != 0)
+    return GemmPlan(
+        stage.name, frame, k, a, b, not stage.b.transposed, tuple(inputs.values()), tuple(results), body, splits,
+        remark, ragged, c.compute is DType.I8,
+    )  # fmt: skip
+
+
+def _reduction(e: Expr) -> bool:
+    return isinstance(e, Call) and e.fn in REDUCTIONS
+
+
+def _frame(program, stage, types, exprs) -> tuple[Frame, int, str]:
+    """How the batch lies, K, and a remark on the batch."""
+    ta, tb = types[stage.a.name], types[stage.b.name]
+    if isinstance(stage, GroupedGemm):
+        rows, k = ta.shape
+        n = tb.shape[-2 if stage.b.transposed else -1]
+        return Frame(stage.name, 1, rows, n, grouped=True), k, f"{tb.shape[0]} groups of rows"
+    s = gemm_shape(program, stage)
+    n = s.n // 2 if stage.pairs else s.n
+    batched = max(len(ta.shape), len(tb.shape)) > 2
+    axes = {load.axes for e in exprs for load in loads(e)}
+    # Batch and rows are read as one axis where nothing is indexed by one of them alone.
+    free = axes <= {(), ("n",), ("l", "m"), ("l", "m", "n")} and not any(map(_by_row, exprs))
+    if batched and len(tb.shape) == 2 and not stage.a.transposed and free:
+        remark = f"the {s.l} batches share {stage.b.name}: one product of {s.l * s.m:,} rows"
+        return Frame(stage.name, 1, s.l * s.m, n, fold=True, pairs=stage.pairs), s.k, remark
+    remark = ""
+    if batched and (len(ta.shape) == 2 or len(tb.shape) == 2):
         shared = stage.b.name if len(tb.shape) == 2 else stage.a.name
         remark = f"every batch reads the same {shared}: its batch stride is 0"
+    return Frame(stage.name, s.l, s.m, n, rank3=batched, pairs=stage.pairs), s.k, remark
+
+
+def _by_row(e: Expr) -> bool:
+    """Whether an expression needs the row of an element within its batch."""
+    if not isinstance(e, Call):
+        return False
+    return e.fn in (*expression.INDEXED, "col_sum") or any(map(_by_row, e.args))
+
+
+def _stored(stage, f: Frame, name: str, key: str, value: str, t: TensorType) -> Result:
+    if t.dtype not in CUTE:
+        raise Refusal(
+            "cute-dtype", f"quack stores f32, f16 and bf16, not {t.dtype.value}", "write store f16, bf16 or f32"
+        )
+    _aligned("the result", f.n * t.dtype.bits // 8, "writes", t)
+    if f.pairs and t.dtype.bits != 16:
+        raise Refusal(
+            "cute-pairs-store", f"quack stores pairs of columns as f16 or bf16, not {t.dtype.value}", "write store f16"
+        )
+    main = name == stage.name and not f.pairs
+    text = view(name, t, f.l if f.rank3 else 0, f.fold)
+    return Result("D" if main else key, name, value, "D" if main else "store", text)
+
+
+def _reduced(stage, f: Frame, name: str, key: str, value: str, fn: str, t: TensorType, part: int) -> Result:
+    tile_m, tile_n, _ = stage.config.tile
+    lead = (f.l,) if f.rank3 else ()
+    if fn == "col_sum":
+        if f.grouped:
+            raise Refusal(
+                "cute-grouped-columns", f"{name} adds rows over all groups; quack keeps groups apart",
+                "store the product and add its rows in a reduce",
+            )  # fmt: skip
+        tiles, step = -(-f.m // tile_m), 2 if f.pairs else 1
+        if tiles * step == 1:
+            return Result(key, name, value, "column", f"{name}.view({', '.join(map(str, (*lead, 1, f.n)))})", op="sum")
+        shape = (*lead, tiles, f.n * step)
+        finish = f"Columns({'' if step == 1 else step})"
+        kind, op = "column", "sum"
     else:
-        remark = ""
-    rank3 = batched and not fold
-    a = _operand(stage.a.name, ta, l if rank3 else 0, fold, stage.a.transposed)
-    b = _operand(stage.b.name, tb, l if rank3 else 0, False, False)
-    d = _operand(stage.name, stage.type, l if rank3 else 0, fold, False)
-    inputs = _inputs(stage, types, l, m, n, rank3, fold)
-    operands = {key: i.op_text for key, i in inputs.items()}
-    taken = {i.input.argument for i in inputs.values()} | _TAKEN
-    body = expression.write(stage.epilogue, operands, taken)
-    splits = c.scheduler.splits if c.scheduler.kind == "split_k" else 1
-    plain = tuple(i.input for i in inputs.values())
-    return GemmPlan(stage.name, l, m, n, s.k, a, b, d, not stage.b.transposed, plain, body, splits, remark)
+        tiles = -(-f.n * (2 if f.pairs else 1) // tile_n)
+        kind, op = "row", {"row_sum": "sum", "row_max": "max", "row_logsumexp": "logsumexp"}[fn]
+        if tiles == 1:
+            return Result(key, name, value, kind, f"{name}.view({', '.join(map(str, (*lead, f.m, 1)))})", op=op)
+        shape, finish = (*lead, f.m, tiles), f'Rows("{op}", {tiles})'
+    if part == 4:
+        raise Refusal("cute-reductions", f"stage {stage.name} has more than four reductions", "use a reduce below it")
+    scratch = Scratch(f"partial{part}", DType.F32, shape)
+    return Result(key, name, value, kind, f"{stage.name}_{scratch.what}", name, op, finish, scratch)
 
 
-def _refuse_precision(stage: Gemm, types: dict[str, TensorType]) -> None:
+def _aligned(what: str, size: int, does: str, t: TensorType) -> None:
+    if size % 16:
+        raise Refusal(
+            "cute-alignment", f"rows of {what} are {size:,} bytes; TMA {does} rows of a multiple of 16",
+            f"make its last axis a multiple of {128 // t.dtype.bits}",
+        )  # fmt: skip
+
+
+def _refuse_precision(stage, types: dict[str, TensorType]) -> None:
     compute = stage.config.compute
     if compute is DType.TF32:
         raise Refusal(
@@ -123,21 +209,28 @@ def _refuse_precision(stage: Gemm, types: dict[str, TensorType]) -> None:
             "CuTe DSL 4.8.1 has no tf32 tensor-core instruction on sm_90a; the `cpp` back end serves tf32",
             "leave it to `cpp`, or transform the operands to f16 or bf16",
         )
-    if compute not in (DType.F16, DType.BF16):
+    if compute not in (DType.F16, DType.BF16, *FLOATS8, DType.I8):
         raise Refusal(
-            "cute-compute", f"quack multiplies f16 and bf16 on sm_90a, not {compute.value}", "write compute f16"
-        )
+            "cute-compute", f"quack multiplies on the tensor cores of sm_90a, and those not {compute.value}",
+            "write compute f16",
+        )  # fmt: skip
     for side in (stage.a, stage.b):
         have = types[side.name].dtype
-        if have is not compute:
+        if have is not compute and not (have in FLOATS8 and compute in FLOATS8):
             raise Refusal(
                 "cute-operand",
                 f"compute {compute.value} reads {compute.value} operands, and {side.name} is {have.value}",
                 f"{side.name}_c = transform({side.name}) {{ to {compute.value} }}",
             )
+    if compute.bits == 8 and (stage.a.transposed or not stage.b.transposed):
+        raise Refusal(
+            "cute-k-major",
+            f"tensor cores read {compute.value} along K alone: the first operand as it lies, the second with .T",
+            f"store {stage.b.name} as [n, k] and read it with .T",
+        )  # fmt: skip
 
 
-def _refuse_config(program: Program, stage: Gemm) -> None:
+def _refuse_config(program: Program, stage) -> None:
     c = stage.config
     if c.scheduler.kind == "stream_k":
         raise Refusal(
@@ -148,128 +241,3 @@ def _refuse_config(program: Program, stage: Gemm) -> None:
     broken = legal.objections(legal.program_problem(program, stage), c, "cute")
     if broken:
         raise Refusal("cute-config", f"stage {stage.name}: {broken[0].message}", "leave the clause to auto")
-
-
-def _loads_axes(e: Expr) -> set[tuple[str, ...]]:
-    return {load.axes for load in loads(e)}
-
-
-def _folds(e: Expr) -> bool:
-    """True where batch and rows may be read as one axis: nothing is indexed by one of them alone."""
-    return _loads_axes(e) <= {(), ("n",), ("l", "m"), ("l", "m", "n")}
-
-
-def _operand(name: str, t: TensorType, batch: int, fold: bool, transposed: bool) -> str:
-    """A dense tensor as quack sees it: (x, y), or (l, x, y) where `batch` is not 0. A view, never a copy."""
-    rows, cols = t.shape[-2:]
-    text = name
-    if fold:
-        text = f"{name}.view({t.elements // cols}, {cols})"
-    elif batch and len(t.shape) == 2:
-        text = f"{name}.expand({batch}, {rows}, {cols})"
-    elif batch and len(t.shape) > 3:
-        text = f"{name}.view({batch}, {rows}, {cols})"
-    return f"{text}.mT" if transposed else text
-
-
-@dataclass(frozen=True)
-class _Read:
-    input: Input
-    op_text: str
-
-
-def _inputs(
-    stage: Gemm,
-    types: dict[str, TensorType],
-    l: int,  # noqa: E741
-    m: int,
-    n: int,
-    rank3: bool,
-    fold: bool,
-) -> dict[tuple, _Read]:
-    found = loads(stage.epilogue)
-    several = [load.name for load in found]
-    out: dict[tuple, _Read] = {}
-    taken = set(_TAKEN)
-    for load in found:
-        t = types[load.name]
-        if t.dtype not in CUTE:
-            raise Refusal(
-                "cute-dtype", f"an epilogue reads f32, f16 and bf16; {load.name} is {t.dtype.value}", "cast it"
-            )
-        argument = _argument(load, several.count(load.name) > 1, taken)
-        taken.add(argument)
-        op, view, module = _load(load, t, l, m, n, rank3, fold, argument, stage.name)
-        imports = [("quack.epilogue.ops", module)]
-        text = argument
-        if not load.axes and t.dtype is not DType.F32:
-            imports.append(("cutlass", CUTE[t.dtype]))
-            text = f"Float32({argument})"
-            imports.append(("cutlass", "Float32"))
-        out[(load.name, load.axes)] = _Read(Input(load.name, argument, op, view, tuple(imports)), text)
-    return out
-
-
-def _argument(load: Load, several: bool, taken: set[str]) -> str:
-    if not _IDENTIFIER.match(load.name):
-        raise Refusal("cute-name", f"{load.name!r} is no plain identifier", "use letters, digits and _")
-    name = load.name + ("_" + "".join(load.axes) if several else "")
-    if name.startswith("_") or keyword.iskeyword(name):  # quack makes them fields of a named tuple
-        name = f"t{name}" if name.startswith("_") else f"{name}_"
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _load(
-    load: Load,
-    t: TensorType,
-    l: int,  # noqa: E741
-    m: int,
-    n: int,
-    rank3: bool,
-    fold: bool,
-    argument: str,
-    stage: str,
-) -> tuple[str, str, str]:
-    """The pinned op, the view and the op's class. Pinned, because with m == n quack could not tell row from column."""
-    axes, name = load.axes, load.name
-    if not axes:
-        dtype = "" if t.dtype is DType.F32 else f", {CUTE[t.dtype]}"
-        return f'Scalar("{argument}"{dtype})', name, "Scalar"
-    if "n" in axes and "m" in axes:
-        if n * t.dtype.bits % 128:
-            raise Refusal(
-                "cute-alignment",
-                f"rows of {name} are not a multiple of 16 bytes, which TMA needs",
-                "make n a multiple of 8",
-            )
-        view = name
-        if fold:
-            view = f"{name}.view({m}, {n})"
-        elif rank3 and "l" not in axes:
-            view = f"{name}.expand({l}, {m}, {n})"
-        elif rank3 and len(t.shape) > 3:
-            view = f"{name}.view({l}, {m}, {n})"
-        return f'TileLoad("{argument}")', view, "TileLoad"
-    if axes == ("l",):
-        raise Refusal(
-            "cute-load",
-            f"stage {stage} reads {name}[l], one value a batch; quack loads vectors along m or n",
-            f"give {name} the axes [l, n]",
-        )
-    along = "RowVecLoad" if "n" in axes else "ColVecLoad"
-    size = n if "n" in axes else m
-    view = name
-    if "l" in axes:
-        if fold:
-            view = f"{name}.view({m})"
-        else:
-            if size % 4:
-                raise Refusal(
-                    "cute-alignment",
-                    f"{name}[{', '.join(axes)}] has rows of {size} elements; quack reads batched vectors by 4",
-                    f"make {axes[-1]} a multiple of 4",
-                )
-            view = f"{name}.view({l}, {size})" if len(t.shape) > 2 else name
-    return f'{along}("{argument}")', view, along

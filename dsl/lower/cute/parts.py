@@ -21,36 +21,6 @@ MODULE_NAME = """\
 __name__ = "ucutlass_generated"  # part of quack's cache key: programs with equal kernels share one build
 """
 
-GEMM = '''\
-class GemmStage:
-    """A quack GEMM with an epilogue of ours: planned (compiled, or found in quack's cache) once, then launched."""
-
-    def __init__(self, epilogue, **config):
-        self.epilogue, self.config, self.planned = epilogue, config, None
-
-    def plan(self, A, B, D, operands):
-        return self.epilogue.gemm(A, B, D, epi_args=operands, _launch=False, **self.config)
-
-    def __call__(self, A, B, D, operands):
-        if self.planned is None:
-            self.planned = self.plan(A, B, D, operands)
-        run_gemm_epi_plan(self.planned, A, B, D, None, operands)
-'''
-
-SPLIT_K = '''\
-class SplitKStage(GemmStage):
-    """K in parts: each tile's partial sums are added in order, the same bits each time, by the last part."""
-
-    partials = None  # one flag a tile, which the last part clears again, and f32 partial sums: allocated once
-
-    def __call__(self, A, B, D, operands):
-        if self.planned is None:
-            self.planned = self.plan(A, B, D, operands)
-            edges = [self.config[edge] for edge in ("tile_M", "tile_N", "cluster_M", "cluster_N")]
-            self.partials = _split_k_buffers(D if D.ndim == 3 else D[None], SplitKMode.SERIAL, *edges, False)
-        run_gemm_epi_plan(self.planned, A, B, D, None, operands, split_k_buffers=self.partials)
-'''
-
 CAST = '''\
 THREADS, ROWS = 256, 4  # a thread converts ROWS vectors, all loaded before the first is stored
 

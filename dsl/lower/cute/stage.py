@@ -38,7 +38,7 @@ TORCH = {
 # Stage kind -> modules of dsl.lower.cute, the first that takes the stage writes it.
 LOWERINGS: dict[type, tuple[str, ...]] = {
     ir.Gemm: ("gemm_text",),
-    ir.GroupedGemm: ("grouped",),
+    ir.GroupedGemm: ("gemm_text",),
     ir.Conv: ("direct", "conv"),  # direct: depthwise, few channels, compute f32; conv: implicit GEMM on wgmma
     ir.Transform: ("transform",),
     ir.Map: ("pointwise",),
