@@ -36,10 +36,10 @@ _KI = {**_K, DType.I8: 32}
 ARCHS: dict[str, Arch] = {
     a.name: a
     for a in (
-        Arch("sm_80", 166_912, 1024, 255, 1, False, 16, _KI, False),
-        Arch("sm_89", 101_376, 1024, 255, 1, False, 16, _K8, False),
+        Arch("sm_80", 166_912, 1024, 255, 1, False, 16, _KI, True),
+        Arch("sm_89", 101_376, 1024, 255, 1, False, 16, _K8, True),
         Arch("sm_90a", 232_448, 1024, 255, 8, True, 64, _K8, True),
-        Arch("sm_100a", 232_448, 1024, 255, 8, True, 64, _K8, False),
+        Arch("sm_100a", 232_448, 1024, 255, 8, True, 64, _K8, True),
     )
 }
 

@@ -234,7 +234,7 @@ def _nearest(p: legal.Problem, c: Config, clause: str, backend: str) -> Config |
     now = getattr(c, clause)
     options: list
     if clause == "tile":
-        options = legal.tiles(p.compute)
+        options = legal.tiles_for(p)
     elif clause == "cluster":
         options = [(m, n, 1) for m, n in product((1, 2, 4, 8), repeat=2) if m * n <= 8]
     elif clause == "stages":

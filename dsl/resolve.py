@@ -27,9 +27,6 @@ _FLOPS = {
 _L2 = 5.5e12 / 132
 _LAUNCH = 1.5e-6  # prologue and epilogue of a tile that nothing hides, seconds
 
-_CLUSTERS = ((2, 1, 1), (1, 2, 1), (1, 1, 1))
-
-
 def resolve(program: Program, sm_count: int = 132) -> Program:
     """The same program with every `auto` filled in (`backend` stays as it is); `sm_count` is the device's.
 
@@ -66,17 +63,18 @@ def complete(
     All of `backends` take it; left out, any does and those that more back ends take are preferred.
     """
     # Other depths of K than one swizzle atom are tried only where nothing else is legal.
-    atom = [t for t in legal.tiles(p.compute) if t[2] == 1024 // p.compute.bits]
     if c.tile:
         return _best(p, c, [c.tile], sm_count, backends)
-    return _best(p, c, atom, sm_count, backends) or _best(p, c, legal.tiles(p.compute), sm_count, backends)
+    tiles = legal.tiles_for(p)
+    atom = [t for t in tiles if t[2] == 1024 // p.compute.bits]
+    return (atom and _best(p, c, atom, sm_count, backends)) or _best(p, c, tiles, sm_count, backends)
 
 
 def possible(p: legal.Problem, c: Config) -> bool:
     """Whether `complete` would find anything; much cheaper where it would."""
     if c.tile:
         return any(legal.backends(p, x) for x in _candidates(p, c, [c.tile]))
-    return any(legal.backends(p, x) for x in _candidates(p, c, legal.tiles(p.compute)))
+    return any(legal.backends(p, x) for x in _candidates(p, c, legal.tiles_for(p)))
 
 
 def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tuple[str, ...] | None) -> Config | None:
@@ -93,20 +91,12 @@ def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tup
 
 
 def _candidates(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]]) -> Iterator[Config]:
-    if p.compute is DType.F32:
-        for tile in tiles:
-            yield replace(
-                c, compute=p.compute, tile=tile, cluster=c.cluster or (1, 1, 1), stages=c.stages or 4,
-                scheduler=c.scheduler or Scheduler("persistent"), swizzle=c.swizzle or _swizzle(p, tile),
-            )  # fmt: skip
-        return
     for tile in tiles:
-        for schedule in [c.schedule] if c.schedule else legal.SCHEDULES:
-            smem = legal.shared_memory(p, tile, schedule)
-            stages = c.stages or min(legal.MAX_STAGES, smem.max_stages(p.arch.smem_block))
+        for schedule in [c.schedule] if c.schedule else legal.schedules(p):
+            stages = c.stages or legal.auto_stages(p, tile, schedule)
             if stages < legal.MIN_STAGES:
                 continue
-            for cluster in [c.cluster] if c.cluster else _CLUSTERS:
+            for cluster in [c.cluster] if c.cluster else legal.clusters(p):
                 scheduler = c.scheduler or Scheduler("persistent")
                 swizzle = c.swizzle or _swizzle(p, tile)
                 yield replace(

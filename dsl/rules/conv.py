@@ -1,0 +1,117 @@
+"""Convolutions on sm_90a's tensor cores: a tile is M output pixels x N output channels x K channels-at-positions.
+
+`cute` is a kernel of our own (dsl.lower.cute.conv_tiles has the arithmetic): a box of pixels of one image, for two
+warp groups (`cooperative`) or for one, with blocks that take turns (`pingpong`). `cpp` is CUTLASS 3.x with im2col TMA,
+whose tiles are a GEMM's. Each back end's rules are one function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsl.ir import Config, DType
+
+from . import sm90
+from .problem import SCHEDULES, Objection, Problem, dims, kib, swizzle
+
+BARRIERS = 1024
+CUTE_STAGES = 12
+# Accumulators a thread may hold beside 64 registers of coordinates and operands: of 255, of 224 with two warp groups.
+CUTE_ACCUMULATORS = {"pingpong": 191, "cooperative": 160}
+MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's multiprocessor; 1 KiB a block is the system's
+
+
+def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
+    """Every rule of a convolution that this configuration breaks."""
+    out = list(both(p, c))
+    out += cute(p, c) if backend == "cute" else cpp(p, c)
+    return out + swizzle(c)
+
+
+def both(p: Problem, c: Config) -> Iterator[Objection]:
+    atom = 1024 // p.compute.bits
+    if c.tile and c.tile[2] > atom:
+        message = f"a convolution's K tile is at most {atom} {p.compute.value} values; it is {c.tile[2]}"
+        yield Objection("E203", "tile", message)
+    if c.scheduler and c.scheduler.kind != "persistent":
+        yield Objection("E208", "scheduler", f"a convolution is scheduled persistent; {c.scheduler.kind} is for gemm")
+
+
+def cute(p: Problem, c: Config) -> Iterator[Objection]:
+    if p.compute is DType.TF32:
+        yield Objection("E212", "backend", "`cute` has no tf32 tensor-core instruction on sm_90a; `cpp` has")
+    if c.cluster not in (None, (1, 1, 1)):
+        yield Objection("E206", "cluster", f"a convolution on `cute` has cluster 1x1x1, not {dims(c.cluster)}")
+    if c.stages is not None and not 2 <= c.stages <= CUTE_STAGES:
+        yield Objection("E210", "stages", f"stages {c.stages}: a convolution on `cute` takes 2 to {CUTE_STAGES}")
+    if not c.tile:
+        return
+    m, n, k = c.tile
+    if m not in (64, 128, 256):
+        yield Objection("E203", "tile", f"tile M is {m}; a convolution's box of pixels has 64, 128 or 256")
+        return
+    if n % 16 or not 16 <= n <= 256:
+        yield Objection("E203", "tile", f"tile N is {n}; it must be a multiple of 16 from 16 to 256")
+        return
+    if k % 16 or k < 16:
+        yield Objection("E203", "tile", f"tile K is {k}; {p.compute.value} instructions take K in steps of 16")
+        return
+    fits = [s for s in ([c.schedule] if c.schedule else SCHEDULES) if cute_holds(c.tile, s)]
+    if not fits:
+        if c.schedule == "cooperative" and m < 128:
+            message = f"cooperative splits a tile between two warp groups of 64 rows; M is {m}"
+            yield Objection("E207", "schedule", message)
+            return
+        used = min(
+            m * n // (128 * (2 if s == "cooperative" else 1)) for s in ([c.schedule] if c.schedule else SCHEDULES)
+        )
+        most = CUTE_ACCUMULATORS[c.schedule or "cooperative"]
+        message = f"a {m}x{n} tile needs {used} accumulator registers a thread; {most} can be kept"
+        yield Objection("E209", "tile", message)
+    stages = c.stages or 2
+    total = stages * stage_bytes(p, c.tile) + BARRIERS
+    if total > p.arch.smem_block:
+        message = f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}"
+        note = f"mainloop {stages} stages x {kib(stage_bytes(p, c.tile))} + barriers {kib(BARRIERS)}"
+        yield Objection("E204", "tile", message, (note,))
+
+
+def cute_holds(tile: tuple[int, int, int], schedule: str) -> bool:
+    """Whether the registers of a block's threads hold the tile."""
+    m, n, _ = tile
+    groups = 2 if schedule == "cooperative" else 1
+    return m >= 64 * groups and m * n // (128 * groups) <= CUTE_ACCUMULATORS[schedule]
+
+
+def cpp(p: Problem, c: Config) -> Iterator[Objection]:
+    """CUTLASS's tiles are those of a gemm with both operands along K."""
+    yield from sm90.objections(p, c, "cpp")
+
+
+def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
+    m, n, k = tile
+    return (m + n) * k * p.compute.bits // 8
+
+
+def tiles(p: Problem) -> list[tuple[int, int, int]]:
+    return [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
+
+
+def schedules(p: Problem) -> tuple[str | None, ...]:
+    return SCHEDULES
+
+
+def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
+    return ((1, 1, 1),)
+
+
+def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
+    """As many as leave room for a second (or third) block on a multiprocessor, three at least; and no more than fit a
+    gemm of the same tile, so that both back ends take it."""
+    fit = sm90.shared_memory(p, tile, schedule or "cooperative").max_stages(p.arch.smem_block)
+    steps = -(-p.shape.k // tile[2])
+    for blocks in (3, 2, 1):
+        room = (min(p.arch.smem_block, MULTIPROCESSOR // blocks - 1024) - BARRIERS) // stage_bytes(p, tile)
+        if room >= min(3, max(2, steps)):
+            return max(2, min(CUTE_STAGES, room, fit, max(2, steps + 1)))
+    return max(0, fit)

@@ -1,0 +1,136 @@
+"""A stage as the rules see it, and what a broken rule is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from dsl import smem
+from dsl.arch import ARCHS, COMPUTE_FOR, DEFAULT, Arch
+from dsl.ir import (
+    NCHW,
+    Collective,
+    Config,
+    Conv,
+    DType,
+    Gemm,
+    GemmShape,
+    GroupedGemm,
+    Program,
+    TensorType,
+    conv_shape,
+    gemm_shape,
+)
+
+BACKENDS = ("cute", "cpp")
+SCHEDULES = ("cooperative", "pingpong")
+SCHEDULERS = ("persistent", "stream_k", "split_k")
+SWIZZLES = (1, 2, 4, 8)
+MIN_STAGES, MAX_STAGES = 2, 16
+MAX_SPLITS = 32
+
+# A convolution of channels-first operands with at most this many channels a group is a direct one unless its author
+# says otherwise: the tensor cores would mostly multiply padding.
+DIRECT_CHANNELS = 16
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A collective stage as the rules see it; `compute` is the operand precision (never None here).
+
+    `kind`: gemm | grouped_gemm | conv (a direct one has no configuration, so no Problem). `channels`: of a
+    convolution's operands, one group: what a K tile is cut from.
+    """
+
+    arch: Arch
+    shape: GemmShape
+    compute: DType
+    epilogue: smem.EpilogueUse
+    free_major: bool = False  # neither operand has K contiguous
+    b_along_n: bool = False  # the second operand has N contiguous (it is read without .T)
+    a_along_k: bool = True  # the first operand has K contiguous (it is read without .T)
+    kind: str = "gemm"
+    channels: int = 0
+
+
+def compute_of(stage: Collective, types: dict[str, TensorType | None]) -> DType:
+    """The operand precision of a typed stage: what it says, or what its operands are multiplied in by default."""
+    if isinstance(stage, Conv):
+        return DType.F32 if is_direct(stage, types) else stage.config.compute or COMPUTE_FOR[types[stage.x.name].dtype]
+    return stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
+
+
+def is_direct(stage: Conv, types: dict[str, TensorType | None]) -> bool:
+    """Whether a convolution multiplies on the CUDA cores, reading x and w as they lie: `compute f32`, or nothing said
+    and few channels a group."""
+    if stage.config.compute is not None:
+        return stage.config.compute is DType.F32
+    x, w = types[stage.x.name], types[stage.w.name]
+    return w.layout == NCHW and x.layout == NCHW and x.shape[1] // stage.groups <= DIRECT_CHANNELS
+
+
+def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None]) -> Problem:
+    """The product that a typed collective stage poses."""
+    compute, use = compute_of(stage, types), smem.stage_use(stage, types.get)
+    known = SimpleNamespace(type_of=types.get)
+    if isinstance(stage, Conv):
+        w = types[stage.w.name].shape
+        channels = w[0] // stage.groups if stage.transposed else w[1]
+        return Problem(arch, conv_shape(known, stage), compute, use, kind="conv", channels=channels)
+    if isinstance(stage, GroupedGemm):
+        (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]
+        shape = GemmShape(1, rows, n, k)
+        return Problem(arch, shape, compute, use, b_along_n=not stage.b.transposed, kind="grouped_gemm")
+    return Problem(
+        arch,
+        gemm_shape(known, stage),
+        compute,
+        use,
+        stage.a.transposed and not stage.b.transposed,
+        not stage.b.transposed,
+        not stage.a.transposed,
+    )
+
+
+def types_of(program: Program) -> dict[str, TensorType]:
+    """Every tensor of a checked program by name."""
+    extra = {a.name: a.type for s in program.stages for a in s.also}
+    return {**{x.name: x.type for x in (*program.params, *program.stages)}, **extra}
+
+
+def configured(stage, types: dict[str, TensorType | None]) -> bool:
+    """Whether a stage has a tile and the rest of a configuration: products and convolutions on the tensor cores."""
+    return isinstance(stage, Gemm | GroupedGemm) or (isinstance(stage, Conv) and not is_direct(stage, types))
+
+
+def program_problem(program: Program, stage: Collective) -> Problem:
+    """As problem_of, for a stage of a checked program."""
+    types = types_of(program)
+    return problem_of(ARCHS[program.arch or DEFAULT], stage, types)
+
+
+@dataclass(frozen=True)
+class Objection:
+    """A broken rule: `clause` names the configuration clause to point at."""
+
+    code: str
+    clause: str
+    message: str
+    notes: tuple[str, ...] = ()
+
+
+def dims(values: Iterable[int]) -> str:
+    return "x".join(map(str, values))
+
+
+def kib(n: int) -> str:
+    """Bytes for people: `64 KiB`, `4.5 KiB`."""
+    return f"{n // 1024} KiB" if n % 1024 == 0 else f"{n / 1024:.1f} KiB"
+
+
+def swizzle(c: Config) -> list[Objection]:
+    """Every scheduler groups tiles by the same numbers."""
+    if c.swizzle is None or c.swizzle in SWIZZLES:
+        return []
+    return [Objection("E211", "swizzle", f"swizzle {c.swizzle}: tiles are grouped by 1, 2, 4 or 8")]
