@@ -13,8 +13,8 @@ class Model(nn.Module):
         super().__init__()
         self.conv = nn.ConvTranspose3d(channels_in, channels_out, 3, stride=2, padding=1, output_padding=1)
 
-    def forward(self, x, add):
-        y = self.conv(x) + add
+    def forward(self, x, added):
+        y = self.conv(x) + added
         return y * F.hardswish(y)
 
 
