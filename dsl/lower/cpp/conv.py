@@ -188,7 +188,7 @@ def plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> Co
         phases, step, tap_step = _phases(stage, x, w, y)
         dilation = tuple(d // math.gcd(d, t) for d, t in zip(stage.dilation, stage.stride, strict=True))
     else:
-        phases, step, tap_step, dilation = _plain(stage, x, w, y), (1,) * s, (1,) * s, stage.dilation
+        phases, step, tap_step, dilation = _plain(stage, w, y), (1,) * s, (1,) * s, stage.dilation
     _window(stage, phases, dilation)
     pixels = math.prod(y.shape[2:])
     way = _way(stage, y, store, len(phases), pixels, types)
@@ -242,15 +242,9 @@ def _operands(stage: Conv, x: TensorType, w: TensorType) -> tuple[DType, str]:
     return operand, element
 
 
-def _plain(stage: Conv, x: TensorType, w: TensorType, y: TensorType) -> tuple[Phase, ...]:
-    """A forward convolution; the padding after the input is what its last output needs."""
-    upper = tuple(
-        (q - 1) * t + (r - 1) * d + 1 - i - p
-        for q, t, r, d, i, p in zip(
-            y.shape[2:], stage.stride, w.shape[2:], stage.dilation, x.shape[2:], stage.padding, strict=True
-        )
-    )
-    return (Phase(w.shape[2:], stage.padding, upper, y.shape[2:], (0,) * stage.spatial),)
+def _plain(stage: Conv, w: TensorType, y: TensorType) -> tuple[Phase, ...]:
+    """A forward convolution: one phase, which is all of the output."""
+    return (Phase(w.shape[2:], stage.padding, stage.padding, y.shape[2:], (0,) * stage.spatial),)
 
 
 def _phases(

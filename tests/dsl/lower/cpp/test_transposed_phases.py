@@ -1,0 +1,72 @@
+"""A transposed convolution is cut into phases, each a plain convolution: put together they are PyTorch's."""
+
+import itertools
+
+import pytest
+import torch
+
+from dsl.lower.cpp.conv import plan_conv
+
+from . import convolutions
+
+
+def by_phases(plan, x, w):
+    """The whole output from the plan's phases alone: pads (or crops) x, turns the taps, strides the result."""
+    s, (first, last) = plan.spatial, (x.shape[0], w.shape[1] * plan.groups)
+    out = torch.full((first, last, *convolutions.image(plan)), float("nan"), dtype=x.dtype)
+    conv = (torch.conv1d, torch.conv2d, torch.conv3d)[s - 1]
+    for phase in plan.phases:
+        taps = [
+            [f + (n - 1 - j) * step for j in range(n)]
+            for f, n, step in zip(phase.first, phase.taps, plan.tap_step, strict=True)
+        ]
+        filters = w[(slice(None), slice(None), *torch.meshgrid(*map(torch.tensor, taps), indexing="ij"))]
+        filters = torch.zeros_like(filters) if phase.empty else filters
+        # [channels, filters of a group] to [filters, channels of a group]
+        filters = torch.cat([part.transpose(0, 1) for part in filters.chunk(plan.groups)])
+        edges = [e for pair in zip(phase.lower, phase.upper, strict=True) for e in pair]
+        padded = torch.nn.functional.pad(x, [e for i in range(s - 1, -1, -1) for e in edges[2 * i : 2 * i + 2]])
+        part = conv(padded, filters, None, plan.stride, 0, plan.dilation, plan.groups)
+        assert tuple(part.shape[2:]) == phase.out
+        at = (slice(None), slice(None), *(slice(o, None, t) for o, t in zip(phase.origin, plan.step, strict=True)))
+        assert torch.isnan(out[at]).all()  # no output twice
+        out[at] = part
+    return out
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "padding", "dilation", "output_padding", "groups"),
+    [
+        ((3, 3), 1, 0, 1, 0, 1),
+        ((3, 3), 2, 1, 1, 1, 1),
+        ((4, 4), 2, 1, 1, 0, 2),
+        ((1, 1), 2, 0, 1, 1, 1),
+        ((3, 5), 3, 2, 2, 1, 1),
+        ((2, 3), 2, 1, 2, 0, 1),
+        ((5,), 4, 3, 3, 2, 1),
+        ((3, 3, 3), 2, 1, 1, 1, 1),
+        ((3, 3), 2, 4, 3, 1, 1),
+    ],
+)
+def test_phases_make_the_whole(window, stride, padding, dilation, output_padding, groups):
+    s = len(window)
+    program = convolutions.transposed(
+        window, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups
+    )
+    stage = program.stages[0]
+    plan = plan_conv(program, stage, {p.name: p.type for p in program.params})
+    x = torch.randn(program.params[0].type.shape, dtype=torch.float64)
+    w = torch.randn(program.params[1].type.shape, dtype=torch.float64)
+    exact = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[s - 1](
+        x, w, None, stage.stride, stage.padding, stage.output_padding, groups, stage.dilation
+    )
+    found = by_phases(plan, x, w)
+    torch.testing.assert_close(found, exact, atol=1e-9, rtol=1e-9)
+
+
+def test_packed_filters_lie_one_phase_after_the_other():
+    program = convolutions.transposed((3, 3), stride=2, padding=1, output_padding=1)
+    plan = plan_conv(program, program.stages[0], {p.name: p.type for p in program.params})
+    sizes = [plan.filters * plan.channels * a * b for a, b in (p.taps for p in plan.phases)]
+    assert [p.packed for p in plan.phases] == [0, *itertools.accumulate(sizes[:-1])]
+    assert plan.packed == sum(sizes)
