@@ -1,0 +1,79 @@
+"""`python -m tests.dsl.matrix`: the whole matrix, or part of it, to a JSON report. Exit status 1: something failed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from engine.build import toolchain
+from tests.dsl.matrix.build import build, jobs
+from tests.dsl.matrix.configurations import FAMILIES, configurations
+
+
+class Report:
+    """Rows as they come, written to the file every few seconds and at the end."""
+
+    def __init__(self, path: Path | None):
+        self.path, self.rows, self.rejected = path, [], {}
+        self.began, self._last, self._lock = time.time(), 0.0, threading.Lock()
+
+    def add(self, row: dict) -> None:
+        with self._lock:
+            self.rows.append(row)
+            if "refused" not in row:
+                said = "" if row["ok"] else row["message"].strip().partition("\n")[0][:160]
+                print(f"{row['name']:20} {row['backend']:8} {row['seconds']:7.1f} s  {said or 'ok'}", flush=True)
+            if time.time() - self._last > 3:
+                self.write()
+
+    def counts(self) -> dict:
+        built = [r for r in self.rows if "refused" not in r]
+        good = [r for r in built if r["ok"]]
+        names = {r["name"] for r in self.rows}
+        failed = {r["name"] for r in built if not r["ok"]}
+        return {
+            "configurations": len(names),
+            "compiled": len({r["name"] for r in good} - failed),
+            "failed": len(failed),
+            "builds": dict(Counter(r["backend"] for r in good)),
+            "refused": dict(Counter(f"{r['backend']} {r['refused']}" for r in self.rows if "refused" in r)),
+            "by_family": dict(Counter(n.rpartition("_")[0] for n in names)),
+            "rejected_by_check": self.rejected,
+            "seconds": round(time.time() - self.began, 1),
+        }
+
+    def write(self) -> None:
+        self._last = time.time()
+        if self.path is not None:
+            rows = sorted(self.rows, key=lambda r: (r["ok"], r["name"], r["backend"]))
+            about = {"toolchain": toolchain.find().versions(), "counts": self.counts()}
+            self.path.write_text(json.dumps(about | {"results": rows}, indent=1) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.dsl.matrix", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="compilers at once (default 2); one of nvcc takes 4 GB")
+    parser.add_argument("--family", default="", help="families, by commas; all otherwise: " + ", ".join(FAMILIES))
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="the first N of each family only")
+    parser.add_argument("--backend", choices=("cute", "cpp"), help="only this one")
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    args = parser.parse_args()
+    report = Report(args.json)
+    todo = []
+    for family in args.family.split(",") if args.family else FAMILIES:
+        kept, report.rejected[family] = configurations(family)
+        todo += jobs(kept[: args.sample or None], report.add, args.backend)
+    build(todo, args.jobs, report.add)
+    report.write()
+    counts = report.counts()
+    print(json.dumps({k: v for k, v in counts.items() if k != "by_family"}))
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Compiling configurations: CuTe DSL by warm workers, nvcc by units of several stages, device code alone.
+
+A unit of nvcc that fails is taken apart, so that a failure has a name. No GPU is needed for any of it.
+"""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from dsl.check import check
+from dsl.compile import Compiled
+from dsl.compile import compile as generate
+from dsl.lower import Source
+from engine.build import nvcc
+from engine.build.cache import Cache
+from engine.build.cute import CuteBuilder
+from engine.build.nvcc import BuildError, Limits
+from tests.dsl.matrix.configurations import Configuration, program
+
+UNIT = 6  # stages an nvcc unit
+NVCC_SECONDS, NVCC_MEMORY = 420.0, 10 << 30
+CUTE_SECONDS = 90.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one back end makes of one configuration."""
+
+    configuration: Configuration
+    backend: str
+    source: Source
+
+
+def compiled(configurations: list[Configuration]) -> Compiled:
+    """Checked and generated. Raises whatever a back end raises by mistake."""
+    checked = check(program(configurations))
+    assert checked.program is not None, checked.diagnostics[0].message
+    return generate(checked.program)
+
+
+def row(c: Configuration, backend: str, ok: bool, seconds: float, message: str = "", **more: object) -> dict:
+    made = {"name": c.name, "family": c.family, "backend": backend, "ok": ok, "seconds": round(seconds, 2), **more}
+    return made if ok else made | {"message": message[:3000], "program": program([c])}
+
+
+def jobs(configurations: Iterable[Configuration], say: Callable[[dict], None], only: str | None = None) -> list[Job]:
+    """The builds of each configuration. A back end that raises, and a program that no back end takes, is a failure."""
+    found = []
+    for c in configurations:
+        try:
+            made = compiled([c])
+        except Exception as e:
+            say(row(c, "generate", False, 0.0, f"{type(e).__name__}: {e}"))
+            continue
+        for backend, refusal in made.refused.items():
+            if only in (None, backend):
+                say(row(c, backend, True, 0.0, refused=refusal.code, why=refusal.message))
+        if not made.sources:
+            said = "; ".join(f"{n}: {r.code} {r.message}" for n, r in made.refused.items())
+            say(row(c, "none", False, 0.0, f"passes every check and no back end takes it: {said}"))
+        found += [Job(c, n, s) for n, s in made.sources.items() if only in (None, n)]
+    return found
+
+
+def build(todo: list[Job], workers: int, say: Callable[[dict], None]) -> None:
+    """Build everything, both back ends at once; `say` gets a row a build, from several threads."""
+    cute = [j for j in todo if j.backend == "cute"]
+    cpp = [j for j in todo if j.backend == "cpp"]
+    halves = [threading.Thread(target=build_cute, args=(cute, max(1, workers // 3), say))] if cute else []
+    for thread in halves:
+        thread.start()
+    if cpp:
+        build_cpp(cpp, max(1, workers - (workers // 3 if cute else 0)), say)
+    for thread in halves:
+        thread.join()
+
+
+def build_cute(todo: list[Job], workers: int, say: Callable[[dict], None]) -> None:
+    """Each to machine code, in a cache that begins empty: nothing that was compiled before counts."""
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in todo:
+        waiting.put(job)
+    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
+
+        def work() -> None:
+            builder = CuteBuilder(Cache(Path(folder)))
+            try:
+                while True:
+                    try:
+                        job = waiting.get_nowait()
+                    except queue.Empty:
+                        return
+                    began = time.perf_counter()
+                    try:
+                        builder.build(job.source, seconds=CUTE_SECONDS)
+                        say(row(job.configuration, "cute", True, time.perf_counter() - began))
+                    except BuildError as e:
+                        words = f"{e.code}: {e.reason}\n{e.log}"
+                        say(row(job.configuration, "cute", False, time.perf_counter() - began, words))
+            finally:
+                builder.close()
+
+        threads = [threading.Thread(target=work) for _ in range(min(workers, len(todo)))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def build_cpp(todo: list[Job], workers: int, say: Callable[[dict], None]) -> None:
+    """Units of up to UNIT stages of one family; one that fails is built again a stage at a time."""
+    units = []
+    for _, members in groupby(todo, key=lambda j: (j.configuration.arch, j.configuration.family)):
+        held = list(members)
+        units += [held[i : i + UNIT] for i in range(0, len(held), UNIT)]
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda unit: _unit(unit, say), units))
+
+
+def _unit(unit: list[Job], say: Callable[[dict], None]) -> None:
+    began = time.perf_counter()
+    try:
+        source = unit[0].source if len(unit) == 1 else compiled([j.configuration for j in unit]).sources["cpp"]
+        cubin(source, unit[0].configuration.arch)
+    except Exception as e:
+        if len(unit) > 1:
+            for job in unit:
+                _unit([job], say)
+            return
+        log = getattr(e, "log", "")
+        words = f"{getattr(e, 'code', type(e).__name__)}: {e}\n{log}"
+        say(row(unit[0].configuration, "cpp", False, time.perf_counter() - began, words))
+        return
+    each = (time.perf_counter() - began) / len(unit)
+    for job in unit:
+        say(row(job.configuration, "cpp", True, each))
+
+
+def cubin(source: Source, arch: str = "sm_90a") -> int:
+    """Device code of a `cpp` source by nvcc, no host pass: its size in bytes. Raises BuildError."""
+    tools = nvcc.find_toolchain()
+    if tools is None or tools.nvcc is None:
+        raise BuildError("no_toolchain", "nvcc or CUTLASS's headers are missing: install requirements-gpu.txt")
+    number = arch.removeprefix("sm_")
+    code = [flag for flag in nvcc.CODE if not flag.startswith("-gencode")]
+    code.append(f"-gencode=arch=compute_{number},code=sm_{number}")
+    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
+        unit, made = Path(folder) / "unit.cu", Path(folder) / "unit.cubin"
+        unit.write_text(source.text)
+        includes = [f"-I{path}" for path in tools.includes[:2]]
+        args = [str(tools.nvcc), *code, "-cubin", "-DUCUTLASS_DEVICE_ONLY", *includes, unit.name, "-o", made.name]
+        Limits(NVCC_SECONDS, NVCC_MEMORY).run(args, Path(folder))
+        return made.stat().st_size

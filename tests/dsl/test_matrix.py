@@ -1,0 +1,66 @@
+"""The configuration matrix is large and the same everywhere, and a sample of it compiles here without a GPU.
+
+The whole of it runs with `python -m tests.dsl.matrix --jobs N --json OUT`.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from engine.build import toolchain
+from tests.dsl.matrix.build import build, jobs
+from tests.dsl.matrix.configurations import FAMILIES, configurations
+
+CUTE = (
+    "gemm_f16", "gemm_bf16", "gemm_fp8", "gemm_reduced", "pairs", "conv2d_f16", "conv_direct", "map", "reduce",
+    "normalize", "pool", "transform",
+)  # fmt: skip
+CPP = ("gemm_tf32", "normalize")
+
+
+def test_it_holds_400_configurations_that_pass_every_check():
+    found = {family: configurations(family)[0] for family in FAMILIES}
+    assert sum(map(len, found.values())) >= 400
+    short = {f: len(c) for f, c in found.items() if len(c) < 0.75 * FAMILIES[f][0]}
+    assert not short, f"too few of these pass: {short}"
+
+
+def test_it_is_the_same_under_another_hash_seed():
+    ask = (
+        "import hashlib; from tests.dsl.matrix.configurations import *\n"
+        "texts = [program([c]) for f in ('gemm_f16', 'conv2d_f16', 'normalize') for c in configurations(f)[0]]\n"
+        "print(hashlib.sha256(repr(texts).encode()).hexdigest())"
+    )
+    said = {
+        subprocess.check_output([sys.executable, "-c", ask], env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+@pytest.mark.toolchain
+def test_a_sample_compiles():
+    """Twelve by CuTe DSL and two by nvcc, at the same time: under a minute on two cores."""
+    tools = toolchain.find()
+    if not (tools.cute and tools.cpp):
+        pytest.skip("; ".join(tools.missing()))
+    rows, lock = [], threading.Lock()
+
+    def say(row):
+        with lock:
+            rows.append(row)
+
+    todo = []
+    for backend, families in (("cute", CUTE), ("cpp", CPP)):
+        for family in families:
+            taken = (job for c in configurations(family)[0] for job in jobs([c], say, backend))
+            first = next(taken, None)
+            assert first is not None, f"{backend} takes no configuration of {family}"
+            todo.append(first)
+    build(todo, 2, say)
+    wrong = [f"{r['name']} {r['backend']}: {r['message']}" for r in rows if not r["ok"]]
+    assert not wrong, "\n\n".join(wrong)
+    assert sum("refused" not in r for r in rows) == len(CUTE) + len(CPP)
