@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from dsl.ir import NCHW, NHWC, Acc, Also, Config, Conv, DType, Load, Operand, Param, Program, Scheduler, TensorType
+from dsl.ir import NHWC, Acc, Also, Config, Conv, DType, Load, Operand, Param, Program, Scheduler, TensorType
 
 PRECISION = {"tf32": (DType.F32, DType.TF32), "f16": (DType.F16, DType.F16), "bf16": (DType.BF16, DType.BF16)}
 
@@ -39,15 +39,15 @@ def conv(
     image = image or (11, 9, 10)[:s]
     operand, precision = PRECISION[compute]
     if is_transposed:
-        size = [(i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1 for i, r in zip(image, window)]
+        reach = [dilation * (r - 1) + output_padding + 1 - 2 * padding for r in window]
+        size = [(i - 1) * stride + r for i, r in zip(image, reach, strict=True)]
         shape = (channels, filters // groups, *window)
     else:
         size = [(i + 2 * padding - dilation * (r - 1) - 1) // stride + 1 for i, r in zip(image, window, strict=True)]
         shape = (filters, channels // groups, *window)
     kind = TensorType(store or operand, (batch, filters, *size), layout)
-    config = Config(
-        precision, tile or (128, 64, 1024 // operand.bits), cluster, schedule, scheduler or Scheduler("persistent"), stages, 1
-    )  # fmt: skip
+    tile = tile or (128, 64, 1024 // operand.bits)
+    config = Config(precision, tile, cluster, schedule, scheduler or Scheduler("persistent"), stages, 1)
     stage = Conv(
         name="y", x=Operand("x"), w=Operand("w"), spatial=s, transposed=is_transposed, stride=(stride,) * s,
         padding=(padding,) * s, dilation=(dilation,) * s, output_padding=(output_padding,) * s if is_transposed else (),
