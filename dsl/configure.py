@@ -195,8 +195,14 @@ def _help(
     c = replace(c, **{k: None for k in others if k != "backend"})
     if o.code == "E212":
         return "leave the backend clause out"
+    if o.code == "E201":
+        return "arch sm_90a"
+    if o.code == "E202":
+        return "arch sm_90a, or transform the operands to f16" if p.compute.bits == 8 else "leave compute to auto"
     if o.code == "E208":
         return "scheduler persistent, or schedule cooperative" if "cooperative" in o.message else "scheduler persistent"
+    if o.code == "E207" and legal.schedules(p) == (None,):
+        return "leave schedule out"
     ways = []
     order = {"E204": ("stages", "tile"), "E207": ("schedule", "tile"), "E206": ("cluster",)}.get(o.code, (o.clause,))
     for clause in order:

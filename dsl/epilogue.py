@@ -73,6 +73,7 @@ class Expressions:
     later: set[str]
     report: Report
     space: Space | None = None
+    own: frozenset[str] = frozenset()  # the second results of the stage itself
     used: set[str] = field(default_factory=set)
     parts: dict[str, _Part] = field(default_factory=dict)
 
@@ -122,6 +123,7 @@ class Expressions:
         elif self.size > MAX_INLINED or self.depth > MAX_INLINED_DEPTH:
             message = f"the {what} has {min(self.size, 10**6):,} parts with every let written out, {self.depth} deep"
             self._error("E307", f"{message}; at most {MAX_INLINED} and {MAX_INLINED_DEPTH} fit one kernel", node.span)
+            self.size = self.depth = 1  # said once; what reads it is judged by itself
 
     def _error(self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[str, ...] = ()) -> None:
         self.report(Diagnostic(code, message, span, notes, help))
@@ -229,6 +231,8 @@ class Expressions:
             self._error(
                 "E311", f"{name} is this stage's own result; it is not there yet", node.span, f"the {spoken} is acc"
             )
+        elif name in self.own:
+            self._error("E311", f"{name} is a result of this stage; it is not there yet", node.span)
         elif name in self.later:
             self._error("E311", f"{name} is written by a later stage", node.span, f"move {name} above {self.stage}")
         else:

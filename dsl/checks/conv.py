@@ -141,8 +141,8 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
     for o, t in ((s.x, tx), (s.w, tw)):
         if t.layout != NHWC:
             pack = "  prepack" if o is s.w and o.name in ctx.params else ""
-            small = f", or compute f32 for a direct convolution of {s.word}" if o is s.x else ""
-            message = f"{s.word} on the tensor cores reads channels last; {o.name} is {t} {t.layout}"
+            small = ", or compute f32 for a direct convolution" if o is s.x else ""
+            message = f"{s.word} on the tensor cores reads channels last; {o.name} is {t}, channels first"
             ctx.error("E115", message, o.span, f"{o.name}_ = transform({o.name}) {{ layout nhwc{pack} }} first{small}")
             ok = False
     if not ok:

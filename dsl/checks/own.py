@@ -45,9 +45,10 @@ def map_(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     (x, t) = operands[0]
     t = _input(ctx, node, x, t)
     space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="element")
-    if not any(c.keyword.text in ("epilogue", "also") for c in node.clauses):
-        ctx.error("E116", "this map changes nothing", node.span, "say what: { epilogue relu(acc) }")
     tail = read_tail(ctx, node, clauses, space, t)
+    if isinstance(tail.epilogue, Acc) and not tail.also:
+        help = "{ epilogue relu(acc) }, or a transform for another type or layout"
+        ctx.error("E116", "this map changes nothing", node.span, help)
     return Map(name=node.name.text, x=x, span=node.span, clauses=spans(node), **tail.fields)
 
 
@@ -104,7 +105,7 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
             and op in ("layernorm", "rmsnorm")
             and at != set(range(len(t.shape) - len(at), len(t.shape)))
         ):
-            message = f"{op} runs over the last axes; over {', '.join(over)} are not those of {shape_text(t.shape)}"
+            message = f"{op} runs over the last axes of {shape_text(t.shape)}, not over {', '.join(over)}"
             ctx.error("E119", message, clauses["over"].span, f"over {list(matrix_axes(len(t.shape)))[-1]}")
             at = None
     elif op is not None and "over" in clauses:
@@ -250,7 +251,8 @@ def _params(ctx: Context, node: StageNode, op: str, t: TensorType, at: set[int],
     least = 2 if op == "batchnorm" else 0
     if not least <= len(params) <= len(takes):
         known = f"x, {', '.join(takes)}" if takes else "x alone"
-        ctx.error("E118", f"{op} reads {known}; {1 + len(params)} tensors are given", node.span)
+        given = f"{1 + len(params)} tensors are" if params else "x alone is"
+        ctx.error("E118", f"{op} reads {known}; {given} given", node.span)
         return
     shape = tuple(t.shape[i] for i in sorted(at)) if op in ("layernorm", "rmsnorm") else (t.shape[1],)
     for (o, p), what in zip(params, takes, strict=False):

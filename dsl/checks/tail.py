@@ -36,8 +36,8 @@ class Tail:
 
 def expressions(ctx: Context, node: StageNode, space: Space | None) -> Expressions:
     """A checker of this stage's expressions; `keep` hands what they read to the context."""
-    own = {c.value.name.text for c in node.clauses if c.keyword.text == "also"}
-    return Expressions(node.name.text, dict(ctx.types), ctx.later | own, ctx.report, space)
+    own = frozenset(c.value.name.text for c in node.clauses if c.keyword.text == "also")
+    return Expressions(node.name.text, dict(ctx.types), ctx.later, ctx.report, space, own)
 
 
 def keep(ctx: Context, node: StageNode, found: Expressions) -> None:
@@ -99,12 +99,12 @@ def _lets(ctx: Context, node: StageNode, found: Expressions) -> tuple[Let, ...]:
             continue
         name = c.value.name
         taken = name.text in found.parts or name.text in ctx.types or name.text == node.name.text
-        expr = found.let(name.text if not taken else f"{name.text} ", c.value.expr, name.span)
+        expr = found.let(name.text, c.value.expr, name.span)
         if name.text in RESERVED:
             ctx.error("E114", f"`{name.text}` is a word of the language", name.span, f"for example `{name.text}_`")
         elif taken:
             ctx.error("E102", f"`{name.text}` is already defined", name.span, "each name is written once")
-            found.parts.pop(f"{name.text} ")
+            found.parts[name.text].read = True
         lets.append(Let(name.text, expr))
     return tuple(lets)
 

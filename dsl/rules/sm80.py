@@ -34,6 +34,7 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
     if p.kind != "gemm":
         what = "grouped products" if p.kind == "grouped_gemm" else "convolutions on the tensor cores"
         out.append(Objection("E201", "arch", f"{what} are written for sm_90a, not for {name}"))
+        return out
     if c.tile:
         m, n, k = c.tile
         known = depths(p.compute)

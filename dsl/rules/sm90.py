@@ -12,6 +12,7 @@ from dataclasses import replace
 from dsl import smem
 from dsl.ir import Config, DType
 
+from . import quack
 from .problem import MAX_SPLITS, MAX_STAGES, MIN_STAGES, SCHEDULES, Objection, Problem, dims, kib, swizzle
 
 # Accumulator registers a thread may hold: 240 are its share, the rest is addresses and the epilogue.
@@ -186,6 +187,9 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
             out += min(fits.values(), key=len)
     if tile_ok:
         out += _only_here(p, c, backend)
+    if backend == "cute":
+        used = accumulators(c.tile, c.schedule) if tile_ok and c.schedule else None
+        out += quack.objections(p, c if tile_ok else replace(c, tile=None), used, MAX_ACCUMULATORS)
     if c.cluster:
         out += _cluster(p, c.cluster, c.tile if tile_ok else None, backend)
     if c.scheduler:

@@ -1,0 +1,50 @@
+"""What quack's product on sm_90a cannot do, beside the rules that it shares with CUTLASS (sm90.py).
+
+The words are those of its own refusals (dsl.lower.cute.gemm), so that a program that passes is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsl.ir import Config, DType
+
+from .problem import Objection, Problem, dims
+
+
+def objections(p: Problem, c: Config, accumulators: int | None, most: int) -> Iterator[Objection]:
+    """The rules broken. `accumulators`: registers that the tile's sums take, None where it is not known; of `most`."""
+    use = p.epilogue
+    if use.pairs:
+        yield from _pairs(p, c)
+    if p.kind == "grouped_gemm" and use.whole:
+        yield Objection(
+            "E212", "backend", "`cute` reads vectors alone in a grouped product, not whole tensors at [m, n]"
+        )
+    if p.kind == "grouped_gemm" and use.indexed:
+        yield Objection("E212", "backend", "`cute` does not know an element's place in a grouped product")
+    if use.row_values + use.columns > 4:
+        yield Objection("E212", "backend", "`cute` keeps at most four reductions in one launch")
+    if c.scheduler and c.scheduler.kind == "split_k" and (use.pairs or not use.stored_bits):
+        yield Objection(
+            "E208", "scheduler", "`cute` splits K only where a whole result is stored, not pairs of columns"
+        )
+    if p.compute in (DType.E4M3, DType.E5M2) and accumulators is not None and 2 * accumulators > most:
+        note = "fp8 sums are added to f32 ones after each K tile, as the tensor cores keep 14 bits of them"
+        yield Objection(
+            "E209", "tile", f"a {dims(c.tile[:2])} tile of {p.compute.value} needs {2 * accumulators} accumulator "
+            f"registers a thread; {most} can be kept", (note,),
+        )  # fmt: skip
+
+
+def _pairs(p: Problem, c: Config) -> Iterator[Objection]:
+    use = p.epilogue
+    wide = [b for b in use.stored_bits if b != 16]
+    if wide:
+        yield Objection("E212", "backend", "`cute` stores pairs of columns as f16 or bf16")
+    if use.whole:
+        yield Objection("E212", "backend", "`cute` reads vectors alone beside pairs of columns, not tensors at [m, n]")
+    if use.indexed:
+        yield Objection("E212", "backend", "`cute` does not know an element's place among pairs of columns")
+    if c.tile and c.tile[1] % 32:
+        yield Objection("E203", "tile", f"pairs of columns need a tile N in steps of 32; N is {c.tile[1]}")
