@@ -222,12 +222,12 @@ class _Writer:
         picks = []
         for i, (label, _) in enumerate(self.of_places):
             if label != "place":
-                lane = "0" if self.merged.strides[label][-1] == 0 or width == 1 else "lane"
+                lane = "0" if self.merged.strides[label][-1] == 0 or width == 1 else "j"
                 picks.append(f"{values}[{i}][{lane}]")
         return [
             f"{indent}{into} = cute.make_rmem_tensor(({width},), Float32)",
-            f"{indent}for lane in cutlass.range_constexpr({width}):",
-            f"{indent}    {into}[lane] = {self.job.of.call(*picks)}",
+            f"{indent}for j in cutlass.range_constexpr({width}):",
+            f"{indent}    {into}[j] = {self.job.of.call(*picks)}",
         ]
 
     def finish(self, indent: str, at: str) -> list[str]:

@@ -1,0 +1,392 @@
+"""Norms: statistics of a group of elements, then each element by them.
+
+on chip   a group that a block can hold in registers is read once: statistics from the registers, results from the same.
+streamed  a greater group, or one whose elements do not lie along the contiguous axis: a reduction leaves two numbers a
+          group in memory, an element-wise kernel applies them.
+Variance is the mean squared distance from the mean, never a difference of sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from dsl.axes import axes_of
+from dsl.ir import DType, Normalize, Program
+from dsl.lower import Refusal
+from dsl.lower.cute import folds
+from dsl.lower.cute.own import Element, element, own_plan, refuse_types
+from dsl.lower.cute.pointwise import MOST, Reading, Walk, add_kernel, add_launch, blocks_of, read_all, unique, walk_tensors
+from dsl.lower.cute.reduce import Reduction, Result, add_reduction, plain_element
+from dsl.lower.cute.space import (
+    WIDE,
+    MergedSpace,
+    Offset,
+    Space,
+    Strides,
+    aligned_vector,
+    index_function,
+    load_strides,
+    reach,
+)
+from dsl.lower.cute.stage import CUTE, Part, Scratch, StagePlan, Text, types_of
+
+HELD = 32  # f32 elements that a thread keeps in registers at most
+BLOCK = 1024
+
+# What a group's two numbers are, from the fold's total, and how an element is normalised by them.
+_STATS = {
+    "softmax": ("LogSumExp", ("LogSumExp.shift(total[0])", "1.0 / total[1]"),
+                "cute.math.exp(value - stat0, fastmath=True) * stat1"),
+    "log_softmax": ("LogSumExp", ("LogSumExp.shift(total[0])", "cute.math.log(total[1])"), "value - stat0 - stat1"),
+    "rmsnorm": ("Squares", ("Float32(0.0)", "cute.math.rsqrt(total[0] * {share} + {eps})"), "value * stat1"),
+}  # fmt: skip
+_STATS |= dict.fromkeys(
+    ("layernorm", "groupnorm", "instancenorm"),
+    ("Moments", ("total[1]", "cute.math.rsqrt(total[2] * {share} + {eps})"), "(value - stat0) * stat1"),
+)
+
+
+class _Norm:
+    """A norm stage over axes where a group of channels is an axis of its own."""
+
+    def __init__(self, program: Program, stage: Normalize):
+        self.stage, self.types = stage, types_of(program)
+        x = self.types[stage.x.name]
+        self.rank = rank = len(x.shape)
+        if stage.also:
+            raise Refusal("cute-also", f"{stage.name} is a norm and stores one result", "write a second stage")
+        self.groups = stage.groups if stage.op == "groupnorm" else 0
+        axes = axes_of(stage, rank)
+        self.extents = self._split_extents(x.shape)
+        if stage.op == "groupnorm":
+            self.reduced = frozenset(range(2, rank + 1))
+        elif stage.op == "instancenorm":
+            self.reduced = frozenset(range(2, rank))
+        elif stage.op == "batchnorm":
+            self.reduced = frozenset()
+        else:
+            self.reduced = frozenset(p for name in stage.over for p in axes[name])
+        self.x = Reading(stage.x.name, x.dtype, self.split(x.strides))
+        out = stage.type
+        self.out = Reading(stage.name, out.dtype, self.split(out.strides))
+        self.order, self.out_order = self._split_order(x.memory_order), self._split_order(out.memory_order)
+        self.readings: dict[str, Reading] = {}
+        self.of = element(stage, stage.of, f"{stage.name}_of")
+        self.of_keys = self._read(self.of, axes)
+        self.function = element(stage, stage.epilogue, f"{stage.name}_element")
+        self.function_keys = self._read(self.function, axes)
+        self.param_keys = self._params()
+        self.tensors = unique([stage.x.name, *(r.tensor for r in self.readings.values()), stage.name])
+        refuse_types(stage, self.types, self.tensors)
+        self.size = prod(self.extents[a] for a in self.reduced)
+
+    def _split_extents(self, shape):
+        if not self.groups:
+            return shape
+        return (shape[0], self.groups, shape[1] // self.groups, *shape[2:])
+
+    def split(self, strides: Strides) -> Strides:
+        """Strides where channels are two axes: groups, and channels within one."""
+        if not self.groups:
+            return strides
+        return (strides[0], strides[1] * self.extents[2], *strides[1:])
+
+    def _split_order(self, order):
+        if not self.groups:
+            return order
+        out = []
+        for axis in order:
+            out += [axis] if axis == 0 else [1, 2] if axis == 1 else [axis + 1]
+        return tuple(out)
+
+    def _read(self, function: Element, axes) -> tuple[str, ...]:
+        before: dict[str, Reading] = {}
+        keys = read_all(function, self.types, axes, self.rank, before)
+        self.readings |= {k: replace(r, strides=self.split(r.strides)) for k, r in before.items()}
+        return keys
+
+    def _params(self) -> tuple[str, ...]:
+        """mean, var (batchnorm), weight, bias: over the normalised axes, or over channels."""
+        keys = []
+        for i, operand in enumerate(self.stage.params):
+            t = self.types[operand.name]
+            strides = [0] * self.rank
+            along = sorted(self.reduced) if self.stage.op in ("layernorm", "rmsnorm") else [1]
+            for axis, s in zip(along, t.strides, strict=True):
+                strides[axis] = s if t.shape[along.index(axis)] > 1 else 0
+            key = f"param{i}"
+            self.readings[key] = Reading(operand.name, t.dtype, self.split(tuple(strides)))
+            keys.append(key)
+        return tuple(keys)
+
+    @property
+    def constants(self) -> dict[str, str]:
+        return {"share": repr(1.0 / self.size), "eps": repr(float(self.stage.eps))}
+
+    def stats(self) -> tuple[str, tuple[str, ...], str]:
+        """The fold, the two numbers of a group over its `total`, and an element by them."""
+        fold, values, by = _STATS[self.stage.op]
+        return fold, tuple(v.format(**self.constants) for v in values), by
+
+    def result_function(self, by: str, stats: tuple[str, ...]) -> tuple[str, list[str]]:
+        """The text of `<name>_result(acc, stats, others)` and the keys of the others, in the order of its arguments."""
+        name, keys = self.stage.name, unique([*self.of_keys, *self.param_keys, *self.function_keys])
+        lines = [f"def {name}_result({', '.join(['acc', *stats, *keys])}):"]
+        lines.append(f"    value = {self.of.call('acc', *self.of_keys)}")
+        affine = list(self.param_keys)
+        if self.stage.op == "batchnorm":
+            mean, var, *affine = affine
+            by = f"(value - {mean}) * cute.math.rsqrt({var} + {float(self.stage.eps)!r})"
+        lines.append(f"    value = {by}")
+        if affine:
+            lines.append(f"    value = value * {affine[0]}" + (f" + {affine[1]}" if len(affine) > 1 else ""))
+        lines.append(f"    return {self.function.call('value', *self.function_keys)}")
+        return "\n".join(lines) + "\n", keys
+
+    def imports(self) -> frozenset[tuple[str, str]]:
+        return self.of.imports | self.function.imports | {("cutlass", "select_")}
+
+    def functions(self, text: Text) -> None:
+        for one, clause in ((self.of, "of"), (self.function, "epilogue")):
+            if not one.plain:
+                text.add(one.text, ("", clause))
+                text.gap(2)
+
+
+def plan(program: Program, stage: Normalize) -> StagePlan:
+    norm = _Norm(program, stage)
+    text = Text()
+    norm.functions(text)
+    if stage.op == "batchnorm":
+        made, scratch, part, note = _applied(text, norm, (), ""), (), None, "no statistics: running ones"
+        launches = [made]
+    else:
+        held = _Held.of(text, norm)
+        if held is not None:
+            launches, scratch, part, note = held.add()
+        else:
+            launches, scratch, part, note = _streamed(text, norm)
+    add_launch(text, stage.name, [*norm.tensors, *(f"{stage.name}_{s.what}" for s in scratch)], launches)
+    return own_plan(
+        program, stage, text, f"{stage.name}_launch", norm.tensors, scratch, norm.imports(), [part] if part else [], note
+    )
+
+
+def _applied(text: Text, norm: _Norm, stats: tuple[str, ...], by: str) -> tuple[str, list[str], str]:
+    """The element-wise kernel: x and the group's numbers give the result."""
+    body, keys = norm.result_function(by, stats)
+    text.add(body)
+    text.gap(2)
+    function = Element(f"{norm.stage.name}_result", "", (), (), frozenset(), False)
+    walk = Walk(
+        norm.stage.name, norm.extents, norm.out_order, norm.x,
+        ((norm.out, function, (*stats, *keys)),), {k: norm.readings[k] for k in (*stats, *keys)},
+    )  # fmt: skip
+    add_kernel(text, walk)
+    return (f"{norm.stage.name}_kernel", walk_tensors(walk), blocks_of(walk))
+
+
+def _streamed(text: Text, norm: _Norm):
+    """Two numbers a group in memory: a reduction, then an element-wise kernel."""
+    name = norm.stage.name
+    fold, values, by = norm.stats()
+    outputs = prod(e for a, e in enumerate(norm.extents) if a not in norm.reduced)
+    place, step = [0] * len(norm.extents), 1
+    for axis in reversed(norm.order):
+        if axis not in norm.reduced:
+            place[axis], step = step, step * norm.extents[axis]
+    of, keys = norm.of, norm.of_keys
+    if fold == "Squares":
+        of = _squared(text, norm)
+        fold = "Sum"
+    stats = Scratch("stats", DType.F32, (2, outputs))
+    results = []
+    for i, value in enumerate(values):
+        reading = Reading(f"{name}_stats", DType.F32, tuple(place), i * outputs)
+        norm.readings[f"stat{i}"] = reading
+        if value != "Float32(0.0)":
+            results.append(Result(value, reading, plain_element(), ()))
+    job = Reduction(
+        f"{name}_first", norm.extents, norm.order, norm.reduced, norm.x, of, keys, fold, tuple(results),
+        {k: norm.readings[k] for k in keys},
+    )  # fmt: skip
+    made = add_reduction(text, job)
+    text.gap(2)
+    second = _applied(text, norm, ("stat0", "stat1"), by)
+    scratch = (stats, *(replace(s, what=f"first_{s.what}") for s in made.scratch))
+    return [*made.launches, second], scratch, made.part, "statistics first, then every element by them"
+
+
+def _squared(text: Text, norm: _Norm) -> Element:
+    """`of`, squared."""
+    name, keys = f"{norm.stage.name}_square", norm.of_keys
+    text.add(
+        f"def {name}({', '.join(['acc', *keys])}):\n    value = {norm.of.call('acc', *keys)}\n    return value * value"
+    )
+    text.gap(2)
+    return Element(name, "", (), keys, norm.of.imports, False)
+
+
+# ---- a group in registers ---------------------------------------------------------------------------------------
+
+
+class _Held:
+    """A group in the registers of some lanes, of a warp or of a block."""
+
+    def __init__(self, text: Text, norm: _Norm, merged: MergedSpace, width: int, threads: int):
+        self.text, self.norm, self.merged, self.width, self.threads = text, norm, merged, width, threads
+        self.r, self.o = merged.part("R"), merged.part("O")
+
+    @classmethod
+    def of(cls, text: Text, norm: _Norm) -> _Held | None:
+        """None where a group is too great, or does not lie along the contiguous axis of x and result alike."""
+        strides = {"x": norm.x.strides, "o": norm.out.strides, **{f"r {k}": r.strides for k, r in norm.readings.items()}}
+        tags = ["R" if a in norm.reduced else "O" for a in norm.order]
+        merged = Space(norm.extents, strides).ordered(norm.order).merged(lambda axis: tags[axis])
+        if not merged.tags or merged.tags[-1] != "R" or merged.size > MOST:
+            return None
+        if merged.strides["x"][-1] != 1 or merged.strides["o"][-1] != 1:
+            return None
+        size = merged.part("R").size
+        width = aligned_vector(
+            merged.extents[-1],
+            [(norm.x.base, *merged.strides["x"]), (0, *merged.strides["o"])],
+            [norm.x.dtype.bits, norm.out.dtype.bits],
+            8,
+        )
+        threads = 1
+        while threads < BLOCK:
+            if -(-size // width // threads) * width <= (HELD if threads >= 512 else HELD // 2):
+                break
+            threads *= 2
+        if -(-size // width // threads) * width > HELD:
+            return None
+        return cls(text, norm, merged, width, threads)
+
+    def add(self):
+        norm, name, width, threads = self.norm, self.norm.stage.name, self.width, self.threads
+        fold, values, by = norm.stats()
+        squares = fold == "Squares"
+        fold = "Sum" if squares else fold
+        body, keys = norm.result_function(by, ("stat0", "stat1"))
+        self.text.add(body.replace(f"    value = {norm.of.call('acc', *norm.of_keys)}\n", "    value = acc\n"))
+        self.text.gap(2)
+        places = [("x", norm.x), ("o", norm.out), *((f"r {k}", norm.readings[k]) for k in keys)]
+        place = {label: i for i, (label, _) in enumerate(places)}
+        names = ", ".join(r.tensor for _, r in places)
+        self._index("at", f"Of group `row`: where it begins in {names}.", self.o, places, 1, "row")
+        what = f"vector of {width}" if width > 1 else "element"
+        self._index("step", f"Of its {what} at `step`: how far that is in {names}.", self.r, places, width, "step")
+        groups, vectors = self.o.size, self.r.size // width
+        count = -(-vectors // threads)
+        block = max(threads, 256) if threads <= 32 else threads
+        rows = block // threads
+        guard_row, guard = groups % rows != 0, vectors % threads != 0
+        arguments = ", ".join(f"{t}: cute.Tensor" for t in norm.tensors)
+        who = "a block" if threads > 32 else f"{threads} lanes" if threads > 1 else "a thread"
+        lines = [
+            "@cute.kernel",
+            f"def {name}_kernel({arguments}):",
+            f'    """{groups:,} groups of {self.r.size:,} elements: {who} holds one in registers."""',
+            "    thread, _, _ = cute.arch.thread_idx()",
+            "    block, _, _ = cute.arch.block_idx()",
+            "    thread, block = Uint32(thread), Uint32(block)",
+            "    row, lane = block, thread" if rows == 1
+            else f"    row, lane = block * {rows} + thread // {threads}, thread % {threads}",
+            f"    at = {name}_at(" + (f"cutlass.min(row, Uint32({groups - 1}))" if guard_row else "row") + ")",
+            "    steps, vectors, live = [], [], []",
+            f"    for i in cutlass.range_constexpr({count}):",
+            f"        index = lane + i * {threads}",
+        ]  # fmt: skip
+        if guard:
+            lines += [
+                f"        live.append(index < {vectors})",
+                f"        index = cutlass.min(index, Uint32({vectors - 1}))",
+            ]
+        lines += [
+            f"        steps.append({name}_step(index))",
+            f"        vectors.append(read({norm.x.tensor}, at[0] + steps[i][0], {width}))",
+            f"    for i in cutlass.range_constexpr({count}):",
+            "        vectors[i] = lanes(vectors[i])",
+        ]
+        if not norm.of.plain:
+            lines += self._reads(norm.of_keys, place, "        ")
+            picks = ", ".join(["vectors[i][j]", *(self._pick(k) for k in norm.of_keys)])
+            lines += [
+                f"        vector = cute.make_rmem_tensor(({width},), Float32)",
+                f"        for j in cutlass.range_constexpr({width}):",
+                f"            vector[j] = {norm.of.name}({picks})",
+                "        vectors[i] = vector",
+            ]
+        elements = "vectors"
+        if squares:
+            lines += [
+                "    squares = []",
+                f"    for i in cutlass.range_constexpr({count}):",
+                f"        square = cute.make_rmem_tensor(({width},), Float32)",
+                f"        for j in cutlass.range_constexpr({width}):",
+                "            square[j] = vectors[i][j] * vectors[i][j]",
+                "        squares.append(square)",
+            ]
+            elements = "squares"
+        lines += [
+            f"    state = {fold}.start({width})",
+            f"    {fold}.fold(state, {elements}{', live' if guard else ''})",
+            f"    total = {fold}.scalars(state)",
+        ]
+        if threads > 1:
+            lines.append(f"    total = across_lanes({fold}, total, {min(threads, 32)})")
+        if threads > 32:
+            kinds = ", ".join(f"shared(allocator, {CUTE[d]}, ({threads // 32},))" for d in folds.NUMBERS[fold])
+            lines += [
+                "    allocator = cutlass.utils.SmemAllocator()",
+                f"    memory = ({kinds},)",
+                f"    total = across_block({fold}, total, {threads // 32}, memory)",
+            ]
+        picks = ", ".join(["vectors[i][j]", "stat0", "stat1", *(self._pick(k) for k in keys)])
+        lines += [
+            f"    stat0, stat1 = {values[0]}, {values[1]}",
+            f"    for i in cutlass.range_constexpr({count}):",
+            *self._reads(keys, place, "        "),
+            f"        out = cute.make_rmem_tensor(({width},), Float32)",
+            f"        for j in cutlass.range_constexpr({width}):",
+            f"            out[j] = {name}_result({picks})",
+        ]
+        test = [t for t in ("live[i]" if guard else "", f"(row < {groups})" if guard_row else "") if t]
+        store = f"write({norm.out.tensor}, at[1] + steps[i][1], out)"
+        lines += [f"        if {' & '.join(test)}:", f"            {store}"] if test else [f"        {store}"]
+        self.text.add("\n".join(lines))
+        grid = f"grid=({-(-groups // rows)}, 1, 1), block=({block}, 1, 1)"
+        part = Part(folds.fold_text(fold), 40)
+        return [(f"{name}_kernel", norm.tensors, grid)], (), part, f"{min(128, width * norm.x.dtype.bits)}-bit accesses"
+
+    def _pick(self, key: str) -> str:
+        lane = "0" if self.merged.strides[f"r {key}"][-1] == 0 or self.width == 1 else "j"
+        return f"{key}_values[{lane}]"
+
+    def _reads(self, keys, place, indent: str) -> list[str]:
+        lines = []
+        for key in keys:
+            r, s = self.norm.readings[key], self.merged.strides[f"r {key}"]
+            unit = min(self.width, 128 // r.dtype.bits)
+            count = 1 if s[-1] == 0 or self.width == 1 else self.width
+            whole = s[-1] == 1 and all(v % unit == 0 for v in s[:-1])
+            how = "" if count == 1 or whole else ", whole=False" if s[-1] == 1 else f", {s[-1]}"
+            i = place[f"r {key}"]
+            lines.append(f"{indent}{key}_values = lanes(read({r.tensor}, at[{i}] + steps[i][{i}], {count}{how}))")
+        return lines
+
+    def _index(self, name, doc, part, places, width, argument) -> None:
+        offsets = []
+        for label, r in places:
+            wide = r.base + reach(self.merged.extents, self.merged.strides[label]) >= WIDE
+            s = part.strides[label] or (0,)
+            s = (*s[:-1], s[-1] * width)
+            offsets.append(Offset(label, s, r.base if part is self.o else 0, wide))
+        extents = (*part.extents[:-1], part.extents[-1] // width) if part.extents else (1,)
+        self.text.add(index_function(f"{self.norm.stage.name}_{name}", doc, extents, offsets, argument))
+        self.text.gap(2)
+
+
+__all__ = ["load_strides", "plan"]
