@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seconds", type=float, default=1e9, help="begin no problem after so long; run again to go on")
     one.add_argument("--every", action="store_true", help="convolutions by both back ends, not by cute alone")
     one.add_argument("--backend", action="append", choices=("cute", "cpp"), help="only this back end; repeatable")
+    one.add_argument("--generate", action="store_true", help="run nothing: who takes each program, who refuses and why")
     one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
     one.add_argument("--json", metavar="OUT", help="results, raw; an earlier file is gone on from")
     one.set_defaults(run=_suite)
@@ -154,13 +155,17 @@ def _suite(args: argparse.Namespace) -> int:
     import secrets
 
     from engine.suite.cases import cases
-    from engine.suite.runner import run
+    from engine.suite.runner import generate, run
     from engine.suite.table import line, table
 
     try:
         chosen = cases(tuple(filter(None, args.only.split(","))))
     except ValueError as e:
         raise BadInput(str(e)) from None
+    if args.generate:
+        said = [generate(case) for case in chosen]
+        print("\n".join(said))
+        return OK
     seed = secrets.randbits(31) if args.seed is None else args.seed
     out = Path(args.json) if args.json else None
     results = run(

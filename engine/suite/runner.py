@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dsl.compile import Compiled
-from dsl.compile import compile as generate
+from dsl.compile import compile as to_sources
 from dsl.ir import Gemm
 from engine.build import toolchain
 from engine.build.cache import Cache, content_key
@@ -196,6 +196,19 @@ def run(
     return results
 
 
+def generate(case: Case) -> str:
+    """Which back ends take a program, and why one does not: lines for people. Builds nothing."""
+    head = f"{case.pid:7} {case.name:38}"
+    try:
+        compiled = to_sources(case.program(), SMS)
+    except BadProgram as e:
+        return f"{head} rejected: {str(e).splitlines()[0]}"
+    except Exception as e:
+        return f"{head} breaks the compiler: {type(e).__name__}: {e}"
+    refused = [f"{n}: {r.code} {r.message}" for n, r in compiled.refused.items()]
+    return "\n".join([f"{head} {' '.join(compiled.sources) or 'nobody'}", *(f"{'':8}{words}" for words in refused)])
+
+
 def _tasks(
     case: Case, results: Results, builds: Builds | None, say: Callable, every: bool, wanted: tuple[str, ...]
 ) -> list[Task]:
@@ -206,7 +219,7 @@ def _tasks(
         if builds is None:
             tasks = [Task(case, "oracle", cls, content_key(case.text))]
             return [t for t in tasks if not results.done(t)]
-        compiled = generate(program, SMS)
+        compiled = to_sources(program, SMS)
     except BadProgram as e:
         say(results.add(case, {"ok": False, "failed": "check", "message": str(e)[:1500]}))
         return []

@@ -47,6 +47,14 @@ class Report:
             "seconds": round(time.time() - self.began, 1),
         }
 
+    def gaps(self) -> list[tuple[str, str, str]]:
+        """Each reason for which a family is not generated, once: (family, back end, how many and why)."""
+        reasons = [r for r in self.rows if "refused" in r or not r["ok"]]
+        many = Counter(
+            (r["family"], r["backend"], r.get("why") or r["message"].strip().partition("\n")[0]) for r in reasons
+        )
+        return [(f, b, f"{n} x {why[:200]}") for (f, b, why), n in sorted(many.items())]
+
     def write(self) -> None:
         self._last = time.time()
         if self.path is not None:
@@ -61,6 +69,7 @@ def main() -> int:
     parser.add_argument("--family", default="", help="families, by commas; all otherwise: " + ", ".join(FAMILIES))
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="the first N of each family only")
     parser.add_argument("--backend", choices=("cute", "cpp"), help="only this one")
+    parser.add_argument("--generate", action="store_true", help="compile nothing: who takes what, and what nobody does")
     parser.add_argument("--json", type=Path, metavar="OUT")
     args = parser.parse_args()
     report = Report(args.json)
@@ -68,7 +77,15 @@ def main() -> int:
     for family in args.family.split(",") if args.family else FAMILIES:
         kept, report.rejected[family] = configurations(family)
         todo += jobs(kept[: args.sample or None], report.add, args.backend)
-    build(todo, args.jobs, report.add)
+    if args.generate:
+        for family, backend, said in report.gaps():
+            print(f"{family:16} {backend:9} {said}")
+        taken = Counter((j.configuration.family, j.backend) for j in todo)
+        for family in report.rejected:
+            many = len(configurations(family)[0])
+            print(f"{family:16} {many:4}  cute {taken[family, 'cute']:4}  cpp {taken[family, 'cpp']:4}")
+    else:
+        build(todo, args.jobs, report.add)
     report.write()
     counts = report.counts()
     print(json.dumps({k: v for k, v in counts.items() if k != "by_family"}))
