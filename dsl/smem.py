@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
 
-from .functions import REDUCTIONS
+from .functions import INDEXED, REDUCTIONS
 from .ir import Call, Expr, Stage, TensorType, expressions, loads
 
 
@@ -30,10 +30,17 @@ class EpilogueUse:
     rows: int = 0  # vectors along n
     cols: int = 0  # vectors along m
     batch_scalars: int = 0  # one value a batch, read at [l] alone
+    whole: int = 0  # tensors read at [m, n]: full_bits without the results among them
+    stored_bits: tuple[int, ...] = ()  # of every element-wise result, the main one first where it is one
+    row_values: int = 0  # f32 values that row reductions keep: two for a logsumexp
+    columns: int = 0  # reductions over m
+    reductions: int = 0
+    pairs: bool = False
+    indexed: bool = False  # an element's own place is asked for
 
     @property
     def operands(self) -> int:
-        return len(self.full_bits) + self.rows + self.cols
+        return len(self.full_bits) + self.rows + self.cols + self.row_values + self.columns
 
 
 _COLUMNS, _ROWS = {"n", "c"}, {"m", "b", "d", "h", "w"}  # of an implicit product: channels, and pixels
@@ -62,8 +69,27 @@ def epilogue_use(
 def stage_use(stage: Stage, types: Callable[[str], TensorType | None]) -> EpilogueUse:
     """What all expressions of a stage keep in shared memory; a second full result is staged as an operand."""
     use = epilogue_use(expressions(stage), types, stage.type.dtype.bits)
-    stored = tuple(x.type.dtype.bits for x in stage.also if not (isinstance(x.expr, Call) and x.expr.fn in REDUCTIONS))
-    return replace(use, full_bits=use.full_bits + stored) if stored else use
+    results = [(stage.epilogue, stage.type), *((x.expr, x.type) for x in stage.also)]
+    reductions = [e.fn for e, _ in results if _reduction(e)]
+    return replace(
+        use,
+        whole=len(use.full_bits),
+        full_bits=use.full_bits + tuple(t.dtype.bits for e, t in results[1:] if not _reduction(e)),
+        stored_bits=tuple(t.dtype.bits for e, t in results if not _reduction(e)),
+        row_values=sum(2 if fn == "row_logsumexp" else 1 for fn in reductions if fn != "col_sum"),
+        columns=reductions.count("col_sum"),
+        reductions=len(reductions),
+        pairs=getattr(stage, "pairs", False),
+        indexed=any(map(_indexed, expressions(stage))),
+    )
+
+
+def _reduction(e: Expr) -> bool:
+    return isinstance(e, Call) and e.fn in REDUCTIONS
+
+
+def _indexed(e: Expr) -> bool:
+    return isinstance(e, Call) and (e.fn in INDEXED or any(map(_indexed, e.args)))
 
 
 @dataclass(frozen=True)
@@ -95,6 +121,11 @@ def of_gemm(tile: tuple[int, int, int], schedule: str, operand_bits: int, use: E
     for bits in use.full_bits:
         epilogue += sub_m * sub_n * bits // 8 * ahead
     epilogue += 4 * (use.rows * n + use.cols * m)
+    # Warps that share a column (or, side by side at 192 x more than 128, a row) exchange what they reduced.
+    groups = 1 if schedule == "pingpong" or m == 64 else (3 if m == 192 and n <= 128 else 1 if m == 192 else 2)
+    epilogue += 4 * use.columns * n * (4 * groups - 1)
+    if schedule == "cooperative" and m == 192 and n > 128:
+        epilogue += 4 * use.row_values * m
     # A sub-tile with rows of 128 bytes is aligned to 1 KiB, and so is whatever follows it.
     wide = sub_n * use.store_bits >= 1024
     return Smem(stage, epilogue, 1024 + (1024 if use.operands or wide else 0))

@@ -11,6 +11,8 @@ from dsl.ir import Config, DType
 
 from .problem import Objection, Problem, dims
 
+MAX_REDUCTIONS = 6
+
 
 def objections(p: Problem, c: Config, accumulators: int | None, most: int) -> Iterator[Objection]:
     """The rules broken. `accumulators`: registers that the tile's sums take, None where it is not known; of `most`."""
@@ -23,8 +25,8 @@ def objections(p: Problem, c: Config, accumulators: int | None, most: int) -> It
         )
     if p.kind == "grouped_gemm" and use.indexed:
         yield Objection("E212", "backend", "`cute` does not know an element's place in a grouped product")
-    if use.row_values + use.columns > 4:
-        yield Objection("E212", "backend", "`cute` keeps at most four reductions in one launch")
+    if use.reductions > MAX_REDUCTIONS:
+        yield Objection("E212", "backend", f"`cute` keeps at most {MAX_REDUCTIONS} reductions in one launch")
     if c.scheduler and c.scheduler.kind == "split_k" and (use.pairs or not use.stored_bits):
         yield Objection(
             "E208", "scheduler", "`cute` splits K only where a whole result is stored, not pairs of columns"

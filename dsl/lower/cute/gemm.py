@@ -187,8 +187,6 @@ def _reduced(stage, f: Frame, name: str, key: str, value: str, fn: str, t: Tenso
         if tiles == 1:
             return Result(key, name, value, kind, f"{name}.view({', '.join(map(str, (*lead, f.m, 1)))})", op=op)
         shape, finish = (*lead, f.m, tiles), f'Rows("{op}", {tiles})'
-    if part == 4:
-        raise Refusal("cute-reductions", f"stage {stage.name} has more than four reductions", "use a reduce below it")
     scratch = Scratch(f"partial{part}", DType.F32, shape)
     return Result(key, name, value, kind, f"{stage.name}_{scratch.what}", name, op, finish, scratch)
 

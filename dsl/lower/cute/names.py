@@ -9,12 +9,16 @@ from dsl.ir import Also, Load, Operand, Program, StageBase
 
 # Names of the module that a stage or tensor must not shadow, and constants whose lower case it must not have.
 CONSTANTS = {"THREADS", "ROWS", "TENSORS", "STAGES", "INPUTS", "OUTPUTS", "CAST_VERSION", "WORKSPACE", "LANES"}
+CONSTANTS |= {f"{part}_VERSION" for part in ("REDUCE", "OFFSET", "OFFSETS", "PAIRS")}
 RESERVED = {
     *("os", "torch", "cute", "cutlass", "quack", "math", "operator", "build", "load", "run", "check", "launch"),
     *("inputs", "outputs", "artifact", "acc", "fakes", "stage", "stages", "operands", "device", "t", "memory", "at"),
     *("fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "partial", "graphs"),
 }
-DERIVED = ("epilogue", "operands", "packed", "partial", "stats", "element", "of", "kernel", "first", "second")
+DERIVED = (
+    *(f"partial{i}" for i in range(6)),
+    *("epilogue", "operands", "packed", "partial", "stats", "element", "of", "kernel", "first", "second"),
+)
 
 
 def names_of(tensors: list[str]) -> dict[str, str]:
