@@ -77,8 +77,9 @@ def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clause
             for c in node.clauses:
                 if c.keyword.text == word and not (word == "epilogue" and is_auto(c)):
                     ctx.error("E124", f"argmax gives i32 positions; it has no {word}", c.keyword.span, "leave it out")
-        if len(over) > 1:
-            ctx.error("E119", "argmax runs over one axis", clauses["over"].span, f"over {over[-1]}")
+        if at is not None and len(at) > 1:
+            help = f"over {over[-1]}" if len(over) > 1 else "view the axes as one first"
+            ctx.error("E119", "argmax runs over one axis", clauses["over"].span, help)
             natural = None
         clauses = {k: c for k, c in clauses.items() if k not in TAIL}
         if any(c.keyword.text in TAIL and not is_auto(c) for c in node.clauses if c.keyword.text != "store"):

@@ -84,7 +84,7 @@ WRITTEN_FROM_IT = {
           return y
         }""",
     "the same with batch norm as a stage": """
-        program two(x: f16[8, 64, 56, 56], w: f16[128, 64, 3, 3], mean: f32[128], var: f32[128]) -> f16[8, 128, 54, 54] {
+        program q(x: f16[8, 64, 56, 56], w: f16[128, 64, 3, 3], mean: f32[128], var: f32[128]) -> f16[8, 128, 54, 54] {
           xt = transform(x) { layout nhwc }
           wt = transform(w) { layout nhwc  prepack }
           y = conv2d(xt, wt)

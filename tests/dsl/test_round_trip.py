@@ -8,6 +8,7 @@ from dsl.check import check
 from dsl.printer import digest, expression, to_text
 from dsl.resolve import resolve
 
+from .pipelines import pipelines
 from .programs import programs
 
 EXAMPLE = "program p(x: f16[64, 64]) -> f16[64, 64] {{ y = gemm(x, x.T) {{ epilogue {} }} return y }}"
@@ -27,6 +28,26 @@ def test_a_printed_program_reads_back_equal(program):
     assert again.ok, [d.render(text) for d in again.diagnostics]
     assert again.program == program
     assert to_text(again.program) == text
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pipelines())
+def test_every_kind_of_stage_reads_back_equal_with_the_types_that_pytorch_would_give(program):
+    text = to_text(program)
+    again = check(text)
+    assert again.ok, text + "\n".join(d.render(text) for d in again.diagnostics)
+    assert again.program == program
+    assert to_text(again.program) == text
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pipelines())
+def test_every_kind_of_stage_resolves_to_itself(program):
+    resolved = resolve(program)
+    text = to_text(resolved)
+    again = check(text)
+    assert again.ok, text + "\n".join(d.render(text) for d in again.diagnostics)
+    assert again.program == resolved == resolve(resolved)
 
 
 @settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
