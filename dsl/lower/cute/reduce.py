@@ -297,11 +297,14 @@ class _Writer:
             f"    for step in cutlass.range_constexpr({steps}):",
             f"        found = ({reads}{',' if len(partials) == 1 else ''})",
         ]
+        kept = [
+            f"{CUTE[d]}(select_(live, found[{i}], {n}))"
+            for i, (d, n) in enumerate(zip(self.numbers, _NEUTRAL[fold], strict=True))
+        ]
         if self.parts % 32:
             lines += [
                 f"        live = lane + step * 32 < {self.parts}",
-                "        found = tuple(type(n)(select_(live, f, n)) for f, n in zip(found, "
-                f"({neutral}{',' if len(_NEUTRAL[fold]) == 1 else ''})))",
+                f"        found = ({', '.join(kept)},)",
             ]
         lines += [
             f"        total = {fold}.merge(total, found)",
