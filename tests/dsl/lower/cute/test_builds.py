@@ -1,0 +1,68 @@
+"""What passes `check` is compiled to a cubin, with no GPU: one program for each thing that quack's epilogues lacked."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dsl.lower.cute import lower
+
+from . import programs
+
+PROGRAMS = {
+    "reductions": (
+        "x: f16[1000, 520], w: f16[776, 520], b: f32[776]",
+        "(f16[1000, 776], f32[1000], f32[1000], f32[1000], f32[776])", "gemm(x, w.T)", "tile 192x192x64  let t = silu(acc + b[n])  also s = row_sum(t)  also q = row_max(t)  "
+        "also e = row_logsumexp(t)  also v = col_sum(t)  epilogue elu(t)", "y, s, q, e, v",
+    ),
+    "pairs": (
+        "x: bf16[512, 512], w: bf16[1024, 512], b: bf16[512]", "(bf16[512, 512], bf16[512, 512], f32[512])",
+        "gemm(x, w.T)", "pairs  tile 128x128x64 schedule pingpong  also z = acc2  also s = row_max(acc)  "
+        "epilogue silu(acc + b[n]) * acc2", "y, z, s",
+    ),
+    "groups": (
+        "x: f16[1000, 512], w: f16[8, 512, 256], sizes: i32[8], g: f32[1000]", "f16[1000, 256]",
+        "grouped_gemm(x, w, sizes)", "epilogue mish(acc) * g[m]", "y",
+    ),
+    "fp8": (
+        "x: e4m3[512, 1024], w: e4m3[768, 1024], s: f32[]", "bf16[512, 768]", "gemm(x, w.T)",
+        "tile 128x208x128 schedule cooperative backend cute  store bf16  epilogue softplus(acc * s)", "y",
+    ),
+    "int8": (
+        "x: i8[512, 1024], w: i8[768, 1024], s: f32[768]", "f32[512, 768]", "gemm(x, w.T)",
+        "backend cute  store f32  epilogue acc * s[n]", "y",
+    ),
+    "triangle": (
+        "x: f16[3, 200, 64], w: f16[3, 136, 64]", "f32[3, 200, 136]", "gemm(x, w.T)",
+        "store f32  epilogue triu(acc) - tril(acc, -1)", "y",
+    ),
+}  # fmt: skip
+
+CHILD = """
+import importlib.util, sys
+for path in sys.argv[1:]:
+    spec = importlib.util.spec_from_file_location("generated", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.build()
+    print("built", path)
+"""
+
+
+@pytest.mark.toolchain
+def test_a_program_of_each_kind_compiles(tmp_path):
+    pytest.importorskip("quack", reason="CuTe DSL and quack-kernels are not installed")
+    paths = []
+    for name, (signature, results, call, clauses, returned) in PROGRAMS.items():
+        program = programs.program(
+            f"program p({signature}) -> {results} {{\n  y = {call} {{ {clauses} }}\n  return {returned}\n}}"
+        )
+        paths.append(tmp_path / f"{name}.py")
+        paths[-1].write_text(lower(program).text)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *map(str, paths)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "QUACK_CACHE_DIR": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("built") == len(PROGRAMS)
