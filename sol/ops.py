@@ -107,6 +107,12 @@ def _matmul(w: Work):
     return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], 0, 0
 
 
+@rule("_grouped_mm")
+def _grouped(w: Work):
+    """[T, K] rows, each by one of [E, K, N]."""
+    return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], 0, 0
+
+
 @rule("addmm", "baddbmm", "addmv")
 def _addmm(w: Work):
     return "matrix", 2.0 * w.out.elements * w.ins[1].shape[-1], w.out.elements, 0

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from dsl.ir import Gemm
+from dsl.ir import Collective
 from engine import events
 from engine.build import toolchain
 from engine.build.cache import content_key
@@ -383,8 +383,8 @@ class Cuda:
 
 def repeatable(candidate: Candidate) -> bool:
     """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish."""
-    gemms = [s for s in candidate.program.stages if isinstance(s, Gemm)]
-    return not any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in gemms)
+    products = [s for s in candidate.program.stages if isinstance(s, Collective)]
+    return not any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in products)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from hashlib import sha256
 
-from dsl.ir import Config, Gemm
+from dsl.ir import Collective, Config
 from dsl.printer import to_text
 from engine import events
 from engine.devices import Candidate, Problem, TrialError, offline
@@ -240,7 +240,7 @@ class Modelled:
 def meaning(candidate: Candidate) -> str:
     """What a program computes, configuration aside: two candidates with one meaning give the same numbers here."""
     stages = tuple(
-        replace(s, config=Config(compute=s.config.compute)) if isinstance(s, Gemm) else s
+        replace(s, config=Config(compute=s.config.compute)) if isinstance(s, Collective) else s
         for s in candidate.program.stages
     )
     return f"{candidate.cls}:{candidate.inputs}:{to_text(replace(candidate.program, stages=stages))}"

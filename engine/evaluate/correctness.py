@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
+UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-3}
 WORST = 12.0
 PYTORCH_FACTOR = 2.0
 FLOOR = 1e-6  # below this an error is f32 accumulation, which PyTorch has too
@@ -40,9 +40,12 @@ class Tolerance:
 
 
 # f32: sums of K products in another order than PyTorch's; sqrt(K) u for K = 10^4 is 6e-6.
+# fp8: that of e5m2, the coarser of the two, when operands are cast on the way; operands that come as fp8 or int8 are
+# exact, and what remains is the rounding of a result in f16 or bf16.
 TOLERANCES = {
     "f32": Tolerance(1e-5, 1e-5 * WORST),
-    **{c: Tolerance(4 * UNIT_ROUNDOFF[c], 4 * UNIT_ROUNDOFF[c] * WORST) for c in ("tf32", "f16", "bf16")},
+    **{c: Tolerance(4 * UNIT_ROUNDOFF[c], 4 * UNIT_ROUNDOFF[c] * WORST) for c in ("tf32", "f16", "bf16", "fp8")},
+    "i8": Tolerance(4 * UNIT_ROUNDOFF["bf16"], 4 * UNIT_ROUNDOFF["bf16"] * WORST),
 }
 
 

@@ -12,12 +12,17 @@ import torch
 
 GUARD = 1 << 16  # bytes on each side; a multiple of 256, so that the output is aligned as torch would align it
 PATTERN = 0xA5
-# A quiet NaN with a payload that no arithmetic makes: an element that still holds it was never written.
+# A quiet NaN with a payload that no arithmetic makes, or an integer that no sum of ours comes to: an element that still
+# holds it was never written. Eight bits have no value to spare: there the band around tells, and the comparison.
 _POISON = {
     torch.float64: (torch.int64, 0x7FF800000000DEAD),
     torch.float32: (torch.int32, 0x7FC0DEAD),
     torch.float16: (torch.int16, 0x7EAD),
     torch.bfloat16: (torch.int16, 0x7FAD),
+    torch.int32: (torch.int32, 0x7FC0DEAD),
+    torch.float8_e4m3fn: (torch.int8, 0x7F),
+    torch.float8_e5m2: (torch.int8, 0x7E),
+    torch.int8: (torch.int8, -128),
 }
 
 
@@ -41,6 +46,8 @@ class Guarded:
 
     def unwritten(self) -> int:
         """How many elements still hold the poison."""
+        if self._bits is torch.int8:
+            return 0
         return int((self.tensor.view(self._bits) == self._poison).sum())
 
     def intact(self) -> bool:

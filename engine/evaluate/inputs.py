@@ -38,9 +38,19 @@ families = FAMILIES
 LARGE, TINY = 128.0, 2.0**-10
 NONZEROS = 16
 FLOATS = ("f64", "f32", "f16", "bf16")
+NARROW = ("e4m3", "e5m2")  # saturate
 
 # Where the second operand of a contraction stands among an op's tensors, and which of its axes is K.
-_SECOND = {"linear": (1, -1), "matmul": (1, -2), "mm": (1, -2), "bmm": (1, -2), "addmm": (2, -2), "baddbmm": (2, -2)}
+_SECOND = {
+    "linear": (1, -1),
+    "_grouped_mm": (1, -2),
+    "_int_mm": (1, -2),
+    "matmul": (1, -2),
+    "mm": (1, -2),
+    "bmm": (1, -2),
+    "addmm": (2, -2),
+    "baddbmm": (2, -2),
+}
 _VIEWS = {
     "t", "mT", "mH", "numpy_T", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "contiguous",
     "clone", "expand", "flatten", "to", "_to_copy", "swapaxes", "movedim",
@@ -50,12 +60,14 @@ _VIEWS = {
 @dataclass(frozen=True)
 class Role:
     """What a tensor is to the data: `activation`, `weight` (the second side of a product of depth `k`, or any
-    parameter of two or more dimensions) or `vector` (a smaller parameter). `rows`: its leading dimension is that
-    of the first input and can be shortened with it."""
+    parameter of two or more dimensions), `vector` (a smaller parameter) or `sizes` (how many of `k` rows each group of
+    a grouped product has). `rows`: its leading dimension is that of the first input and can be shortened with it.
+    `product`: it is multiplied, so that int8 means numbers and not indices."""
 
     kind: str
     k: int
     rows: bool
+    product: bool = False
 
 
 def torch_dtype(name: str) -> Any:
@@ -74,12 +86,17 @@ def roles(graph: OpGraph) -> dict[str, Role]:
     """The role of each input and parameter, from how the graph uses it."""
     root = {name: name for name in graph.tensors}
     second: dict[str, tuple[int, int]] = {}  # tensor -> (K, rank as the contraction sees it)
+    multiplied: set[str] = set()
+    sizes: dict[str, int] = {}
     for op in graph.ops:
         if op.op in _VIEWS and len(op.inputs) == 1 and len(op.outputs) == 1:
             root[op.outputs[0]] = root[op.inputs[0]]
         side = _second_operand(op, graph)
         if side is not None:
             second.setdefault(root[side[0]], side[1:])
+            multiplied |= {root[op.inputs[0]], root[side[0]]}
+        if op.op == "_grouped_mm":
+            sizes[root[op.inputs[2]]] = graph.tensors[op.inputs[0]].shape[0]
     lead = graph.tensors[graph.inputs[0]].shape[:1] if graph.inputs else ()
     found: dict[str, Role] = {}
     for t in graph.tensors.values():
@@ -92,7 +109,11 @@ def roles(graph: OpGraph) -> dict[str, Role]:
         first = bool(graph.inputs) and t.name == graph.inputs[0]
         # A 2-D second operand has K or N in front, not rows; a 1-D input is a bias as likely as not.
         rows = t.kind == "input" and bool(lead) and t.shape[:1] == lead and rank != 2 and (first or len(t.shape) >= 2)
-        found[t.name] = Role(kind, k, rows)
+        found[t.name] = Role(kind, k, rows, t.name in multiplied)
+        if t.name in sizes:
+            found[t.name] = Role("sizes", sizes[t.name], False)
+        elif sizes:  # the groups share the rows out among them: there are no fewer
+            found[t.name] = Role(kind, k, False, t.name in multiplied)
     return found
 
 
@@ -120,9 +141,14 @@ def contraction_flops(graph: OpGraph) -> float:
     return total
 
 
-def filled(t: Tensor) -> bool:
-    """True for tensors that families other than `own` replace."""
-    return t.kind in ("input", "parameter") and t.dtype in FLOATS
+def filled(t: Tensor, role: Role | None = None) -> bool:
+    """True for tensors that families other than `own` replace: floating point ones, int8 that is multiplied, and the
+    sizes of groups. Other integers are indices, say, and keep the module's values."""
+    if t.kind not in ("input", "parameter"):
+        return False
+    if t.dtype in (*FLOATS, *NARROW):
+        return True
+    return role is not None and ((t.dtype == "i8" and role.product) or role.kind == "sizes")
 
 
 def shape_at(t: Tensor, role: Role, rows: int | None) -> tuple[int, ...]:
@@ -145,18 +171,22 @@ def fill(
     """One tensor of `shape` and `dtype` (a name of sol.graph) in a family other than `own`.
 
     Made in float32 and rounded to `dtype` once, so both processes hold the very same bits. `role` defaults to an
-    activation. Raises ValueError for `own`, an unknown family, or a type that is no floating point type.
+    activation. Raises ValueError for `own`, an unknown family, or a type that keeps the module's values.
     """
     import torch
 
     if family not in FAMILIES or family == "own":
         raise ValueError(f"family {family!r} cannot be generated; one of {', '.join(FAMILIES[1:])}")
-    if dtype not in FLOATS:
-        raise ValueError(f"tensors of type {dtype} keep the module's own values")
     role = role or Role("activation", 0, False)
+    if dtype not in (*FLOATS, *NARROW) and not (dtype == "i8" and role.product) and role.kind != "sizes":
+        raise ValueError(f"tensors of type {dtype} keep the module's own values")
     key = hashlib.sha256(f"{seed}:{family}:{name}".encode()).digest()
     generator = torch.Generator(device=device).manual_seed(int.from_bytes(key[:8], "little") >> 1)
     made = {"dtype": torch.float32, "device": device, "generator": generator}
+    if role.kind == "sizes":
+        return _shares(shape[0], role.k, dtype, generator, device)
+    if dtype == "i8":
+        return _small_integers(shape, family, made)
     if family == "closed_form":
         if role.kind == "weight":
             share = min(1.0, NONZEROS / role.k)
@@ -170,7 +200,29 @@ def fill(
             x.mul_(max(role.k, 1) ** -0.5)
         elif family == "tiny" or (family == "large" and role.kind == "activation"):
             x.mul_(LARGE if family == "large" else TINY)
+    if dtype in NARROW:
+        top = torch.finfo(torch_dtype(dtype)).max
+        x.clamp_(-top, top)
     return x.to(torch_dtype(dtype))
+
+
+def _shares(groups: int, rows: int, dtype: str, generator: Any, device: str) -> Any:
+    """How many of `rows` each group has: cut at random places, so that some are empty and some are long."""
+    import torch
+
+    cuts = torch.randint(0, rows + 1, (groups - 1,), generator=generator, device=device).sort().values
+    ends = torch.cat([cuts.new_zeros(1), cuts, cuts.new_full((1,), rows)])
+    return ends.diff().to(torch_dtype(dtype))
+
+
+def _small_integers(shape: tuple[int, ...], family: str, made: dict[str, Any]) -> Any:
+    """int8 about zero, with the family's spread: all of its range, the middle of it, or hardly any."""
+    import torch
+
+    spread = {"large": 127, "normal": 32, "tiny": 1, "closed_form": 2}[family]
+    if family == "normal":
+        return torch.randn(shape, **made).mul_(spread).round_().clamp_(-127, 127).to(torch.int8)
+    return torch.randint(-spread, spread + 1, shape, **made).to(torch.int8)
 
 
 def fill_graph(
@@ -184,6 +236,6 @@ def fill_graph(
     found = {}
     for name, role in roles(graph).items():
         t = graph.tensors[name]
-        if filled(t) and (not only or t.kind == only):
+        if filled(t, role) and (not only or t.kind == only):
             found[name] = fill(shape_at(t, role, rows), t.dtype, family, seed, name, device, role=role)
     return found

@@ -49,7 +49,7 @@ def _fresh(request: dict, graph: OpGraph, names: list[str]) -> dict[str, torch.T
     if family != "own":
         for name in names:
             t = graph.tensors[name]
-            if name in roles and data.filled(t):
+            if name in roles and data.filled(t, roles[name]):
                 shape = data.shape_at(t, roles[name], rows)
                 values[name] = data.fill(shape, t.dtype, family, request["seed"], name, role=roles[name])
     missing = [name for name in names if name not in values]

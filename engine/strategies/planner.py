@@ -94,7 +94,10 @@ class Planner:
                 raise SessionRefused("not_covered", f"no back end takes this program: {why}")
             reasons[cls] = why
             return
-        gemms = [s for s in base.stages if isinstance(s, Gemm)]
+        gemms = [s for s in base.stages if isinstance(s, Gemm) and s.config.compute is not ir.DType.F32]
+        if not gemms:  # nothing that the model ranks: the compiler's own choices are the one trial
+            self.lines[cls] = _Line(cls, backend, base, "", [], first or base)
+            return
         ranked = {s.name: candidates.rank(base, s, self.hardware, backend) for s in gemms}
         main = max(gemms, key=lambda s: ranked[s.name][0].ms if ranked[s.name] else 0.0)
         rest = {s.name: ranked[s.name][0].config for s in gemms if s is not main and ranked[s.name]}
@@ -149,6 +152,8 @@ class Planner:
         own = [t for t in state.of(line.cls) if t.by == "strategy"]
         if not own:
             return self._first(line)
+        if not line.ranked:
+            return None
         tried = self._tried(line, state)
         seeds = candidates.seeds(line.ranked, SEEDS[line.backend])
         for r in seeds:
@@ -257,4 +262,5 @@ def _plain(program: Program) -> Program:
 
 
 def _configured(program: Program) -> bool:
-    return any(isinstance(s, Gemm) and any(getattr(s.config, c) for c in candidates.CLAUSES) for s in program.stages)
+    products = [s for s in program.stages if isinstance(s, ir.Collective)]
+    return any(getattr(s.config, c) for s in products for c in candidates.CLAUSES)

@@ -120,3 +120,32 @@ def test_indices_buffers_and_constants_keep_the_module_s_own_values():
         inputs.fill((4,), "i64", "normal", 0, "ids")
     with pytest.raises(ValueError, match="cannot be generated"):
         inputs.fill((4,), "f32", "own", 0, "x")
+
+
+def test_int8_is_made_only_where_it_is_multiplied_and_fp8_saturates():
+    tensors = [
+        Tensor("a", (32, 64), "i8", "input"), Tensor("w", (64, 16), "i8", "parameter"),
+        Tensor("ids", (32,), "i8", "input"), Tensor("y", (32, 16), "i32", "intermediate"),
+    ]  # fmt: skip
+    g = graph(tensors, [Op("y", "_int_mm", ("a", "w"), ("y",))], ("y",))
+    for family in ("normal", "large", "tiny", "closed_form"):
+        made = inputs.fill_graph(g, family, 3)
+        assert set(made) == {"a", "w"} and made["a"].dtype is torch.int8
+        assert 0 < made["w"].abs().max() <= 127
+    narrow = inputs.fill((4096,), "e4m3", "large", 1, "x")
+    assert narrow.dtype is torch.float8_e4m3fn and narrow.float().abs().max() == 448
+
+
+def test_the_sizes_of_groups_add_up_to_the_rows():
+    tensors = [
+        Tensor("a", (128, 64), "f16", "input"), Tensor("w", (8, 64, 32), "f16", "input"),
+        Tensor("sizes", (8,), "i32", "input"), Tensor("y", (128, 32), "f16", "intermediate"),
+    ]  # fmt: skip
+    g = graph(tensors, [Op("y", "_grouped_mm", ("a", "w", "sizes"), ("y",))], ("y",))
+    seen = set()
+    for seed in range(20):
+        made = inputs.fill_graph(g, "normal", seed, rows=16)  # a grouped product has no fewer rows
+        assert made["sizes"].dtype is torch.int32 and int(made["sizes"].sum()) == 128 and made["a"].shape == (128, 64)
+        assert int(made["sizes"].min()) >= 0
+        seen.add(tuple(made["sizes"].tolist()))
+    assert len(seen) > 10
