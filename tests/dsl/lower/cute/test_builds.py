@@ -13,7 +13,8 @@ from . import programs
 PROGRAMS = {
     "reductions": (
         "x: f16[1000, 520], w: f16[776, 520], b: f32[776]",
-        "(f16[1000, 776], f32[1000], f32[1000], f32[1000], f32[776])", "gemm(x, w.T)", "tile 192x192x64  let t = silu(acc + b[n])  also s = row_sum(t)  also q = row_max(t)  "
+        "(f16[1000, 776], f32[1000], f32[1000], f32[1000], f32[776])",
+        "gemm(x, w.T)", "tile 192x192x64  let t = silu(acc + b[n])  also s = row_sum(t)  also q = row_max(t)  "
         "also e = row_logsumexp(t)  also v = col_sum(t)  epilogue elu(t)", "y, s, q, e, v",
     ),
     "pairs": (
