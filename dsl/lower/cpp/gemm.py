@@ -6,10 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 
 from dsl.ir import Call, DType, Expr, Gemm, Load, Program, TensorType, gemm_shape
-from dsl.legal import TURNED_N
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Tree, plan
 from dsl.lower.cpp.names import aligned, identifier, storage
+from dsl.rules.sm90 import TURNED_N
 
 # compute -> (element types the operands may have in memory, element the collective builder is given).
 # For tf32 the builder gets `float`, not `tfloat32_t`: then the TMA descriptor is of type TFLOAT32 and the copy into
