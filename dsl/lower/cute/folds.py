@@ -91,7 +91,7 @@ class LogSumExp:
         shift = LogSumExp.shift(greatest)
         total = state[1] * cute.math.exp(state[0] - shift, fastmath=True)
         for value in values:
-            total += cute.math.exp(value - shift, fastmath=True)
+            total = total + cute.math.exp(value - shift, fastmath=True)
         state[0], state[1] = greatest, total
 
     @staticmethod
@@ -123,11 +123,11 @@ class Moments:
         if live is not None:
             count = Float32(0.0)
             for one in live:
-                count += Float32(select_(one, Float32(float(width)), Float32(0.0)))
+                count = count + Float32(select_(one, Float32(float(width)), Float32(0.0)))
         mean = Float32(0.0)
         for i, vector in enumerate(vectors):
             for value in chosen(live and live[i], vector, 0.0):
-                mean += value
+                mean = mean + value
         mean = mean / (count if live is None else cute.arch.fmax(count, 1.0))
         distance = Float32(0.0)
         for i, vector in enumerate(vectors):
@@ -135,7 +135,7 @@ class Moments:
                 off = vector[lane] - mean
                 if live is not None:
                     off = Float32(select_(live[i], off, Float32(0.0)))
-                distance += off * off
+                distance = distance + off * off
         joined = Moments.merge((state[0], state[1], state[2]), (count, mean, distance))
         state[0], state[1], state[2] = joined
 
