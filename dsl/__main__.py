@@ -12,14 +12,15 @@ from .check import check
 from .compile import compile
 from .printer import to_text
 from .resolve import resolve
+from .words import entry
 
 
 def main(argv: list[str] | None = None) -> int:
     args = _arguments(argv)
     if args.command == "explain":
-        page = codes.CODES.get(args.file.upper())
+        page = codes.CODES.get(args.file.upper()) or entry(args.file)
         if page is None:
-            print(f"no code {args.file}; codes are {', '.join(codes.CODES)}", file=sys.stderr)
+            print(f"no code or word {args.file}; codes are {', '.join(codes.CODES)}", file=sys.stderr)
             return 1
         print(json.dumps(page.to_json()) if args.json else page)
         return 0
@@ -84,7 +85,7 @@ def _arguments(argv):
         ("format", "print the program in its canonical form"),
         ("resolve", "print the program with every auto filled in"),
         ("compile", "print the generated code"),
-        ("explain", "print the page of an error code, such as E204"),
+        ("explain", "print the page of an error code, such as E204, or of a word, such as tile"),
     ):
         p = commands.add_parser(name, help=what)
         p.add_argument(

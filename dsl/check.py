@@ -58,6 +58,17 @@ def check(text: str) -> Checked:
     return Checked(None if found else program, found)
 
 
+def partial(text: str) -> tuple[dict[str, TensorType | None], list[Stage]]:
+    """The names with their types, and the typed stages, of a text that may be wrong; nothing where it is no syntax."""
+    try:
+        tree = parse(text)
+    except ProgramError:
+        return {}, []
+    checker = _Checker(tree)
+    checker.run()
+    return checker.ctx.types, checker.stages
+
+
 class _Checker:
     def __init__(self, tree: ProgramNode):
         self.tree = tree
