@@ -14,11 +14,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dsl.ir import Conv, Gemm, Program, Stage, TensorType, Transform
+from dsl.ir import NHWC, Conv, Gemm, Map, Normalize, Pool, Program, Reduce, Stage, TensorType, Transform
 from dsl.lower import Refusal
 from dsl.lower.cpp.conv import plan_conv
 from dsl.lower.cpp.gemm import plan_gemm
-from dsl.lower.cpp.transform import plan_transform
+from dsl.lower.cpp.own.direct import plan_direct
+from dsl.lower.cpp.own.mapping import plan_map, plan_transform
+from dsl.lower.cpp.own.normalize import plan_normalize
+from dsl.lower.cpp.own.pool import plan_pool
+from dsl.lower.cpp.own.reduce import plan_reduce
 
 
 class Plan(Protocol):
@@ -34,10 +38,21 @@ class Plan(Protocol):
     launch: tuple[int, ...]  # run-time choices: arguments of the C entry, not text
 
 
+def _plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> Plan:
+    """Channels last goes to the tensor cores; row-major, and what is asked for in f32, to the direct kernel."""
+    if types[stage.x.name].layout == NHWC or stage.transposed:
+        return plan_conv(program, stage, types)
+    return plan_direct(program, stage, types)
+
+
 PLANNERS = {
     Gemm: plan_gemm,
-    Conv: plan_conv,
+    Conv: _plan_conv,
     Transform: plan_transform,
+    Map: plan_map,
+    Reduce: plan_reduce,
+    Normalize: plan_normalize,
+    Pool: plan_pool,
 }
 
 

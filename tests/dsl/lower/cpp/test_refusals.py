@@ -60,11 +60,6 @@ def test_a_result_whose_rows_tma_cannot_write():
     assert found.code == "cpp-alignment" and "1,000 bytes" in found.message
 
 
-def test_a_transform_that_transposes():
-    program = programs.program(programs.CAST_ATTENTION)
-    assert refusal(changed(program, x=ir.Operand("q", True))).code == "cpp-transform"
-
-
 def test_prepacking_what_is_computed_in_the_same_call():
     program = programs.program(programs.CAST_ATTENTION)
     again = ir.Transform("kk", ir.Operand("qh"), ir.DType.BF16, True, type=ir.TensorType(ir.DType.BF16, (8, 128, 64)))
