@@ -53,6 +53,11 @@ class Problem:
     kind: str = "gemm"
     channels: int = 0
 
+    @property
+    def transposes(self) -> bool:
+        """Whether an operand does not have K contiguous."""
+        return self.b_along_n or not self.a_along_k
+
 
 def compute_of(stage: Collective, types: dict[str, TensorType | None]) -> DType:
     """The operand precision of a typed stage: what it says, or what its operands are multiplied in by default."""

@@ -59,6 +59,11 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         )
     if backend == "cpp" and p.compute is DType.TF32 and p.free_major and c.tile and c.tile[2] != 32:
         yield Objection("E203", "tile", f"tf32 operands that both lie along M and N need tile K 32; K is {c.tile[2]}")
+    elif backend == "cpp" and p.compute is DType.TF32 and c.tile and c.tile[2] < 32 and p.transposes:
+        # Such an operand goes through registers, whose loop CUTLASS asserts to have three instructions of K or more.
+        note = "with the first operand as [m, k] and the second as [n, k], read with .T, every K passes"
+        message = f"a tf32 operand that does not lie along K needs tile K 32 or more; K is {c.tile[2]}"
+        yield Objection("E203", "tile", message, (note,))
     if backend == "cpp" and p.compute is DType.TF32 and c.tile and c.tile[1] % 32 and c.tile[1] != 16:
         # CUTLASS stages f32 results in steps of 32 columns and asserts that they divide the tile.
         yield Objection("E203", "tile", f"a tf32 tile on `cpp` needs N of 16 or in steps of 32; N is {c.tile[1]}")

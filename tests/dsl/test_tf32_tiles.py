@@ -21,3 +21,16 @@ def test_n_in_steps_of_sixteen_is_for_half_precision(n):
 @pytest.mark.parametrize("n", [16, 32, 96, 160, 256])
 def test_the_others_pass(n):
     assert check(PROGRAM.format(t="f32", n=n, k=32)).ok
+
+
+@pytest.mark.parametrize(
+    ("operands", "ok"), [("x, w.T", True), ("x, w", False), ("x.T, w.T", False), ("x.T, w", False)]
+)
+def test_a_short_k_is_for_operands_that_lie_along_it(operands, ok):
+    text = PROGRAM.format(t="f32", n=128, k=16).replace("x, w.T", operands)
+    checked = check(text)
+    assert checked.ok is ok
+    if not ok:
+        (found,) = checked.diagnostics
+        assert found.code == "E203" and "K is 16" in found.message
+        assert check(text.replace("128x128x16", "128x128x32")).ok
