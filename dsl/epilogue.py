@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .arch import FLOATS
 from .diagnostics import Diagnostic, closest, listing
 from .functions import BOUNDED, EVERY, INDEXED, NAMED, REDUCTIONS
-from .ir import Acc, Call, Expr, Load, Number, Ref, Span, TensorType
+from .ir import NCHW, Acc, Call, Expr, Load, Number, Ref, Span, TensorType
 from .tree import CallNode, ExprNode, NumberNode, ParenNode, RefNode
 
 MAX_NODES = 200
@@ -170,6 +170,9 @@ class Expressions:
             self._error("E315", message, node.span)
             return load
         if self.space is not None:
+            if self.space.product and tensor.layout != NCHW:
+                help = f"{name}_ = transform({name}) {{ layout nchw }} first"
+                self._error("E115", f"a gemm reads row-major tensors; {name} is {tensor}", node.span, help)
             self._place(node, load, tensor, self.space)
         return load
 
