@@ -40,7 +40,7 @@ def library_product(p: Product, hw: Hardware) -> TileTime:
         tiles = p.l * ceil(p.m / bm) * ceil(p.n / bn)
         splits = {1}
         if 2 * tiles <= hw.sms:
-            full = hw.sms // tiles
+            full = hw.sms // max(1, tiles)  # a product without elements has no tile
             splits |= {s for s in (2, 4, 8, 16, full) if s <= min(full, max(1, p.k // (2 * k)))}
         for s in splits:
             cluster = (2, 1) if engine == "wgmma" and p.m > bm else (1, 1)

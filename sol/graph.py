@@ -40,7 +40,8 @@ class Tensor:
 class Op:
     """One operation. `inputs` names tensors; `attrs` holds every other argument by its ATen name.
 
-    `line` is the line of the pasted module that made it, where known.
+    `line` is the line of the pasted module that made it, where known; `module` the module of torch.nn that it is part
+    of ("LSTM"), or "".
     """
 
     name: str
@@ -49,6 +50,7 @@ class Op:
     outputs: tuple[str, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
     line: int | None = None
+    module: str = ""
 
 
 @dataclass(frozen=True)

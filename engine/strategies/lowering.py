@@ -37,13 +37,18 @@ IDENTITIES = (
 # What each precision class computes with, and the class in which a module's own element type stands.
 COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16}
 NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}
+_ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
+_SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative", "clip", "clamp_min", "clamp_max"}
 _RESERVED = {"acc", "gemm", "transform", "program", "return", "arch", "let", "also", "auto", "T", "l", "m", "n"}
 
 
 def covered() -> str:
-    """The operations that can be lowered, for a person."""
-    names = sorted(set(PRODUCTS) | set(pointwise.OPS) | {"view", "reshape", "transpose", "permute", "dropout", "to"})
-    return ", ".join(n for n in names if not n.startswith("_"))
+    """The operations that can be lowered, for a person: by kind, without the other spellings of the same."""
+    changes = {n.rstrip("_") for n in pointwise.OPS if not n.startswith("_")} - _SPELLINGS - set(_ARITHMETIC)
+    return (
+        f"products ({', '.join(PRODUCTS)}); arithmetic ({', '.join(_ARITHMETIC)}); "
+        f"functions of each element ({', '.join(sorted(changes))}); views (view, reshape, transpose, permute); dropout"
+    )
 
 
 def refuse(op: Op | None, why: str) -> SessionRefused:
@@ -51,8 +56,12 @@ def refuse(op: Op | None, why: str) -> SessionRefused:
     line = op.line if op else None
     if op is None:
         return SessionRefused("not_covered", why)
-    where = f" (line {line})" if line else ""
-    return SessionRefused("not_covered", f"`aten.{op.op}`{where} {why}", line)
+    # The person wrote nn.LSTM, never the aten.zeros that it begins with.
+    what = f"`nn.{op.module}`" if op.module else f"`aten.{op.op}`"
+    notes = [f"line {line}"] if line else []
+    notes += [f"its aten.{op.op}"] if op.module and op.op.replace("_", "") not in op.module.lower() else []
+    where = f" ({', '.join(notes)})" if notes else ""
+    return SessionRefused("not_covered", f"{what}{where} {why}", line)
 
 
 @dataclass(frozen=True)

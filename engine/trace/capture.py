@@ -33,6 +33,15 @@ def dtype_names() -> dict[Any, str]:
     return {getattr(torch, k): v for k, v in names.items() if hasattr(torch, k)}
 
 
+def _module(node: Any) -> str:
+    """The outermost module of torch.nn around a node, containers aside: the name that the pasted text calls it by."""
+    for _, kind in (node.meta.get("nn_module_stack") or {}).values():
+        place, _, name = (kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}").rpartition(".")
+        if place.startswith("torch.nn.") and place != "torch.nn.modules.container":
+            return name[:80]
+    return ""
+
+
 def export(model: Any, inputs: tuple[Any, ...]) -> Any:
     """The exported program, functional. Raises what torch.export raises."""
     import torch
@@ -201,8 +210,9 @@ class Capture:
             )
             self.names[node] = outputs
         self.ops.append(
-            {"name": node.name, "op": op, "inputs": inputs, "outputs": list(outputs), "attrs": attrs, "line": line}
-        )
+            {"name": node.name, "op": op, "inputs": inputs, "outputs": list(outputs), "attrs": attrs, "line": line,
+             "module": _module(node)}
+        )  # fmt: skip
         if len(self.ops) > MAX_OPS:
             raise Bad("too_large", f"The module makes more than {MAX_OPS} operations.", line)
 

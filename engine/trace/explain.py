@@ -17,6 +17,11 @@ _SHAPES = re.compile(
     re.IGNORECASE,
 )
 _MEMORY = re.compile(r"can't allocate memory|not enough memory|out of memory|Unable to allocate", re.IGNORECASE)
+_CUDA = re.compile(
+    r"not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|CUDA driver|CUDA initialization|no CUDA-capable|"
+    r"accelerator device when none",
+    re.IGNORECASE,
+)
 _DATA = re.compile(r"data.dependent|_local_scalar_dense|Could not (guard|extract)|unbacked", re.IGNORECASE)
 _DATA_TYPES = {"DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException"}
 
@@ -78,6 +83,13 @@ def explain(error: BaseException, doing: str) -> Bad:
         return Bad("disk_limit", f"{at} writes more than the sandbox lets it write.", line)
     if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.ENETUNREACH, errno.EROFS):
         return Bad("sandbox_blocked", f"{at} does what the sandbox does not allow: {said(error)}.", line)
+    if _CUDA.search(text[:2000]):
+        return Bad(
+            "asks_for_cuda",
+            f'{at} asks for CUDA: leave `.cuda()` and `device="cuda"` out. The engine itself moves the module and its '
+            "inputs to the GPU where it has one.",
+            line,
+        )
     if data_dependent(error):
         return Bad(
             "data_dependent",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import re
 import sys
 import types
 from dataclasses import dataclass
@@ -76,6 +77,11 @@ class Loaded:
             raise Bad("bad_inputs", f"{self.inputs_from} must give a list of tensors, not a {said}.", line)
         if not any(isinstance(v, torch.Tensor) for v in value):
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
+        for i, x in enumerate(value):
+            if isinstance(x, torch.Tensor) and 0 in x.shape:
+                shape, axis = list(x.shape), list(x.shape).index(0)
+                reason = f"{self.inputs_from} gives input {i + 1} the shape {shape}: axis {axis} has size 0"
+                raise Bad("bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line)
         return tuple(value)
 
     def _by_name(self, value: dict, line: int | None) -> tuple[Any, ...]:
@@ -107,7 +113,7 @@ def load(source: str) -> Loaded:
     try:
         code = compile(source, PASTED, "exec")
     except SyntaxError as e:
-        raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.", e.lineno) from None
+        raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.{_no_module(source)}", e.lineno) from None
     except ValueError as e:
         raise Bad("syntax_error", f"The text is not Python: {e}.", None) from None
     except (RecursionError, MemoryError):
@@ -115,7 +121,12 @@ def load(source: str) -> Loaded:
     module = types.ModuleType(MODULE)
     module.__file__ = PASTED
     sys.modules[MODULE] = module
-    exec(code, module.__dict__)
+    try:
+        exec(code, module.__dict__)
+    except NameError as e:
+        if not _no_module(source):
+            raise
+        raise Bad("no_model", f"Line {_raised_at(e)}: {e}.{_no_module(source)}", _raised_at(e)) from None
     names = module.__dict__
     cls = _choose(names, torch.nn.Module)
     where = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
@@ -127,6 +138,20 @@ def load(source: str) -> Loaded:
             _line_of(cls),
         )
     return Loaded(dict(names), cls, where, _title(module, cls))
+
+
+def _no_module(source: str) -> str:
+    """What to say besides the error of a text that holds no class at all: words, or a piece of a file."""
+    if re.search(r"^\s*class\s+\w", source, re.MULTILINE):
+        return ""
+    return " There is no module in this text: paste a Python file with `class Model(nn.Module)` and get_inputs()."
+
+
+def _raised_at(error: BaseException) -> int | None:
+    line, tb = None, error.__traceback__
+    while tb is not None:
+        line, tb = (tb.tb_lineno if tb.tb_frame.f_code.co_filename == PASTED else line), tb.tb_next
+    return line
 
 
 def _choose(names: dict[str, Any], base: type) -> type:

@@ -67,6 +67,7 @@ def trace(
     except SandboxEnded as e:
         raise refuse(e) from None
     traced = _read(answer, time.monotonic() - started)
+    _check_elements(traced.graph)
     _check_size(traced.graph, tensor_bytes)
     return traced
 
@@ -106,7 +107,7 @@ def _read(answer: dict, seconds: float) -> Traced:
     ok = answer.get("ok")
     try:
         if not isinstance(ok, dict):
-            raise ValueError("no graph")
+            raise ValueError("it is not an object with a graph")
         graph = OpGraph.from_json(json.dumps(ok["graph"]))
         for t in graph.tensors.values():
             if not all(isinstance(d, int) and 0 <= d < MAX_DIM for d in t.shape) or len(t.shape) > 16:
@@ -115,12 +116,29 @@ def _read(answer: dict, seconds: float) -> Traced:
                 raise ValueError(f"tensor {t.name} is of no kind")
             if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
                 raise ValueError("a tensor has no name")
+        if not all(isinstance(op.module, str) and f"_{op.module}".isidentifier() for op in graph.ops):
+            raise ValueError("an operation's module has no name")
         if any(n not in graph.tensors for n in (*graph.inputs, *graph.outputs)) or not graph.outputs:
             raise ValueError("inputs or outputs are missing")
         has = {str(k)[:40]: v for k, v in ok["has"].items() if isinstance(v, (str, bool))}
         return Traced(graph, str(ok["title"])[:120], has, seconds)
     except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise SessionRefused("garbled", f"The sandboxed process answered no op graph ({str(e)[:200]}).") from None
+        raise SessionRefused(
+            "garbled",
+            f"What came back from the sandbox is no op graph ({str(e)[:200]}). A module that writes to file "
+            "descriptors which it did not open does this; leave that out.",
+        ) from None
+
+
+def _check_elements(graph: OpGraph) -> None:
+    """A tensor without elements has no speed: every rate would be 0 divided by 0."""
+    for t in graph.tensors.values():
+        if 0 in t.shape:
+            line = next((op.line for op in graph.ops if t.name in op.outputs), None)
+            at = f"Line {line} makes a tensor" if line else f"The module's {t.kind} {t.path or t.name} is a tensor"
+            raise SessionRefused(
+                "empty_tensor", f"{at} without elements, {list(t.shape)}; give every axis a size from 1.", line
+            )
 
 
 def _check_size(graph: OpGraph, limit: int) -> None:

@@ -1,5 +1,7 @@
 """A module's op graph becomes one program: which, to the letter, for the shapes that modules come in."""
 
+from dataclasses import replace
+
 import pytest
 
 from dsl.check import check
@@ -210,6 +212,21 @@ def test_an_uncovered_operation_is_named_with_its_line_and_what_is_covered():
     assert (e.code, e.line) == ("not_covered", 1)
     assert e.reason.startswith("`aten.conv2d` (line 1) is not covered yet; covered are: ")
     assert "linear" in e.reason and "gelu" in e.reason
+
+
+def test_what_is_covered_is_listed_by_kind_and_without_other_spellings():
+    g = Builder()
+    reason = refusal(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8)))).reason
+    assert "products (" in reason and "arithmetic (" in reason
+    assert not [word for word in reason.replace(",", " ").split() if word.endswith("_")]
+    assert len(reason.split()) < 60
+
+
+def test_an_operation_inside_a_module_of_torch_is_named_by_that_module():
+    g = Builder()
+    graph = g.graph(g.op("zeros", [], (8, 8)))
+    e = refusal(replace(graph, ops=tuple(replace(op, module="LSTM") for op in graph.ops)))
+    assert e.reason.startswith("`nn.LSTM` (line 1, its aten.zeros) is not covered yet")
 
 
 def test_work_before_any_product_is_refused():

@@ -29,7 +29,8 @@ inputs = [torch.randn(4, 8)]
 # Texts that are only wrong go to one child, one after the other: torch takes 2 s to load. (The engine never does that.)
 ONLY_WRONG = {
     "syntax_error", "no_model", "several_models", "no_inputs", "bad_inputs", "init_inputs", "module_raised",
-    "missing_package", "shape_mismatch", "data_dependent", "not_a_tensor", "nothing_computed", "not_covered",
+    "missing_package", "asks_for_cuda", "shape_mismatch", "data_dependent", "not_a_tensor", "nothing_computed",
+    "not_covered",
 }  # fmt: skip
 
 

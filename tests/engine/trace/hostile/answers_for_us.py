@@ -1,5 +1,5 @@
 # expect: garbled
-# says: no op graph
+# says: What came back from the sandbox is no op graph
 import os
 import sys
 import time
