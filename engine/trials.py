@@ -25,6 +25,8 @@ from sol import budget
 
 T = TypeVar("T")
 TOO_FAST = 0.9  # below this share of t_sol a time is flagged, never celebrated (design/sol.md, Integrity)
+# A child of ours ended before it judged: says nothing about the program. (A GPU worker that ends is no such thing.)
+LOST = ("reference_crashed", "oracle_died")
 
 
 class Stopped(Exception):
@@ -172,9 +174,17 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
         yield from ctx.emit(done)
 
     def validate() -> Steps[None]:
-        if ctx.past(events.TrialValidated, number) is None:
+        if ctx.past(events.TrialValidated, number) is not None:
+            return
+        try:
             done = yield from ctx.call(lambda: ctx.device.validate(made["candidate"]))
-            yield from ctx.emit(done)
+        except TrialError as e:
+            if e.code not in LOST:
+                raise
+            # The program was not judged, so it is not spent: the device starts a fresh child at the next call.
+            yield from ctx.emit(events.Progress(f"Trial {number}: {e.reason} Verifying once more", "validate"))
+            done = yield from ctx.call(lambda: ctx.device.validate(made["candidate"]))
+        yield from ctx.emit(done)
 
     def measure() -> Steps[None]:
         baseline = ctx.baselines.get(proposal.cls)

@@ -55,15 +55,23 @@ def warm(*, gpu: bool = False, local_user: bool = False) -> None:
     sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD)
 
 
-def rows_for(problem: Problem, flops: float = 2e10) -> int | None:
-    """How many leading rows a CPU can do in about a second; None when all of them. At least 8, a multiple of 8."""
+def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int | None:
+    """How many leading rows a CPU can do in about a second and a little memory; None when all of them.
+
+    At least 8 and a multiple of 8 where rows are rows of matrices; images and volumes may be fewer, down to one.
+    """
     graph = problem.graph
-    total = data.contraction_flops(graph)
-    lead = graph.tensors[graph.inputs[0]].shape[:1] if graph.inputs else ()
-    if not lead or total <= flops:
+    first = graph.tensors[graph.inputs[0]] if graph.inputs else None
+    if first is None or not first.shape:
         return None
-    rows = max(8, int(lead[0] * flops / total) // 8 * 8)
-    return rows if rows < lead[0] else None
+    lead = first.shape[0]
+    held = sum(t.bytes for t in graph.tensors.values() if t.shape[:1] == (lead,))
+    share = max(data.contraction_flops(graph) / flops, held / bytes_)
+    if share <= 1:
+        return None
+    rows = int(lead / share)
+    rows = rows // 8 * 8 if rows >= 8 else (max(1, rows) if len(first.shape) > 2 else 8)
+    return rows if rows < lead else None
 
 
 class Reference:
@@ -190,7 +198,10 @@ class Reference:
     def _ask(self, step: str, do: str, timeout: float | None = None, **arguments: object) -> dict:
         if self._box is None or not self._box.alive:
             self.lost += self._box is not None
-            self.start()
+            try:
+                self.start()
+            except SessionRefused as e:
+                raise TrialError(step, f"reference_{e.code}", f"PyTorch's own run was lost. {e.reason}") from None
         assert self._box is not None
         message = {"entry": "engine.evaluate.reference_main", "do": do, "with": arguments}
         try:

@@ -7,11 +7,21 @@ import { className, time, times } from "./format.js";
 const VERDICT = { clean: "", minor: "minor remark", gaming: "flagged: too good to be true", "library only": "library calls only" };
 const FAILED = { check: "rejected", generate: "not expressible", compile: "did not compile", validate: "wrong result", measure: "not timed" };
 
+// What ended a trial before it was judged says nothing about the program.
+const UNJUDGED = /^(reference_|oracle_|oracle$|garbled|worker_lost|gpu_lost|timeout|engine_error|memory_limit|run_failed)/;
+
+/** Why a trial failed, in two words, from the step and the code of its event. */
+export function failedWord({ step, code = "" }) {
+  if (code === "stopped" || code === "cancelled") return "stopped";
+  if (step === "validate" && UNJUDGED.test(code)) return "not verified";
+  return FAILED[step] ?? "failed";
+}
+
 /** What a screen reader says of a trial, and the row's title. */
 export function describe(one) {
   const at = timeOf(one);
   const head = `Trial ${one.n}, ${className(one.cls)}: ${one.change ?? ""}`;
-  if (one.failed) return `${head}. ${FAILED[one.failed.step] ?? "failed"}: ${one.failed.reason}`;
+  if (one.failed) return `${head}. ${failedWord(one.failed)}: ${one.failed.reason}`;
   if (!at) return `${head}. ${DOING[one.step] ?? "proposed"}`;
   return `${head}. ${at.kind} ${time(at.ms)}${one.judged ? `, ${times(one.judged.speedup)} over ${one.judged.baseline}` : ""}`;
 }
@@ -31,7 +41,7 @@ function content(one, isBest) {
     h("span", { class: `speed ${at?.kind ?? ""}` }, !one.failed && speedup ? times(speedup) : ""),
   ];
   if (one.failed) {
-    rows.push(h("span", { class: "line" }, `${className(one.cls)} · ${one.backend ?? ""}`, h("b", {}, FAILED[one.failed.step] ?? "failed")));
+    rows.push(h("span", { class: "line" }, `${className(one.cls)} · ${one.backend ?? ""}`, h("b", {}, failedWord(one.failed))));
     rows.push(h("span", { class: "why-failed" }, one.failed.reason));
   } else if (at) {
     rows.push(h("span", { class: "line" },

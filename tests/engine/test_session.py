@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from engine import events
+from engine.devices import TrialError
 from engine.session import run
 from tests.engine.counting import PROGRAM, CountingDevice, spec
 
@@ -104,6 +105,32 @@ def test_a_mistake_of_the_device_costs_one_trial():
     (failed,) = of(log, events.TrialFailed)
     assert failed.code == "engine_error" and "the device has a bug" in failed.reason
     assert log[-1].state == "done"
+
+
+class Loses(CountingDevice):
+    """Its reference's process is killed in the middle of the second trial's verification, so many times."""
+
+    def __init__(self, times: int):
+        super().__init__()
+        self.times = times
+
+    def validate(self, candidate):
+        done = super().validate(candidate)
+        if candidate.trial == 2 and self.asked["validate", 2] <= self.times:
+            raise TrialError("validate", "reference_crashed", "PyTorch's own run was lost.")
+        return done
+
+
+def test_a_trial_whose_judge_was_killed_is_judged_by_the_next_one():
+    log, _ = play(device=Loses(1))
+    assert [e.trial for e in of(log, events.TrialJudged)] == [1, 2, 3, 4]
+    assert any("Verifying once more" in e.text for e in of(log, events.Progress))
+
+
+def test_a_judge_that_is_killed_twice_costs_one_trial_and_no_more():
+    log, _ = play(device=Loses(2))
+    (failed,) = of(log, events.TrialFailed)
+    assert (failed.trial, failed.step, failed.code) == (2, "validate", "reference_crashed")
 
 
 def test_a_session_without_one_right_result_says_so():
