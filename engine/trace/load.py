@@ -81,7 +81,9 @@ class Loaded:
             if isinstance(x, torch.Tensor) and 0 in x.shape:
                 shape, axis = list(x.shape), list(x.shape).index(0)
                 reason = f"{self.inputs_from} gives input {i + 1} the shape {shape}: axis {axis} has size 0"
-                raise Bad("bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line)
+                raise Bad(
+                    "bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line
+                )
         return tuple(value)
 
     def _by_name(self, value: dict, line: int | None) -> tuple[Any, ...]:
