@@ -120,7 +120,7 @@ def roles(graph: OpGraph) -> dict[str, Role]:
 def _second_operand(op: Op, graph: OpGraph) -> tuple[str, int, int] | None:
     if op.op.startswith("conv") and len(op.inputs) > 1:
         shape = graph.tensors[op.inputs[1]].shape
-        return op.inputs[1], max(prod(shape[1:]), 1), len(shape)
+        return op.inputs[1], max(prod(shape[1:]), 1), 2  # as a matrix's: what leads are channels
     where = _SECOND.get(op.op)
     if where is None or len(op.inputs) <= where[0]:
         return None
