@@ -94,7 +94,12 @@ def _interleave(ctx: Context, node: StageNode, operands: list[Typed], clauses: C
     if not ta.shape or ta.layout != NCHW:
         ctx.error("E117", f"interleave takes row-major tensors with rows; {a.name} is {ta}", a.span)
         return None
-    return TensorType(ta.dtype, (2 * ta.shape[0], *ta.shape[1:]))
+    for name in ("view", "permute", "pad", "crop"):
+        if name in clauses:
+            ctx.error("E117", f"{name} beside interleave", clauses[name].span, "two transforms, one after the other")
+            return None
+    row = max(0, len(ta.shape) - 2)
+    return TensorType(ta.dtype, tuple(2 * d if i == row else d for i, d in enumerate(ta.shape)))
 
 
 def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad, crop) -> TensorType | None:

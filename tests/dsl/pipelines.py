@@ -168,14 +168,7 @@ def _conv(b: Build) -> None:
     )  # fmt: skip
 
 
-def _transform(b: Build) -> None:
-    draw = b.draw
-    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
-    dtype, fields = draw(st.sampled_from(FLOATS)), {}
-    x = b.param("x", dtype, shape)
-    if draw(st.booleans()):
-        fields["other"] = b.param("z", dtype, shape)
-        shape = (2 * shape[0], *shape[1:])
+def _reshaped(draw, shape: tuple[int, ...], fields: dict) -> tuple[int, ...]:
     if draw(st.booleans()):
         shape = draw(st.sampled_from([(prod(shape),), (1, prod(shape)), (prod(shape[:1]), prod(shape[1:]), 1)]))
         fields["view"] = shape
@@ -189,6 +182,20 @@ def _transform(b: Build) -> None:
     elif draw(st.booleans()):
         shape = tuple(draw(st.integers(1, d)) for d in shape)
         fields["crop"] = shape
+    return shape
+
+
+def _transform(b: Build) -> None:
+    draw = b.draw
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
+    dtype, fields = draw(st.sampled_from(FLOATS)), {}
+    x = b.param("x", dtype, shape)
+    if draw(st.booleans()):
+        fields["other"] = b.param("z", dtype, shape)
+        row = max(0, len(shape) - 2)
+        shape = tuple(2 * d if i == row else d for i, d in enumerate(shape))
+    else:
+        shape = _reshaped(draw, shape, fields)
     to = draw(st.sampled_from([None, *(d for d in (*FLOATS, ir.DType.E4M3) if d is not dtype)]))
     if to is None and not fields:
         to = next(d for d in FLOATS if d is not dtype)
