@@ -7,14 +7,21 @@ from typing import Any
 
 from django.utils import timezone
 
-from playground import log
+from playground import conf, log
 from playground.models import Engine, Session
 
+MISSED = 2.5  # heartbeats: an engine beats five times in a lease
 SILENT = timedelta(seconds=12)  # an engine beats every 3 s
 
 
 def alive() -> list[Engine]:
     return list(Engine.objects.filter(seen__gt=timezone.now() - SILENT).order_by("started"))
+
+
+def fell_silent(engine: Engine | None) -> bool:
+    """True for an engine that is gone or missed two heartbeats: known well before its lease ends."""
+    pause = conf.get("UCUTLASS_LEASE_SECONDS") / 5
+    return engine is None or engine.seen < timezone.now() - timedelta(seconds=MISSED * pause)
 
 
 def describe(engine: Engine) -> dict[str, Any]:
@@ -35,10 +42,13 @@ def state_message(session: Session) -> dict[str, Any]:
     if session.state != Session.QUEUED:
         mine = Engine.objects.filter(id=session.engine_id).first() if session.engine_id else None
         told: dict[str, Any] = {"state": session.state, "queue": 0, "engine": describe(mine) if mine else None}
-        if session.state == Session.RUNNING and session.lease_until and session.lease_until < timezone.now():
-            told["text"] = "The engine that worked on this fell silent. Another takes it up when one is free."
-        else:
-            told["text"] = ""
+        told["text"] = ""
+        if session.state == Session.RUNNING and not session.recorded and fell_silent(mine):
+            others = [
+                e for e in alive() if e.id != session.engine_id and (session.device != "cuda" or e.serves == "cuda")
+            ]
+            then = "Another takes it up in some seconds." if others else "It goes on as soon as one is started again."
+            told["text"] = f"The engine that worked on this was lost. {then} Nothing that was reached is lost."
         return told
     able = [e for e in alive() if session.device != "cuda" or e.serves == "cuda"]
     position = log.queue_position(session)

@@ -60,7 +60,11 @@ export function words(view, info) {
   if (now === "paused") return "Paused by the owner";
   const one = underWay(view);
   if (!view.progress && !one) return "Starting…";
-  const text = one ? `Trial ${one.n}: ${DOING[one.step] ?? "proposed"}` : view.progress.text;
-  const since = info.live ? Date.now() / 1000 - (one ? one.steps[one.step] : view.progress.t) - (info.skew ?? 0) : 0;
+  const began = one ? one.steps[one.step] : view.progress.t;
+  // What a lost engine was doing is begun anew by the next one, and so is its clock.
+  const again = view.resumed.at(-1)?.t ?? -Infinity;
+  const doing = one ? `Trial ${one.n}: ${DOING[one.step] ?? "proposed"}` : view.progress.text;
+  const text = again > began ? `${doing}, again: another engine took this up` : doing;
+  const since = info.live ? Date.now() / 1000 - Math.max(began, again) - (info.skew ?? 0) : 0;
   return since >= 2 ? `${text} · ${duration(since)}` : text;
 }

@@ -40,6 +40,7 @@ class House:
             **environ,
         }
         self.processes: list[subprocess.Popen] = []
+        self.started: list[dict[str, str]] = []  # every session that was submitted
         self.manage("migrate", "--verbosity", "0")
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
@@ -89,7 +90,9 @@ class House:
             return json.load(e)
 
     def submit(self, title: str = "a test", **fields: Any) -> dict[str, str]:
-        return self.post("/api/sessions", {"title": title, "source": "class Model: ...", **fields})
+        made = self.post("/api/sessions", {"title": title, "source": "class Model: ...", **fields})
+        self.started.append(made)
+        return made
 
     def wait(self, session_id: str, done, seconds: float = 20) -> dict[str, Any]:
         """GET the session until `done(session)`."""

@@ -1,0 +1,54 @@
+"""The words for where a session and its trials stand."""
+
+import pytest
+
+WORDS = """async ([view, info]) => {
+  const { words } = await import("/static/js/header.js");
+  return words({ ...view, trials: new Map(view.trials.map((t) => [t.n, t])) }, info);
+}"""
+FAILED = """async (failed) => (await import("/static/js/timeline.js")).failedWord(failed)"""
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page("/robots.txt")  # any page of this origin
+
+
+def view(page, resumed=(), ago=20.0):
+    """A session whose first trial has been verified for `ago` seconds."""
+    now = page.evaluate("Date.now() / 1000")
+    trial = {"n": 1, "step": "compiled", "steps": {"compiled": now - ago}, "judged": None, "failed": None}
+    resumed = [{"t": now - t} for t in resumed]
+    return {"started": {}, "trials": [trial], "resumed": resumed, "progress": None, "ended": None, "paused": False}
+
+
+def test_a_step_tells_how_long_it_takes(page):
+    said = page.evaluate(WORDS, [view(page), {"live": True, "state": "running"}])
+    assert said.startswith(("Trial 1: verifying · 20", "Trial 1: verifying · 21"))
+
+
+def test_a_step_that_another_engine_took_up_begins_its_clock_anew(page):
+    said = page.evaluate(WORDS, [view(page, resumed=[5.0]), {"live": True, "state": "running"}])
+    assert said.startswith("Trial 1: verifying, again: another engine took this up · 5")
+
+
+def test_a_lost_engine_is_said_instead_of_a_clock_that_runs_on(page):
+    info = {"live": True, "state": "running", "text": "The engine that worked on this was lost."}
+    assert page.evaluate(WORDS, [view(page), info]) == "The engine that worked on this was lost."
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "word"),
+    [
+        ("validate", "wrong_result", "wrong result"),
+        ("validate", "out_of_bounds", "wrong result"),
+        ("validate", "reference_crashed", "not verified"),
+        ("validate", "oracle_died", "not verified"),
+        ("validate", "worker_lost", "not verified"),
+        ("validate", "stopped", "stopped"),
+        ("measure", "timed_differs", "not timed"),
+        ("compile", "nvcc", "did not compile"),
+    ],
+)
+def test_a_trial_that_nobody_judged_is_no_wrong_result(page, step, code, word):
+    assert page.evaluate(FAILED, {"step": step, "code": code}) == word
