@@ -166,6 +166,8 @@ def _suite(args: argparse.Namespace) -> int:
         said = [generate(case) for case in chosen]
         print("\n".join(said))
         return OK
+    if args.device == "cuda" and not Path("/dev/nvidiactl").exists():
+        raise BadInput("there is no NVIDIA GPU here; `--device cpu` holds the programs' meanings against the modules")
     seed = secrets.randbits(31) if args.seed is None else args.seed
     out = Path(args.json) if args.json else None
     results = run(
