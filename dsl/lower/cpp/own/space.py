@@ -166,7 +166,7 @@ def offset(space: Space, a: Access, name: str, tag: str) -> str:
     far = sum((n - 1) * s for n, s in zip(space.sizes, a.strides, strict=True)) >= 2**31
     kind = "long long" if far else "int"
     terms = [
-        f"{kind}({tag}{d})" + (f" * {s}" if s != 1 else "") for d, s in enumerate(a.strides) if s and space.sizes[d] > 1
+        f"({kind}){tag}{d}" + (f" * {s}" if s != 1 else "") for d, s in enumerate(a.strides) if s and space.sizes[d] > 1
     ]
     return f"{kind} const {name} = {' + '.join(terms) or '0'};"
 
