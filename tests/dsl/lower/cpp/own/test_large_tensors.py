@@ -29,8 +29,7 @@ def test_large_tensors_are_counted_in_64_bits(tmp_path):
     (tmp_path / "unit.cpp").write_text(source.text)
     flags = ["-std=c++17", "-fsyntax-only", "-w", f"-I{HEADERS}"]
     subprocess.run(["g++", *flags, str(tmp_path / "unit.cpp")], check=True)
-    stage = {name: source.text.split(f"namespace stage_{name} {{")[1].split(f"// namespace stage_{name}")[0] for name in "typo"
-             if f"namespace stage_{name} {{" in source.text}  # fmt: skip
+    stage = {n: source.text.split(f"namespace stage_{n} {{")[1].split(f"// namespace stage_{n}")[0] for n in "tyo"}
     assert "long long const at_x" in stage["t"] and "long long const at_y" in stage["y"]
     assert "using Index = unsigned long long" in stage["o"]
 
