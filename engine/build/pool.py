@@ -218,12 +218,14 @@ def _lookup_cpp(source: Source, cache: Cache) -> Built | None:
     return Built(folder / "library.so", time.perf_counter() - started, True, tuple(facts["resources"]), facts["log"])
 
 
-def build_cpp(source: Source, cache: Cache, cancelled: Callable[[], bool] = lambda: False) -> Built:
+def build_cpp(
+    source: Source, cache: Cache, cancelled: Callable[[], bool] = lambda: False, seconds: float = nvcc.SECONDS
+) -> Built:
     """A `cpp` Source by nvcc, or from the cache. Raises BuildError."""
     if found := _lookup_cpp(source, cache):
         return found
     with tempfile.TemporaryDirectory(prefix="ucutlass-") as folder:
-        built = nvcc.build(source, Path(folder), cancelled=cancelled)
+        built = nvcc.build(source, Path(folder), seconds=seconds, cancelled=cancelled)
         resources = [
             {
                 "kernel": f"{k.get('kind', 'kernel')} {k['stage']}",

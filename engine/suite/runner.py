@@ -29,6 +29,7 @@ from engine.suite.cases import BadProgram, Case, precision
 
 RUN_SECONDS, OPEN_SECONDS, WARM_SECONDS = 60.0, 120.0, 180.0
 CUTE_AT_ONCE = 4
+NVCC_SECONDS = 300.0  # a pipeline of several products, among twelve such builds
 SMS = 132  # an H200's
 
 
@@ -107,7 +108,7 @@ class Builds:
         return str(built.path), None
 
     def _cpp(self, task: Task, source) -> tuple[str, str]:
-        built = build_cpp(source, self.cache, lambda: self._stop)
+        built = build_cpp(source, self.cache, lambda: self._stop, NVCC_SECONDS)
         task.build = {"build_seconds": round(built.seconds, 2), "cached": built.cached}
         key = content_key("binding", source.binding)
         folder = self.cache.get(key) or self.cache.put(key, {"binding.py": source.binding.encode()})
