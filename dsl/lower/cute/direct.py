@@ -2,7 +2,7 @@
 
 planes    x and result nchw: a thread computes a few output channels of a few rows of one column; neighbouring threads
           have neighbouring columns, so every access is coalesced, and rows that results share are read once.
-channels  depthwise, x channels-last: a thread keeps a vector of channels of a few columns; weights lie in shared memory.
+channels  depthwise, channels last: a thread keeps a vector of channels of a few columns; weights in shared memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dsl.axes import axes_of
 from dsl.ir import NHWC, Conv, DType, Program
 from dsl.lower import Refusal
 from dsl.lower.cute.own import SMS, THREADS, element, own_plan, refuse_types
-from dsl.lower.cute.pointwise import MOST, add_launch, read_all, unique
+from dsl.lower.cute.pointwise import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.space import WIDE, Offset, aligned_vector, index_function, reach
 from dsl.lower.cute.stage import StagePlan, Text, types_of
 from dsl.lower.cute.window import Windows
@@ -27,6 +27,8 @@ def takes(program: Program, stage: Conv) -> bool:
     types = types_of(program)
     x, w = types[stage.x.name], types[stage.w.name]
     per_group = w.shape[1]
+    if stage.config.compute is DType.TF32:
+        return False
     if stage.config.compute is DType.F32 or x.dtype is DType.F32:
         return True
     depthwise = stage.groups > 1 and per_group * x.dtype.bits % 128 != 0
@@ -41,37 +43,35 @@ def plan(program: Program, stage: Conv) -> StagePlan | None:
     x, w, y = types[stage.x.name], types[stage.w.name], stage.type
     rank = len(x.shape)
     if x.dtype not in (DType.F32, DType.F16, DType.BF16) or w.dtype not in (DType.F32, DType.F16, DType.BF16):
-        raise Refusal("cute-conv", f"{stage.name} multiplies {x.dtype.value} without tensor cores", "cast to f16 or f32")
-    if stage.also:
-        raise Refusal("cute-also", f"{stage.name} is a direct convolution and stores one result", "add a map")
+        raise Refusal("cute-conv", f"{stage.name} multiplies {x.dtype.value} without tensor cores", "cast to f16")
     text, readings = Text(), {}
     axes = axes_of(stage, rank)
-    function = element(stage, stage.epilogue, f"{stage.name}_element")
-    keys = read_all(function, types, axes, rank, readings)
-    if not function.plain:
-        text.add(function.text, ("", "epilogue"))
-        text.gap(2)
-    names = unique([stage.x.name, stage.w.name, *(r.tensor for r in readings.values()), stage.name])
+    outs = []
+    for name, expr, t in [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, y)]:
+        function = element(stage, expr, f"{name}_element")
+        outs.append((Reading(name, t.dtype, t.strides), function, read_all(function, types, axes, rank, readings)))
+        if not function.plain:
+            text.add(function.text, ("", "epilogue"))
+            text.gap(2)
+    read = [r.tensor for r in readings.values()]
+    names = unique([stage.x.name, stage.w.name, *read, *(o.tensor for o, _, _ in outs)])
     refuse_types(stage, types, names)
     n = rank - 2
     padding = stage.padding or (0,) * n
     windows = Windows.of(x, y, w.shape[2:], stage.stride, padding, stage.dilation)
-    job = _Job(stage, text, x, w, y, windows, readings, function, keys, names)
+    job = _Job(stage, text, x, w, y, windows, readings, outs, names)
     depthwise = w.shape[1] == 1 and y.shape[1] == stage.groups and not stage.transposed
     small = prod(w.shape) * 4 <= STAGED
-    if depthwise and small and x.layout == NHWC and y.layout == NHWC and n > 0:
-        launch = job.channels()
-    else:
-        launch = job.planes()
+    launch = job.channels() if depthwise and small and x.layout == y.layout == NHWC else job.planes()
     add_launch(text, stage.name, names, [launch])
-    imports = function.imports | {("cutlass", "select_")}
+    imports = frozenset({("cutlass", "select_")}).union(*(f.imports for _, f, _ in outs))
     return own_plan(program, stage, text, f"{stage.name}_launch", names, imports=imports)
 
 
 class _Job:
-    def __init__(self, stage, text, x, w, y, windows, readings, function, keys, names):
+    def __init__(self, stage, text, x, w, y, windows, readings, outs, names):
         self.stage, self.text, self.x, self.w, self.y, self.windows = stage, text, x, w, y, windows
-        self.readings, self.function, self.keys, self.names = readings, function, keys, names
+        self.readings, self.outs, self.names = readings, outs, names
         self.n = len(windows.size)
         # Of w: strides of output channel (within all), input channel (within a group), window.
         if stage.transposed:  # [C, K / groups, window]
@@ -113,10 +113,10 @@ class _Job:
         x_fixed = (x.strides[0], *[0] * (n + 1))
         offsets = [Offset("x", x_fixed, 0, windows.wide), Offset("k", (0, several, *[0] * n))]
         offsets += [Offset("c", tuple(units[a] if a == 2 + axis else 0 for a in range(n + 2))) for axis in range(n)]
-        offsets += [offset(stage.name, y.strides, y.shape)]
+        offsets += [offset(o.tensor, o.strides, y.shape) for o, _, _ in self.outs]
         offsets += [offset(k, r.strides, y.shape) for k, r in self.readings.items()]
         doc = f"Of thread `index`: where its image is in {stage.x.name}, its first channel and place, its place in "
-        doc += ", ".join([stage.name, *(r.tensor for r in self.readings.values())])
+        doc += ", ".join([*(o.tensor for o, _, _ in self.outs), *(r.tensor for r in self.readings.values())])
         self.text.add(index_function(f"{stage.name}_at", f"{doc}.", extents, offsets))
         self.text.gap(2)
         self.text.add("\n".join(self._planes(total)))
@@ -125,7 +125,7 @@ class _Job:
 
     def _planes(self, total: int) -> list[str]:
         stage, windows, n, several, rows = self.stage, self.windows, self.n, self.several, self.rows
-        name, x, w, y = stage.name, self.x, self.w, self.y
+        name, x, w = stage.name, self.x, self.w
         guard = total % THREADS != 0
         whole = windows.count * several * rows <= UNROLLED
         unrolled = windows.count if whole else windows.size[-1]
@@ -142,8 +142,8 @@ class _Job:
             f"    at = {name}_at(" + (f"cutlass.min(index, Uint32({total - 1})))" if guard else "index)"),
         ]
         if stage.groups > 1:
-            first = f"at[1] // {self.channels_out} * {self.channels_in}" if self.channels_out > 1 or several > 1 else "at[1]"
-            lines.append(f"    channel = {first if self.channels_in > 1 or self.channels_out > 1 else 'at[1]'}")
+            group = f"at[1] // {self.channels_out}" if self.channels_out > 1 else "at[1]"
+            lines.append(f"    channel = {group}" + (f" * {self.channels_in}" if self.channels_in > 1 else ""))
         lines += [
             f"    sums = cute.make_rmem_tensor(({several * rows},), Float32)",
             "    sums.fill(0.0)",
@@ -156,10 +156,14 @@ class _Job:
         else:
             own = "0"
         if outer > 1:
-            lines.append(f"{indent}far = Uint32(turn) % {outer} * {unrolled}" if self.channels_in > 1
-                         else f"{indent}far = Uint32(turn) * {unrolled}")
-        channel = {(True, True): f"channel + {own}", (True, False): "channel", (False, True): own,
-                   (False, False): "0"}[(stage.groups > 1, own != "0")]
+            lines.append(
+                f"{indent}far = Uint32(turn) % {outer} * {unrolled}"
+                if self.channels_in > 1
+                else f"{indent}far = Uint32(turn) * {unrolled}"
+            )
+        channel = {(True, True): f"channel + {own}", (True, False): "channel", (False, True): own, (False, False): "0"}[
+            (stage.groups > 1, own != "0")
+        ]
         wide = "Int64({})" if windows.wide else "({})"
         plane = "at[0]" if channel == "0" else f"at[0] + {wide.format(channel)} * {x.strides[1]}"
         lines.append(f"{indent}plane = {plane}")
@@ -181,9 +185,9 @@ class _Job:
             one = f"place // {below}" if below > 1 else "place"
             spots.insert(0, "0" if size == 1 else one if below * size == windows.count else f"{one} % {size}")
             below *= size
-        taps = [f"filters + place{'' if not i else f' + {i * self.wk}'}" for i in range(several)]
-        if w.layout == NHWC:
-            raise Refusal("cute-conv", f"{name}: direct convolution reads w as nchw", "leave w's layout out")
+        between = w.strides[-1]  # of two places of the window; more than 1 where w is channels last
+        spot = "filters + place" + (f" * {between}" if between > 1 else "")
+        taps = [f"{spot}{'' if not i else f' + {i * self.wk}'}" for i in range(several)]
         reads = ", ".join(f"Float32(read({stage.w.name}, {t}, 1)[0])" for t in taps)
         lines.append(f"{deeper}taps = ({reads},)")
         lines.append(f"{deeper}for row in cutlass.range_constexpr({rows}):")
@@ -193,8 +197,10 @@ class _Job:
         if share:
             a = self.down
             step, apart = windows.step[a], windows.dilation[a]
-            lines.append(f"{inner}key = (row * {step} + {spots[a]} * {apart}, place % {windows.size[-1]}"
-                         + (f", place // {windows.size[a] * windows.size[-1]})" if n > 2 else ")"))
+            lines.append(
+                f"{inner}key = (row * {step} + {spots[a]} * {apart}, place % {windows.size[-1]}"
+                + (f", place // {windows.size[a] * windows.size[-1]})" if n > 2 else ")")
+            )
             lines.append(f"{inner}if cutlass.const_expr(key not in found):")
         else:
             lines.append(f"{inner}key = row")
@@ -243,7 +249,7 @@ class _Job:
         return lines
 
     def _store(self, total: int, guard: bool) -> list[str]:
-        stage, y, several, rows, n = self.stage, self.y, self.several, self.rows, self.n
+        y, several, rows, n = self.y, self.several, self.rows, self.n
         at_y = 2 + n
         stride = {"k": lambda s: s[1], "row": lambda s: s[2 + self.down] if self.down is not None else 0}
         rest = self.down is not None and y.shape[2 + self.down] % rows
@@ -266,16 +272,17 @@ class _Job:
             return " + ".join(terms)
 
         picks = []
-        for i, key in enumerate(self.readings, at_y + 1):
+        for i, key in enumerate(self.readings, at_y + len(self.outs)):
             r = self.readings[key]
             picks.append((key, f"Float32(read({r.tensor}, {spot(i, r.strides)}, 1)[0])"))
         chosen = dict(picks)
-        value = self.function.call(f"sums[k * {rows} + row]", *(chosen[k] for k in self.keys))
-        return lines + [
-            f"{indent}out = cute.make_rmem_tensor((1,), Float32)",
-            f"{indent}out[0] = {value}",
-            f"{indent}write({stage.name}, {spot(at_y, y.strides)}, out)",
-        ]
+        for i, (o, function, keys) in enumerate(self.outs, at_y):
+            lines += [
+                f"{indent}out = cute.make_rmem_tensor((1,), Float32)",
+                f"{indent}out[0] = {function.call(f'sums[k * {rows} + row]', *(chosen[k] for k in keys))}",
+                f"{indent}write({o.tensor}, {spot(i, o.strides)}, out)",
+            ]
+        return lines
 
     # ---- channels last, depthwise -----------------------------------------------------------------------------
 
@@ -300,9 +307,12 @@ class _Job:
         offsets = [Offset("x", tuple(fixed[a] * units[a] for a in order), 0, windows.wide)]
         offsets += [Offset("k", tuple(width if a == 1 else 0 for a in order))]
         offsets += [Offset("c", tuple(units[a] if a == 2 + axis else 0 for a in order)) for axis in range(n)]
-        offsets += [offset(name, y.strides)] + [offset(k, r.strides) for k, r in self.readings.items()]
-        doc = f"Of thread `index`: where its image and channels are in {stage.x.name}, its first channel and place, its "
-        doc += "place in " + ", ".join([name, *(r.tensor for r in self.readings.values())])
+        offsets += [offset(o.tensor, o.strides) for o, _, _ in self.outs]
+        offsets += [offset(k, r.strides) for k, r in self.readings.items()]
+        doc = f"Of thread `index`: where its image and channels are in {stage.x.name}, its first channel and place, "
+        doc += "its place in " + ", ".join(
+            [*(o.tensor for o, _, _ in self.outs), *(r.tensor for r in self.readings.values())]
+        )
         self.text.add(index_function(f"{name}_at", f"{doc}.", extents, offsets))
         self.text.gap(2)
         guard = total % THREADS != 0
@@ -322,8 +332,8 @@ class _Job:
             "    thread, _, _ = cute.arch.thread_idx()",
             "    block, _, _ = cute.arch.block_idx()",
             "    allocator = cutlass.utils.SmemAllocator()",
-            f"    taps = allocator.allocate_tensor(Float32, cute.make_layout(({taps}, {channels}),"
-            f" stride=({channels}, 1)), byte_alignment=16)",
+            f"    layout = cute.make_layout(({taps}, {channels}), stride=({channels}, 1))",
+            "    taps = allocator.allocate_tensor(Float32, layout, byte_alignment=16)",
             f"    for step in cutlass.range_constexpr({steps}):",
             f"        i = Uint32(thread) + step * {THREADS}",
             f"        if i < {taps * channels}:",
@@ -358,7 +368,7 @@ class _Job:
             lines.append(f"{indent}if {' & '.join(test)}:")
             indent += "    "
         picks = []
-        for i, (key, r) in enumerate(self.readings.items(), 3 + n):
+        for i, (key, r) in enumerate(self.readings.items(), 2 + n + len(self.outs)):
             across, along = r.strides[1], r.strides[-1]
             count = width if across else 1
             unit = min(width, 128 // r.dtype.bits)
@@ -368,13 +378,13 @@ class _Job:
             lines.append(f"{indent}{key}_values = lanes(read({r.tensor}, {spot}, {count}{how}))")
             picks.append((key, f"{key}_values[{'j' if count > 1 else '0'}]"))
         chosen = dict(picks)
-        value = self.function.call(f"sums[column * {width} + j]", *(chosen[k] for k in self.keys))
-        spot = f"at[{2 + n}]" + (f" + column * {y.strides[-1]}" if columns > 1 else "")
-        lines += [
-            f"{indent}out = cute.make_rmem_tensor(({width},), Float32)",
-            f"{indent}for j in cutlass.range_constexpr({width}):",
-            f"{indent}    out[j] = {value}",
-            f"{indent}write({name}, {spot}, out)",
-        ]
+        for i, (o, function, keys) in enumerate(self.outs, 2 + n):
+            spot = f"at[{i}]" + (f" + column * {o.strides[-1]}" if columns > 1 else "")
+            lines += [
+                f"{indent}out = cute.make_rmem_tensor(({width},), Float32)",
+                f"{indent}for j in cutlass.range_constexpr({width}):",
+                f"{indent}    out[j] = {function.call(f'sums[column * {width} + j]', *(chosen[k] for k in keys))}",
+                f"{indent}write({o.tensor}, {spot}, out)",
+            ]
         self.text.add("\n".join(lines))
         return (f"{name}_kernel", self.names, f"grid=({-(-total // THREADS)}, 1, 1), block=({THREADS}, 1, 1)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dsl.buffers import WORKSPACE, Buffers
 from dsl.buffers import plan as plan_buffers
-from dsl.ir import Program, Stage, TensorType, Transform
+from dsl.ir import Gemm, GroupedGemm, Program, Stage, TensorType, Transform
 from dsl.lower import Refusal, Source
 from dsl.lower.cute import parts
 from dsl.lower.cute.names import names_of, renamed
@@ -33,7 +33,7 @@ def lower(program: Program) -> Source:
         if t.dtype not in TORCH:
             raise Refusal("cute-dtype", f"no tensor in memory is {t.dtype.value}, as {name} is", "cast it")
     _results(program)
-    names = names_of([*types])
+    names = names_of([*types], not all(isinstance(s, Gemm | GroupedGemm) for s in program.stages))
     plain = renamed(program, names)
     program_text = to_text(program)
     buffers = plan_buffers(program)
@@ -92,9 +92,7 @@ def _results(program: Program) -> None:
 
 def _scratch(plans: dict[str, StagePlan], names: dict[str, str]) -> list[tuple[str, TensorType]]:
     """Each stage's own memory, under its name in the module."""
-    return [
-        (f"{names[stage]}_{s.what}", TensorType(s.dtype, s.shape)) for stage, p in plans.items() for s in p.scratch
-    ]
+    return [(f"{names[stage]}_{s.what}", TensorType(s.dtype, s.shape)) for stage, p in plans.items() for s in p.scratch]
 
 
 def _call(stage: Stage) -> str:
@@ -140,7 +138,9 @@ def _imports(out: Text, program: Program, plans: dict[str, StagePlan], prepack: 
     out.gap()
     out.add(parts.MODULE_NAME)
     shared = dict.fromkeys(part for one in plans.values() for part in one.parts)
-    shared |= dict.fromkeys([*([Part(parts.PACKED, 80)] if prepack else []), Part(parts.CHECK, 90)])
+    shared |= dict.fromkeys([Part(parts.PACKED, 80)] if prepack else [])
+    shared |= dict.fromkeys([Part(parts.GRAPHS, 85)] if program.graph else [])
+    shared |= dict.fromkeys([Part(parts.CHECK, 90)])
     for part in sorted(shared, key=lambda p: p.rank):
         out.gap(2 if part.text.startswith(("class", "def", "@")) else 1)
         out.add(part.text)
@@ -157,7 +157,8 @@ def _tensors(
     first = out.next
     shapes = [(names[n], t, memory_shape(t)) for n, t in types.items()]
     last = any(t.shape != shape for _, t, shape in shapes)
-    out.add("# Every tensor of the program: name, element type, shape" + (" in memory (channels last)." if last else "."))
+    where = " in memory (channels last)." if last else "."
+    out.add(f"# Every tensor of the program: name, element type, shape{where}")
     shapes += [(n, t, t.shape) for n, t in scratch]
     rows = [f'    ("{n}", torch.{TORCH[t.dtype]}, {shape!r}),' for n, t, shape in shapes]
     out.add("TENSORS = (\n" + "\n".join(rows) + "\n)")
@@ -221,12 +222,16 @@ def _load(
     if own or scratch:
         out.gap()
     first = out.next
-    out.add("    def run(inputs, outputs):")
-    out.add('        check(inputs, INPUTS, "input")\n        check(outputs, OUTPUTS, "output")')
-    out.add(f"        {_unpack([names[p.name] for p in program.params])} = inputs")
+    out.add(f"    def {'launch' if program.graph else 'run'}(inputs, outputs):")
+    checks = '        check(inputs, INPUTS, "input")\n        check(outputs, OUTPUTS, "output")'
+    if not program.graph:
+        out.add(checks)
+    unpack = f"        {_unpack([names[p.name] for p in program.params])} = inputs"
+    out.add(unpack)
     out.add(f"        {_unpack([names[r] for r in program.results])} = outputs", ("", "return"))
     out.span(("", "program"), first)
     outputs = {buffers.places[r].at: r for r in program.results}
+    packing = Text() if program.graph else out  # a graph begins with what is packed already
     for s in program.stages:
         name = names[s.name]
         if s.name in buffers.views:
@@ -234,17 +239,32 @@ def _load(
                 shape = memory_shape(types[s.name])
                 out.add(f"        {name} = {names[s.operands[0].name]}.view({shape!r})", (s.name, ""))
             continue
-        place = buffers.places[s.name]
-        if place.where == "output" and s.name not in program.results:  # a view of it is returned
-            out.add(f"        {name} = {names[outputs[place.at]]}.view({memory_shape(types[s.name])!r})", (s.name, ""))
+        for one in (s.name, *(a.name for a in s.also)):
+            place = buffers.places[one]
+            if place.where == "output" and one not in program.results:  # a view of it is returned
+                out.add(
+                    f"        {names[one]} = {names[outputs[place.at]]}.view({memory_shape(types[one])!r})", (one, "")
+                )
         call = f"{name.upper()}({plans[s.name].arguments})"
         if s.name in origins:
             tensors = ", ".join(names[p] for p in origins[s.name])
-            out.add(f"        if {name}_packed.stale({tensors}):\n            {call}", (s.name, "prepack"))
-            out.span((s.name, ""), out.next - 2)
+            packing.add(f"        if {name}_packed.stale({tensors}):\n            {call}", (s.name, "prepack"))
+            packing.span((s.name, ""), packing.next - 2)
         else:
             out.add(f"        {call}", (s.name, ""))
     out.gap()
+    if program.graph:
+        first = out.next
+        out.add("    graphs = Graphs(launch)")
+        out.gap()
+        out.add("    def run(inputs, outputs):")
+        out.add(checks)
+        if origins:
+            out.add(unpack)
+            out.include(packing)
+        out.add("        graphs(inputs, outputs)")
+        out.gap()
+        out.span(("", "launch"), first)
     out.add("    return run")
 
 
@@ -268,5 +288,7 @@ def _line_map(program_text: str, out: Text) -> tuple[tuple[int, int, int], ...]:
             key = (stage, "epilogue")
         else:
             key = (stage, words[0])
-        found += [(number, first, last) for first, last in sorted(set(out.marks.get(key, ())))]
+        # A clause whose mark no lowering set decides something all over its stage's definition.
+        ranges = out.marks.get(key) or (out.marks.get((stage, ""), [])[:1] if key[0] else [])
+        found += [(number, first, last) for first, last in sorted(set(ranges))]
     return tuple(found)

@@ -229,7 +229,7 @@ FOLDS = {
     "Moments": _MOMENTS,
     "ArgMax": _ARGMAX,
 }
-NUMBERS = {name: (DType.F32,) for name in FOLDS}
+NUMBERS = dict.fromkeys(FOLDS, (DType.F32,))
 NUMBERS |= {
     "LogSumExp": (DType.F32, DType.F32),
     "Moments": (DType.F32, DType.F32, DType.F32),

@@ -15,14 +15,30 @@ RESERVED = {
     *("inputs", "outputs", "artifact", "acc", "fakes", "stage", "stages", "operands", "device", "t", "memory", "at"),
     *("fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "partial", "graphs"),
 }
+# Names that kernels of our own give their variables: a tensor of that name would be hidden by one.
+LOCALS = {
+    name
+    for line in (
+        "across_block across_lanes allocator at block c0 c1 c2 channel chosen chunk chunks column columns",
+        "count dtype each_lane end far fetch filters first found i index index_end inside j k key lane lanes",
+        "last layout limit live live_end memory narrow near number offset offsets one other out out0 out1",
+        "out2 out3 outer p param0 param1 param2 param3 part parts place places places_end plane q read ready",
+        "ready_end registers row select_ shared square squares stat0 stat1 state states step step_end steps",
+        "store stream sums tail taps tensor tensors thread tile total turn value values vector vector_end",
+        "vectors vectors_end weights whole write x_thread x_values y_thread",
+    )
+    for name in line.split()
+}
 DERIVED = (
     *(f"partial{i}" for i in range(6)),
     *("epilogue", "operands", "packed", "partial", "stats", "element", "of", "kernel", "first", "second"),
+    *("at", "step", "tile", "row", "result", "launch", "merge", "square", "values"),
 )
 
 
-def names_of(tensors: list[str]) -> dict[str, str]:
-    """Tensor -> its name in Python."""
+def names_of(tensors: list[str], own: bool = False) -> dict[str, str]:
+    """Tensor -> its name in Python; `own`: the module has kernels of our own."""
+    reserved = RESERVED | (LOCALS if own else set())
     out: dict[str, str] = {}
     constants = set(CONSTANTS)
     derived = {f"{name}_{part}" for name in tensors for part in DERIVED}
@@ -32,7 +48,7 @@ def names_of(tensors: list[str]) -> dict[str, str]:
             not safe.isidentifier()
             or keyword.iskeyword(safe)
             or safe.startswith("_")
-            or safe in RESERVED | derived | {*out.values()}
+            or safe in reserved | derived | {*out.values()}
             or safe.upper() in constants
         ):
             safe = f"t{safe}" if not safe.isidentifier() or safe.startswith("_") else f"{safe}_"

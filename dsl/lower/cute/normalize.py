@@ -8,15 +8,24 @@ Variance is the mean squared distance from the mean, never a difference of sums.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from dsl.axes import axes_of
 from dsl.ir import DType, Normalize, Program
-from dsl.lower import Refusal
 from dsl.lower.cute import folds
 from dsl.lower.cute.own import Element, element, own_plan, refuse_types
-from dsl.lower.cute.pointwise import MOST, Reading, Walk, add_kernel, add_launch, blocks_of, read_all, unique, walk_tensors
+from dsl.lower.cute.pointwise import (
+    MOST,
+    Reading,
+    Walk,
+    add_kernel,
+    add_launch,
+    blocks_of,
+    read_all,
+    unique,
+    walk_tensors,
+)
 from dsl.lower.cute.reduce import Reduction, Result, add_reduction, plain_element
 from dsl.lower.cute.space import (
     WIDE,
@@ -26,7 +35,6 @@ from dsl.lower.cute.space import (
     Strides,
     aligned_vector,
     index_function,
-    load_strides,
     reach,
 )
 from dsl.lower.cute.stage import CUTE, Part, Scratch, StagePlan, Text, types_of
@@ -47,6 +55,16 @@ _STATS |= dict.fromkeys(
 )
 
 
+@dataclass(frozen=True)
+class _Out:
+    """A result: its place over the norm's axes, its function and what that reads."""
+
+    name: str
+    reading: Reading
+    function: Element
+    keys: tuple[str, ...]
+
+
 class _Norm:
     """A norm stage over axes where a group of channels is an axis of its own."""
 
@@ -54,8 +72,6 @@ class _Norm:
         self.stage, self.types = stage, types_of(program)
         x = self.types[stage.x.name]
         self.rank = rank = len(x.shape)
-        if stage.also:
-            raise Refusal("cute-also", f"{stage.name} is a norm and stores one result", "write a second stage")
         self.groups = stage.groups if stage.op == "groupnorm" else 0
         axes = axes_of(stage, rank)
         self.extents = self._split_extents(x.shape)
@@ -68,16 +84,18 @@ class _Norm:
         else:
             self.reduced = frozenset(p for name in stage.over for p in axes[name])
         self.x = Reading(stage.x.name, x.dtype, self.split(x.strides))
-        out = stage.type
-        self.out = Reading(stage.name, out.dtype, self.split(out.strides))
-        self.order, self.out_order = self._split_order(x.memory_order), self._split_order(out.memory_order)
+        self.order, self.out_order = self._split_order(x.memory_order), self._split_order(stage.type.memory_order)
         self.readings: dict[str, Reading] = {}
         self.of = element(stage, stage.of, f"{stage.name}_of")
         self.of_keys = self._read(self.of, axes)
-        self.function = element(stage, stage.epilogue, f"{stage.name}_element")
-        self.function_keys = self._read(self.function, axes)
         self.param_keys = self._params()
-        self.tensors = unique([stage.x.name, *(r.tensor for r in self.readings.values()), stage.name])
+        self.outs: list[_Out] = []
+        ends = [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, stage.type)]
+        for name, expr, t in ends:
+            function = element(stage, expr, f"{name}_element")
+            reading = Reading(name, t.dtype, self.split(t.strides))
+            self.outs.append(_Out(name, reading, function, self._read(function, axes)))
+        self.tensors = unique([stage.x.name, *(r.tensor for r in self.readings.values()), *(o.name for o in self.outs)])
         refuse_types(stage, self.types, self.tensors)
         self.size = prod(self.extents[a] for a in self.reduced)
 
@@ -129,11 +147,12 @@ class _Norm:
         fold, values, by = _STATS[self.stage.op]
         return fold, tuple(v.format(**self.constants) for v in values), by
 
-    def result_function(self, by: str, stats: tuple[str, ...]) -> tuple[str, list[str]]:
-        """The text of `<name>_result(acc, stats, others)` and the keys of the others, in the order of its arguments."""
-        name, keys = self.stage.name, unique([*self.of_keys, *self.param_keys, *self.function_keys])
-        lines = [f"def {name}_result({', '.join(['acc', *stats, *keys])}):"]
-        lines.append(f"    value = {self.of.call('acc', *self.of_keys)}")
+    def result_function(self, out: _Out, by: str, stats: tuple[str, ...], held: bool = False) -> tuple[str, list[str]]:
+        """The text of `<out>_result(acc, stats, others)` and the keys of the others, in the order of its arguments;
+        `held`: acc is `of` already."""
+        keys = unique([*([] if held else self.of_keys), *self.param_keys, *out.keys])
+        lines = [f"def {out.name}_result({', '.join(['acc', *stats, *keys])}):"]
+        lines.append("    value = acc" if held else f"    value = {self.of.call('acc', *self.of_keys)}")
         affine = list(self.param_keys)
         if self.stage.op == "batchnorm":
             mean, var, *affine = affine
@@ -141,14 +160,14 @@ class _Norm:
         lines.append(f"    value = {by}")
         if affine:
             lines.append(f"    value = value * {affine[0]}" + (f" + {affine[1]}" if len(affine) > 1 else ""))
-        lines.append(f"    return {self.function.call('value', *self.function_keys)}")
+        lines.append(f"    return {out.function.call('value', *out.keys)}")
         return "\n".join(lines) + "\n", keys
 
     def imports(self) -> frozenset[tuple[str, str]]:
-        return self.of.imports | self.function.imports | {("cutlass", "select_")}
+        return self.of.imports.union({("cutlass", "select_")}, *(o.function.imports for o in self.outs))
 
     def functions(self, text: Text) -> None:
-        for one, clause in ((self.of, "of"), (self.function, "epilogue")):
+        for one, clause in ((self.of, "of"), *((o.function, "epilogue") for o in self.outs)):
             if not one.plain:
                 text.add(one.text, ("", clause))
                 text.gap(2)
@@ -168,20 +187,23 @@ def plan(program: Program, stage: Normalize) -> StagePlan:
         else:
             launches, scratch, part, note = _streamed(text, norm)
     add_launch(text, stage.name, [*norm.tensors, *(f"{stage.name}_{s.what}" for s in scratch)], launches)
-    return own_plan(
-        program, stage, text, f"{stage.name}_launch", norm.tensors, scratch, norm.imports(), [part] if part else [], note
-    )
+    shared = [part] if part else []
+    return own_plan(program, stage, text, f"{stage.name}_launch", norm.tensors, scratch, norm.imports(), shared, note)
 
 
 def _applied(text: Text, norm: _Norm, stats: tuple[str, ...], by: str) -> tuple[str, list[str], str]:
     """The element-wise kernel: x and the group's numbers give the result."""
-    body, keys = norm.result_function(by, stats)
-    text.add(body)
-    text.gap(2)
-    function = Element(f"{norm.stage.name}_result", "", (), (), frozenset(), False)
+    outputs, wanted = [], []
+    for out in norm.outs:
+        body, keys = norm.result_function(out, by, stats)
+        text.add(body)
+        text.gap(2)
+        function = Element(f"{out.name}_result", "", (), (), frozenset(), False)
+        outputs.append((out.reading, function, (*stats, *keys)))
+        wanted += keys
     walk = Walk(
-        norm.stage.name, norm.extents, norm.out_order, norm.x,
-        ((norm.out, function, (*stats, *keys)),), {k: norm.readings[k] for k in (*stats, *keys)},
+        norm.stage.name, norm.extents, norm.out_order, norm.x, tuple(outputs),
+        {k: norm.readings[k] for k in unique([*stats, *wanted])},
     )  # fmt: skip
     add_kernel(text, walk)
     return (f"{norm.stage.name}_kernel", walk_tensors(walk), blocks_of(walk))
@@ -241,18 +263,20 @@ class _Held:
     @classmethod
     def of(cls, text: Text, norm: _Norm) -> _Held | None:
         """None where a group is too great, or does not lie along the contiguous axis of x and result alike."""
-        strides = {"x": norm.x.strides, "o": norm.out.strides, **{f"r {k}": r.strides for k, r in norm.readings.items()}}
+        strides = {"x": norm.x.strides, **{f"r {k}": r.strides for k, r in norm.readings.items()}}
+        strides |= {f"o{i}": o.reading.strides for i, o in enumerate(norm.outs)}
         tags = ["R" if a in norm.reduced else "O" for a in norm.order]
         merged = Space(norm.extents, strides).ordered(norm.order).merged(lambda axis: tags[axis])
         if not merged.tags or merged.tags[-1] != "R" or merged.size > MOST:
             return None
-        if merged.strides["x"][-1] != 1 or merged.strides["o"][-1] != 1:
+        moved = ["x", *(f"o{i}" for i in range(len(norm.outs)))]
+        if any(merged.strides[label][-1] != 1 for label in moved):
             return None
         size = merged.part("R").size
         width = aligned_vector(
             merged.extents[-1],
-            [(norm.x.base, *merged.strides["x"]), (0, *merged.strides["o"])],
-            [norm.x.dtype.bits, norm.out.dtype.bits],
+            [merged.strides[label] for label in moved],
+            [norm.x.dtype.bits, *(o.reading.dtype.bits for o in norm.outs)],
             8,
         )
         threads = 1
@@ -269,10 +293,15 @@ class _Held:
         fold, values, by = norm.stats()
         squares = fold == "Squares"
         fold = "Sum" if squares else fold
-        body, keys = norm.result_function(by, ("stat0", "stat1"))
-        self.text.add(body.replace(f"    value = {norm.of.call('acc', *norm.of_keys)}\n", "    value = acc\n"))
-        self.text.gap(2)
-        places = [("x", norm.x), ("o", norm.out), *((f"r {k}", norm.readings[k]) for k in keys)]
+        wanted = []
+        for out in norm.outs:
+            body, keys = norm.result_function(out, by, ("stat0", "stat1"), held=True)
+            self.text.add(body)
+            self.text.gap(2)
+            wanted.append(keys)
+        every = unique([*norm.of_keys, *(k for keys in wanted for k in keys)])
+        places = [("x", norm.x), *((f"o{i}", o.reading) for i, o in enumerate(norm.outs))]
+        places += [(f"r {k}", norm.readings[k]) for k in every]
         place = {label: i for i, (label, _) in enumerate(places)}
         names = ", ".join(r.tensor for _, r in places)
         self._index("at", f"Of group `row`: where it begins in {names}.", self.o, places, 1, "row")
@@ -344,18 +373,21 @@ class _Held:
                 f"    memory = ({kinds},)",
                 f"    total = across_block({fold}, total, {threads // 32}, memory)",
             ]
-        picks = ", ".join(["vectors[i][j]", "stat0", "stat1", *(self._pick(k) for k in keys)])
         lines += [
             f"    stat0, stat1 = {values[0]}, {values[1]}",
             f"    for i in cutlass.range_constexpr({count}):",
-            *self._reads(keys, place, "        "),
-            f"        out = cute.make_rmem_tensor(({width},), Float32)",
-            f"        for j in cutlass.range_constexpr({width}):",
-            f"            out[j] = {name}_result({picks})",
+            *self._reads(unique([k for keys in wanted for k in keys]), place, "        "),
         ]
         test = [t for t in ("live[i]" if guard else "", f"(row < {groups})" if guard_row else "") if t]
-        store = f"write({norm.out.tensor}, at[1] + steps[i][1], out)"
-        lines += [f"        if {' & '.join(test)}:", f"            {store}"] if test else [f"        {store}"]
+        for i, (out, keys) in enumerate(zip(norm.outs, wanted, strict=True), 1):
+            picks = ", ".join(["vectors[i][j]", "stat0", "stat1", *(self._pick(k) for k in keys)])
+            lines += [
+                f"        out = cute.make_rmem_tensor(({width},), Float32)",
+                f"        for j in cutlass.range_constexpr({width}):",
+                f"            out[j] = {out.name}_result({picks})",
+            ]
+            store = f"write({out.name}, at[{i}] + steps[i][{i}], out)"
+            lines += [f"        if {' & '.join(test)}:", f"            {store}"] if test else [f"        {store}"]
         self.text.add("\n".join(lines))
         grid = f"grid=({-(-groups // rows)}, 1, 1), block=({block}, 1, 1)"
         part = Part(folds.fold_text(fold), 40)
@@ -387,6 +419,3 @@ class _Held:
         extents = (*part.extents[:-1], part.extents[-1] // width) if part.extents else (1,)
         self.text.add(index_function(f"{self.norm.stage.name}_{name}", doc, extents, offsets, argument))
         self.text.gap(2)
-
-
-__all__ = ["load_strides", "plan"]

@@ -100,6 +100,30 @@ class Packed:
         return True
 '''
 
+GRAPHS = '''\
+class Graphs:
+    """`launch` as one CUDA graph for each set of tensors: recorded at the first call with them, then replayed."""
+
+    def __init__(self, launch):
+        self.launch, self.recorded = launch, {}
+
+    def __call__(self, inputs, outputs):
+        if torch.cuda.is_current_stream_capturing():  # part of a graph of the caller's
+            return self.launch(inputs, outputs)
+        key = tuple(tensor.data_ptr() for tensor in (*inputs, *outputs))
+        graph = self.recorded.pop(key, None)
+        if graph is None:
+            self.launch(inputs, outputs)  # this call's results; and nothing is left to compile while recording
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.launch(inputs, outputs)
+        else:
+            graph.replay()
+        self.recorded[key] = graph  # the latest last
+        if len(self.recorded) > 8:
+            del self.recorded[next(iter(self.recorded))]
+'''
+
 CHECK = '''\
 def check(tensors, expected, what):
     """One clear error instead of a kernel that reads out of bounds."""
@@ -109,6 +133,8 @@ def check(tensors, expected, what):
         if tensor.shape != shape or tensor.dtype is not dtype or not tensor.is_contiguous():
             have = f"{tensor.dtype}{list(tensor.shape)}"
             raise ValueError(f"{what} {name} must be contiguous {dtype}{list(shape)}, not {have}")
+        if tensor.data_ptr() % 16:
+            raise ValueError(f"{what} {name} must start at a multiple of 16 bytes")
 '''
 
 BUILD = '''\

@@ -265,9 +265,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
     for i, (o, function, keys) in enumerate(walk.outputs):
         result = "x_values" if raw else f"out{i}" if len(walk.outputs) > 1 else "out"
         if not raw:
-            call = function.call(
-                *(f"{_value(k)}[{narrow[k]}]" for k in ("x", *(f"r {key}" for key in keys)))
-            )
+            call = function.call(*(f"{_value(k)}[{narrow[k]}]" for k in ("x", *(f"r {key}" for key in keys))))
             lines += [
                 f"        {result} = cute.make_rmem_tensor(({width},), Float32)",
                 f"        for lane in cutlass.range_constexpr({width}):",
@@ -360,7 +358,7 @@ def _add_tiled(text: Text, walk: Walk, merged: MergedSpace, p: int) -> str:
         "    thread, _, _ = cute.arch.thread_idx()",
         "    block, _, _ = cute.arch.block_idx()",
         "    thread = Uint32(thread)",
-        f"    layout = cute.make_layout(({TILE}, {TILE}), stride=({TILE + 1}, 1))  # [q, p]; odd rows spread over banks",
+        f"    layout = cute.make_layout(({TILE}, {TILE}), stride=({TILE + 1}, 1))  # [q, p]; rows over all banks",
         f"    tile = cutlass.utils.SmemAllocator().allocate_tensor({element_type}, layout, byte_alignment=16)",
         f"    at = {name}_tile(Uint32(block))",
         "    ready = []",
@@ -399,4 +397,3 @@ def _add_tiled(text: Text, walk: Walk, merged: MergedSpace, p: int) -> str:
         ]
     text.add("\n".join(lines))
     return f"tiles of {TILE} x {TILE}"
-

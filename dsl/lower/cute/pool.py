@@ -40,7 +40,7 @@ def plan(program: Program, stage: Pool) -> StagePlan:
     inner = y.memory_order[-1]
     width = 1
     if inner == 1 and x.memory_order[-1] == 1:
-        every = [(*(s for i, s in enumerate(x.strides) if i != 1), 1), (*(s for i, s in enumerate(y.strides) if i != 1), 1)]
+        every = [(*(s for i, s in enumerate(t.strides) if i != 1), 1) for t in (x, y)]
         width = min(8, aligned_vector(y.shape[1], every, [x.dtype.bits, y.dtype.bits]))
     while width > 1 and windows.size[-1] * width > UNROLLED:
         width //= 2
@@ -52,7 +52,7 @@ def plan(program: Program, stage: Pool) -> StagePlan:
         rows //= 2
     fixed = [0 if a >= 2 else x.strides[a] for a in range(rank)]
     places = [("x", Reading("", x.dtype, tuple(fixed)))]
-    places += [(k, r) for k, r in readings.items()]
+    places += list(readings.items())
     places += [(f"o{i}", o) for i, (o, _, _) in enumerate(outputs)]
     offsets = []
     for label, r in places:
@@ -182,6 +182,4 @@ def _global(program, stage: Pool, text: Text, readings, outputs, names) -> Stage
     made = add_reduction(text, job)
     add_launch(text, stage.name, [*names, *(f"{stage.name}_{s.what}" for s in made.scratch)], made.launches)
     imports = frozenset().union(*(f.imports for _, f, _ in outputs)) | {("cutlass", "select_")}
-    return own_plan(
-        program, stage, text, f"{stage.name}_launch", names, made.scratch, imports, [made.part], made.note
-    )
+    return own_plan(program, stage, text, f"{stage.name}_launch", names, made.scratch, imports, [made.part], made.note)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dsl.axes import axes_of
-from dsl.ir import Acc, DType, Program, Reduce, TensorType
+from dsl.ir import DType, Program, Reduce, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cute import folds
 from dsl.lower.cute.own import SMS, THREADS, Element, element, own_plan, refuse_types
@@ -72,29 +72,28 @@ class Kernels:
 def plan(program: Program, stage: Reduce) -> StagePlan:
     types = types_of(program)
     x, rank = types[stage.x.name], len(types[stage.x.name].shape)
-    if stage.also:
-        raise Refusal("cute-also", f"{stage.name} is a reduction and stores one result", "write a second stage")
     axes = axes_of(stage, rank)
     reduced = frozenset(p for name in stage.over for p in axes[name])
     text, readings = Text(), {}
     of = element(stage, stage.of, f"{stage.name}_of")
     keys = read_all(of, types, axes, rank, readings)
-    function = element(stage, stage.epilogue, f"{stage.name}_element")
-    left = read_left(function, types, stage, axes, reduced, rank, readings)
-    names = unique([stage.x.name, *(r.tensor for r in readings.values()), stage.name])
+    ends = [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, stage.type)]
+    functions = [element(stage, expr, f"{name}_element") for name, expr, _ in ends]
+    left = [read_left(f, types, stage, axes, reduced, rank, readings) for f in functions]
+    names = unique([stage.x.name, *(r.tensor for r in readings.values()), *(name for name, _, _ in ends)])
     refuse_types(stage, types, names)
     count = 1
     for axis in reduced:
         count *= x.shape[axis]
     value = {"mean": f"total[0] * {1.0 / count!r}", "logsumexp": "LogSumExp.shift(total[0]) + cute.math.log(total[1])",
              "argmax": "total[1]"}.get(stage.op, "total[0]")  # fmt: skip
-    out = Reading(stage.name, stage.type.dtype, result_strides(stage.type, rank, reduced, stage.keepdim))
-    result = Result(value, out, function, left)
-    reading = Reading(stage.x.name, x.dtype, x.strides)
-    job = Reduction(
-        stage.name, x.shape, x.memory_order, reduced, reading, of, keys, _FOLD[stage.op], (result,), readings
+    results = tuple(
+        Result(value, Reading(name, t.dtype, result_strides(t, rank, reduced, stage.keepdim)), function, keys)
+        for (name, _, t), function, keys in zip(ends, functions, left, strict=True)
     )
-    for one, clause in ((of, "of"), (function, "epilogue")):
+    reading = Reading(stage.x.name, x.dtype, x.strides)
+    job = Reduction(stage.name, x.shape, x.memory_order, reduced, reading, of, keys, _FOLD[stage.op], results, readings)
+    for one, clause in ((of, "of"), *((f, "epilogue") for f in functions)):
         if not one.plain:
             text.add(one.text, ("", clause))
             text.gap(2)
@@ -102,7 +101,7 @@ def plan(program: Program, stage: Reduce) -> StagePlan:
     add_launch(text, stage.name, [*names, *(f"{stage.name}_{s.what}" for s in made.scratch)], made.launches)
     return own_plan(
         program, stage, text, f"{stage.name}_launch", names, made.scratch,
-        of.imports | function.imports | {("cutlass", "select_")}, [made.part], made.note,
+        of.imports.union({("cutlass", "select_")}, *(f.imports for f in functions)), [made.part], made.note,
     )  # fmt: skip
 
 
@@ -128,7 +127,6 @@ def read_left(function, types, stage, axes, reduced, rank, readings) -> tuple[st
 
 def add_reduction(text: Text, job: Reduction) -> Kernels:
     """Adds the index functions and kernels of a reduction."""
-    inner = [job.order.index(a) for a in range(len(job.order))]
     strides = {"x": job.x.strides, **{f"r {k}": r.strides for k, r in job.readings.items()}}
     strides |= {f"o{i}": r.out.strides for i, r in enumerate(job.results)}
     if job.fold == "ArgMax":
@@ -139,7 +137,6 @@ def add_reduction(text: Text, job: Reduction) -> Kernels:
     space = Space(job.extents, strides).ordered(job.order)
     tags = ["R" if axis in job.reduced else "O" for axis in job.order]
     merged = space.merged(lambda axis: tags[axis])
-    del inner
     if merged.size > MOST:
         raise Refusal("cute-size", f"{job.name} reduces {merged.size:,} elements; a kernel counts {MOST:,}", None)
     if not merged.tags or "R" not in merged.tags:  # every reduced axis has length 1
@@ -201,8 +198,8 @@ class _Writer:
         self.text.add(index_function(f"{self.job.name}_{name}", doc, extents, offsets, argument))
         self.text.gap(2)
 
-    def reads(self, width: int, at: str, step: str, indent: str) -> tuple[list[str], str]:
-        """Lines that read one vector of everything `of` wants; the texts of the values read."""
+    def reads(self, width: int, at: str, step: str) -> str:
+        """The texts of the values that `of` wants for one vector."""
         values = []
         for i, (label, r) in enumerate(self.of_places):
             if label == "place":
@@ -213,7 +210,7 @@ class _Writer:
             count = 1 if s == 0 or width == 1 else width
             how = "" if count == 1 or whole else ", whole=False" if s == 1 else f", {s}"
             values.append(f"lanes(read({r.tensor}, {at}[{i}] + {step}[{i}], {count}{how}))")
-        return [], ", ".join(values)
+        return ", ".join(values)
 
     def of_lines(self, width: int, into: str, values: str, indent: str) -> list[str]:
         """Lines that turn what was read (a tuple, text `values`) into the vector `into` of f32."""
@@ -329,7 +326,6 @@ class _Writer:
 
         `per`: vectors a part has; `states`: "rows" folds whole vectors, "columns" each lane on its own.
         """
-        name, fold = self.job.name, self.job.fold
         vectors = self.r.size // (width if states == "rows" else 1)
         chunk = threads * flight
         lines: list[str] = []
@@ -342,23 +338,22 @@ class _Writer:
             count = vectors // chunk
             chunks, many = str(count), count > 1
             if count == 0:
-                return lines + self._chunk(base, None, threads, flight, width, states, vectors, "    ", None)
+                return lines + self._chunk(base, None, threads, flight, width, states, vectors, "    ")
         if many:
             lines.append(f"    for chunk in cutlass.range({chunks}, unroll=1):")
-            lines += self._chunk(base, "Uint32(chunk)", threads, flight, width, states, None, "        ", None)
+            lines += self._chunk(base, "Uint32(chunk)", threads, flight, width, states, None, "        ")
         elif chunks == "1":
-            lines += self._chunk(base, None, threads, flight, width, states, None, "    ", None)
+            lines += self._chunk(base, None, threads, flight, width, states, None, "    ")
         if vectors % chunk:
             limit = vectors if self.parts == 1 else f"cutlass.min((Uint32(part) + 1) * {per}, Uint32({vectors}))"
             if self.parts > 1:
                 lines.append(f"    limit = {limit}")
                 limit = "limit"
             tail = f"{vectors // chunk}" if self.parts == 1 else "chunks"
-            lines += self._chunk(base, tail, threads, flight, width, states, limit, "    ", None)
-        del name, fold
+            lines += self._chunk(base, tail, threads, flight, width, states, limit, "    ")
         return lines
 
-    def _chunk(self, base, chunk, threads, flight, width, states, limit, indent, _) -> list[str]:
+    def _chunk(self, base, chunk, threads, flight, width, states, limit, indent) -> list[str]:
         name, fold = self.job.name, self.job.fold
         vectors = self.r.size // (width if states == "rows" else 1)
         start = base if chunk is None or chunk == "0" else f"{base} + {chunk} * {threads * flight}"
@@ -374,14 +369,17 @@ class _Writer:
             lines.append(f"{deeper}{live}.append(index{suffix} < {limit})")
             lines.append(f"{deeper}index{suffix} = cutlass.min(index{suffix}, Uint32({vectors - 1}))")
         lines.append(f"{deeper}step{suffix} = {name}_step(index{suffix})")
-        _, values = self.reads(width, "at", f"step{suffix}", deeper)
+        values = self.reads(width, "at", f"step{suffix}")
         lines.append(f"{deeper}{ready}.append(({values},))")
         if fold == "ArgMax":
             step = self.merged.strides["place"][-1]
             i = self.place["place"]
             place = f"at[{i}] + step{suffix}[{i}]"
-            lines.append(f"{deeper}places{suffix}.append([{place} + lane * {step} for lane in range({width})])"
-                         if states == "rows" and width > 1 else f"{deeper}places{suffix}.append([{place}] * {width})")
+            lines.append(
+                f"{deeper}places{suffix}.append([{place} + lane * {step} for lane in range({width})])"
+                if states == "rows" and width > 1
+                else f"{deeper}places{suffix}.append([{place}] * {width})"
+            )
         lines.append(f"{indent}vectors{suffix} = []")
         lines.append(f"{indent}for i in cutlass.range_constexpr({flight}):")
         lines += self.of_lines(width, f"vector{suffix}", f"{ready}[i]", deeper)
@@ -433,7 +431,8 @@ class _Rows(_Writer):
         ends = f", then in {self._ends()}" if self.parts == 1 else ""
         self.index("at", f"Of result `row`: where its elements begin in {rest}{ends}.", self.o, both, 1, "row")
         what = f"vector of {width}" if width > 1 else "element"
-        self.index("step", f"Of its {what} at `step`: how far that is in {rest}.", self.r, self.of_places, width, "step")
+        doc = f"Of its {what} at `step`: how far that is in {rest}."
+        self.index("step", doc, self.r, self.of_places, width, "step")
         doc = f"{self.outputs:,} results of {self.r.size:,} elements: " + (
             "a block" if threads == THREADS else f"{threads} lanes" if threads > 1 else "a thread"
         )
@@ -555,14 +554,10 @@ class _Columns(_Writer):
         launches = [self._launch("kernel", f"grid=({blocks}, {self.parts}, 1), block=({THREADS}, 1, 1)")]
         if self.parts > 1:
             launches.append(self.merge_kernel())
-        return Kernels(
-            tuple(launches), self.scratch(), Part(folds.fold_text(job.fold), 40), f"{width} neighbouring results a thread"
-        )
+        note = f"{width} neighbouring results a thread"
+        return Kernels(tuple(launches), self.scratch(), Part(folds.fold_text(job.fold), 40), note)
 
 
 def plain_element(name: str = "acc") -> Element:
     """The function that changes nothing."""
     return Element(name, "", (), (), frozenset(), True)
-
-
-__all__ = ["Acc", "Kernels", "Reduction", "Result", "add_reduction", "plan", "plain_element"]

@@ -21,7 +21,9 @@ def plan(program: Program, stage: Transform) -> StagePlan:
     types = types_of(program)
     t, to = types[stage.x.name], stage.type
     if stage.x.transposed:
-        raise Refusal("cute-transform", f"{stage.name} transposes {stage.x.name}", f"write .T where {stage.name} is read")
+        raise Refusal(
+            "cute-transform", f"{stage.name} transposes {stage.x.name}", f"write .T where {stage.name} is read"
+        )
     if t.dtype is not to.dtype and not {t.dtype, to.dtype} <= set(COMPUTED):
         raise Refusal("cute-dtype", f"casts go through f32, and {stage.name} casts {t.dtype.value}", "leave `to` out")
     flat = {t.dtype.value, to.dtype.value} <= set(_FLAT) and t.elements < 2**31

@@ -170,7 +170,8 @@ def autovec_copy(source, target):
 class Shared:
     def __init__(self, element_type: _Type, shape):
         self.element_type = element_type
-        self.data = np.full((_Device.blocks.shape[0], *shape), 7e33 if element_type is Float32 else 77, element_type.numpy)
+        unwritten = 7e33 if element_type is Float32 else 77
+        self.data = np.full((_Device.blocks.shape[0], *shape), unwritten, element_type.numpy)
 
     def _index(self, index):
         index = index if isinstance(index, tuple) else (index,)
@@ -247,9 +248,14 @@ class _Whole:
         return element_type(self.value)
 
 
+def _block_idx():
+    blocks, across = _Device.blocks, _Device.grid
+    return (blocks % across).astype(np.int32), (blocks // across).astype(np.int32), 0
+
+
 _arch = types.SimpleNamespace(
     thread_idx=lambda: (_Device.threads.astype(np.int32), 0, 0),
-    block_idx=lambda: ((_Device.blocks % _Device.grid).astype(np.int32), (_Device.blocks // _Device.grid).astype(np.int32), 0),
+    block_idx=_block_idx,
     warp_idx=lambda: (_Device.threads // 32).astype(np.int32),
     lane_idx=lambda: (_Device.threads % 32).astype(np.int32),
     barrier=lambda: None,

@@ -9,6 +9,7 @@ import pytest
 from dsl.lower.cute import lower
 
 from . import programs
+from .own_cases import CASES as OWN
 
 PROGRAMS = {
     "reductions": (
@@ -49,6 +50,24 @@ for path in sys.argv[1:]:
     module.build()
     print("built", path)
 """
+
+
+OWN_BUILT = ("map_full_f16", "nhwc_padded", "interleave", "rows_in_parts_argmax", "columns_in_parts", "softmax_held",
+             "layernorm_long", "avg_pool_padded_nhwc", "depthwise_stride", "wide_window")  # fmt: skip
+
+
+@pytest.mark.toolchain
+def test_kernels_of_our_own_compile(tmp_path):
+    pytest.importorskip("quack", reason="CuTe DSL and quack-kernels are not installed")
+    paths = [tmp_path / f"{name}.py" for name in OWN_BUILT]
+    for path in paths:
+        path.write_text(lower(programs.program(OWN[path.stem])).text)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *map(str, paths)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "QUACK_CACHE_DIR": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("built") == len(OWN_BUILT)
 
 
 @pytest.mark.toolchain

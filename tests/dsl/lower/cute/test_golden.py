@@ -9,14 +9,20 @@ import pytest
 from dsl.lower.cute import lower
 
 from . import programs
+from .own_cases import CASES as OWN
+from .own_cases import REVIEWED
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = ("linear_gelu_f16", "linear_f32_on_f16", "shared_weight", "batched", "split_k", "mlp")
 
 
-@pytest.mark.parametrize("name", CASES)
+def generated(name: str):
+    return lower(programs.program(OWN[name]) if name in OWN else programs.example(name))
+
+
+@pytest.mark.parametrize("name", CASES + REVIEWED)
 def test_generated_code_is_as_reviewed(name):
-    source = lower(programs.example(name))
+    source = generated(name)
     path = GOLDEN / f"{name}.py.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)
@@ -24,9 +30,9 @@ def test_generated_code_is_as_reviewed(name):
     assert source.text == path.read_text()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASES + REVIEWED)
 def test_generated_code_imports_nothing_of_ours(name):
-    tree = ast.parse(lower(programs.example(name)).text)
+    tree = ast.parse(generated(name).text)
     imported = {
         (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
         for node in ast.walk(tree)

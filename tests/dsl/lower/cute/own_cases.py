@@ -1,0 +1,143 @@
+"""Programs whose stages are kernels of our own, small enough to emulate: each row is one way that a kernel may go."""
+
+from __future__ import annotations
+
+X = "x: f32[4, 24, 10, 12]"
+NHWC = "t = transform(x) { layout nhwc }\n"
+
+
+def one(params: str, result: str, body: str, returned: str = "y") -> str:
+    return f"program p({params}) -> {result} {{\n  {body}\n  return {returned}\n}}"
+
+
+CASES = {
+    # element-wise
+    "map_full_f16": one(
+        "x: f16[4, 8, 6, 8], s: f32[8], r: f16[4, 8, 6, 8]", "f32[4, 8, 6, 8]",
+        "y = map(x) { let t = acc * s[c]  store f32  epilogue relu(t + r[b, c, h, w]) }",
+    ),
+    "map_odd_axes": one("x: f32[7, 13], v: f32[13]", "f32[7, 13]", "y = map(x) { epilogue acc + v[n] }"),
+    "map_stack": one(
+        "x: f32[2, 3, 4, 8], r: f32[2, 3, 4], q: f32[4, 8]", "f32[2, 3, 4, 8]",
+        "y = map(x) { epilogue acc * r[l, m] + q[h, w] }",
+    ),
+    "map_two_results": one(
+        "x: f32[40, 12], s: f32[]", "(f32[40, 12], f32[40, 12])",
+        "y = map(x) { also z = acc * s  epilogue mish(acc) }", "y, z",
+    ),
+    "map_names": one(
+        "q: f32[40, 12], k: f32[12], thread: f32[40]", "f32[40, 12]",
+        "lane = map(q) { epilogue acc * k[n] + thread[m] }", "lane",
+    ),
+    # transforms
+    "nhwc_and_back": one(
+        "x: f32[3, 13, 9, 11], r: f32[3, 13, 9, 11]", "f32[3, 13, 9, 11]",
+        "t = transform(x) { layout nhwc  to f16 }\n"
+        "  y = map(t) { store f32 nchw  epilogue relu(acc) + r[b, c, h, w] }",
+    ),
+    "nhwc_padded": one(
+        "x: f32[3, 3, 20, 24]", "f32[3, 8, 20, 24]",
+        "t = transform(x) { pad 3x8x20x24  layout nhwc  to f16 }\n  y = map(t) { store f32 nchw  epilogue acc + 1 }",
+    ),
+    "permute_inner": one("x: f16[72, 16, 80]", "f16[16, 80, 72]", "y = transform(x) { permute 1x2x0 }"),
+    "permute_outer": one("x: f16[72, 16, 80]", "f16[16, 72, 80]", "y = transform(x) { permute 1x0x2 }"),
+    "view_permute": one("x: f32[6, 40]", "f32[40, 2, 3]", "y = transform(x) { view 2x3x40  permute 2x0x1 }"),
+    "pad": one("x: f32[10, 13]", "f16[12, 16]", "y = transform(x) { pad 12x16  to f16 }"),
+    "crop": one("x: f32[10, 16]", "f32[8, 13]", "y = transform(x) { crop 8x13 }"),
+    "interleave": one(
+        "a: f32[3, 10, 24], b: f32[3, 10, 24]", "f16[3, 20, 24]", "y = transform(a, b) { interleave  to f16 }"
+    ),
+    # reductions
+    "rows_of_a_warp": one(
+        "x: f16[37, 100], v: f32[100], r: f32[37]", "f32[37]",
+        "y = reduce(x) { op logsumexp  over n  of acc * v[n]  store f32  epilogue acc + r[m] }",
+    ),
+    "rows_of_a_block": one("x: f32[9, 5000]", "f32[9]", "y = reduce(x) { op mean  over n }"),
+    "rows_in_parts": one("x: f32[3, 70000]", "f32[3]", "y = reduce(x) { op sum  over n }"),
+    "rows_in_parts_argmax": one("x: f32[3, 70000]", "i32[3]", "y = reduce(x) { op argmax  over n }"),
+    "everything": one("x: f32[3, 5, 7]", "f32[]", "y = reduce(x) { op max  over l, m, n }"),
+    "channels": one(
+        X, "f32[4, 1, 10, 12]", "y = reduce(x) { op logsumexp  over c  keepdim  epilogue relu(acc) }"
+    ),
+    "columns_in_parts": one("x: f32[3000, 41]", "f32[41]", "y = reduce(x) { op min  over m }"),
+    "all_but_channels": one(X, "f32[24]", "y = reduce(x) { op sum  over b, h, w }"),
+    "argmax_of_nhwc": one(X, "i32[4, 10, 12]", NHWC + "  y = reduce(t) { op argmax  over c }"),
+    # norms
+    "softmax_held": one("x: f32[9, 500]", "f32[9, 500]", "y = normalize(x) { op softmax  over n  of acc * 0.3 }"),
+    "softmax_streamed": one("x: f32[3, 40000]", "f32[3, 40000]", "y = normalize(x) { op softmax  over n }"),
+    "log_softmax_channels": one(X, "f32[4, 24, 10, 12]", "y = normalize(x) { op log_softmax  over c }"),
+    "layernorm": one(
+        "x: f16[9, 77], w: f32[77], b: f32[77]", "f16[9, 77]", "y = normalize(x, w, b) { op layernorm  over n }"
+    ),
+    "layernorm_long": one(
+        "x: f32[2, 40000], w: f32[40000]", "f32[2, 40000]",
+        "y = normalize(x, w) { op layernorm  over n  epilogue tanh(acc) }",
+    ),
+    "rmsnorm": one("x: f32[9, 6, 64], w: f32[64]", "f32[9, 6, 64]", "y = normalize(x, w) { op rmsnorm  over n }"),
+    "groupnorm": one(
+        f"{X}, w: f32[24], b: f32[24], r: f32[24]", "f32[4, 24, 10, 12]",
+        "y = normalize(x, w, b) { op groupnorm  groups 3  of sigmoid(acc)  epilogue acc + r[c] }",
+    ),
+    "groupnorm_nhwc": one(
+        f"{X}, w: f32[24], b: f32[24]", "f32[4, 24, 10, 12]",
+        NHWC + "  y = normalize(t, w, b) { op groupnorm  groups 3  store f32 nchw }",
+    ),
+    "groupnorm_rows": one(
+        "x: f32[20, 96], w: f32[96], b: f32[96]", "f32[20, 96]",
+        "y = normalize(x, w, b) { op groupnorm  groups 8  epilogue hardtanh(acc, -1, 1) }",
+    ),
+    "instancenorm_nhwc": one(X, "f32[4, 24, 10, 12]", NHWC + "  y = normalize(t) { op instancenorm  store f32 nchw }"),
+    "batchnorm": one(
+        f"{X}, m: f32[24], variance: f32[24], w: f32[24], b: f32[24]", "f32[4, 24, 10, 12]",
+        "y = normalize(x, m, variance, w, b) { op batchnorm  epilogue relu(acc) }",
+    ),
+    # pools
+    "max_pool": one(
+        "x: f32[3, 8, 12, 14], s: f32[8]", "f32[3, 8, 6, 7]",
+        "y = pool(x) { op max  window 2x2  stride 2x2  epilogue acc * s[c] }",
+    ),
+    "avg_pool_padded_nhwc": one(
+        "x: f32[3, 16, 13, 14]", "f32[3, 16, 7, 7]",
+        NHWC + "  y = pool(t) { op avg  window 3x3  stride 2x2  padding 1x1  store f32 nchw }",
+    ),
+    "max_pool_3d": one("x: f32[2, 4, 6, 8, 10]", "f32[2, 4, 3, 4, 5]", "y = pool(x) { op max  window 2x2x2  stride 2x2x2 }"),
+    "wide_pool": one("x: f32[2, 3, 40, 41]", "f32[2, 3, 3, 3]", "y = pool(x) { op avg  window 13x13  stride 13x13 }"),
+    "global_pool": one(X, "f32[4, 24, 1, 1]", "y = pool(x) { op avg  window global  epilogue relu(acc) }"),
+    # direct convolutions
+    "depthwise": one(
+        "x: f32[2, 6, 21, 18], w: f32[6, 1, 3, 3], b: f32[6]", "f32[2, 6, 19, 16]",
+        "y = conv2d(x, w) { groups 6  compute f32  epilogue acc + b[c] }",
+    ),
+    "depthwise_stride": one(
+        "x: f32[2, 6, 21, 18], w: f32[6, 1, 5, 3]", "f32[2, 6, 10, 9]",
+        "y = conv2d(x, w) { groups 6  stride 2x2  padding 1x1  compute f32 }",
+    ),
+    "grouped": one(
+        "x: f32[2, 6, 11, 18], w: f32[9, 2, 3, 3]", "f32[2, 9, 9, 16]", "y = conv2d(x, w) { groups 3  compute f32 }"
+    ),
+    "wide_window": one(
+        "x: f32[2, 3, 51, 47], w: f32[24, 3, 11, 11]", "f32[2, 24, 12, 11]",
+        "y = conv2d(x, w) { stride 4x4  padding 2x2  compute f32 }",
+    ),
+    "conv_1d": one(
+        "x: f32[2, 8, 100], w: f32[16, 8, 3]", "f32[2, 16, 92]", "y = conv1d(x, w) { dilation 4  compute f32 }"
+    ),
+    "conv_3d": one(
+        "x: f32[2, 4, 7, 9, 8], w: f32[8, 4, 3, 3, 3]", "f32[2, 8, 5, 7, 6]", "y = conv3d(x, w) { compute f32 }"
+    ),
+    "pipeline": one(
+        "x: f32[4, 24, 20, 20], w: f32[24, 1, 3, 3], g: f32[24], b: f32[24], v: f32[24]",
+        "(f32[4, 24, 9, 9], f32[4])",
+        "y = conv2d(x, w) { groups 24  compute f32  epilogue relu(acc + b[c]) }\n"
+        "  z = pool(y) { op max  window 2x2  stride 2x2 }\n"
+        "  n = normalize(z, g, b) { op groupnorm  groups 3 }\n"
+        "  r = map(n) { let t = acc * v[c]  epilogue t + sigmoid(t) }\n"
+        "  s = transform(r) { view 4x1944 }\n"
+        "  u = reduce(s) { op logsumexp  over n  epilogue acc * 2.0 }",
+        "r, u",
+    ),
+}  # fmt: skip
+
+# One of each kind, reviewed whole and compiled.
+REVIEWED = ("map_full_f16", "nhwc_and_back", "rows_in_parts", "channels", "softmax_held", "groupnorm_nhwc", "max_pool",
+            "depthwise", "pipeline")  # fmt: skip
