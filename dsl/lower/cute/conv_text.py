@@ -1,11 +1,14 @@
 """The text of generated modules that convolve on the tensor cores: one kernel class for every convolution.
 
-What a stage needs (windows, views, strides, tile) is decided in conv.py and comes as the class's arguments.
+What a stage needs (windows, views, strides, tile) is decided in conv_launches.py and conv_tiles.py and comes as the
+class's arguments. How results are written is conv_store.py's text.
 """
 
 from __future__ import annotations
 
 import hashlib
+
+from dsl.lower.cute.conv_store import STORE
 
 IMPORTS: tuple[tuple[str, str], ...] = (
     ("cuda.bindings.driver", "CUstream"),
@@ -19,24 +22,31 @@ IMPORTS: tuple[tuple[str, str], ...] = (
 )
 MODULES: tuple[str, ...] = ("cutlass", "cutlass.cute as cute", "torch")
 
-CONV = '''\
+CONV = (
+    STORE
+    + '''
+
+\
 SWIZZLES = {8: "INTER", 16: "SW32", 32: "SW64", 64: "SW128"}  # by the 16-bit elements in a row of shared memory
 
 
-class ConvKernel:
-    """A convolution as an implicit GEMM on warp-group MMA: a block computes a box of pixels by `tile_n` channels.
+class ConvKernel(ConvResults):
+    """A convolution as an implicit GEMM on warp-group MMA: a tile is a box of pixels by `tile_n` columns.
 
-    A step of K is `parts` boxes of `run_box` channels, each at one window position. TMA fetches the box of input pixels
-    that meets the output box there; what lies outside of the image arrives as zeros, and that is the padding.
+    As many blocks as the device holds at once (`grid`) take the tiles by turns: the producer warp fetches a tile's
+    first boxes while the consumers are still writing the one before. A step of K is `parts` boxes of `run_box`
+    channels, each at one window position. TMA fetches the box of input pixels that meets the output box there; what
+    lies outside of the image arrives as zeros, and that is the padding.
     Spatial tuples are innermost first: w, h, d.
 
     views      (first element, extents, strides) of x over (channels, w, h, d, images): one for each remainder of the
                stride that a window position has, `remainders` says which.
     axes       a window axis: positions, input pixel of the first, step to the next, stride, weight of its remainder;
                and where its positions lie in w: the first, step, distance.
-    run        channels at one window position; taps_w: window positions that w has.
-    out        output pixels; strides over (image, channel, w, h, d) of each result and of each tensor read, with the
-               first element before them.
+    void       views that have no pixel: what is fetched from them lies beyond the last channel, and is zeros.
+    run        channels at one window position.
+    seen       phases of the result's pixels along w, which are columns beside each other (transposed, with a stride):
+               for each and for each position along w the position in w, or -1. Empty: one phase, axes say it all.
     """
 
     def __init__(self, epilogue, **config):
@@ -48,14 +58,17 @@ class ConvKernel:
         self.blocks = -(-self.run // self.run_box)
         self.steps = -(-self.taps * self.blocks // self.parts)
         self.tiles = [-(-size // edge) for size, edge in zip(self.out, self.box)]
-        self.tiles_n = -(-self.channels // self.tile_n)
+        self.phases = max(1, len(self.seen))
+        self.columns = self.tile_n // self.phases  # channels in a tile
+        self.tiles_n = -(-self.channels // self.columns)
+        self.count = self.tiles_n * self.groups * self.tiles[0] * self.tiles[1] * self.tiles[2] * self.images
         self.a_box = (self.run_box, *self.box, 1)
         # Modes of x where a coordinate other than 0 occurs.
         self.reached = [i + 1 for i in range(3) if (*self.axes[i][:2], self.box[i], self.out[i]) != (1, 0, 1, 1)]
         if self.w_along_c:
             self.b_box, self.cuts, self.b_atom = (self.run_box, 1, self.tile_n, 1), 1, "K_" + SWIZZLES[self.run_box]
         else:
-            wide = next(n for n in (64, 32, 16, 8) if self.tile_n % n == 0)
+            wide = next(n for n in (64, 32, 16, 8) if self.columns % n == 0)
             self.b_box, self.cuts, self.b_atom = (wide, 1, self.run_box, 1), self.tile_n // wide, "MN_" + SWIZZLES[wide]
 
     def slots(self, box, cuts):
@@ -87,20 +100,22 @@ class ConvKernel:
             (64, self.tile_n),
         )
         views = [self.tma(x, view, self.a_box, sa.inner, self.reached) for view in self.views]
-        weights = self.tma(w, (0, *self.w_view), self.b_box, sb.inner)
+        weights = self.tma(w, (0, *self.w_view), self.b_box, sb.inner, (1,) if self.seen else ())
 
         @cute.struct
         class Shared:
             barriers: cute.struct.MemRange[cutlass.Int64, 2 * self.stages]
             a: cute.struct.Align[cute.struct.MemRange[dtype, cute.cosize(sa)], 1024]
             b: cute.struct.Align[cute.struct.MemRange[dtype, cute.cosize(sb)], 1024]
+            staged: cute.struct.Align[
+                cute.struct.MemRange[self.staged_type(outs[0].element_type), self.staged_size()], 128
+            ]
 
         self.shared = Shared
-        blocks = self.tiles_n * self.groups * self.tiles[0] * self.tiles[1] * self.tiles[2] * self.images
         self.kernel(
             tuple(atom for atom, _ in views), tuple(view for _, view in views), *weights, mma, sa, sb, outs, reads
         ).launch(
-            grid=(blocks, 1, 1),
+            grid=(min(self.count, self.grid), 1, 1),
             block=(128 * self.warp_groups + 32, 1, 1),
             min_blocks_per_mp=self.resident,
             preferred_smem_carveout=100,  # in percent
@@ -134,16 +149,6 @@ class ConvKernel:
         thread, _, _ = cute.arch.thread_idx()
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         block, _, _ = cute.arch.block_idx()
-        first = block % self.tiles_n * self.tile_n  # blocks that read the same pixels run side by side
-        block = block // self.tiles_n
-        group = block % self.groups
-        block = block // self.groups
-        q = [0, 0, 0]
-        for i in cutlass.range_constexpr(3):
-            q[i] = block % self.tiles[i] * self.box[i]
-            block = block // self.tiles[i]
-        at = (group, first, q, block)
-
         storage = SmemAllocator().allocate(self.shared)
         pipe = pipeline.PipelineTmaAsync.create(
             barrier_storage=storage.barriers.data_ptr(),
@@ -158,17 +163,37 @@ class ConvKernel:
             a = storage.a.get_tensor(cute.append(cute.group_modes(slot, 0, 5), places), swizzle=a_smem.inner)
             slot, places = self.slots(self.b_box, self.cuts)
             b = storage.b.get_tensor(cute.append(cute.group_modes(slot, 0, 4), places), swizzle=b_smem.inner)
-            self.produce(loads, views, load_w, weights, a, b, pipe, at)
+            state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, self.stages)
+            for tile in cutlass.range(block, self.count, min(self.count, self.grid), unroll=1):
+                state = self.produce(loads, views, load_w, weights, a, b, pipe, state, self.place(tile))
+            pipe.producer_tail(state)
         else:
             a = storage.a.get_tensor(a_smem.outer, swizzle=a_smem.inner)
             b = storage.b.get_tensor(b_smem.outer, swizzle=b_smem.inner)
-            self.consume(mma, a, b, pipe, thread, outs, reads, at)
+            mma.set(warpgroup.Field.ACCUMULATE, True)
+            read = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, self.stages)
+            done = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, self.stages)
+            for tile in cutlass.range(block, self.count, min(self.count, self.grid), unroll=1):
+                acc = cute.make_rmem_tensor(mma.partition_shape_C((self.pixels, self.tile_n)), cutlass.Float32)
+                read, done = self.consume(mma, a, b, acc, pipe, read, done, thread)
+                self.store(mma, acc, storage.staged.data_ptr(), thread, outs, reads, self.place(tile))
+
+    def place(self, tile):
+        """Where a tile lies: group, first channel, first pixel, image. Tiles of the same pixels follow each other."""
+        first = tile % self.tiles_n * self.columns
+        tile = tile // self.tiles_n
+        group = tile % self.groups
+        tile = tile // self.groups
+        q = [0, 0, 0]
+        for i in range(3):
+            q[i] = tile % self.tiles[i] * self.box[i]
+            tile = tile // self.tiles[i]
+        return group, first, q, tile
 
     @cute.jit
-    def produce(self, loads, views, load_w, weights, a, b, pipe, at):
-        """The producer warp: boxes of x and w for every step, as fast as the stages become free."""
+    def produce(self, loads, views, load_w, weights, a, b, pipe, state, at):
+        """The producer warp: boxes of x and w for every step of a tile, as fast as the stages become free."""
         group, first, q, image = at
-        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, self.stages)
         for step in cutlass.range(self.steps, unroll=1):
             pipe.producer_acquire(state)
             barrier = pipe.producer_get_barrier(state)
@@ -178,6 +203,7 @@ class ConvKernel:
                 # Past the last window position both boxes are fetched from beyond the last channel: zeros.
                 c = number % self.blocks * self.run_box + tap // self.taps * (self.groups * self.run)
                 rest, tap_w, remainder, pixel = tap, 0, 0, [0, 0, 0]
+                along_w = tap % self.axes[0][0]
                 for i in cutlass.range_constexpr(3):
                     count, start, advance, stride, weight, w_start, w_advance, w_distance = self.axes[i]
                     position = rest % count
@@ -192,6 +218,8 @@ class ConvKernel:
                 slot = a[None, (part, 0, state.index)]
                 for v in cutlass.range_constexpr(len(self.views)):
                     source = (group * self.run + c, pixel[0], pixel[1], pixel[2], image)
+                    if cutlass.const_expr(v in self.void):
+                        source = (self.views[v][1][0], *source[1:])
                     if cutlass.const_expr(len(self.views) == 1):
                         self.fetch(loads[v], views[v], source, self.a_box, slot, barrier)
                     else:
@@ -200,12 +228,24 @@ class ConvKernel:
                 for cut in cutlass.range_constexpr(self.cuts):
                     if cutlass.const_expr(self.w_along_c):
                         source = (c, tap_w, first, group)
-                    else:
+                    elif cutlass.const_expr(self.phases == 1):
                         source = (first + cut * self.b_box[0], tap_w, group * self.run + c, 0)
+                    else:
+                        phase, column = divmod(cut * self.b_box[0], self.columns)
+                        source = (first + column, self.tap(phase, along_w, tap_w), group * self.run + c, 0)
                     self.fetch(load_w, weights, source, self.b_box, b[None, (part, cut, state.index)], barrier)
             pipe.producer_commit(state)
             state.advance()
-        pipe.producer_tail(state)
+        return state
+
+    def tap(self, phase, position, others):
+        """The window position in w that a phase sees at a position along w; out of all where it sees none: zeros."""
+        outside = self.w_view[0][1]
+        seen = [outside if s < 0 else s for s in self.seen[phase]]
+        found = cutlass.Int32(seen[0])
+        for i, s in enumerate(seen[1:], 1):
+            found = cutlass.Int32(cutlass.select_(position == i, cutlass.Int32(s), found))
+        return found + others
 
     def fetch(self, load, source, at, box, slot, barrier):
         """One TMA box from coordinate `at` of `source`."""
@@ -215,16 +255,12 @@ class ConvKernel:
         cute.copy(load, of, to, tma_bar_ptr=barrier)
 
     @cute.jit
-    def consume(self, mma, a, b, pipe, thread, outs, reads, at):
-        """The consumer warp groups: each multiplies its rows of the tile, and takes them through the epilogue."""
+    def consume(self, mma, a, b, acc, pipe, read, done, thread):
+        """The consumer warp groups: each multiplies its rows of a tile."""
         warp_group = mma.get_slice(cute.arch.make_warp_uniform(thread // 128) * 128)
         ra = mma.make_fragment_A(warp_group.partition_A(a))
         rb = mma.make_fragment_B(warp_group.partition_B(b))
-        acc = cute.make_rmem_tensor(mma.partition_shape_C((self.pixels, self.tile_n)), cutlass.Float32)
         acc.fill(0.0)
-        mma.set(warpgroup.Field.ACCUMULATE, True)
-        read = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, self.stages)
-        done = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, self.stages)
         warpgroup.fence()
         for step in cutlass.range(self.steps, unroll=1):
             pipe.consumer_wait(read)
@@ -238,51 +274,8 @@ class ConvKernel:
             read.advance()
         warpgroup.wait_group(0)
         pipe.consumer_release(done)
-        self.store(mma, acc, thread, outs, reads, at)
-
-    @cute.jit
-    def store(self, mma, acc, thread, outs, reads, at):
-        """Accumulators through the epilogue to their elements of the results."""
-        group, first, q, image = at
-        mine = mma.get_slice(thread).partition_C(cute.make_identity_tensor((self.pixels, self.tile_n)))
-        bw, bh, _ = self.box
-        rows = []
-        for m in cutlass.range_constexpr(cute.size(acc, mode=[1])):
-            for r in cutlass.range_constexpr(2):
-                row = mine[(0, r, 0), m, 0][0]
-                rows.append((m, r, (q[0] + row % bw, q[1] + row // bw % bh, q[2] + row // (bw * bh))))
-        values = [None] * len(reads)
-        for i in cutlass.range_constexpr(len(reads)):
-            if cutlass.const_expr(not any(self.reads[i])):
-                values[i] = reads[i][0].to(cutlass.Float32)
-        for n in cutlass.range_constexpr(self.tile_n // 8):
-            for half in cutlass.range_constexpr(2):
-                column = first + mine[(half, 0, n), 0, 0][1]
-                channel = group * self.channels + cutlass.min(column, self.channels - 1)
-                for i in cutlass.range_constexpr(len(reads)):
-                    if cutlass.const_expr(any(self.reads[i]) and not any(self.reads[i][3:])):
-                        values[i] = self.element(reads[i], self.reads[i], image, channel, q)[0].to(cutlass.Float32)
-                for m, r, pixel in rows:
-                    inside = column < self.channels
-                    for i in cutlass.range_constexpr(3):
-                        inside = inside and pixel[i] < self.out[i]
-                    if inside:
-                        self.finish(acc[(half, r, n), m, 0], values, outs, reads, image, channel, pixel)
-
-    def finish(self, value, values, outs, reads, image, channel, pixel):
-        """One accumulator through the epilogue to its element of each result."""
-        values = list(values)
-        for i, tensor in enumerate(reads):
-            if any(self.reads[i][3:]):
-                values[i] = self.element(tensor, self.reads[i], image, channel, pixel)[0].to(cutlass.Float32)
-        for tensor, result in zip(outs, self.epilogue(value, *values), strict=True):
-            self.element(tensor, self.strides, image, channel, pixel)[0] = result.to(tensor.element_type)
-
-    def element(self, tensor, strides, image, channel, pixel):
-        """One element of a tensor; in 64 bits, as a result may have more than 2^31 of them."""
-        first, *along = strides
-        offset = first + channel * along[1] + pixel[0] * along[2] + pixel[1] * along[3] + pixel[2] * along[4]
-        return cute.make_tensor(tensor.iterator + (cutlass.Int64(image) * along[0] + offset), cute.make_layout(1))
+        done.advance()
+        return read, done
 
 
 def flat(tensor):
@@ -291,10 +284,15 @@ def flat(tensor):
 
 
 @jit_cache
-def ucutlass_conv(name, dtypes, version):
-    """The compiled launch `name`. `version` is the digest of all that it is made of: the cache goes by it."""
+def ucutlass_conv(name, dtypes, aligned, version):
+    """The compiled launch `name`. `version` is the digest of all that it is made of: the cache goes by it.
+
+    dtypes: of x, w, the results, the tensors read; the first `aligned` of them lie at multiples of 16 bytes.
+    """
     tensors = [
-        cute.runtime.make_fake_tensor(t, (cute.sym_int(),), stride=(1,), assumed_align=16 if i < 2 else t.width // 8)
+        cute.runtime.make_fake_tensor(
+            t, (cute.sym_int(),), stride=(1,), assumed_align=16 if i < aligned else t.width // 8
+        )
         for i, t in enumerate(dtypes)
     ]
     stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
@@ -304,8 +302,8 @@ def ucutlass_conv(name, dtypes, version):
 class ConvStage:
     """The launches of one convolution: compiled, or found in the cache, once."""
 
-    def __init__(self, name, dtypes, version):
-        self.key, self.kernel = (name, dtypes, version), None
+    def __init__(self, name, dtypes, aligned, version):
+        self.key, self.kernel = (name, dtypes, aligned, version), None
 
     def plan(self, *tensors):
         return ucutlass_conv(*self.key)
@@ -315,5 +313,6 @@ class ConvStage:
             self.kernel = self.plan(*tensors)
         self.kernel(*(flat(t) for t in tensors))
 '''
+)
 
 VERSION = hashlib.sha256(CONV.encode()).hexdigest()[:12]

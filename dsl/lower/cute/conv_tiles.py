@@ -13,12 +13,15 @@ from math import prod
 
 from dsl.ir import Conv, TensorType
 from dsl.lower import Refusal
+from dsl.lower.cute.conv_launches import phases_of
 
 MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's multiprocessor; 1 KiB a block is the system's
 BLOCK = 232_448  # the most one block can have
 REGISTERS = 65_536
 EPILOGUE_REGISTERS = 64  # beside the accumulators: coordinates, addresses, operands of the expression
 BARRIERS = 1024
+STAGED = 16_384  # where results are put in order on their way out, at most
+SMS = 132
 MAX_STAGES = 12
 RUN_BOXES = (64, 32, 16, 8)
 
@@ -35,6 +38,16 @@ class Tiling:
     resident: int
     grouped: bool = False
 
+    @property
+    def grid(self) -> int:
+        """Blocks that the device holds at once."""
+        return self.resident * SMS
+
+    def part(self, columns: int, phases: int, channels_last: bool, bits: int) -> int:
+        """Channels that pass at once from the sums to the results: what the room for them holds, as a power of two."""
+        held = STAGED * 8 // bits // self.pixels if channels_last else STAGED // 4 // self.pixels // phases
+        return min(1 << (held.bit_length() - 1), max(8, 1 << (columns - 1).bit_length()))
+
     def run_box(self, run: int, taps: int) -> tuple[int, int]:
         """Channels in a box, and boxes in a step of K.
 
@@ -49,17 +62,17 @@ class Tiling:
             steps = -(-blocks * box // self.depth)
             rows = blocks * (self.pixels + self.n) * max(1, box // 32)
             cycles = steps * self.depth * self.pixels * max(self.n, 48) / 2048
-            cost = (max(rows, cycles), blocks)
+            cost = (max(rows, cycles), blocks, cycles)
             if best is None or cost < best[0]:
                 best = (cost, box)
         box = best[1]
         return box, self.depth // box
 
 
-def boxes(pixels: int, out: tuple[int, int, int]) -> tuple[int, int, int]:
+def boxes(pixels: int, out: tuple[int, int, int], channels_last: bool = True) -> tuple[int, int, int]:
     """The box (w, h, d) of `pixels` pixels that wastes least at the edges of `out`; among near equals the one whose
     neighbourhood is smallest, since that is what a window fetches again and again, and then the longest along w.
-    Boxes shorter than 8 along w are put off: a warp stores 8 neighbouring pixels at a time."""
+    Where results have w innermost, short rows are put off: their ends share sectors of memory with other tiles."""
     best = None
     powers = [1 << i for i in reversed(range(pixels.bit_length()))]
     for w, h in product(powers, powers):
@@ -70,7 +83,7 @@ def boxes(pixels: int, out: tuple[int, int, int]) -> tuple[int, int, int]:
             continue
         tiles = prod(-(-o // b) for o, b in zip(out, box, strict=True))
         around = prod(b + 2 for b, o in zip(box, out, strict=True) if o > 1)
-        cost = tiles * pixels * (1 + around / pixels / 50) * (1.1 if w < min(8, out[0]) else 1)
+        cost = tiles * pixels * (1 + around / pixels / 50) * (1 if channels_last else 1 + 2 / w)
         if best is None or cost < best[0]:
             best = (cost, box)
     return best[1]
@@ -89,33 +102,35 @@ def registers_hold(pixels: int, n: int, warp_groups: int, resident: int) -> bool
 
 def fit(pixels: int, n: int, depth: int, resident: int) -> int:
     """Stages that fit when `resident` blocks share a multiprocessor."""
-    room = min(BLOCK, MULTIPROCESSOR // resident - 1024) - BARRIERS
+    room = min(BLOCK, MULTIPROCESSOR // resident - 1024) - BARRIERS - STAGED
     return room // stage_bytes(pixels, n, depth)
 
 
-def tiling(stage: Conv, x: TensorType, w: TensorType, y: TensorType, launches) -> Tiling:
-    """The tile that the configuration asks for, what it leaves open chosen here. Raises Refusal.
-
-    launches: (run, window positions, output pixels) of each.
-    """
-    c = stage.config
+def tile_of(stage: Conv, y: TensorType) -> tuple[int, int, int]:
+    """Pixels, columns and depth of a tile: what the configuration says, else chosen here. Raises Refusal."""
     channels = y.shape[1] // stage.groups
-    if c.tile is None:
-        n = next(
-            (
-                -(-channels // parts)
-                for parts in range(1, 9)
-                if channels % (8 * parts) == 0 and channels // parts <= 128
-            ),
-            128,
-        )
-        pixels, depth = 128, 64
+    if stage.config.tile is not None:
+        pixels, n, depth = stage.config.tile
     else:
-        pixels, n, depth = c.tile
-    if depth % 16 or n % 8 or pixels % 64 or not 8 <= n <= 256 or pixels & (pixels - 1):
+        phases = phases_of(stage)
+        most = 128 // phases // 8 * 8
+        parts = range(1, 9)
+        fitting = (channels // p for p in parts if channels % (8 * p) == 0 and channels // p <= most)
+        pixels, n, depth = 128, phases * next(fitting, most), 64
+    if depth not in (16, 32, 64, 128) or n % 8 or not 8 <= n <= 256 or pixels not in (64, 128, 256):
         raise Refusal(
             "cute-config", f"stage {stage.name}: a convolution's tile is not {pixels}x{n}x{depth}", "tile 128x128x64"
         )
+    return pixels, n, depth
+
+
+def tiling(stage: Conv, y: TensorType, launches) -> Tiling:
+    """How the tile is worked on, as the configuration asks; what it leaves open is chosen here. Raises Refusal.
+
+    launches: (run, window positions) of each.
+    """
+    c = stage.config
+    pixels, n, depth = tile_of(stage, y)
     if c.cluster not in (None, (1, 1, 1)):
         raise Refusal("cute-config", f"stage {stage.name}: convolutions have cluster 1x1x1", "leave cluster to auto")
     if c.scheduler is not None and c.scheduler.kind != "persistent":
@@ -129,7 +144,7 @@ def tiling(stage: Conv, x: TensorType, w: TensorType, y: TensorType, launches) -
             "cute-config", f"stage {stage.name}: {pixels}x{n} does not fit the registers of {groups} warp groups",
             "take a smaller tile, or schedule cooperative",
         )  # fmt: skip
-    steps = max(-(-taps * -(-run // min(depth, 64)) // max(1, depth // 64)) for run, taps, _ in launches)
+    steps = max(-(-taps * -(-run // min(depth, 64)) // max(1, depth // 64)) for run, taps in launches)
     wanted = c.stages or min(3, max(2, steps))
     resident = next(
         (r for r in (3, 2, 1) if registers_hold(pixels, n, groups, r) and fit(pixels, n, depth, r) >= wanted), 0

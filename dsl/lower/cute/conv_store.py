@@ -1,0 +1,181 @@
+"""The text of generated modules that takes a convolution's sums to its results.
+
+Written as they lie in the registers, results reach memory in pieces of a sector (8 pixels, or 2 channels), and the
+L2 cache, not the bandwidth, is the limit: about 27 cycles a multiprocessor for each such access on an H200. So tiles go
+through shared memory, a part at a time, and leave in whole rows.
+"""
+
+from __future__ import annotations
+
+STORE = '''\
+class ConvResults:
+    """The sums of a tile on their way to the results: through the epilogue, then through shared memory by parts.
+
+    strides    over (image, channel, w, h, d) of each result, with the first element before them; `reads`: those of
+               each tensor that the epilogue reads.
+    out        output pixels of a phase; width: those along w of all phases.
+    part       channels that pass at once. With channels innermost in the results, they lie [pixel][channel] in 16-byte
+               units, as they leave; else [channel][phase][pixel] in f32. Rows are permuted by XOR so that neither
+               side meets in a bank.
+    """
+
+    def channels_last(self):
+        return self.strides[2] == 1
+
+    def staged_type(self, dtype):
+        return dtype if self.channels_last() else cutlass.Float32
+
+    def staged_size(self):
+        return self.pixels * self.part * (1 if self.channels_last() else self.phases)
+
+    def barrier(self):
+        """Of the consumer warps."""
+        cute.arch.barrier(barrier_id=1, number_of_threads=128 * self.warp_groups)
+
+    @cute.jit
+    def store(self, mma, acc, staged, thread, outs, reads, at):
+        """A tile's sums to their elements of every result."""
+        mine = mma.get_slice(thread).partition_C(cute.make_identity_tensor((self.pixels, self.tile_n)))
+        for k in cutlass.range_constexpr(len(outs)):
+            for start in cutlass.range_constexpr(0, self.columns, self.part):
+                if cutlass.const_expr(self.channels_last()):
+                    for phase in cutlass.range_constexpr(self.phases):
+                        self.barrier()  # what was here before has left
+                        self.stage(acc, mine, staged, k, outs, reads, at, start, phase)
+                        self.barrier()
+                        self.leave_by_pixel(staged, thread, outs[k], at, start, phase)
+                else:
+                    self.barrier()
+                    for phase in cutlass.range_constexpr(self.phases):
+                        self.stage(acc, mine, staged, k, outs, reads, at, start, phase)
+                    self.barrier()
+                    self.leave_by_channel(staged, thread, outs[k], at, start)
+
+    def stage(self, acc, mine, staged, k, outs, reads, at, start, phase):
+        """Channels start .. start + part of a phase: sums through the epilogue to shared memory."""
+        group, first, q, image = at
+        bw, bh, _ = self.box
+        dtype = outs[k].element_type
+        values = [None] * len(reads)
+        for i, tensor in enumerate(reads):
+            if not any(self.reads[i]):
+                values[i] = tensor[0].to(cutlass.Float32)
+        for n in range((phase * self.columns + start) // 8, (phase * self.columns + self.end(start)) // 8):
+            of_column = []
+            for half in range(2):
+                column = mine[(half, 0, n), 0, 0][1] - phase * self.columns  # from the tile's first channel
+                channel = group * self.channels + cutlass.min(first + column, self.channels - 1)
+                for i, tensor in enumerate(reads):
+                    if any(self.reads[i]) and not any(self.reads[i][3:]):
+                        values[i] = self.element(tensor, self.reads[i], image, channel, q)[0].to(cutlass.Float32)
+                of_column.append((column - start, channel, list(values)))
+            for m in range(cute.size(acc, mode=[1])):
+                for r in range(2):
+                    row = mine[(0, r, 0), m, 0][0]
+                    pixel = ((q[0] + row % bw) * self.phases + phase, q[1] + row // bw % bh, q[2] + row // (bw * bh))
+                    pair = cute.make_rmem_tensor((2,), dtype if self.channels_last() else cutlass.Float32)
+                    for half in range(2):
+                        column, channel, known = of_column[half]
+                        sum_ = acc[(half, r, n), m, 0]
+                        pair[half] = self.finish(sum_, known, reads, image, channel, pixel, k).to(pair.element_type)
+                    column = of_column[0][0]
+                    if self.channels_last():
+                        to = (staged + self.by_pixel(row, column, dtype)).align(2 * dtype.width // 8)
+                        cute.autovec_copy(pair, cute.make_tensor(to, cute.make_layout((2,))))
+                    else:
+                        for half in range(2):
+                            place = self.by_channel(column + half, phase, row)
+                            cute.make_tensor(staged + place, cute.make_layout((1,)))[0] = pair[half]
+
+    def end(self, start):
+        return min(start + self.part, self.columns)
+
+    def finish(self, value, values, reads, image, channel, pixel, k):
+        """One sum through the epilogue, to result k."""
+        values = list(values)
+        for i, tensor in enumerate(reads):
+            if any(self.reads[i][3:]):
+                inside = [cutlass.min(p, n - 1) for p, n in zip(pixel, (self.width, *self.out[1:]), strict=True)]
+                values[i] = self.element(tensor, self.reads[i], image, channel, inside)[0].to(cutlass.Float32)
+        return self.epilogue(value, *values)[k]
+
+    def by_pixel(self, row, column, dtype):
+        """The place of a channel of a pixel: its 16-byte unit is moved within 8 of them, by the row of 128 bytes."""
+        unit = 128 // dtype.width
+        units = self.part // unit
+        moved = column // unit ^ (row // max(1, 8 // units)) % min(8, units)
+        return row * self.part + moved * unit + column % unit
+
+    def by_channel(self, column, phase, row):
+        """The place of a pixel of a channel: 8 pixels of 4 channels that a warp writes are in 32 banks."""
+        return (column * self.phases + phase) * self.pixels + (row ^ column // 2 % 4 * 8)
+
+    def leave_by_pixel(self, staged, thread, out, at, start, phase):
+        """16 bytes a thread: the channels of a pixel lie side by side in both."""
+        group, first, q, image = at
+        bw, bh, _ = self.box
+        dtype, threads = out.element_type, 128 * self.warp_groups
+        unit = 128 // dtype.width
+        units = (self.end(start) - start) // unit
+        for i in range(-(-self.pixels * units // threads)):
+            if threads % units == 0:
+                column, row = thread % units * unit, thread // units + i * (threads // units)
+            else:
+                column, row = (thread + i * threads) % units * unit, (thread + i * threads) // units
+            pixel = ((q[0] + row % bw) * self.phases + phase, q[1] + row // bw % bh, q[2] + row // (bw * bh))
+            channel = first + start + column
+            self.leave(
+                staged, [self.by_pixel(row, column, dtype)], unit, out, image, group * self.channels + channel, pixel,
+                self.inside(pixel) & (channel < self.channels) & (row < self.pixels),
+            )
+
+    def leave_by_channel(self, staged, thread, out, at, start):
+        """`vector` pixels a thread, of all phases, side by side along w."""
+        group, first, q, image = at
+        bw, bh, _ = self.box
+        bw, threads = bw * self.phases, 128 * self.warp_groups
+        rows, count = self.pixels * self.phases // self.vector, self.end(start) - start
+        for i in range(-(-rows * count // threads)):
+            if threads % rows == 0:
+                row, column = thread % rows, thread // rows + i * (threads // rows)
+            else:
+                row, column = (thread + i * threads) % rows, (thread + i * threads) // rows
+            row = row * self.vector
+            along_w, line = row % bw, row // bw
+            pixel = (q[0] * self.phases + along_w, q[1] + line % bh, q[2] + line // bh)
+            places = []
+            for k in range(self.vector if self.phases > 1 else 1):
+                at_w = (along_w + k) // self.phases
+                places.append(self.by_channel(column, (along_w + k) % self.phases, line * self.box[0] + at_w))
+            channel = first + start + column
+            self.leave(
+                staged, places, self.vector, out, image, group * self.channels + channel, pixel,
+                self.inside(pixel) & (channel < self.channels) & (column < count),
+            )
+
+    def inside(self, pixel):
+        return (pixel[0] < self.width) & (pixel[1] < self.out[1]) & (pixel[2] < self.out[2])
+
+    @cute.jit
+    def leave(self, staged, places, count, out, image, channel, pixel, there):
+        """`count` values from shared memory (side by side, or each at its place) to neighbours in a result."""
+        if there:
+            values = cute.make_rmem_tensor((count,), staged.dtype)
+            if cutlass.const_expr(len(places) == 1):
+                source = (staged + places[0]).align(count * staged.dtype.width // 8)
+                cute.autovec_copy(cute.make_tensor(source, cute.make_layout((count,))), values)
+            else:
+                for k in cutlass.range_constexpr(count):
+                    values[k] = cute.make_tensor(staged + places[k], cute.make_layout((1,)))[0]
+            ready = cute.make_rmem_tensor((count,), out.element_type)
+            ready.store(values.load().to(out.element_type))
+            to = self.element(out, self.strides, image, channel, pixel).iterator
+            to = to.align(count * out.element_type.width // 8)
+            cute.autovec_copy(ready, cute.make_tensor(to, cute.make_layout((count,))))
+
+    def element(self, tensor, strides, image, channel, pixel):
+        """One element of a tensor; in 64 bits, as a result may have more than 2^31 of them."""
+        first, *along = strides
+        offset = first + channel * along[1] + pixel[0] * along[2] + pixel[1] * along[3] + pixel[2] * along[4]
+        return cute.make_tensor(tensor.iterator + (cutlass.Int64(image) * along[0] + offset), cute.make_layout(1))
+'''
