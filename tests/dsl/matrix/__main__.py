@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import threading
@@ -11,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from engine.build import toolchain
-from tests.dsl.matrix.build import build, jobs
+from tests.dsl.matrix.build import Job, build, jobs
 from tests.dsl.matrix.configurations import FAMILIES, configurations
 
 
@@ -21,6 +22,22 @@ class Report:
     def __init__(self, path: Path | None):
         self.path, self.rows, self.rejected = path, [], {}
         self.began, self._last, self._lock = time.time(), 0.0, threading.Lock()
+        self._known: dict[str, dict] = {}
+        if path is not None and path.exists():
+            with contextlib.suppress(ValueError, KeyError):
+                held = json.loads(path.read_text())["results"]
+                self._known = {r["source"]: r for r in held if r["ok"] and "source" in r}
+
+    def without_known(self, todo: list[Job]) -> list[Job]:
+        """The builds whose generated text an earlier run has not compiled; the others' rows are taken over."""
+        left = []
+        for job in todo:
+            row = self._known.get(job.digest)
+            if row is not None and row["backend"] == job.backend:
+                self.rows.append(row | {"name": job.configuration.name, "family": job.configuration.family})
+            else:
+                left.append(job)
+        return left
 
     def add(self, row: dict) -> None:
         with self._lock:
@@ -70,7 +87,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="the first N of each family only")
     parser.add_argument("--backend", choices=("cute", "cpp"), help="only this one")
     parser.add_argument("--generate", action="store_true", help="compile nothing: who takes what, and what nobody does")
-    parser.add_argument("--json", type=Path, metavar="OUT")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="the report; an earlier one's good builds stand")
     args = parser.parse_args()
     report = Report(args.json)
     todo = []
@@ -85,7 +102,7 @@ def main() -> int:
             many = len(configurations(family)[0])
             print(f"{family:16} {many:4}  cute {taken[family, 'cute']:4}  cpp {taken[family, 'cpp']:4}")
     else:
-        build(todo, args.jobs, report.add)
+        build(report.without_known(todo), args.jobs, report.add)
     report.write()
     counts = report.counts()
     print(json.dumps({k: v for k, v in counts.items() if k != "by_family"}))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 
@@ -37,6 +38,14 @@ class Job:
     configuration: Configuration
     backend: str
     source: Source
+
+    @property
+    def digest(self) -> str:
+        """Of the generated text: the same one need not be compiled twice."""
+        return sha256(self.source.text.encode()).hexdigest()[:16]
+
+    def row(self, ok: bool, seconds: float, message: str = "") -> dict:
+        return row(self.configuration, self.backend, ok, seconds, message, source=self.digest)
 
 
 def compiled(configurations: list[Configuration]) -> Compiled:
@@ -101,10 +110,10 @@ def build_cute(todo: list[Job], workers: int, say: Callable[[dict], None]) -> No
                     began = time.perf_counter()
                     try:
                         builder.build(job.source, seconds=CUTE_SECONDS)
-                        say(row(job.configuration, "cute", True, time.perf_counter() - began))
+                        say(job.row(True, time.perf_counter() - began))
                     except BuildError as e:
                         words = f"{e.code}: {e.reason}\n{e.log}"
-                        say(row(job.configuration, "cute", False, time.perf_counter() - began, words))
+                        say(job.row(False, time.perf_counter() - began, words))
             finally:
                 builder.close()
 
@@ -137,11 +146,11 @@ def _unit(unit: list[Job], say: Callable[[dict], None]) -> None:
             return
         log = getattr(e, "log", "")
         words = f"{getattr(e, 'code', type(e).__name__)}: {e}\n{log}"
-        say(row(unit[0].configuration, "cpp", False, time.perf_counter() - began, words))
+        say(unit[0].row(False, time.perf_counter() - began, words))
         return
     each = (time.perf_counter() - began) / len(unit)
     for job in unit:
-        say(row(job.configuration, "cpp", True, each))
+        say(job.row(True, each))
 
 
 def cubin(source: Source, arch: str = "sm_90a") -> int:
