@@ -10,11 +10,15 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from sol.hardware import available
+
+UNTITLED = "A PyTorch module"  # until the module is traced: then the session is called by what it computes
 CLASSES = ("f32", "tf32", "f16", "bf16")
 SOURCE_KINDS = ("module", "program")
 MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000
-_DEVICE = re.compile(r"cuda|modelled:[a-z0-9_-]+")
+_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+STRATEGIES = ("planner",)
 
 
 class BadSpec(ValueError):
@@ -46,13 +50,12 @@ class SessionSpec:
             raise BadSpec("source", "paste a PyTorch module or a μCUTLASS program")
         if len(self.source) > MAX_SOURCE:
             raise BadSpec("source", f"{len(self.source):,} characters; at most {MAX_SOURCE:,} are taken")
-        if not isinstance(self.title, str) or len(self.title) > 200:
-            raise BadSpec("title", "a text of at most 200 characters")
+        if not isinstance(self.title, str) or len(self.title) > 200 or _CONTROL.search(self.title):
+            raise BadSpec("title", "a text of at most 200 characters, on one line and without control characters")
         _one_of("source_kind", self.source_kind, SOURCE_KINDS)
-        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
-            raise BadSpec("device", f"{self.device!r} is not a device; write cuda, or modelled:h200 for a prediction")
-        if not isinstance(self.strategy, str) or not self.strategy:
-            raise BadSpec("strategy", "the name of a strategy, e.g. planner")
+        if wrong := device_error(self.device):
+            raise BadSpec("device", wrong)
+        _one_of("strategy", self.strategy, STRATEGIES)
         if not isinstance(self.classes, tuple) or not self.classes:
             raise BadSpec("classes", f"at least one of {', '.join(CLASSES)}")
         for c in self.classes:
@@ -84,7 +87,7 @@ class SessionSpec:
         known = [f.name for f in fields(SessionSpec)]
         for name in raw:
             if name not in known:
-                raise BadSpec(str(name), f"no such field; the fields are {', '.join(known)}")
+                raise BadSpec(str(name)[:40], f"no such field; the fields are {', '.join(known)}")
         for name in ("title", "source"):
             if name not in raw:
                 raise BadSpec(name, "is missing")
@@ -93,7 +96,22 @@ class SessionSpec:
 
 def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise BadSpec(field, f"{value!r} is not one of {', '.join(allowed)}")
+        raise BadSpec(field, f"{short(value)} is not one of {', '.join(allowed)}")
+
+
+def device_error(name: Any) -> str | None:
+    """Why this names no device, with those there are; None for one. Whether there is a GPU is the engine's to say."""
+    kind, _, model = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if name == "cuda" or (kind == "modelled" and model in available()):
+        return None
+    models = ", ".join(f"modelled:{m}" for m in available())
+    return f"{short(name)} is not a device; write cuda, or for a prediction one of {models}"
+
+
+def short(value: Any, most: int = 40) -> str:
+    """A value for a message, however long a person made it."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _whole(field: str, value: Any, low: int, high: int) -> None:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from playground import conf, log
 from playground.models import Engine, Session
 
+CANNOT = 2  # exit status of an engine that cannot run here: starting it again changes nothing
 MISSED = 2.5  # heartbeats: an engine beats five times in a lease
 SILENT = timedelta(seconds=12)  # an engine beats every 3 s
 

@@ -12,9 +12,10 @@ from importlib import import_module
 from typing import Protocol
 
 from engine.devices import Binding, Problem
+from engine.spec import STRATEGIES
 from sol.hardware import Hardware
 
-NAMES = ("planner",)
+NAMES = STRATEGIES
 
 
 @dataclass(frozen=True)

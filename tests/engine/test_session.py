@@ -1,6 +1,7 @@
 """What a session emits, in which order, and how it ends, whatever goes wrong."""
 
 import threading
+from dataclasses import asdict
 
 import pytest
 
@@ -218,11 +219,12 @@ def test_a_program_with_a_mistake_is_refused_with_its_line():
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are():
-    assert "planner" in refused(strategy="oracle").reason
+    (*_, last) = list(run({**asdict(spec()), "strategy": "oracle"}))
+    assert last.event.state == "refused" and "planner" in last.event.reason
 
 
 def test_an_unknown_device_is_refused_by_name():
-    (*_, last) = list(run(spec(device="modelled:h900")))
+    (*_, last) = list(run({**asdict(spec()), "device": "modelled:h900"}))
     assert last.event.state == "refused" and "h900" in last.event.reason
 
 

@@ -11,6 +11,8 @@ import urllib.request
 
 import pytest
 
+from playground.engines import CANNOT
+from playground.management.commands.up import HEALTHY, Pauses
 from tests.playground.conftest import ROOT, House
 
 
@@ -108,4 +110,38 @@ def test_a_port_in_use_is_said_with_the_way_out(house):
 def test_an_unknown_device_is_said_with_what_there_is(house):
     command = [sys.executable, "manage.py", "engine", "--device", "gameboy", "--once"]
     done = subprocess.run(command, cwd=ROOT, env=house.environ, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "modelled:h200" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == CANNOT and "modelled:h200" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (("--device", "gameboy"), "modelled:h200"),
+        (("--device", "modelled:gameboy"), "modelled:h200"),
+        (("--port", "99999"), "from 1 to 65535"),
+        (("--port", "0"), "from 1 to 65535"),
+        (("--port", "http"), "from 1 to 65535"),
+    ],
+)
+def test_what_cannot_be_started_is_said_before_anything_starts(house, args, word):
+    process = up(house, *args)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 2 and word in output and "Traceback" not in output and "Ctrl-C" not in output
+
+
+def test_an_engine_that_cannot_run_here_is_not_started_for_ever(house):
+    if os.path.exists("/dev/nvidiactl"):
+        pytest.skip("there is a GPU")
+    process = up(house, "--device", "cuda")
+    output = process.communicate(timeout=90)[0]
+    assert process.returncode == CANNOT and output.count("No device to run on") == 1 and "again in" not in output
+
+
+def test_the_pause_before_an_engine_starts_again_grows_and_is_short_again_after_a_healthy_life():
+    pauses, now = Pauses(), 1000.0
+    waits = []
+    for lived in (5.0, 5.0, 5.0, 5.0, HEALTHY + 1, 5.0):
+        pauses.started(now)
+        now += lived
+        waits.append(pauses.fell(now))
+    assert waits == [1, 2, 5, 10, 1, 2]

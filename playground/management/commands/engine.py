@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from engine import sandbox, session, trace
 from engine.devices import SessionRefused, registry
-from playground import conf, retention
+from playground import conf, engines, retention
 from playground.adapter import Adapter
 from sol.hardware import HardwareError
 
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             except (SessionRefused, HardwareError, ImportError) as e:
                 reasons.append(f"{name}: {e}")
         else:
-            raise CommandError("No device to run on. " + " ".join(reasons))
+            raise CommandError("No device to run on. " + " ".join(reasons), returncode=engines.CANNOT)
         if reasons:
             logger.info("no GPU to measure on (%s); times will be predictions", "; ".join(reasons))
         strength = sandbox.confine.strength(gpu=name == "cuda")

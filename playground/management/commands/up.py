@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 
 from django.apps import apps
@@ -19,10 +20,42 @@ from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
+from engine.spec import device_error
 from playground import conf
+from playground.engines import CANNOT
 
 RESTART_AFTER = (1, 2, 5, 10)  # seconds before an engine that fell over starts again, growing
+HEALTHY = 60.0  # seconds of life after which a fall counts as the first again
 LEAVE = 15  # seconds that a process has to end by itself
+
+
+class Pauses:
+    """How long to wait before an engine is started again: longer after each fall, unless it lived well before."""
+
+    def __init__(self) -> None:
+        self.falls, self.since = 0, 0.0
+
+    def started(self, now: float) -> None:
+        self.since = now
+
+    def fell(self, now: float) -> int:
+        """Seconds to wait; `now` in seconds, as of `started`."""
+        self.falls = 0 if now - self.since >= HEALTHY else self.falls
+        pause = RESTART_AFTER[min(self.falls, len(RESTART_AFTER) - 1)]
+        self.falls += 1
+        return pause
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise ArgumentTypeError(f"{text!r} is no port; write a number from 1 to 65535, e.g. --port 8000")
+    return int(text)
+
+
+def _device(text: str) -> str:
+    if text != "auto" and (wrong := device_error(text)):
+        raise ArgumentTypeError(wrong)
+    return text
 
 
 class Command(BaseCommand):
@@ -30,8 +63,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser) -> None:
         parser.add_argument("--host", default="127.0.0.1")
-        parser.add_argument("--port", type=int, default=8000)
-        parser.add_argument("--device", default=conf.get("UCUTLASS_DEVICE"), help="auto, cuda, or modelled:h200")
+        parser.add_argument("--port", type=_port, default=8000)
+        parser.add_argument(
+            "--device", type=_device, default=conf.get("UCUTLASS_DEVICE"), help="auto, cuda, or modelled:h200"
+        )
         parser.add_argument("--no-engine", action="store_true", help="the page alone")
 
     def handle(self, *, host: str, port: int, device: str, no_engine: bool, **options) -> None:
@@ -84,7 +119,9 @@ class Command(BaseCommand):
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda number, frame: leaving.append(number))
         running = {name: self._start(command) for name, command in commands.items()}
-        falls, restart_at, told = 0, 0.0, False
+        pauses, restart_at, told = Pauses(), 0.0, False
+        if "engine" in running:
+            pauses.started(time.monotonic())
         try:
             while not leaving:
                 time.sleep(0.1)
@@ -96,12 +133,16 @@ class Command(BaseCommand):
                     return 1
                 engine = running.get("engine")
                 if engine is not None and engine.poll() is not None:
+                    if engine.returncode == CANNOT:
+                        self.stderr.write("The engine said why it cannot run; starting it again would change nothing.")
+                        return CANNOT
                     if not restart_at:
-                        pause = RESTART_AFTER[min(falls, len(RESTART_AFTER) - 1)]
+                        pause = pauses.fell(time.monotonic())
                         self.stderr.write(f"The engine ended (exit {engine.returncode}); again in {pause} s.")
-                        falls, restart_at = falls + 1, time.monotonic() + pause
+                        restart_at = time.monotonic() + pause
                     elif time.monotonic() >= restart_at:
                         running["engine"], restart_at = self._start(commands["engine"]), 0.0
+                        pauses.started(time.monotonic())
             return 0
         finally:
             self._end(list(running.values()))
