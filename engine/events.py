@@ -89,12 +89,13 @@ class Progress(Event):
 
 @dataclass(frozen=True)
 class Traced(Event):
-    """The module's op graph (blob: sol.graph JSON)."""
+    """The module's op graph (blob: sol.graph JSON). `title`: what it computes, for a session that has no name."""
 
     KIND: ClassVar[str] = "traced"
     graph: str
     ops: int
     seconds: float
+    title: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 from dsl.check import check
 from engine import events, trials
 from engine.devices import Device, Problem, SessionRefused, TrialError
-from engine.spec import BadSpec, SessionSpec
+from engine.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import NAMES, Finished, Proposal, State, Strategy, load, program_graph
 from engine.trials import Emitted, Steps, Stopped
 from sol import budget
@@ -285,9 +285,10 @@ class _Session:
         )
         t = time.perf_counter()
         yield from self.call(self._warm)
-        graph = yield from self.call(self._graph)
-        text = graph.to_json()
-        yield from self.emit(events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t), text)
+        graph, title = yield from self.call(self._graph)
+        text, title = graph.to_json(), title if self.spec.title == UNTITLED else ""
+        traced = events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t, title)
+        yield from self.emit(traced, text)
         return graph
 
     def _warm(self) -> None:
@@ -300,17 +301,19 @@ class _Session:
     def _is_program(self) -> bool:
         return self.spec.source_kind == "program"
 
-    def _graph(self) -> OpGraph:
+    def _graph(self) -> tuple[OpGraph, str]:
+        """The graph and a title."""
         if self._is_program:
             checked = check(self.spec.source)
             if not checked.ok:
                 d = trials.root_cause(checked.diagnostics)
                 help = f" Help: {d.help}." if d.help else ""
                 raise SessionRefused(d.code, f"Line {d.span.line}: {d.message}.{help}", d.span.line)
-            return program_graph.graph_of(checked.program)
+            return program_graph.graph_of(checked.program), ""
         from engine.trace import trace
 
-        return trace(self.spec.source, cancelled=self.cancel.is_set, local_user=self.local_user).graph
+        traced = trace(self.spec.source, cancelled=self.cancel.is_set, local_user=self.local_user)
+        return traced.graph, traced.title
 
     def _report(self, graph: OpGraph, hardware: Hardware) -> Iterator[Emitted]:
         if self.past(events.Reported):

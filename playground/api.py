@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from playground import engines, examples, figures, language, limits, log, requests, tokens
 from playground.models import Blob, Command, Session, SessionEvent
@@ -31,6 +31,8 @@ commands_limit = limits.Limit(60, 60)
 
 class SessionIn(Schema):
     """`classes`: precision classes allowed. The search stops within `eps` of the limit or after `window` dry trials."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)  # a misspelt field must not be a default, nor true a 1
 
     title: str = ""
     source: str
@@ -78,7 +80,12 @@ def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
 @api.exception_handler(ValidationError)
 def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
     first = e.errors[0]
-    where = ".".join(str(part) for part in first["loc"][1:] if part not in ("asked", "data"))
+    parts = [str(part) for part in first["loc"][1:] if part not in ("asked", "data", "body")]
+    if parts and request.path.endswith("/sessions"):
+        allowed = {"int_type": "a whole number", "float_type": "a number", "extra_forbidden": "no such field"}
+        refused = requests.told(parts[0][:40], allowed.get(first["type"], first["msg"]))
+        return api.create_response(request, refused.told, status=422)
+    where = ".".join(parts)
     told = {"error": f"{where or 'The body'}: {first['msg']}.", "fix": "The form of each request is at /api/docs."}
     return api.create_response(request, told, status=422)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.spec import BadSpec, SessionSpec
+from engine.spec import UNTITLED, BadSpec, SessionSpec
 from playground import conf
 from playground.models import Session
 
@@ -36,15 +36,9 @@ def limit_text(text: str, what: str = "The source") -> None:
 def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
     """The spec to store: checked by the engine's own rules, `device` as asked (`auto` is decided by who claims it)."""
     limit_text(asked["source"])
-    most = conf.get("UCUTLASS_MAX_TRIALS")
-    if asked["trials"] > most:
-        raise Refused(422, f"A session here may ask for at most {most} trials.", f"Set trials to {most} or less.")
     asked = {**asked, "title": asked["title"].strip() or title_of(asked["source"], asked["source_kind"])}
     device = asked["device"]
-    try:
-        spec = SessionSpec(**{**asked, "device": "modelled:h200" if device == "auto" else device})
-    except BadSpec as e:
-        raise Refused(422, f"{e.field}: {e.message}.", f"Correct the field {e.field}.", field=e.field) from None
+    spec = _checked({**asked, "device": "modelled:h200" if device == "auto" else device})
     return {
         "title": spec.title,
         "source": spec.source,
@@ -59,15 +53,50 @@ def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def told(field: str, message: str) -> Refused:
+    """A field that is wrong: what is allowed on this server, and a value that works."""
+    most = conf.get("UCUTLASS_MAX_TRIALS")
+    if field == "trials":
+        message = f"a whole number from 1 to {most}"
+    fixes = {
+        "source": "Paste a PyTorch module, or write a μCUTLASS program.",
+        "source_kind": 'Write "module" or "program".',
+        "title": "Write a short title on one line, or leave it out.",
+        "device": 'Write "auto", "cuda" or "modelled:h200".',
+        "strategy": 'Write "planner", or leave it out.',
+        "classes": 'Write for example ["tf32", "f16"].',
+        "trials": f"Write for example 12; this server allows {most}.",
+        "eps": "Write for example 0.25, to stop within 25% of the limit.",
+        "window": "Write for example 6, to stop after 6 trials without gain.",
+        "seed": "Write for example 0.",
+    }
+    fix = fixes.get(field, f"Leave it out; the fields are {', '.join(fixes)}.")
+    return Refused(422, f"{field}: {message.removesuffix('.')}.", fix, field=field)
+
+
+def _checked(fields: dict[str, Any]) -> SessionSpec:
+    """A spec within this server's limits. Raises Refused."""
+    try:
+        spec = SessionSpec(**fields)
+    except BadSpec as e:
+        raise told(e.field, e.message) from None
+    if spec.trials > conf.get("UCUTLASS_MAX_TRIALS"):
+        raise told("trials", "")
+    return spec
+
+
 def title_of(source: str, kind: str) -> str:
     """A title for a text that has none: the first line of its docstring or comment, or its class."""
     docstring = re.match(r'\s*[rR]?("""|\'\'\')\s*(?P<line>[^\n]+?)\s*(?:\1|\n|$)', source)
     docstring = docstring or re.match(r"\s*#+\s*(?P<line>[^\n]+)", source)
-    if docstring and docstring["line"].strip(" #-="):
-        return docstring["line"].strip(" #-=").rstrip(".")[:120]
-    if found := re.search(r"^class\s+(\w+)", source, re.MULTILINE):
-        return found[1][:120]
-    return "A PyTorch module" if kind == "module" else "A μCUTLASS program"
+    line = "".join(c for c in docstring["line"] if c.isprintable()).strip(" #-=") if docstring else ""
+    if line:
+        return line.rstrip(".")[:120]
+    if kind == "program":
+        found = re.search(r"^\s*program\s+(\w+)", source, re.MULTILINE)
+        return found[1][:120] if found else "A μCUTLASS program"
+    names = [n for n in re.findall(r"^class\s+(\w+)", source, re.MULTILINE) if n != "Model"]
+    return names[0][:120] if names and not re.search(r"^class\s+Model\b", source, re.MULTILINE) else UNTITLED
 
 
 def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -91,11 +120,5 @@ def _budget(session: Session, data: dict[str, Any]) -> dict[str, Any]:
     allowed = ("trials", "eps", "window")
     if not data or set(data) - set(allowed):
         raise Refused(422, "A budget has trials, eps and window.", 'Send for example {"data": {"trials": 40}}.')
-    most = conf.get("UCUTLASS_MAX_TRIALS")
-    if isinstance(data.get("trials"), int) and data["trials"] > most:
-        raise Refused(422, f"A session here may have at most {most} trials.", f"Set trials to {most} or less.")
-    try:
-        SessionSpec("t", "x", **{name: data[name] for name in data})
-    except BadSpec as e:
-        raise Refused(422, f"{e.field}: {e.message}.", f"Correct the field {e.field}.", field=e.field) from None
+    _checked({"title": "t", "source": "x", **data})
     return dict(data)

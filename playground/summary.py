@@ -35,6 +35,8 @@ def fold(session: Session, event: events.Event, t: float) -> None:
             }
         case events.Progress():
             s["progress"] = event.text
+        case events.Traced() if event.title:
+            session.title = event.title
         case events.Reported():
             s |= {"bounds": event.bounds, "sentence": event.summary}
         case events.Baseline():

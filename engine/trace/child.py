@@ -138,15 +138,16 @@ def forward_return_line(loaded: Loaded) -> int | None:
 
 
 def _summary(graph: dict) -> str:
-    """A title from what it computes: `linear 8192->8192; mul; leaky_relu`."""
+    """A title from what it computes: `linear 8192x8192, mul, leaky_relu on 1,024 rows`."""
     shapes = {t["name"]: t["shape"] for t in graph["tensors"]}
     words = []
-    for op in graph["ops"][:4]:
+    for op in graph["ops"][:5]:
         sizes = [shapes[i] for i in op["inputs"]]
         if op["op"] == "linear" and len(sizes) > 1 and len(sizes[1]) == 2:
-            words.append(f"linear {sizes[1][1]}->{sizes[1][0]}")
+            words.append(f"linear {sizes[1][1]}x{sizes[1][0]}")
         elif op["op"] in ("matmul", "mm", "bmm", "addmm", "baddbmm") and len(sizes) > 1:
             words.append(f"{op['op']} {' @ '.join('x'.join(map(str, s)) for s in sizes[-2:])}")
         else:
-            words.append(op["op"])
-    return "; ".join(words) + ("; ..." if len(graph["ops"]) > 4 else "")
+            words.append(op["op"].rstrip("_"))
+    rows = shapes[graph["inputs"][0]][0] if graph["inputs"] and shapes[graph["inputs"][0]] else 0
+    return ", ".join(words) + (", …" if len(graph["ops"]) > 5 else "") + (f" on {rows:,} rows" if rows > 1 else "")

@@ -121,7 +121,8 @@ def _read(answer: dict, seconds: float) -> Traced:
         if any(n not in graph.tensors for n in (*graph.inputs, *graph.outputs)) or not graph.outputs:
             raise ValueError("inputs or outputs are missing")
         has = {str(k)[:40]: v for k, v in ok["has"].items() if isinstance(v, (str, bool))}
-        return Traced(graph, str(ok["title"])[:120], has, seconds)
+        title = "".join(c for c in str(ok["title"]) if c.isprintable())[:120]
+        return Traced(graph, title, has, seconds)
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise SessionRefused(
             "garbled",

@@ -12,13 +12,13 @@ export function drawLink(status) {
 
 export function drawHeader(view, info) {
   const device = view.started?.device;
-  if (device) {
+  if (device?.kind) {
     $("device").hidden = false;
     $("device").className = `badge ${device.kind}`;
     $("device").textContent = `${device.kind.toUpperCase()} · ${deviceName(device)}`;
     $("device").title = device.kind === "measured" ? "Timed on this GPU" : "No kernel ran: every time is a prediction of this GPU by a model";
   }
-  if (view.started) { $("title").textContent = view.started.title; document.title = `${view.started.title} · μCUTLASS playground`; }
+  if (view.started) { $("title").textContent = view.title || view.started.title; document.title = `${view.title || view.started.title} · μCUTLASS playground`; }
   const budget = view.budget?.trials ?? boot.session?.spec?.trials;
   $("used").textContent = budget ? `${used(view)} of ${budget}` : String(used(view));
   $("viewers").textContent = info.viewers ?? "–";

@@ -8,6 +8,7 @@ export function initial() {
   return {
     seq: 0, gap: false,
     started: null, // data of session.started
+    title: "", // what a session without a name computes
     progress: null, // {text, step, trial, t}
     graph: null, report: null, bounds: {}, summary: "",
     baselines: [],
@@ -37,7 +38,7 @@ function step(state, data, name, t) {
 const HANDLERS = {
   "session.started": (s, d) => { s.started = d; s.budget = { ...d.budget }; },
   progress: (s, d, t) => { s.progress = { ...d, t }; },
-  traced: (s, d) => { s.graph = d; },
+  traced: (s, d) => { s.graph = d; if (d.title) s.title = d.title; },
   reported: (s, d) => { s.report = d.report; s.bounds = d.bounds; s.summary = d.summary; },
   baseline: (s, d) => { s.baselines = [...s.baselines.filter((b) => b.name !== d.name), d]; },
   "trial.proposed": (s, d, t) => {

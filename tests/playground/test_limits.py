@@ -2,7 +2,8 @@
 
 import pytest
 
-from playground import api, limits
+from engine import events
+from playground import api, limits, summary
 from playground.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,19 @@ def start(client, **fields):
         ({"classes": []}, 422, "classes"),
         ({"classes": ["f7"]}, 422, "f7"),
         ({"trials": 0}, 422, "trials"),
-        ({"trials": 401}, 422, "400"),
+        ({"trials": 0}, 422, "from 1 to 400"),
+        ({"trials": 401}, 422, "from 1 to 400"),
+        ({"trials": 99_999_999}, 422, "from 1 to 400"),
+        ({"trials": 1.5}, 422, "trials: a whole number from 1 to 400"),
+        ({"trials": True}, 422, "trials: a whole number"),
+        ({"trials": "3"}, 422, "trials: a whole number"),
+        ({"eps": "much"}, 422, "eps: a number"),
+        ({"strategy": "oracle"}, 422, "'oracle' is not one of planner"),
+        ({"strategy": "x" * 10_000}, 422, "xxx… is not one of planner"),
+        ({"device": "modelled:gameboy"}, 422, "modelled:h200"),
+        ({"foo": 1}, 422, "foo: no such field"),
+        ({"x" * 10_000: 1}, 422, "no such field"),
+        ({"title": "a\0b"}, 422, "title"),
         ({"eps": -1}, 422, "eps"),
         ({"window": 0}, 422, "window"),
         ({"title": "t" * 201}, 422, "title"),
@@ -34,6 +47,7 @@ def start(client, **fields):
 def test_a_field_that_is_wrong_is_named(client, fields, status, word):
     reply = start(client, **fields)
     assert reply.status_code == status and word in reply.json()["error"] and reply.json()["fix"]
+    assert "Correct the field" not in reply.json()["fix"] and len(reply.content) < 600
     assert not Session.objects.exists()
 
 
@@ -65,11 +79,22 @@ def test_exactly_the_limit_is_accepted(client):
         ("# === My net ===\nclass Model: ...", "My net"),
         ("import torch\nclass Fancy(nn.Module): ...", "Fancy"),
         ("x = 1", "A PyTorch module"),
+        ("class Model(nn.Module): ...", "A PyTorch module"),  # until it is traced
+        ("class Block(nn.Module): ...\nclass Model(nn.Module): ...", "A PyTorch module"),
+        ("# A\x07 bell\nclass Model: ...", "A bell"),
     ],
 )
 def test_a_session_without_a_title_gets_one_from_its_text(client, source, title):
     start(client, source=source)
     assert Session.objects.get().title == title
+
+
+def test_a_session_without_a_title_is_called_by_what_it_computes_once_it_is_traced(client):
+    start(client, source="class Model(nn.Module): ...")
+    session = Session.objects.get()
+    summary.fold(session, events.SessionStarted(session.title, "", "module", {}, "planner", [], {}), 1.0)
+    summary.fold(session, events.Traced("", 2, 0.1, "linear 8192x8192, gelu on 1,024 rows"), 2.0)
+    assert session.title == "linear 8192x8192, gelu on 1,024 rows"
 
 
 def test_one_address_may_start_so_many_sessions_an_hour(client, monkeypatch):

@@ -49,7 +49,7 @@ def test_a_kernelbench_module_with_init_inputs():
     traced = trace(text)
     warm()
     graph = traced.graph
-    assert traced.title == "linear 8192->8192; mul; leaky_relu"
+    assert traced.title == "linear 8192x8192, mul, leaky_relu on 1,024 rows"
     assert traced.has["fake"] is True  # 256 MB of weights were never made
     assert ops(graph) == ["linear", "mul", "leaky_relu"]
     linear, mul, leaky = graph.ops
