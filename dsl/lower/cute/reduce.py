@@ -143,9 +143,21 @@ def add_reduction(text: Text, job: Reduction) -> Kernels:
         zero = {k: (*s, 0) for k, s in merged.strides.items()}
         zero["x"] = (*merged.strides["x"], 1)
         merged = MergedSpace((*merged.extents, 1), zero, (*merged.tags, "R"), (*merged.members, ()))
-    if merged.tags[-1] == "R":
-        return _Rows(text, job, merged).add()
-    return _Columns(text, job, merged).add()
+    if merged.tags[-1] == "O":
+        return _Columns(text, job, merged).add()
+    if _scattered(job, merged):
+        # Channels-last groups: each channel on its own as a column, a group's channels joined as its parts are.
+        last = set(merged.members[-1])
+        columns = space.merged(lambda axis: "O" if axis in last else tags[axis])
+        return _Columns(text, job, columns, merged.part("O"), merged.extents[-1]).add()
+    return _Rows(text, job, merged).add()
+
+
+def _scattered(job: Reduction, merged: MergedSpace) -> bool:
+    """Whether a result's elements lie in many short pieces between those of other results."""
+    if job.fold == "ArgMax" or merged.tags[-3:] != ("R", "O", "R"):
+        return False
+    return merged.extents[-1] * job.x.dtype.bits <= 512 and merged.part("R").size > 64 * merged.extents[-1]
 
 
 def _halving(count: int, most: int) -> int:
@@ -159,10 +171,13 @@ def _halving(count: int, most: int) -> int:
 class _Writer:
     """What rows and columns share."""
 
-    def __init__(self, text: Text, job: Reduction, merged: MergedSpace):
+    def __init__(
+        self, text: Text, job: Reduction, merged: MergedSpace, ends: MergedSpace | None = None, joined: int = 1
+    ):
+        """`joined`: neighbouring results of the first kernel that are one in the end, whose axes are `ends`."""
         self.text, self.job, self.merged = text, job, merged
         self.r, self.o = merged.part("R"), merged.part("O")
-        self.outputs = self.o.size
+        self.outputs, self.joined, self.ends = self.o.size, joined, ends or self.o
         self.arguments = unique(
             [job.x.tensor, *(r.tensor for r in job.readings.values()), *(r.out.tensor for r in job.results)]
         )
@@ -175,8 +190,13 @@ class _Writer:
         self.place = {label: i for i, (label, _) in enumerate(self.of_places)}
         self.end = {label: i for i, (label, _) in enumerate(self.end_places)}
         self.part = Part(folds.COMMON, 40)
-        self.parts = 1
+        self.parts = 1  # blocks that share one result
         self.numbers = folds.NUMBERS[job.fold]
+
+    @property
+    def finishes(self) -> bool:
+        """Whether the first kernel stores the results itself."""
+        return self.parts == 1 and self.joined == 1
 
     def wide(self, label: str, r: Reading) -> bool:
         return r.base + reach(self.merged.extents, self.merged.strides[label]) >= WIDE
@@ -187,13 +207,13 @@ class _Writer:
         for label, r in places:
             s = part.strides[label]
             s = (*s[:-1], s[-1] * width) if s else s
-            out.append(Offset(label, s, r.base if part is self.o else 0, self.wide(label, r)))
+            out.append(Offset(label, s, r.base if part is not self.r else 0, self.wide(label, r)))
         return out
 
     def index(self, name: str, doc: str, part: MergedSpace, places: list, width: int, argument: str) -> None:
         extents = (*part.extents[:-1], part.extents[-1] // width) if part.extents else (1,)
         offsets = self.offsets(part, places, width) if part.extents else [
-            Offset(label, (0,), r.base if part is self.o else 0) for label, r in places
+            Offset(label, (0,), r.base if part is not self.r else 0) for label, r in places
         ]  # fmt: skip
         self.text.add(index_function(f"{self.job.name}_{name}", doc, extents, offsets, argument))
         self.text.gap(2)
@@ -255,7 +275,7 @@ class _Writer:
         ]
 
     def scratch(self) -> tuple[Scratch, ...]:
-        if self.parts == 1:
+        if self.finishes:
             return ()
         return tuple(
             Scratch(f"partial{i}" if i else "partial", d, (self.outputs, self.parts))
@@ -264,13 +284,15 @@ class _Writer:
 
     def leave(self, indent: str, row: str) -> list[str]:
         """Lines that leave a partial state in memory."""
-        lines = []
+        lines, spot = [], row
+        if self.parts > 1:
+            spot = f"({row}) * {self.parts} + Uint32(part)"
         for i, s in enumerate(self.scratch()):
             kind = CUTE[s.dtype]
             lines += [
                 f"{indent}out = cute.make_rmem_tensor((1,), {kind})",
                 f"{indent}out[0] = total[{i}]",
-                f"{indent}write({self.job.name}_{s.what}, ({row}) * {self.parts} + Uint32(part), out)",
+                f"{indent}write({self.job.name}_{s.what}, {spot}, out)",
             ]
         return lines
 
@@ -279,16 +301,17 @@ class _Writer:
         name, fold = self.job.name, self.job.fold
         self.text.gap(2)
         if self.text.text().count(f"def {name}_row(") == 0:
-            self.index("row", f"Of result `row`: its offset in {self._ends()}.", self.o, self.end_places, 1, "row")
-        steps = -(-self.parts // 32)
+            self.index("row", f"Of result `row`: its offset in {self._ends()}.", self.ends, self.end_places, 1, "row")
+        outputs, parts = self.outputs // self.joined, self.parts * self.joined
+        steps = -(-parts // 32)
         partials = [f"{name}_{s.what}" for s in self.scratch()]
-        several = f"row * {self.parts} + cutlass.min(lane + step * 32, Uint32({self.parts - 1}))"
+        several = f"row * {parts} + cutlass.min(lane + step * 32, Uint32({parts - 1}))"
         reads = ", ".join(f"read({p}, {several}, 1)[0]" for p in partials)
         neutral = ", ".join(_NEUTRAL[fold])
-        lines = self.head("merge", f"A warp merges the {self.parts} parts of one result.")
+        lines = self.head("merge", f"A warp merges the {parts} parts of one result.")
         lines[4] = "    block, _, _ = cute.arch.block_idx()"
         lines += [
-            f"    row = cutlass.min(block * {THREADS // 32} + thread // 32, Uint32({self.outputs - 1}))",
+            f"    row = cutlass.min(block * {THREADS // 32} + thread // 32, Uint32({outputs - 1}))",
             "    lane = thread % 32",
             f"    total = ({neutral}{',' if len(_NEUTRAL[fold]) == 1 else ''})",
             f"    for step in cutlass.range_constexpr({steps}):",
@@ -298,20 +321,20 @@ class _Writer:
             f"{CUTE[d]}(select_(live, found[{i}], {n}))"
             for i, (d, n) in enumerate(zip(self.numbers, _NEUTRAL[fold], strict=True))
         ]
-        if self.parts % 32:
+        if parts % 32:
             lines += [
-                f"        live = lane + step * 32 < {self.parts}",
+                f"        live = lane + step * 32 < {parts}",
                 f"        found = ({', '.join(kept)},)",
             ]
         lines += [
             f"        total = {fold}.merge(total, found)",
             f"    total = across_lanes({fold}, total, 32)",
-            f"    if (lane == 0) & (block * {THREADS // 32} + thread // 32 < {self.outputs}):",
+            f"    if (lane == 0) & (block * {THREADS // 32} + thread // 32 < {outputs}):",
             f"        at = {name}_row(row)",
             *self.finish("        ", "at"),
         ]
         self.text.add("\n".join(lines))
-        blocks = -(-self.outputs // (THREADS // 32))
+        blocks = -(-outputs // (THREADS // 32))
         return self._launch("merge", f"grid=({blocks}, 1, 1), block=({THREADS}, 1, 1)")
 
     def _ends(self) -> str:
@@ -426,9 +449,9 @@ class _Rows(_Writer):
             per = -(-chunks // parts) * threads * flight
             self.parts = -(-vectors // per)
         rest = ", ".join(r.tensor or "place" for _, r in self.of_places)
-        both = [*self.of_places, *(self.end_places if self.parts == 1 else [])]
+        both = [*self.of_places, *(self.end_places if self.finishes else [])]
         shift = len(self.of_places)
-        ends = f", then in {self._ends()}" if self.parts == 1 else ""
+        ends = f", then in {self._ends()}" if self.finishes else ""
         self.index("at", f"Of result `row`: where its elements begin in {rest}{ends}.", self.o, both, 1, "row")
         what = f"vector of {width}" if width > 1 else "element"
         doc = f"Of its {what} at `step`: how far that is in {rest}."
@@ -459,14 +482,14 @@ class _Rows(_Writer):
             ]
         test = "(lane == 0)" + (f" & (row < {self.outputs})" if guard else "")
         lines += [f"    if {test}:"]
-        if self.parts == 1:
+        if self.finishes:
             self.end = {label: i + shift for label, i in self.end.items()}
             lines += self.finish("        ", "at")
         else:
             lines += self.leave("        ", "row")
         self.text.add("\n".join(lines))
         launches = [self._launch("kernel", f"grid=({blocks}, {self.parts}, 1), block=({THREADS}, 1, 1)")]
-        if self.parts > 1:
+        if not self.finishes:
             launches.append(self.merge_kernel())
         note = f"{min(128, width * job.x.dtype.bits)}-bit accesses" if width > 1 else "element by element"
         return Kernels(tuple(launches), self.scratch(), Part(folds.fold_text(job.fold), 40), note)
@@ -497,9 +520,9 @@ class _Columns(_Writer):
             self.parts = -(-self.r.size // per)
         rest = ", ".join(r.tensor or "place" for _, r in self.of_places)
         what = f"vector of {width} results" if width > 1 else "result"
-        both = [*self.of_places, *(self.end_places if self.parts == 1 else [])]
+        both = [*self.of_places, *(self.end_places if self.finishes else [])]
         shift = len(self.of_places)
-        ends = f", then in {self._ends()}" if self.parts == 1 else ""
+        ends = f", then in {self._ends()}" if self.finishes else ""
         self.index("at", f"Of the {what} at `column`: where the elements begin in {rest}{ends}.", self.o, both,
                    width, "column")  # fmt: skip
         self.index("step", f"Of the element at `step` of each: how far that is in {rest}.", self.r, self.of_places, 1,
@@ -541,7 +564,7 @@ class _Columns(_Writer):
             ]
         else:
             lines += [f"{indent}    total = {job.fold}.scalars(states[lane])"]
-        if self.parts == 1:
+        if self.finishes:
             self.end = {label: i + shift for label, i in self.end.items()}
             steps = [self.merged.strides[label][-1] for label, _ in self.end_places]
             places = [f"at[{shift + i}]" + (f" + lane * {s}" if s and width > 1 else "") for i, s in enumerate(steps)]
@@ -552,7 +575,7 @@ class _Columns(_Writer):
             lines += self.leave(indent + "    ", f"column * {width} + lane")
         self.text.add("\n".join(lines))
         launches = [self._launch("kernel", f"grid=({blocks}, {self.parts}, 1), block=({THREADS}, 1, 1)")]
-        if self.parts > 1:
+        if not self.finishes:
             launches.append(self.merge_kernel())
         note = f"{width} neighbouring results a thread"
         return Kernels(tuple(launches), self.scratch(), Part(folds.fold_text(job.fold), 40), note)
