@@ -15,6 +15,7 @@ from . import sm90
 from .problem import SCHEDULES, Objection, Problem, dims, kib, swizzle
 
 BARRIERS = 1024
+CUTE_STAGED = 16_384  # where results are put in order on their way out (dsl.lower.cute.conv_store)
 CUTE_STAGES = 12
 # Accumulators a thread may hold beside 64 registers of coordinates and operands: of 255, of 224 with two warp groups.
 CUTE_ACCUMULATORS = {"pingpong": 191, "cooperative": 160}
@@ -69,10 +70,10 @@ def cute(p: Problem, c: Config) -> Iterator[Objection]:
         message = f"a {m}x{n} tile needs {used} accumulator registers a thread; {most} can be kept"
         yield Objection("E209", "tile", message)
     stages = c.stages or 2
-    total = stages * stage_bytes(p, c.tile) + BARRIERS
+    total = stages * stage_bytes(p, c.tile) + BARRIERS + CUTE_STAGED
     if total > p.arch.smem_block:
         message = f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}"
-        note = f"mainloop {stages} stages x {kib(stage_bytes(p, c.tile))} + barriers {kib(BARRIERS)}"
+        note = f"mainloop {stages} stages x {kib(stage_bytes(p, c.tile))} + results {kib(CUTE_STAGED)}"
         yield Objection("E204", "tile", message, (note,))
 
 
@@ -94,7 +95,13 @@ def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
 
 
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
-    return [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
+    """Those of a gemm; where phases of a transposed convolution are columns of one tile, N divides all of them."""
+    found = [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
+    whole = {p.columns // parts for parts in range(1, 9) if p.columns % (16 * parts) == 0}
+    if not whole:
+        return found
+    sizes = dict.fromkeys((m, k) for m, _, k in found)
+    return [(m, n, k) for m, k in sizes for n in sorted(whole) if m * n <= 256 * CUTE_ACCUMULATORS["cooperative"]]
 
 
 def schedules(p: Problem) -> tuple[str | None, ...]:
@@ -111,7 +118,9 @@ def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) ->
     fit = sm90.shared_memory(p, tile, schedule or "cooperative").max_stages(p.arch.smem_block)
     steps = -(-p.shape.k // tile[2])
     for blocks in (3, 2, 1):
-        room = (min(p.arch.smem_block, MULTIPROCESSOR // blocks - 1024) - BARRIERS) // stage_bytes(p, tile)
+        room = (min(p.arch.smem_block, MULTIPROCESSOR // blocks - 1024) - BARRIERS - CUTE_STAGED) // stage_bytes(
+            p, tile
+        )
         if room >= min(3, max(2, steps)):
             return max(2, min(CUTE_STAGES, room, fit, max(2, steps + 1)))
     return max(0, fit)

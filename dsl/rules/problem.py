@@ -40,7 +40,8 @@ class Problem:
     """A collective stage as the rules see it; `compute` is the operand precision (never None here).
 
     `kind`: gemm | grouped_gemm | conv (a direct one has no configuration, so no Problem). `channels`: of a
-    convolution's operands, one group: what a K tile is cut from.
+    convolution's operands, one group: what a K tile is cut from. `columns`: of a transposed convolution, one group:
+    channels out in all phases along w, which share a tile where there are 2 to 4; 0 otherwise.
     """
 
     arch: Arch
@@ -52,6 +53,7 @@ class Problem:
     a_along_k: bool = True  # the first operand has K contiguous (it is read without .T)
     kind: str = "gemm"
     channels: int = 0
+    columns: int = 0
 
     @property
     def transposes(self) -> bool:
@@ -82,7 +84,9 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
     if isinstance(stage, Conv):
         w = types[stage.w.name].shape
         channels = w[0] // stage.groups if stage.transposed else w[1]
-        return Problem(arch, conv_shape(known, stage), compute, use, kind="conv", channels=channels)
+        phases = stage.stride[-1] if 2 <= stage.stride[-1] <= 4 else 1
+        columns = w[1] * phases if stage.transposed else 0
+        return Problem(arch, conv_shape(known, stage), compute, use, kind="conv", channels=channels, columns=columns)
     if isinstance(stage, GroupedGemm):
         (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]
         shape = GemmShape(1, rows, n, k)
