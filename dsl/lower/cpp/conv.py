@@ -98,6 +98,8 @@ class ConvPlan:
     template: str = "conv_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_CONV
     turned: bool = False
+    pairs: bool = False
+    grouped: bool = False
     own_arguments: tuple[str, ...] = field(default=())
     own_values: tuple[str, ...] = field(default=())
 
@@ -209,7 +211,7 @@ def plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> Co
 
 def _operands(stage: Conv, x: TensorType, w: TensorType) -> tuple[DType, str]:
     compute = stage.config.compute
-    if compute not in COMPUTE:
+    if compute not in (DType.TF32, DType.F16, DType.BF16):
         raise Refusal(
             "cpp-conv-compute",
             f"the cpp back end convolves on tensor cores in tf32, f16 or bf16, not {compute.value}",

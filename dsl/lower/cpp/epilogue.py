@@ -66,6 +66,24 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Total:
+    """A reduction of every element's `value` over the output's rows or columns, while it is computed.
+
+    op       Sum | Max | LogSumExp, as templates/totals.cu.j2 has them.
+    along    "n": one value a row; "m": one a column.
+    """
+
+    name: str
+    op: str
+    along: str
+    value: str
+
+    @property
+    def argument(self) -> str:
+        return f"total_{self.name}"
+
+
+@dataclass(frozen=True)
 class Tree:
     leaves: tuple[Leaf, ...]
     statements: tuple[str, ...]  # temporaries of shared subexpressions
@@ -74,6 +92,7 @@ class Tree:
     outputs: tuple[Output, ...] = ()
     place: tuple[str, ...] = ()  # where in the output the element stands, as C++ declarations over m, n and l
     indexed: bool = False  # the expressions know their place
+    totals: tuple[Total, ...] = ()
 
     @property
     def source(self) -> Leaf | None:
@@ -91,12 +110,15 @@ class Tree:
     @property
     def node(self) -> bool:
         """Whether the compute node reads or writes memory itself, or must know its place."""
-        return bool(self.direct or self.outputs or self.indexed)
+        return bool(self.direct or self.outputs or self.indexed or self.totals)
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """The tensors whose addresses the launch passes, in the order of its arguments."""
-        return (*(leaf.name for leaf in self.leaves if leaf.kind != "acc"), *(out.name for out in self.outputs))
+        return (
+            *(leaf.name for leaf in self.leaves if leaf.kind != "acc"),
+            *(out.name for out in (*self.outputs, *self.totals)),
+        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +129,22 @@ class Write:
     dtype: DType
     offset: str
     expr: Expr
+
+
+# A reduction of the language -> the state that it keeps, and the axis that it sums over.
+REDUCED = {
+    "row_sum": ("Sum", "n"),
+    "row_max": ("Max", "n"),
+    "row_logsumexp": ("LogSumExp", "n"),
+    "col_sum": ("Sum", "m"),
+}
+
+
+def reduction(expr: Expr) -> tuple[str, str, Expr] | None:
+    """State, axis and argument of an expression that is a reduction; None for an element-wise one."""
+    if isinstance(expr, Call) and expr.fn in REDUCED:
+        return (*REDUCED[expr.fn], expr.args[0])
+    return None
 
 
 def shared(stage: StageBase) -> tuple[Expr, tuple[Expr, ...]]:
@@ -132,12 +170,13 @@ def build(
     fetch: Callable[[Load, bool], Leaf],
     writes: tuple[Write, ...] = (),
     place: tuple[str, ...] = (),
+    totals: tuple[tuple[str, str, str, Expr], ...] = (),
 ) -> Tree:
     """Leaves and C++ text of `expr` and of what else is written. `fetch(load, have_source)` says how a tensor is read
-    and raises Refusal for what nothing can fetch."""
+    and raises Refusal for what nothing can fetch. `totals`: name, state, axis and expression of what is reduced."""
     order: list[Load | Acc] = []
     uses: dict[int, int] = {}
-    for each in (expr, *(w.expr for w in writes)):
+    for each in (expr, *(w.expr for w in writes), *(t[-1] for t in totals)):
         _walk(each, order, uses)
     leaves: dict[tuple, Leaf] = {}
     for node in order:
@@ -152,9 +191,10 @@ def build(
     writer = _Writer(leaves, uses)
     value = writer.bare(expr)
     outputs = tuple(Output(w.name, w.dtype, w.offset, writer.bare(w.expr)) for w in writes)
+    reduced = tuple(Total(name, op, along, writer.bare(e)) for name, op, along, e in totals)
     return Tree(
         tuple(leaves.values()), tuple(writer.statements), value, tuple(sorted(writer.functions)), outputs, place,
-        writer.indexed,
+        writer.indexed, reduced,
     )  # fmt: skip
 
 
@@ -163,7 +203,7 @@ def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, turne
 
     `turned`: the kernel computes the output's transpose, so a vector along n is a column to it and one along m a row.
     """
-    return build(expr, lambda load, have_source: _leaf(load, types, l, m, n, have_source, turned))
+    return build(expr, lambda load, have_source: leaf(load, types, l, m, n, have_source, turned))
 
 
 def _walk(expr: Expr, order: list, uses: dict[int, int]) -> None:
@@ -183,7 +223,7 @@ def _key(node: Load | Acc) -> tuple:
     return ("acc",) if isinstance(node, Acc) else (node.name, *sorted(set(node.axes) - {"l"}))
 
 
-def _leaf(
+def leaf(
     node: Load,
     types: dict[str, TensorType],
     l: int,  # noqa: E741
@@ -191,7 +231,9 @@ def _leaf(
     n: int,
     have_source: bool,
     turned: bool,
+    by_tma: bool = True,
 ) -> Leaf:
+    """How a tensor of m x n rows and columns (or a part of them) is read; `by_tma`: full ones in whole tiles."""
     name, axes, kind = identifier(node.name), set(node.axes), types[node.name]
     storage(kind.dtype, name)
     inner = axes & {"m", "n"}
@@ -210,7 +252,7 @@ def _leaf(
         return Leaf("scalar", name, kind.dtype, batch, varies=True)
     if inner != {"m", "n"}:
         return Leaf("row" if (inner == {"n"}) != turned else "column", name, kind.dtype, batch)
-    if not aligned(n, kind.dtype):
+    if by_tma and not aligned(n, kind.dtype):
         raise Refusal(
             "cpp-alignment",
             f"{name} has rows of {n * kind.dtype.bits // 8:,} bytes; TMA reads rows of a multiple of 16 bytes",
@@ -237,7 +279,7 @@ class _Writer:
 
     def text(self, expr: Expr) -> str:
         if isinstance(expr, Acc):
-            return "acc"
+            return "acc2" if expr.second else "acc"
         if isinstance(expr, Load):
             return self.leaves[_key(expr)].argument
         if isinstance(expr, Number):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from dsl.ir import Call, DType, Expr, Gemm, Load, Program, TensorType, gemm_shape
+from dsl.ir import DType, Gemm, GroupedGemm, Program, TensorType, gemm_shape
 from dsl.lower import Refusal
-from dsl.lower.cpp.epilogue import Tree, plan
+from dsl.lower.cpp.epilogue import Tree
+from dsl.lower.cpp.gemm_epilogue import Output, folds, plan_output
 from dsl.lower.cpp.names import aligned, identifier, storage
 from dsl.rules.sm90 import TURNED_N
 
@@ -18,7 +19,11 @@ COMPUTE = {
     DType.TF32: (DType.F32, "float"),
     DType.F16: (DType.F16, "cutlass::half_t"),
     DType.BF16: (DType.BF16, "cutlass::bfloat16_t"),
+    DType.E4M3: (DType.E4M3, "cutlass::float_e4m3_t"),
+    DType.E5M2: (DType.E5M2, "cutlass::float_e5m2_t"),
+    DType.I8: (DType.I8, "int8_t"),
 }
+BYTE = (DType.E4M3, DType.E5M2, DType.I8)
 
 # Headers of a GEMM on sm_90a.
 CUTLASS_GEMM = (
@@ -65,18 +70,29 @@ class GemmPlan:
     swizzle: int
     splits: int
     turned: bool = False  # D^T = B^T A^T: every m here is the program's n, and the result lies column-major
+    pairs: bool = False  # columns 2j and 2j + 1 of the product are acc and acc2 of column j
+    stored: bool = True  # the result leaves by TMA; else the compute node writes or reduces it
+    sizes: str = ""  # of a grouped product: the tensor of the groups' rows
+    groups: int = 0
+    tokens: int = 0  # rows of a grouped product, where m counts whole tiles
     kind: str = "gemm"
     template: str = "gemm_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_GEMM
 
     @property
     def shared(self) -> tuple[str, ...]:
-        return ("node.cu.j2",) if self.tree.node else ()
+        parts = [("node.cu.j2", self.tree.node), ("totals.cu.j2", self.tree.totals), ("grouped.cu.j2", self.grouped)]
+        return tuple(file for file, used in parts if used)
+
+    @property
+    def grouped(self) -> bool:
+        return bool(self.sizes)
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """The operands (its own order, turned or not), the result, and what the epilogue reads."""
-        return (self.a.name, self.b.name, self.name, *self.tree.tensors)
+        sizes = (self.sizes,) if self.sizes else ()
+        return (self.a.name, self.b.name, *sizes, self.name, *self.tree.tensors)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -109,11 +125,64 @@ class GemmPlan:
         return "cute::Int<1>{}, int64_t(M)" if self.turned else "int64_t(N), cute::Int<1>{}"
 
     @property
+    def accumulator(self) -> str:
+        return "int32_t" if self.element == "int8_t" else "float"
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Tiles of the kernel along its m and n."""
+        return -(-self.m // self.tile[0]), -(-self.n // self.tile[1])
+
+    @property
+    def total_rows(self) -> int:
+        return self.tokens or self.m
+
+    @property
+    def total_columns(self) -> int:
+        return self.n // 2 if self.pairs else self.n
+
+    @property
+    def scratch(self) -> dict[str, tuple[int, int, int]]:
+        """Of each total: where its parts begin in the stage's workspace in bytes, parts a result, results a batch."""
+        warps, at, found = 4 if self.schedule == "pingpong" else 8, self.groups_bytes, {}
+        for total in self.tree.totals:
+            by_row = (total.along == "n") != self.turned
+            count = self.tiles[1] if by_row else self.tiles[0] * warps
+            width = self.total_rows if by_row else self.total_columns
+            found[total.name] = (at, count, width)
+            at += -(-self.l * count * width * (8 if total.op == "LogSumExp" else 4) // 256) * 256
+        return found
+
+    @property
+    def groups_bytes(self) -> int:
+        return -(-self.tiles[0] * 16 // 256) * 256 if self.grouped else 0
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of workspace before what the kernel itself asks for."""
+        end = self.groups_bytes
+        for total, (at, count, width) in zip(self.tree.totals, self.scratch.values(), strict=True):
+            end = at + -(-self.l * count * width * (8 if total.op == "LogSumExp" else 4) // 256) * 256
+        return end
+
+    @property
+    def own_arguments(self) -> tuple[str, ...]:
+        lines = [f"void* totals[{len(self.tree.totals)}];"] if self.tree.totals else []
+        return (*lines, "GroupTile const* table;") if self.grouped else tuple(lines)
+
+    @property
+    def own_values(self) -> tuple[str, ...]:
+        starts = ", ".join(f"own + {at}" for at, _, _ in self.scratch.values())
+        values = ["{" + starts + "}"] if self.tree.totals else []
+        return (*values, "reinterpret_cast<GroupTile const*>(own)") if self.grouped else tuple(values)
+
+    @property
     def schedule_tags(self) -> tuple[str, str]:
         """Kernel and epilogue schedule. Ping-pong's epilogue serves one warp group at a time."""
+        fast = "FP8FastAccum" if "float_e" in self.element else ""  # sums stay in the tensor core: 14 bits
         if self.schedule == "pingpong":
-            return "KernelTmaWarpSpecializedPingpong", "TmaWarpSpecialized"
-        return "KernelTmaWarpSpecializedCooperative", "TmaWarpSpecializedCooperative"
+            return f"KernelTmaWarpSpecializedPingpong{fast}", "TmaWarpSpecialized"
+        return f"KernelTmaWarpSpecializedCooperative{fast}", "TmaWarpSpecializedCooperative"
 
     @property
     def through_registers(self) -> bool:
@@ -123,52 +192,30 @@ class GemmPlan:
 
 def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> GemmPlan:
     """Everything the template says about `stage`. Raises Refusal with what to write instead."""
+    operand, element = checked(stage, types)
     config, name = stage.config, identifier(stage.name)
-    for clause in ("compute", "tile", "cluster", "schedule", "scheduler", "stages"):
-        if getattr(config, clause) is None:
-            raise Refusal(
-                "cpp-unresolved", f"stage {name} leaves {clause} to auto", "resolve the program first (dsl.resolve)"
-            )
-    if config.compute not in COMPUTE:
-        raise Refusal(
-            "cpp-compute",
-            f"the cpp back end multiplies in tf32, f16 or bf16, not {config.compute.value}",
-            "write compute tf32 for f32 operands, or transform them to f16",
-        )
-    operand, element = COMPUTE[config.compute]
-    for side in (stage.a, stage.b):
-        have = types[side.name].dtype
-        if have is not operand:
-            raise Refusal(
-                "cpp-operand",
-                f"compute {config.compute.value} reads {operand.value} operands, and {side.name} is {have.value}",
-                f"{side.name}_c = transform({side.name}) {{ to {operand.value} }}",
-            )
-    if config.schedule == "pingpong" and config.scheduler.kind != "persistent":
-        raise Refusal(
-            "cpp-scheduler",
-            f"scheduler {config.scheduler.kind} reduces across whole blocks; pingpong splits a block in two",
-            "write schedule cooperative, or scheduler persistent",
-        )
     shape = gemm_shape(program, stage)
     l, m, n, k = shape.l, shape.m, shape.n, shape.k  # noqa: E741
-    store = stage.store or types[stage.a.name].dtype
-    storage(store, name)
-    if l > 1 and _folds(stage, types, l, m, n):
+    fold = l > 1 and folds(stage, types, l, m, n)
+    if fold:
         l, m = 1, l * m  # noqa: E741 - one tall product: whole tiles across the batches
-        fold = True
-    else:
-        fold = False
     a = _matrix(stage.a.name, types, m, k, not stage.a.transposed, "RowMajor", "ColumnMajor", 1 if fold else l)
     b = _matrix(stage.b.name, types, n, k, stage.b.transposed, "ColumnMajor", "RowMajor", l)
-    if not aligned(n, store):
+    turned = element == "float" and a.k_major and not b.k_major
+    if turned and stage.pairs:
+        raise Refusal(
+            "cpp-tf32-layout",
+            f"tf32 of {stage.b.name} lying along n computes the transposed result, whose rows are no pairs of columns",
+            f"store {stage.b.name} as [n, k] and read it with .T",
+        )
+    output = Output(l, m, n // 2 if stage.pairs else n, turned, stage.pairs)
+    tree, stored, store = plan_output(stage, types, output, fold)
+    if stored and not aligned(n, store):
         raise Refusal(
             "cpp-alignment",
             f"the result has rows of {n * store.bits // 8:,} bytes; TMA writes rows of a multiple of 16 bytes",
             f"make n a multiple of {128 // store.bits}",
         )
-    turned = element == "float" and a.k_major and not b.k_major
-    tree = plan(_fold_axes(stage.epilogue) if fold else stage.epilogue, types, l, m, n, turned)
     tile, cluster = config.tile, config.cluster
     if turned:
         a, b, m, n, tile, cluster = _turn(stage, a, b, m, n)
@@ -183,8 +230,85 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         name, l, m, n, k, a, b, element, 128 // operand.bits, store, tile, cluster, config.schedule,
         config.scheduler.kind != "persistent", config.stages, tree,
         whole_groups(m, n, tile, cluster, config.swizzle or 1),
-        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned,
+        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned, stage.pairs, stored,
     )  # fmt: skip
+
+
+def plan_grouped(program: Program, stage: GroupedGemm, types: dict[str, TensorType]) -> GemmPlan:
+    """As plan_gemm, for a product whose rows belong to several matrices.
+
+    A group's rows begin anywhere, so a tile is placed by a table that a small kernel makes of the sizes: as many tiles
+    as could be needed, those that are not needed empty. Rows leave one by one, as a tile may end inside the next group.
+    """
+    operand, element = checked(stage, types)
+    config, name = stage.config, identifier(stage.name)
+    (tokens, k), (groups, *_) = types[stage.a.name].shape, types[stage.b.name].shape
+    n = types[stage.b.name].shape[1 if stage.b.transposed else 2]
+    if stage.a.transposed or (element == "float" and not stage.b.transposed):
+        side = stage.a if stage.a.transposed else stage.b
+        raise Refusal(
+            "cpp-grouped-layout",
+            f"a grouped product in {config.compute.value} reads {side.name} along k, and it lies along its other axis",
+            f"store {side.name} with k last",
+        )
+    if config.cluster[0] != 1:
+        raise Refusal(
+            "cpp-grouped-cluster",
+            f"blocks of a cluster of {config.cluster[0]} along m share one matrix, and their rows may be of two groups",
+            f"write cluster 1x{config.cluster[1]}x1",
+        )
+    if config.scheduler.kind != "persistent":
+        raise Refusal("cpp-scheduler", "a grouped product is scheduled persistent", "write scheduler persistent")
+    a = _matrix(stage.a.name, types, tokens, k, True, "RowMajor", "ColumnMajor", 1)
+    b = _matrix(stage.b.name, types, n, k, stage.b.transposed, "ColumnMajor", "RowMajor", groups)
+    tree, _, store = plan_output(stage, types, Output(1, tokens, n, direct=True), False)
+    m = (tokens // config.tile[0] + min(groups, tokens)) * config.tile[0]
+    return GemmPlan(
+        name, 1, m, n, k, a, b, element, 128 // operand.bits, store, config.tile, config.cluster, config.schedule,
+        False, config.stages, tree, whole_groups(m, n, config.tile, config.cluster, config.swizzle or 1), 1,
+        stored=False, sizes=identifier(stage.sizes.name), groups=groups, tokens=tokens,
+    )  # fmt: skip
+
+
+def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType]) -> tuple[DType, str]:
+    """The operands' element in memory and what the builder is given; raises Refusal."""
+    config = stage.config
+    for clause in ("compute", "tile", "cluster", "schedule", "scheduler", "stages"):
+        if getattr(config, clause) is None:
+            raise Refusal(
+                "cpp-unresolved",
+                f"stage {stage.name} leaves {clause} to auto",
+                "resolve the program first (dsl.resolve)",
+            )
+    if config.compute not in COMPUTE:
+        raise Refusal(
+            "cpp-compute",
+            f"the cpp back end does not multiply in {config.compute.value} on sm_90a's tensor cores",
+            "write compute tf32 for f32 operands, or transform them to f16",
+        )
+    operand, element = COMPUTE[config.compute]
+    for side in (stage.a, stage.b):
+        have = types[side.name].dtype
+        if have is not operand:
+            raise Refusal(
+                "cpp-operand",
+                f"compute {config.compute.value} reads {operand.value} operands, and {side.name} is {have.value}",
+                f"{side.name}_c = transform({side.name}) {{ to {operand.value} }}",
+            )
+    if operand in BYTE and (stage.a.transposed or not stage.b.transposed):
+        side = stage.a if stage.a.transposed else stage.b
+        raise Refusal(
+            "cpp-operand",
+            f"operands of one byte are read along k, and {side.name} lies along its other axis",
+            f"store {side.name} with k last, and read the second operand with .T",
+        )
+    if config.schedule == "pingpong" and config.scheduler.kind != "persistent":
+        raise Refusal(
+            "cpp-scheduler",
+            f"scheduler {config.scheduler.kind} reduces across whole blocks; pingpong splits a block in two",
+            "write schedule cooperative, or scheduler persistent",
+        )
+    return operand, element
 
 
 def whole_groups(m: int, n: int, tile: tuple, cluster: tuple, most: int) -> int:
@@ -241,45 +365,3 @@ def _matrix(name: str, types: dict, free: int, k: int, k_major: bool, tag_k: str
     if k_major:
         return Matrix(name, tag_k, f"cute::make_stride(int64_t({k}), cute::Int<1>{{}}, int64_t({batch}))", True)
     return Matrix(name, tag_free, f"cute::make_stride(cute::Int<1>{{}}, int64_t({free}), int64_t({batch}))", False)
-
-
-def _folds(stage: Gemm, types: dict[str, TensorType], l: int, m: int, n: int) -> bool:  # noqa: E741
-    """Whether batches of A against one B are one product of l*m rows: nothing may depend on m or l alone."""
-    if len(types[stage.b.name].shape) > 2 or stage.a.transposed:
-        return False
-    for load in _loads(stage.epilogue):
-        elements, inner = types[load.name].elements, set(load.axes) - {"l"}
-        once = elements == 1 or (inner == {"n"} and elements == n) or (inner == {"m", "n"} and elements == l * m * n)
-        if not once:
-            return False
-    return True
-
-
-def _loads(expr: Expr):
-    seen, stack = set(), [expr]
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Load):
-            yield node
-        elif isinstance(node, Call):
-            stack.extend(node.args)
-
-
-def _fold_axes(expr: Expr) -> Expr:
-    """`r[l, m, n]` reads as `r[m, n]` of the tall product. Shared subexpressions stay shared."""
-    done: dict[int, Expr] = {}
-
-    def walk(node: Expr) -> Expr:
-        if id(node) not in done:
-            if isinstance(node, Load):
-                done[id(node)] = Load(node.name, tuple(a for a in node.axes if a in ("m", "n")))
-            elif isinstance(node, Call):
-                done[id(node)] = Call(node.fn, tuple(walk(arg) for arg in node.args))
-            else:
-                done[id(node)] = node
-        return done[id(node)]
-
-    return walk(expr)

@@ -8,7 +8,15 @@ from dsl.ir import DType
 from dsl.lower import Refusal
 
 # What memory holds. TF32 is an operand precision, never a storage type: it is `float` in memory.
-STORAGE = {DType.F32: "float", DType.F16: "cutlass::half_t", DType.BF16: "cutlass::bfloat16_t"}
+STORAGE = {
+    DType.F32: "float",
+    DType.F16: "cutlass::half_t",
+    DType.BF16: "cutlass::bfloat16_t",
+    DType.E4M3: "cutlass::float_e4m3_t",
+    DType.E5M2: "cutlass::float_e5m2_t",
+    DType.I8: "int8_t",
+    DType.I32: "int32_t",
+}
 
 # torch's name of each storage type, for the binding.
 TORCH = {
@@ -29,7 +37,7 @@ def storage(dtype: DType, what: str) -> str:
     if dtype not in STORAGE:
         raise Refusal(
             "cpp-dtype",
-            f"the cpp back end holds f32, f16 and bf16 in memory, not {dtype.value} ({what})",
+            f"the cpp back end holds no {dtype.value} in memory ({what})",
             "write f32, f16 or bf16 there",
         )
     return STORAGE[dtype]

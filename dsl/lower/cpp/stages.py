@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dsl.ir import NHWC, Conv, Gemm, Map, Normalize, Pool, Program, Reduce, Stage, TensorType, Transform
+from dsl.ir import NHWC, Conv, Gemm, GroupedGemm, Map, Normalize, Pool, Program, Reduce, Stage, TensorType, Transform
 from dsl.lower import Refusal
 from dsl.lower.cpp.conv import plan_conv
-from dsl.lower.cpp.gemm import plan_gemm
+from dsl.lower.cpp.gemm import plan_gemm, plan_grouped
 from dsl.lower.cpp.own.direct import plan_direct
 from dsl.lower.cpp.own.mapping import plan_map, plan_transform
 from dsl.lower.cpp.own.normalize import plan_normalize
@@ -47,6 +47,7 @@ def _plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> P
 
 PLANNERS = {
     Gemm: plan_gemm,
+    GroupedGemm: plan_grouped,
     Conv: _plan_conv,
     Transform: plan_transform,
     Map: plan_map,

@@ -26,6 +26,14 @@ TORCH = {
     "sqrt": torch.sqrt,
     "exp": torch.exp,
     "log": torch.log,
+    "elu": lambda x, y: torch.where(x > 0, x, y * torch.expm1(x)),
+    "selu": F.selu,
+    "mish": F.mish,
+    "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
+    "softsign": F.softsign,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "hardtanh": torch.clamp,
 }
 POINTS = [
     0.0,
@@ -65,12 +73,14 @@ def test_agrees_with_torch(library, name):
     arity = FUNCTIONS[name][0]
     fn = library[name + "_"]
     fn.restype, fn.argtypes = ctypes.c_float, [ctypes.c_float] * arity
-    second = {"leaky_relu": [(0.1,)], "clamp": [(-1.0, 1.0), (2.0, 2.0)], "min": None, "max": None}.get(name, [()])
+    bounds = [(-1.0, 1.0), (2.0, 2.0)]
+    known = {"leaky_relu": [(0.1,)], "elu": [(0.7,)], "clamp": bounds, "hardtanh": bounds, "min": None, "max": None}
+    second = known.get(name, [()])
     rest = [(p,) for p in POINTS] if second is None else second
     for x, more in itertools.product(POINTS, rest):
         args = [torch.tensor(v, dtype=torch.float32) for v in (x, *more)]
         got, want = torch.tensor(fn(x, *more)), TORCH[name](*(a.double() for a in args)).float()
-        if name in ("gelu", "gelu_tanh") and x == -float("inf"):
+        if name in ("gelu", "gelu_tanh", "hardswish") and x == -float("inf"):
             continue  # -inf * 0: PyTorch itself differs between CPU and GPU
         tolerance = 1e-6 + (3e-7 if name in ("gelu", "gelu_tanh") else 0)  # they cancel near -7
         close = torch.allclose(got, want, rtol=2e-6, atol=tolerance, equal_nan=True)
