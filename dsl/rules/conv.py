@@ -97,7 +97,7 @@ def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
     """Those of a gemm; where phases of a transposed convolution are columns of one tile, N divides all of them."""
     found = [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
-    whole = {p.columns // parts for parts in range(1, 9) if p.columns % (16 * parts) == 0}
+    whole = {p.columns // n for n in range(1, 9) if p.columns and p.columns % (16 * n) == 0}
     if not whole:
         return found
     sizes = dict.fromkeys((m, k) for m, _, k in found)
