@@ -13,6 +13,7 @@ from dsl.compile import compile
 from dsl.ir import Gemm
 from dsl.printer import digest, to_text
 
+from .pipelines import pipelines
 from .programs import programs
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "dsl" / "examples").glob("*.ucutlass"))
@@ -27,6 +28,15 @@ def test_a_program_that_passes_is_generated_by_exactly_the_back_ends_that_legal_
     able = [legal.backends(legal.program_problem(out.resolved, s), s.config) for s in gemms]
     expected = {b for b in legal.BACKENDS if all(b in takes for takes in able)}
     assert set(out.sources) == expected, {n: f"{r.code} {r.message}" for n, r in out.refused.items()}
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pipelines())
+def test_a_stage_of_any_kind_is_generated_or_refused_by_name(program):
+    out = compile(program)
+    assert set(out.sources) | set(out.refused) == {"cute", "cpp"}
+    for refusal in out.refused.values():
+        assert refusal.code and refusal.message
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
