@@ -9,6 +9,7 @@ import time
 from typing import Any, TextIO
 
 from engine import events, recording
+from engine.words import count
 
 MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
 
@@ -23,7 +24,7 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.SessionStarted):
         return f"{e.title}: {e.strategy} on {e.device.get('name', '?')}, classes {', '.join(e.classes)}"
     if isinstance(e, events.Traced):
-        return f"{e.ops} operations, traced in {e.seconds:.1f} s"
+        return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s"
     if isinstance(e, events.Reported):
         return e.summary
     if isinstance(e, events.Baseline):
@@ -43,7 +44,7 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.Controlled):
         return f"[{e.action}]"
     if isinstance(e, events.SessionEnded):
-        return f"{e.state}: {e.reason} ({e.trials} trials, {e.seconds:.0f} s)"
+        return f"{e.state}: {e.reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
     return None
 
 

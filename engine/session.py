@@ -25,6 +25,7 @@ from engine.devices import Device, Problem, SessionRefused, TrialError
 from engine.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import NAMES, Finished, Proposal, State, Strategy, load, program_graph
 from engine.trials import Emitted, Steps, Stopped
+from engine.words import baseline_name, count
 from sol import budget
 from sol.bounds import t_sol
 from sol.graph import OpGraph
@@ -358,7 +359,7 @@ class _Session:
                 proposal = self._owners(ended, context, strategy)
                 if proposal is None:
                     if sum(t.by == "strategy" for t in ended) >= self.budget["trials"]:
-                        return self._summary(f"The budget of {self.budget['trials']} trials is used up.")
+                        return self._summary(f"The budget of {count(self.budget['trials'], 'trial')} is used up.")
                     proposal = strategy.next(state)
                 if proposal is None:
                     why = "; ".join(f"{c}: {why}" for c, why in closed.items()) or "there is nothing left to try"
@@ -423,7 +424,9 @@ class _Session:
         if not best:
             return f"{why} No trial gave a right result."
         why = " ".join([why, *(f"{e.text}." for e in self.log if isinstance(e, events.Progress) and e.step == "plan")])
-        found = ", ".join(f"{cls}: {e.ms:.3g} ms {e.kind}, {e.speedup:.2f}x {e.baseline}" for cls, e in best.items())
+        found = ", ".join(
+            f"{cls}: {e.ms:.3g} ms {e.kind}, {e.speedup:.2f}x {baseline_name(e.baseline)}" for cls, e in best.items()
+        )
         return f"{why} Best in {found}."
 
 

@@ -21,6 +21,7 @@ from dsl.resolve import resolve
 from engine import events
 from engine.devices import Candidate, Device, TrialError
 from engine.strategies import Finished, Proposal, Strategy
+from engine.words import baseline_name
 from sol import budget
 
 T = TypeVar("T")
@@ -221,7 +222,7 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
     else:
         word = "faster than" if m.ratio >= 1 else "slower than"
         factor = m.ratio if m.ratio >= 1 else 1 / m.ratio
-        text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {m.baseline}, {gap:.2f} times the limit"
+        text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
         text += f"; the best in {proposal.cls} so far" if best else ""
     return events.TrialJudged(
         number, "clean" if clean else "gaming", proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text

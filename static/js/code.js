@@ -3,7 +3,7 @@
 import { $, blob, h, select, tablist } from "./page.js";
 import { makeDiff, makeEditor } from "./editor.js";
 import { backward, forward } from "./preview.js";
-import { bytes, duration, error, time } from "./format.js";
+import { bytes, duration, error, inWords, time } from "./format.js";
 
 const NAMES = { program: "Program", cute: "CuTe DSL (Python)", cpp: "CUTLASS C++" };
 
@@ -163,6 +163,6 @@ function report(one) {
   } else if (m) {
     lines.push(h("p", {}, h("b", {}, "Predicted"), ` · ${time(m.time.ms)} by ${m.time.model} for ${m.time.device.toUpperCase()}${m.time.bound_by ? `, bound by ${m.time.bound_by}` : ""}${m.time.error != null ? ` · the model is typically ${Math.round(m.time.error * 100)}% off` : ""}`));
   }
-  if (one.judged?.text) lines.push(h("p", {}, one.judged.text));
+  if (one.judged?.text) lines.push(h("p", {}, inWords(one.judged.text)));
   return lines;
 }

@@ -37,12 +37,14 @@ function apart(labels, pixelsPerUnit, step = 13) {
   return labels;
 }
 
-/** The report's sentence; once PyTorch was timed in the class that it speaks of, with that time for the prediction. */
-export function sentence(view, report) {
-  const cls = report.classes.includes("tf32") ? "tf32" : report.classes.toSorted((a, b) => report.bounds[a].ms - report.bounds[b].ms)[0];
-  const base = view.baselines.find((b) => b.cls === cls && b.time.kind === "measured");
-  if (!base || !report.bounds[cls]?.ms) return report.sentence;
-  return report.sentence.replace(/PyTorch should take \(predicted\) [^,]+, [\d.]+ times that/, () => `PyTorch takes ${time(base.time.ms)} (measured), ${(base.time.ms / report.bounds[cls].ms).toFixed(2)} times that`);
+const LIMITED = { matrix: "the matrix units", vector: "the arithmetic pipes", special: "the special function units", memory: "memory bandwidth" };
+
+/** What the bars say, in words: of the class that is drawn and with the very baseline that is drawn, no other. */
+export function sentence(cls, bound, base, report) {
+  const limit = `In ${className(cls)} no kernel on ${report.gpu.title} can be faster than ${time(bound.ms)}${LIMITED[bound.bound_by] ? `, a limit set by ${LIMITED[bound.bound_by]}` : ""}`;
+  const against = base ? `; PyTorch takes ${time(base.time.ms)} (${base.time.kind}), ${(base.time.ms / bound.ms).toFixed(2)} times that` : "";
+  const lever = report.levers?.find((l) => l.action !== "lower_class")?.title;
+  return `${limit}${against}.${lever ? ` The first thing to try: ${lever[0].toLowerCase()}${lever.slice(1)}.` : ""}`;
 }
 
 /** Round numbers on a log axis, written out. */
@@ -136,7 +138,7 @@ export function history(view, selected, p) {
   }
   for (const t of view.trials.values()) {
     const kind = t.failed ? "failed" : t.judged ? timeOf(t).kind : "running";
-    rows.push([`${t.n}`, className(t.cls), kind, t.judged ? time(t.judged.ms) : "", t.judged ? times(t.judged.speedup) : "", t.judged ? t.judged.baseline : ""]);
+    rows.push([`${t.n}`, className(t.cls), kind, t.judged ? time(t.judged.ms) : "", t.judged ? times(t.judged.speedup) : "", t.judged ? baselineName(t.judged.baseline) : ""]);
   }
   const failed = [...view.trials.values()].filter((t) => t.failed);
   if (failed.length) data.push({ x: failed.map((t) => t.n), y: failed.map(() => 0), mode: "markers", name: "failed", customdata: failed.map((t) => t.n), marker: { symbol: "x-thin", size: 9, line: { color: p.vermillion, width: 2 } }, hovertemplate: failed.map((t) => `trial ${t.n} failed<extra></extra>`), cliponaxis: false });
@@ -167,5 +169,5 @@ export function breakdown(view, report, best, p) {
   const layout = axes(p, { title: `ms, ${className(cls)}`, rangemode: "tozero" }, {});
   layout.showlegend = false;
   layout.bargap = 0.35;
-  return { data, layout, caption: sentence(view, report), head: ["", "time", "kind"], rows: bars.toReversed().map((x) => [x.name, time(x.ms), x.kind]) };
+  return { data, layout, caption: sentence(cls, b, base, report), head: ["", "time", "kind"], rows: bars.toReversed().map((x) => [x.name, time(x.ms), x.kind]) };
 }

@@ -65,6 +65,9 @@ export function baselineName(name) {
   return rest.length ? `${words} (${rest.map(className).join(" ")})` : words;
 }
 
+/** A text of the log, with the names of baselines as a person reads them: recordings hold "1.12x eager_f16". */
+export const inWords = (text) => text.replace(/\b(?:eager|compile)(?:_(?:f32|tf32|f16|bf16|fp8))\b|(?<=\dx (?:faster than |slower than )?)eager\b/g, baselineName);
+
 /** A device name for people: h200 -> H200, modelled:h200 -> H200. */
 export function deviceName(device) {
   const name = typeof device === "string" ? device : device?.title || device?.hardware || device?.name || "";

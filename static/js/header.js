@@ -1,7 +1,7 @@
 // The head of a session: what, where, how fast against what, how far from the limit, and its state in words.
 import { $, boot, h } from "./page.js";
 import { DOING, headline, phase, underWay, used } from "./store.js";
-import { baselineName, className, deviceName, duration, percent, times } from "./format.js";
+import { baselineName, className, deviceName, duration, inWords, percent, times } from "./format.js";
 
 const LINK = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", ended: "Ended", missing: "Gone" };
 
@@ -52,7 +52,7 @@ export function words(view, info) {
   const now = phase(view);
   if (view.ended) {
     const head = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" }[view.ended.state] ?? "Ended";
-    const end = `${head}: ${view.ended.reason.replace(/\.$/, "")}`;
+    const end = `${head}: ${inWords(view.ended.reason).replace(/\.$/, "")}`;
     return view.ended.state === "refused" ? head : `${end} · ${duration(view.ended.seconds)}`;
   }
   if (now === "waiting" || info.state === "queued") return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is taking it up…");

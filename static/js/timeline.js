@@ -2,7 +2,7 @@
 import { $, h } from "./page.js";
 import { DOING, STEPS, timeOf } from "./store.js";
 import { mark } from "./shapes.js";
-import { className, time, times } from "./format.js";
+import { baselineName, className, time, times } from "./format.js";
 
 const VERDICT = { clean: "", minor: "minor remark", gaming: "flagged: too good to be true", "library only": "library calls only" };
 const FAILED = { check: "rejected", generate: "not expressible", compile: "did not compile", validate: "wrong result", measure: "not timed" };
@@ -23,7 +23,7 @@ export function describe(one) {
   const head = `Trial ${one.n}, ${className(one.cls)}: ${one.change ?? ""}`;
   if (one.failed) return `${head}. ${failedWord(one.failed)}: ${one.failed.reason}`;
   if (!at) return `${head}. ${DOING[one.step] ?? "proposed"}`;
-  return `${head}. ${at.kind} ${time(at.ms)}${one.judged ? `, ${times(one.judged.speedup)} over ${one.judged.baseline}` : ""}`;
+  return `${head}. ${at.kind} ${time(at.ms)}${one.judged ? `, ${times(one.judged.speedup)} over ${baselineName(one.judged.baseline)}` : ""}`;
 }
 
 function pips(one) {

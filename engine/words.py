@@ -1,0 +1,26 @@
+"""Words for people: what the code calls `eager_f16` is "PyTorch eager (float16)", and one trial is no "1 trials".
+
+The page says the same (static/js/format.js).
+"""
+
+from __future__ import annotations
+
+_CLASSES = {"f32": "float32", "tf32": "TF32", "f16": "float16", "bf16": "bfloat16", "fp8": "FP8"}
+_BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile"}
+
+
+def class_name(cls: str) -> str:
+    """A precision class: f16 -> float16."""
+    return _CLASSES.get(cls, cls)
+
+
+def baseline_name(name: str) -> str:
+    """A baseline of the log: eager_tf32 -> PyTorch eager (TF32)."""
+    base, _, cls = name.partition("_")
+    words = _BASELINES.get(base, base)
+    return f"{words} ({class_name(cls)})" if cls else words
+
+
+def count(n: int, word: str) -> str:
+    """1 trial, 7 trials."""
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
