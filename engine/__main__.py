@@ -5,6 +5,7 @@
     python -m engine trace FILE
     python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
     python -m engine problems
+    python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
     python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
@@ -69,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("problems", help="list the examples")
     one.set_defaults(run=_problems)
+
+    one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
+    one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
+    one.add_argument("--out", required=True, metavar="DIR|X.zip", help="a new folder, or a zip")
+    one.add_argument("--module", metavar="MODULE", help="of a program: the PyTorch module that it must equal")
+    one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: the fastest)")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
+    one.set_defaults(run=_export)
 
     one = commands.add_parser("suite", help="run every program of the 59 problems against its module")
     one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
@@ -151,6 +160,18 @@ def _problems(args: argparse.Namespace) -> int:
     return OK
 
 
+def _export(args: argparse.Namespace) -> int:
+    from engine.export import ExportError, command
+
+    try:
+        print(command.run(args.file, Path(args.out), args.module, args.trial, tuple(args.classes or ())))
+    except ExportError as e:
+        raise BadInput(str(e)) from None
+    except OSError as e:
+        raise BadInput(f"cannot write {args.out}: {e.strerror}") from None
+    return OK
+
+
 def _suite(args: argparse.Namespace) -> int:
     import secrets
 
@@ -191,6 +212,8 @@ def _optimize(args: argparse.Namespace) -> int:
         )  # fmt: skip
     except BadSpec as e:
         raise BadInput(str(e)) from None
+    for out in {args.json, args.record} - {None, "-"}:
+        _writable(out)
     stop = _Interrupt()
     collected = progress.Collected()
     with progress.Display(sys.stderr if args.json == "-" else sys.stdout) as display:
@@ -208,7 +231,23 @@ def _optimize(args: argparse.Namespace) -> int:
             print(made)
         else:
             Path(args.json).write_text(made + "\n", encoding="utf-8")
+    if collected.state == "refused" and spec.device == "cuda":
+        predicted = "--device modelled:h200 predicts the times of an H200 without a GPU"
+        print(f"error: nothing was measured; {predicted}", file=sys.stderr)
     return {"done": OK, "stopped": OK, "refused": BAD_INPUT}.get(collected.state, FAILED)
+
+
+def _writable(name: str) -> None:
+    """Raises BadInput when a result could not be written there: said before the search, which may take hours."""
+    path = Path(name)
+    new = not path.exists()
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+        if new:
+            path.unlink()
+    except OSError as e:
+        raise BadInput(f"cannot write {name}: {e.strerror}; name a file in a folder that exists") from None
 
 
 class _Interrupt:

@@ -72,9 +72,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return args.run(args)
     except OSError as e:
-        print(f"python -m sol: cannot read {e.filename}: {e.strerror}", file=sys.stderr)
+        print(f"error: cannot read {e.filename}: {e.strerror}", file=sys.stderr)
     except (HardwareError, ValueError) as e:
-        print(f"python -m sol: {e}", file=sys.stderr)
+        print(f"error: {e}", file=sys.stderr)
     return 2
 
 

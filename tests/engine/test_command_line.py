@@ -57,6 +57,8 @@ def test_json_to_standard_output_is_json_alone(program, capsys):
         (["optimize", "no/such/file.py"], "python -m engine problems"),
         (["optimize", "linear_silu_f16", "--trials", "0"], "trials: a whole number"),
         (["optimize", "linear_silu_f16", "--device", "abacus"], "abacus"),
+        (["optimize", "PROGRAM", "--json", "/nonexistent/out.json"], "cannot write /nonexistent/out.json"),
+        (["optimize", "PROGRAM", "--record", "/nonexistent/out.jsonl"], "cannot write /nonexistent/out.jsonl"),
         (["report", "PROGRAM", "--gpu", "h900"], "h900"),
         (["report", "PROGRAM", "--class", "f64"], "f64"),
         (["trace", "BROKEN"], "E303"),
@@ -75,6 +77,20 @@ def test_a_refused_session_is_exit_status_2(tmp_path, capsys):
     path.write_text(PROGRAM.replace("relu", "rely"))
     assert command.main(["optimize", str(path), "--device", "modelled:h200"]) == 2
     assert "did you mean `relu`" in capsys.readouterr().out
+
+
+def test_who_asks_for_a_gpu_that_is_not_there_is_told_the_way_out(program, capsys):
+    if os.path.exists("/dev/nvidiactl"):
+        pytest.skip("there is a GPU")
+    assert command.main(["optimize", str(program), "--device", "cuda"]) == 2
+    assert "--device modelled:h200" in capsys.readouterr().err
+
+
+def test_one_of_something_is_no_plural(program, capsys):
+    assert command.main(["optimize", str(program), "--device", "modelled:h200", "--trials", "1", "--eps", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "(1 trial, " in said and "The budget of 1 trial is used up" in said and "PyTorch eager" in said
+    assert "1 trials" not in said and "1 operations" not in said and "x eager" not in said
 
 
 def test_trace_and_report_of_a_program(program, capsys):
