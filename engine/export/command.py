@@ -1,0 +1,79 @@
+"""`python -m engine export WHAT --out DIR|x.zip`: a program, a recording's trial or a module as a package.
+
+This is the terminal's side: it reads files and, for a module, traces it and asks the planner for a program. The web
+process uses the rest of this room and never imports this.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dsl.check import check
+from engine import recording
+from engine.export import Exported, ExportError, history, package, write
+
+PROBLEMS = Path(__file__).resolve().parents[1] / "problems"
+_MODULE = re.compile(r"\s*# module: (\w+)\s")
+
+
+def run(
+    what: str, out: Path, module: str | None = None, trial: int | None = None, classes: tuple[str, ...] = ()
+) -> str:
+    """Write the package and say what it holds, in one line. Raises ExportError for whatever cannot be."""
+    path = Path(what)
+    if path.suffix == ".jsonl":
+        try:
+            recorded = recording.read(path)
+        except (OSError, UnicodeDecodeError, recording.RecordingError) as e:
+            raise ExportError(f"cannot read {what}: {e}") from None
+        exported = history.of_trial(((r.kind, r.data) for r in recorded.rows), recorded.blobs.get, trial)
+    elif path.suffix == ".ucutlass":
+        exported = of_program(_text(path), _text(Path(module)) if module else None)
+    else:
+        exported = of_module(_text(path if path.exists() else PROBLEMS / f"{what}.py"), classes)
+    files = package.files(exported)
+    write(files, out)
+    with_ = "with its module" if exported.module is not None else "without a module"
+    return f"{out}: {len(files)} files, {with_}, class {exported.cls}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ExportError(f"cannot read {path}: {getattr(e, 'strerror', None) or 'it is not UTF-8 text'}") from None
+
+
+def of_program(text: str, module: str | None = None) -> Exported:
+    """A program by itself. A text that begins with `# module: NAME` brings that problem's module."""
+    from engine.strategies.program_graph import class_of
+
+    checked = check(text)
+    if checked.program is None:
+        raise ExportError("\n\n".join(d.render(text) for d in checked.diagnostics))
+    said = _MODULE.match(text)
+    if module is None and said and (PROBLEMS / f"{said[1]}.py").exists():
+        module = _text(PROBLEMS / f"{said[1]}.py")
+    return Exported(text, class_of(checked.program), module=module)
+
+
+def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:
+    """A module's first program: what the planner would try first in the first of `classes` (tf32) that it can."""
+    from engine.devices import Problem, SessionRefused
+    from engine.strategies import State, load
+    from engine.trace import trace
+    from sol import hardware
+
+    hw = hardware.load("h200")
+    try:
+        graph = trace(text, local_user=True).graph
+        planner = load("planner")(Problem(text, "module", graph), list(classes or ("tf32", "f16")), hw, "predicted", 0)
+        first = planner.next(State())
+    except SessionRefused as e:
+        raise ExportError(e.reason) from None
+    if first is None:
+        raise ExportError("the planner has no program for this module")
+    inputs, _ = planner.bind(first.text)
+    paths = {b.name: graph.tensors[b.tensor].path for b in inputs if graph.tensors[b.tensor].path}
+    return Exported(first.text, first.cls, first.backend, text, paths, sms=hw.sms)

@@ -1,0 +1,228 @@
+"""The files of an exported program, by their paths in the zip: texts, the pip package, README and check.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from dsl.check import check
+from dsl.compile import Compiled
+from dsl.compile import compile as generate
+from dsl.ir import Program
+from dsl.lower import Source
+from engine.export import Exported, ExportError
+
+SHIPPED = Path(__file__).parent / "shipped"
+REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements-gpu.txt"
+# What each back end needs at run time, of requirements-gpu.txt. PyTorch, which brings its own triton, is left to the
+# person: whoever installs this has a PyTorch that fits the driver.
+NEEDS = {
+    "cute": (
+        "nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-base", "nvidia-cutlass-dsl-libs-core",
+        "nvidia-cutlass-dsl-libs-cu13", "cuda-bindings", "cuda-pathfinder", "quack-kernels", "apache-tvm-ffi",
+        "torch-c-dlpack-ext", "einops",
+    ),
+    "cpp": (
+        "nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl",
+        "nvidia-cutlass",
+    ),
+}  # fmt: skip
+TORCH = "torch>=2.11"
+GPUS = {"sm_80": "an A100", "sm_89": "an L4 or RTX 40", "sm_90a": "an H100 or H200", "sm_100a": "a B200"}
+
+
+def files(what: Exported) -> dict[str, str]:
+    """{path in the zip: text}, all below one folder. Raises ExportError for a program that cannot be built."""
+    compiled = _compile(what)
+    program = compiled.resolved
+    sources, notes = _sources(what, compiled)
+    order = [what.backend] if what.backend in sources else []
+    order += [b for b in sources if b not in order]
+    stem = _stem(program.name)
+    package, root = f"ucutlass_{stem}", f"ucutlass-{stem.replace('_', '-')}"
+    resolved = what.recorded.get("resolved", compiled.text)
+    facts = {
+        "program": program.name,
+        "digest": compiled.digest,
+        "arch": _arch(resolved),
+        "class": what.cls,
+        "backends": order,
+        "parameters": [[p.name, list(p.type.shape), p.type.dtype.value] for p in program.params],
+        "results": [
+            [n, list(t.shape), t.dtype.value] for n, t in zip(program.results, program.result_types, strict=True)
+        ],
+        "tensors": dict(sorted(what.tensors.items())),
+    }
+    pinned = requirements(tuple(order))
+    made = {
+        "program.ucutlass": what.text,
+        "resolved.ucutlass": resolved,
+        "check.py": shipped("check.py"),
+        "_wheel.py": shipped("wheel.py"),
+        "pyproject.toml": _pyproject(root, package, program.name, compiled.digest, pinned),
+        "requirements.txt": "\n".join(pinned) + "\n",
+        "README.md": _readme(what, facts, root, package, compiled, notes),
+        f"{package}/__init__.py": shipped("binding.py").replace("ucutlass_NAME", package),
+        f"{package}/facts.json": json.dumps(facts, indent=1, ensure_ascii=False) + "\n",
+        f"{package}/program.ucutlass": resolved,
+    }
+    if "cute" in sources:
+        made[f"{package}/cute_kernel.py"] = sources["cute"].text
+    if "cpp" in sources:
+        made[f"{package}/cpp_kernel.cu"] = sources["cpp"].text
+        made[f"{package}/cpp_kernel.py"] = sources["cpp"].binding
+        made[f"{package}/_nvcc.py"] = shipped("nvcc.py")
+    if what.module is not None:
+        made["module.py"] = what.module
+    if what.results is not None:
+        made["results.json"] = json.dumps(what.results, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    return {f"{root}/{name}": text for name, text in made.items()}
+
+
+def file_name(name: str) -> str:
+    """The name of the zip of a program, from the program's."""
+    return f"ucutlass-{_stem(name).replace('_', '-')}.zip"
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"_+", "_", name).strip("_").lower() or "program"
+
+
+def _compile(what: Exported) -> Compiled:
+    checked = check(what.text)
+    if checked.program is None:
+        first = checked.diagnostics[0]
+        raise ExportError(f"the program does not pass its checks: line {first.span.line}: {first.code} {first.message}")
+    compiled = generate(checked.program, what.sms)
+    if not compiled.sources:
+        why = "; ".join(f"{name}: {r.code} {r}" for name, r in compiled.refused.items())
+        raise ExportError(f"no back end takes the program: {why}")
+    return compiled
+
+
+def _sources(what: Exported, compiled: Compiled) -> tuple[dict[str, Source], list[str]]:
+    """Each back end's source, a recorded text in the place of the generated one where both differ and it can stand
+    alone, and what a person should know of that."""
+    found, notes = dict(compiled.sources), []
+    for name, text in what.recorded.items():
+        if name == "resolved" or (name in found and found[name].text == text):
+            continue
+        if name == "cute":  # its text is its own binding
+            found[name] = replace(found.get(name, Source(name, "python", "", "", "", ())), text=text, binding=text)
+            notes.append("`cute` is the text that the trial ran; this version of the compiler writes another.")
+        else:
+            notes.append(
+                f"`{name}` was generated anew: the trial ran another text, of an earlier version of the compiler."
+            )
+    return {name: found[name] for name in ("cute", "cpp") if name in found}, notes
+
+
+def _arch(resolved: str) -> str:
+    said = re.search(r"^\s*arch\s+(sm_\w+)", resolved, re.MULTILINE)
+    return said[1] if said else "sm_90a"
+
+
+@cache
+def shipped(name: str) -> str:
+    """A file that goes into every package as it is."""
+    return (SHIPPED / name).read_text(encoding="utf-8")
+
+
+@cache
+def requirements(backends: tuple[str, ...]) -> list[str]:
+    """The pinned requirements of these back ends, in the order of requirements-gpu.txt."""
+    wanted = {name for b in backends for name in NEEDS[b]}
+    lines = REQUIREMENTS.read_text(encoding="utf-8").splitlines()
+    found = [line for line in lines if line.partition("==")[0] in wanted]
+    assert len(found) == len(wanted), "requirements-gpu.txt lost a package that exports need"
+    return found
+
+
+def _pyproject(root: str, package: str, name: str, digest: str, pinned: list[str]) -> str:
+    listed = "".join(f'    "{line}",\n' for line in (TORCH, *pinned))
+    return f"""[build-system]
+requires = []
+build-backend = "_wheel"
+backend-path = ["."]
+
+[project]
+name = "{root}"
+version = "1.0+{digest[:12]}"
+description = "The uCUTLASS program {name} on PyTorch tensors"
+requires-python = ">=3.11"
+dependencies = [
+{listed}]
+
+[tool.ucutlass]
+package = "{package}"
+"""
+
+
+def _signature(program: Program) -> str:
+    params = ", ".join(f"{p.name}: {p.type}" for p in program.params)
+    return f"{program.name}({params}) -> {', '.join(map(str, program.result_types))}"
+
+
+def _readme(what: Exported, facts: dict, root: str, package: str, compiled: Compiled, notes: list[str]) -> str:
+    names = ", ".join(p[0] for p in facts["parameters"])
+    lines = [
+        f"# {root}",
+        "",
+        f"`{_signature(compiled.resolved)}`",
+        "",
+        f"A μCUTLASS program as CUDA kernels for {GPUS.get(facts['arch'], facts['arch'])} ({facts['arch']}), with a "
+        f"PyTorch package. Back ends: {', '.join(facts['backends'])}; the first is used where none is named.",
+        "",
+        "## Install",
+        "",
+        f"On Linux, Python 3.11 or later, with {TORCH} for CUDA 13 and its driver:",
+        "",
+        "    pip install --no-deps -r requirements.txt   # the compilers, exact versions; nothing is taken along",
+        "    pip install --no-deps .                     # needs no network and no build tool",
+        "",
+        "`pip install .` does both and lets pip resolve NVIDIA's own (floating) requirements. NVIDIA's wheels carry "
+        "NVIDIA's own licence terms.",
+        *(
+            ["A C++ compiler (g++) must be there too: nvcc calls it. The kernel is built on first use, once."]
+            if "cpp" in facts["backends"]
+            else []
+        ),
+        "",
+        "## Check",
+        "",
+        "    python check.py                             # --backend, --seed, --json OUT",
+        "",
+        (
+            "It runs `module.py` (the original) and each back end on fresh zero-mean inputs and prints error and time."
+            if what.module is not None
+            else "No module came with this program, so its back ends are held against each other. Put the original as "
+            "`module.py` here (class Model, get_inputs(), get_init_inputs()) to hold them against it."
+        ),
+        "",
+        "## Use",
+        "",
+        "    import torch",
+        f"    import {package}",
+        *(f"    # {n}: {t}{s}, contiguous, on the GPU" for n, s, t in facts["parameters"]),
+        f"    y = {package}.call({names})",
+        f"    {package}.run([{names}], [y])  # into tensors of yours",
+        "",
+        "## Files",
+        "",
+        "- `program.ucutlass`: the program as written; `resolved.ucutlass`: with every choice made",
+        *(["- `module.py`: the original PyTorch module"] if what.module is not None else []),
+        *(["- `results.json`: what the recorded trial gave"] if what.results is not None else []),
+        *([f"- `{package}/cute_kernel.py`: CuTe DSL"] if "cute" in facts["backends"] else []),
+        *(
+            [f"- `{package}/cpp_kernel.cu`: CUTLASS C++, and its binding beside it"]
+            if "cpp" in facts["backends"]
+            else []
+        ),
+        *(f"- no `{n}`: {r.code} {r}" for n, r in compiled.refused.items() if n not in facts["backends"]),
+    ]
+    if notes:
+        lines += ["", "## Note", "", *notes]
+    return "\n".join(lines) + "\n"
