@@ -27,6 +27,7 @@ _FLOPS = {
 _L2 = 5.5e12 / 132
 _LAUNCH = 1.5e-6  # prologue and epilogue of a tile that nothing hides, seconds
 
+
 def resolve(program: Program, sm_count: int = 132) -> Program:
     """The same program with every `auto` filled in (`backend` stays as it is); `sm_count` is the device's.
 

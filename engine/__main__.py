@@ -6,7 +6,6 @@
     python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
     python -m engine problems
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
-    python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
     python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
@@ -71,14 +70,6 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("problems", help="list the examples")
     one.set_defaults(run=_problems)
-
-    one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
-    one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
-    one.add_argument("--out", required=True, metavar="DIR|X.zip", help="a new folder, or a zip")
-    one.add_argument("--module", metavar="MODULE", help="of a program: the PyTorch module that it must equal")
-    one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: the fastest)")
-    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
-    one.set_defaults(run=_export)
 
     one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
     one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
@@ -166,18 +157,6 @@ def _problems(args: argparse.Namespace) -> int:
     for path in paths:
         about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]
         print(f"{path.stem:{width}}  {about}")
-    return OK
-
-
-def _export(args: argparse.Namespace) -> int:
-    from engine.export import ExportError, command
-
-    try:
-        print(command.run(args.file, Path(args.out), args.module, args.trial, tuple(args.classes or ())))
-    except ExportError as e:
-        raise BadInput(str(e)) from None
-    except OSError as e:
-        raise BadInput(f"cannot write {args.out}: {e.strerror}") from None
     return OK
 
 

@@ -117,7 +117,7 @@ def tile_of(stage: Conv, y: TensorType) -> tuple[int, int, int]:
         parts = range(1, 9)
         fitting = (channels // p for p in parts if channels % (8 * p) == 0 and channels // p <= most)
         pixels, n, depth = 128, phases * next(fitting, most), 64
-    if depth not in (16, 32, 64, 128) or n % 8 or not 8 <= n <= 256 or pixels not in (64, 128, 256):
+    if depth % 16 or not 16 <= depth <= 128 or n % 8 or not 8 <= n <= 256 or pixels not in (64, 128, 256):
         raise Refusal(
             "cute-config", f"stage {stage.name}: a convolution's tile is not {pixels}x{n}x{depth}", "tile 128x128x64"
         )

@@ -100,7 +100,9 @@ CASES = {
         "x: f32[3, 16, 13, 14]", "f32[3, 16, 7, 7]",
         NHWC + "  y = pool(t) { op avg  window 3x3  stride 2x2  padding 1x1  store f32 nchw }",
     ),
-    "max_pool_3d": one("x: f32[2, 4, 6, 8, 10]", "f32[2, 4, 3, 4, 5]", "y = pool(x) { op max  window 2x2x2  stride 2x2x2 }"),
+    "max_pool_3d": one(
+        "x: f32[2, 4, 6, 8, 10]", "f32[2, 4, 3, 4, 5]", "y = pool(x) { op max  window 2x2x2  stride 2x2x2 }"
+    ),
     "wide_pool": one("x: f32[2, 3, 40, 41]", "f32[2, 3, 3, 3]", "y = pool(x) { op avg  window 13x13  stride 13x13 }"),
     "global_pool": one(X, "f32[4, 24, 1, 1]", "y = pool(x) { op avg  window global  epilogue relu(acc) }"),
     # direct convolutions
