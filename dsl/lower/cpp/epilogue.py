@@ -69,7 +69,7 @@ class Output:
 class Total:
     """A reduction of every element's `value` over the output's rows or columns, while it is computed.
 
-    op       Sum | Max | LogSumExp, as templates/totals.cu.j2 has them.
+    op       TotalSum | TotalMax | TotalLogSumExp, as templates/totals.cu.j2 has them.
     along    "n": one value a row; "m": one a column.
     """
 
@@ -133,10 +133,10 @@ class Write:
 
 # A reduction of the language -> the state that it keeps, and the axis that it sums over.
 REDUCED = {
-    "row_sum": ("Sum", "n"),
-    "row_max": ("Max", "n"),
-    "row_logsumexp": ("LogSumExp", "n"),
-    "col_sum": ("Sum", "m"),
+    "row_sum": ("TotalSum", "n"),
+    "row_max": ("TotalMax", "n"),
+    "row_logsumexp": ("TotalLogSumExp", "n"),
+    "col_sum": ("TotalSum", "m"),
 }
 
 
