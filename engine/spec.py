@@ -10,8 +10,6 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sol.hardware import available
-
 UNTITLED = "A PyTorch module"  # until the module is traced: then the session is called by what it computes
 CLASSES = ("f32", "tf32", "f16", "bf16")
 SOURCE_KINDS = ("module", "program")
@@ -101,6 +99,8 @@ def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> None:
 
 def device_error(name: Any) -> str | None:
     """Why this names no device, with those there are; None for one. Whether there is a GPU is the engine's to say."""
+    from sol.hardware import available  # here, so that reading a recording loads no room but this one
+
     kind, _, model = name.partition(":") if isinstance(name, str) else ("", "", "")
     if name == "cuda" or (kind == "modelled" and model in available()):
         return None

@@ -70,16 +70,19 @@ def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
 
 
 def _figures(program: Program, hw: hardware.Hardware) -> dict[str, Any]:
-    """Each product of the program on the device's roofline, with the traffic that the model expects, and its stages."""
+    """Each stage that computes on the device's roofline, with the traffic that the model expects, and all stages.
+
+    A stage that is no product of matrices computes on the FP32 pipes.
+    """
     try:
         told = attainable.predict(program, hw)
     except hardware.HardwareError:
         return {}
     cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Collective)}
     points = [
-        figures.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls[s.name])
+        figures.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls.get(s.name, "f32"))
         for s in told.stages
-        if s.name in cls and s.flops and s.bytes
+        if s.flops and s.bytes
     ]
     drawn = {
         "roofline": figures.roofline(hw, points, list(dict.fromkeys(cls.values()))),

@@ -7,6 +7,7 @@ its time is their sum; each product (a convolution as its implicit one) is price
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -189,6 +190,21 @@ def _product(program: ir.Program, stage: ir.Collective, hw: Hardware) -> StageTi
     return StageTime(stage.name, word_of(stage), time.ms, time.bound_by, parts, p.flops, time.hbm_bytes, note)
 
 
+# Vector FLOPs an element that a stage's own operation costs, besides its expressions: of a reduction's input (one
+# addition or comparison), of a norm's (its mean, its variance, subtract and multiply).
+_OWN_FLOPS = {"reduce": 1.0, "normalize": 5.0}
+
+
+def _vector_flops(program: ir.Program, stage: ir.Stage) -> float:
+    """FLOPs on the vector pipes of a stage with a kernel of our own; a pool counts its window, a copy nothing."""
+    x = program.type_of(stage.operands[0].name)
+    full = float(max(x.elements, stage.type.elements))
+    flops = _epilogue_cost(stage, program, full)[0] + _OWN_FLOPS.get(word_of(stage), 0.0)
+    if isinstance(stage, ir.Pool):
+        flops += math.prod(stage.window or x.shape[2:]) * stage.type.elements / full
+    return flops * full
+
+
 def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
     """A stage with a kernel of our own: what it reads and writes at the copy rate; a direct convolution's products
     on the FMA pipes where those take longer."""
@@ -198,11 +214,11 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
     read = float(sum(program.type_of(name).bytes for name in ir.reads(stage)))
     written = float(stage.type.bytes + sum(a.type.bytes for a in stage.also))
     ms = stream_ms(read, written, hw)
-    flops = 0.0
+    flops, products = _vector_flops(program, stage), 0.0
     if isinstance(stage, ir.Conv):
         shape = ir.conv_shape(program, stage)
-        flops = 2.0 * shape.l * shape.m * shape.n * shape.k
-    computed = LAUNCH_MS + flops / (0.6 * hw.vector_peak("f32")) * 1e3
+        products = 2.0 * shape.l * shape.m * shape.n * shape.k
+    computed = LAUNCH_MS + products / (0.6 * hw.vector_peak("f32")) * 1e3
     bound = "vector" if computed > ms else "memory" if ms > 2 * LAUNCH_MS else "launch"
     ms = max(ms, computed)
     x = program.type_of(stage.operands[0].name)
@@ -212,7 +228,7 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
         ms,
         bound,
         {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS},
-        flops,
+        flops + products,
         read + written,
         f"{x} to {stage.type}" if x.shape != stage.type.shape else f"{x.dtype.value} to {stage.type.dtype.value}",
     )
