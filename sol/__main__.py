@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sol import budget
 from sol import replay as replays
+from sol import sweep as sweeps
 from sol.graph import OpGraph
 from sol.hardware import HardwareError, available, load
 from sol.report import report
@@ -49,6 +50,20 @@ def _replay(args: argparse.Namespace) -> int:
     return 0
 
 
+def _sweep(args: argparse.Namespace) -> int:
+    judged = sweeps.judge(Path(args.sweep).read_text(encoding="utf-8"), load(args.gpu), top=args.top)
+    if args.json:
+        rows = [
+            {"id": j.id, "held_out": j.held_out, "regret": j.regret, "error": j.error, "bias": j.bias,
+             "runs": [asdict(r) for r in j.runs]}
+            for j in judged
+        ]  # fmt: skip
+        print(json.dumps({"total": asdict(sweeps.total(judged)), "problems": rows}))
+    else:
+        print(sweeps.markdown(judged), end="")
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sol", description="Speed-of-light bounds and reports.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -68,6 +83,12 @@ def main(argv: list[str] | None = None) -> int:
     again.add_argument("--keep", type=float, default=0.96, help="share of the speedup that a policy must keep")
     again.add_argument("--json", action="store_true", help="everything as JSON")
     again.set_defaults(run=_replay)
+    known = commands.add_parser("sweep", help="how well the model ranks configurations that a GPU really ran")
+    known.add_argument("sweep", metavar="SWEEP.json", help="problems with their measured configurations")
+    known.add_argument("--gpu", default="h200", help="what they ran on")
+    known.add_argument("--top", type=int, default=sweeps.TOP, help="how many of the model's first choices count")
+    known.add_argument("--json", action="store_true", help="every prediction as JSON")
+    known.set_defaults(run=_sweep)
     args = parser.parse_args(argv)
     try:
         return args.run(args)
