@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from math import copysign
 
 from .functions import EVERY
@@ -45,12 +46,17 @@ def to_text(program: Program) -> str:
         lines.append(f"  arch {program.arch}")
     if program.graph:
         lines.append("  launch graph")
-    for s in program.stages:
-        clauses = _clauses(s)
-        head = f"  {s.name} = {word_of(s)}({', '.join(o.name + ('.T' if o.transposed else '') for o in s.operands)})"
-        lines += [f"{head} {{", *(f"    {c}" for c in clauses), "  }"] if clauses else [head]
+    for _, head, clauses in canonical_stages(program):
+        lines += [f"  {head} {{", *(f"    {c}" for c in clauses), "  }"] if clauses else [f"  {head}"]
     lines += [f"  return {', '.join(program.results)}", "}"]
     return "\n".join(lines) + "\n"
+
+
+def canonical_stages(program: Program) -> Iterator[tuple[str, str, list[str]]]:
+    """(name, `name = word(operands)`, clauses in their canonical order) of each stage."""
+    for s in program.stages:
+        operands = ", ".join(o.name + (".T" if o.transposed else "") for o in s.operands)
+        yield s.name, f"{s.name} = {word_of(s)}({operands})", _clauses(s)
 
 
 def digest(program: Program) -> str:
