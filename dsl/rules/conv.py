@@ -97,6 +97,8 @@ def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
     """Those of a gemm; where phases of a transposed convolution are columns of one tile, N divides all of them."""
     found = [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
+    if p.compute is DType.TF32:  # `cpp` alone, which has a launch for each phase: N is channels out, and no more
+        return [t for t in found if t[1] < p.filters + 32]
     whole = {p.columns // n for n in range(1, 9) if p.columns and p.columns % (16 * n) == 0}
     if not whole:
         return found
@@ -117,10 +119,12 @@ def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) ->
     gemm of the same tile, so that both back ends take it."""
     fit = sm90.shared_memory(p, tile, schedule or "cooperative").max_stages(p.arch.smem_block)
     steps = -(-p.shape.k // tile[2])
+    if p.columns and p.compute is DType.TF32:  # `cpp` walks the window of a transposed one too, as K
+        steps *= p.shape.n // p.filters
     for blocks in (3, 2, 1):
         room = (min(p.arch.smem_block, MULTIPROCESSOR // blocks - 1024) - BARRIERS - CUTE_STAGED) // stage_bytes(
             p, tile
         )
         if room >= min(3, max(2, steps)):
-            return max(2, min(CUTE_STAGES, room, fit, max(2, steps + 1)))
-    return max(0, fit)
+            return sm90.sliced(p, tile, max(2, min(CUTE_STAGES, room, fit, max(2, steps + 1))))
+    return sm90.sliced(p, tile, max(0, fit))

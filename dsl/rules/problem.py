@@ -41,7 +41,8 @@ class Problem:
 
     `kind`: gemm | grouped_gemm | conv (a direct one has no configuration, so no Problem). `channels`: of a
     convolution's operands, one group: what a K tile is cut from. `columns`: of a transposed convolution, one group:
-    channels out in all phases along w, which share a tile where there are 2 to 4; 0 otherwise.
+    channels out in all phases along w, which share a tile where there are 2 to 4; 0 otherwise. `filters`: of a
+    convolution, one group: channels out.
     """
 
     arch: Arch
@@ -54,6 +55,7 @@ class Problem:
     kind: str = "gemm"
     channels: int = 0
     columns: int = 0
+    filters: int = 0
 
     @property
     def transposes(self) -> bool:
@@ -86,7 +88,9 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
         channels = w[0] // stage.groups if stage.transposed else w[1]
         phases = stage.stride[-1] if 2 <= stage.stride[-1] <= 4 else 1
         columns = w[1] * phases if stage.transposed else 0
-        return Problem(arch, conv_shape(known, stage), compute, use, kind="conv", channels=channels, columns=columns)
+        filters = w[1] if stage.transposed else w[0] // stage.groups
+        shape = conv_shape(known, stage)
+        return Problem(arch, shape, compute, use, kind="conv", channels=channels, columns=columns, filters=filters)
     if isinstance(stage, GroupedGemm):
         (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]
         shape = GemmShape(1, rows, n, k)

@@ -65,8 +65,14 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         message = f"a tf32 operand that does not lie along K needs tile K 32 or more; K is {c.tile[2]}"
         yield Objection("E203", "tile", message, (note,))
     if backend == "cpp" and p.compute is DType.TF32 and c.tile and c.tile[1] % 32 and c.tile[1] != 16:
-        # CUTLASS stages f32 results in steps of 32 columns and asserts that they divide the tile.
+        # CuTe takes the one stage that TMA fills out of a swizzled layout, and asserts that whole patterns divide it.
         yield Objection("E203", "tile", f"a tf32 tile on `cpp` needs N of 16 or in steps of 32; N is {c.tile[1]}")
+    if backend == "cpp" and c.tile and c.stages and sliced(p, c.tile, c.stages) != c.stages:
+        note = f"N {c.tile[1]} by K {c.tile[2]} is half a swizzle pattern, and CUTLASS takes stages out of whole ones"
+        message = (
+            f"a tf32 tile with N 16 and K up to 32 needs an even number of stages on `cpp`; this one has {c.stages}"
+        )
+        yield Objection("E210", "stages", message, (note,))
     turned = backend == "cpp" and p.compute is DType.TF32 and p.a_along_k and p.b_along_n
     if turned and c.tile and c.schedule in TURNED_N and c.tile[1] not in TURNED_N[c.schedule]:
         # The kernel computes the transposed result, so N is split between warp groups as M is elsewhere.
@@ -234,4 +240,10 @@ def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
 
 def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
     """As many as fit."""
-    return min(MAX_STAGES, shared_memory(p, tile, schedule).max_stages(p.arch.smem_block))
+    return sliced(p, tile, min(MAX_STAGES, shared_memory(p, tile, schedule).max_stages(p.arch.smem_block)))
+
+
+def sliced(p: Problem, tile: tuple[int, int, int], stages: int) -> int:
+    """The most stages, up to this many, of which CuTe can take one: pairs where a stage is half a swizzle pattern."""
+    half = p.compute is DType.TF32 and tile[1] == 16 and tile[2] <= 32
+    return stages // 2 * 2 if half else stages

@@ -3,6 +3,7 @@
 import pytest
 
 from dsl.check import check
+from dsl.resolve import resolve
 
 PROGRAM = """program p(x: {t}[1024, 1024], w: {t}[1024, 1024]) -> f32[1024, 1024] {{
   y = gemm(x, w.T) {{ tile 128x{n}x{k}  schedule cooperative  store f32 }}
@@ -34,3 +35,31 @@ def test_a_short_k_is_for_operands_that_lie_along_it(operands, ok):
         (found,) = checked.diagnostics
         assert found.code == "E203" and "K is 16" in found.message
         assert check(text.replace("128x128x16", "128x128x32")).ok
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+def test_half_a_swizzle_pattern_a_stage_needs_an_even_number_of_stages(stages):
+    text = PROGRAM.format(t="f32", n=16, k=32).replace("schedule", f"stages {stages}  schedule")
+    checked = check(text)
+    assert checked.ok is (stages % 2 == 0)
+    if not checked.ok:
+        (found,) = checked.diagnostics
+        assert found.code == "E210" and "even number of stages" in found.message and found.help
+
+
+def test_auto_takes_an_even_number_of_them():
+    config = resolve(check(PROGRAM.format(t="f32", n=16, k=32)).program).stages[0].config
+    assert config.stages >= 4 and config.stages % 2 == 0
+
+
+@pytest.mark.parametrize(("filters", "n"), [(48, 64), (32, 32), (64, 64), (16, 32)])
+def test_a_transposed_convolution_has_a_tile_of_its_channels_out(filters, n):
+    """Each phase is a launch with channels out as N, so 48 of them are one tile of 64 and not three of 16."""
+    text = f"""program p(x: f32[8, 48, 32, 32, 32], w: f32[48, {filters}, 3, 3, 3]) -> f32[8, {filters}, 34, 34, 34] {{
+      xt = transform(x) {{ layout nhwc }}
+      wt = transform(w) {{ layout nhwc }}
+      y = conv_transpose3d(xt, wt) {{ compute tf32  store f32 nchw }}
+      return y
+    }}"""
+    config = resolve(check(text).program).stages[-1].config
+    assert config.tile[1:] == (n, 32) and config.stages >= 3
