@@ -1,0 +1,92 @@
+"""The help of a rejection as an edit: offered only where it works, and nothing else of the text is touched."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsl.check import check
+from dsl.repair import MAX_CHARS, repairs
+
+from .test_no_text_breaks_it import EVERYTHING, WORDS
+from .test_wrong_programs import WRONG
+
+GEMM = """program p(x: f16[256, 512], w: f16[1024, 512], b: f32[1024]) -> f16[256, 1024] {
+  # the product
+  y = gemm(x, w.T) {
+    HERE  # as measured
+    epilogue relu(acc + b[n])
+  }
+  return y
+}
+"""
+
+
+def offered(text: str):
+    found = check(text).diagnostics
+    return list(zip(found, repairs(text, found), strict=True))
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
+def test_a_repair_ends_the_mistake_and_keeps_the_comments(path):
+    text = path.read_text()
+    for wrong, repair in offered(text):
+        if repair is None:
+            continue
+        made = repair.apply(text)
+        assert (wrong.code, wrong.message) not in {(d.code, d.message) for d in check(made).diagnostics}
+        assert re.findall("#.*", made) == re.findall("#.*", text)
+
+
+def test_most_help_that_names_a_text_is_offered():
+    found = [pair for path in WRONG for pair in offered(path.read_text()) if pair[0].help]
+    assert sum(repair is not None for _, repair in found) / len(found) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("clause", "title", "becomes"),
+    [
+        ("tile 256x256x64", "tile 256x208x64", "tile 256x208x64"),
+        ("tile 128x128x64  schedule pingpnog", "write pingpong", "tile 128x128x64  schedule pingpong"),
+        ("tile 128x64x32  stages 1", "stages 2", "tile 128x64x32  stages 2"),
+        ("tile 128x128x64  tile 64x64x64", "leave tile 64x64x64 out", "tile 128x128x64"),
+        ("schedule cooperative  tile 64x128x64", "schedule pingpong", "schedule pingpong  tile 64x128x64"),
+        ("tiel 128x128x64", "write tile", "tile 128x128x64"),
+    ],
+)
+def test_the_edit_is_what_the_help_says(clause, title, becomes):
+    text = GEMM.replace("HERE", clause)
+    (_, repair), *rest = offered(text)
+    assert not rest and repair.title == title
+    assert repair.apply(text) == GEMM.replace("HERE", becomes)
+
+
+def test_repairing_again_and_again_comes_to_an_end():
+    for path in WRONG:
+        text = path.read_text()
+        for _ in range(12):
+            repair = next((r for _, r in offered(text) if r), None)
+            if repair is None:
+                break
+            text = repair.apply(text)
+        else:
+            raise AssertionError(f"{path.stem} is repaired for ever:\n{text}")
+
+
+def test_a_long_text_is_not_repaired():
+    text = GEMM.replace("HERE", "tile 256x256x64") + "#" * MAX_CHARS
+    assert [repair for _, repair in offered(text)] == [None]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_text_breaks_it(data):
+    text = EVERYTHING
+    for _ in range(data.draw(st.integers(1, 3))):
+        i = data.draw(st.integers(0, len(text)))
+        text = text[:i] + data.draw(st.sampled_from(["", " ", "\n", *WORDS])) + text[i + data.draw(st.integers(0, 9)) :]
+    for wrong, repair in offered(text):
+        if repair is not None:
+            after = check(repair.apply(text)).diagnostics
+            assert (wrong.code, wrong.message) not in {(d.code, d.message) for d in after}
