@@ -21,6 +21,7 @@ class Source:
              the path of the built shared library.
              A `cute` module also defines `build() -> None`: compile every kernel with no GPU.
     line_map (line in the printed program, first and last line in `text`), 1-based and inclusive.
+    arch     what the text is compiled for.
     """
 
     backend: str
@@ -29,6 +30,7 @@ class Source:
     binding: str
     namespace: str
     line_map: tuple[tuple[int, int, int], ...]
+    arch: str = "sm_90a"
 
 
 class Refusal(Exception):

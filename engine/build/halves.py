@@ -18,10 +18,10 @@ from pathlib import Path
 from dsl.lower import Source
 from engine.build import limited
 from engine.build.host_check import write_prelude
-from engine.build.nvcc import CODE, BuildError, Limits, Toolchain, facts, runtime
+from engine.build.nvcc import BuildError, Limits, Toolchain, facts, flags, runtime
 
-# Where parameters may begin in constant bank 0 on sm_90; the first one's alignment moves it up.
-PARAMETERS_AT = 0x210
+# Where parameters may begin in constant bank 0; the first one's alignment moves it up.
+PARAMETERS_AT = {"sm_80": 0x160, "sm_89": 0x160, "sm_90a": 0x210, "sm_100a": 0x380}
 
 EMBED = """\
   .section .rodata
@@ -51,7 +51,16 @@ def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchai
 
     unit = f"{source.namespace}.cu"
     cutlass = [f"-I{path}" for path in toolchain.includes[:2]]
-    device = [str(toolchain.nvcc), *CODE, "-cubin", "-DUCUTLASS_DEVICE_ONLY", *cutlass, unit, "-o", cubin.name]
+    device = [
+        str(toolchain.nvcc),
+        *flags(source.arch),
+        "-cubin",
+        "-DUCUTLASS_DEVICE_ONLY",
+        *cutlass,
+        unit,
+        "-o",
+        cubin.name,
+    ]
     host = ["g++", "-std=c++17", "-O1", "-fpermissive", "-w", "-fPIC", "-DNDEBUG", "-DUCUTLASS_LAUNCHER"]
     host += [*(f"-I{path}" for path in toolchain.includes), "-include", write_prelude(folder).name]
     host += ["-x", "c++", "-c", unit, "-o", launcher.name]
@@ -65,7 +74,7 @@ def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchai
         made, launched = (half.result() for half in halves)
         embed.write_text(EMBED.format(name=f"{source.namespace}_cubin", file=cubin.name))
         linked = run(link)
-        _agree(cubin.read_bytes(), facts(target, source.namespace), source.namespace)
+        _agree(cubin.read_bytes(), facts(target, source.namespace), source)
     finally:
         for path in (cubin, launcher, embed):
             path.unlink(missing_ok=True)
@@ -73,12 +82,12 @@ def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchai
     return dataclasses.replace(made, seconds=seconds, peak_bytes=made.peak_bytes + launched.peak_bytes)
 
 
-def _agree(cubin: bytes, stages: tuple[dict, ...], namespace: str) -> None:
+def _agree(cubin: bytes, stages: tuple[dict, ...], source: Source) -> None:
     """Whether host and device see parameters of one size and alignment."""
     declared = constant_bank(cubin)
     for stage in stages:
-        name = f"{namespace}_stage_{stage['stage']}"
-        start = -(-PARAMETERS_AT // stage["params_align"]) * stage["params_align"]
+        name = f"{source.namespace}_stage_{stage['stage']}"
+        start = -(-PARAMETERS_AT[source.arch] // stage["params_align"]) * stage["params_align"]
         have, want = declared.get(name), start + stage["params"]
         if have != want:
             raise BuildError(

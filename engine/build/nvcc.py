@@ -20,15 +20,7 @@ from pathlib import Path
 from dsl.lower import Source
 from engine.build import limited
 
-CODE = (
-    "-std=c++17",
-    "-O3",
-    "-DNDEBUG",
-    "-gencode=arch=compute_90a,code=sm_90a",
-    "--expt-relaxed-constexpr",
-    "-Xptxas",
-    "-v",
-)
+CODE = ("-std=c++17", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "-Xptxas", "-v")
 WHOLE = ("-shared", "-Xcompiler", "-fPIC", "-cudart", "none")
 SECONDS = 120.0
 MEMORY = 6 << 30  # resident bytes over all passes; a plain sm_90a unit peaks at 3.4 GB, tf32 through registers at 4.0
@@ -66,6 +58,12 @@ class Built:
     peak_bytes: int
     kernels: tuple[dict, ...]
     log: str
+
+
+def flags(arch: str) -> tuple[str, ...]:
+    """What nvcc is told about code for an architecture such as sm_90a: machine code for it alone."""
+    number = arch.removeprefix("sm_")
+    return (*CODE, f"-gencode=arch=compute_{number},code=sm_{number}")
 
 
 def _package(name: str) -> Path | None:
@@ -134,7 +132,7 @@ def build(
 
             ended = build_halves(source, folder, partial, toolchain, limits)
         else:
-            args = [str(toolchain.nvcc), *CODE, *WHOLE, *(f"-I{path}" for path in toolchain.includes[:2])]
+            args = [str(toolchain.nvcc), *flags(source.arch), *WHOLE, *(f"-I{path}" for path in toolchain.includes[:2])]
             if toolchain.libraries:
                 args += [f"-L{toolchain.libraries}", "-Xlinker", f"-rpath={toolchain.libraries}"]
             ended = limits.run([*args, runtime(toolchain), unit.name, "-o", partial.name], folder)

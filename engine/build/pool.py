@@ -16,7 +16,7 @@ from pathlib import Path
 from dsl.lower import Source
 from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
-from engine.build.cute import ARCH, Built, CuteBuilder, lookup, module_key
+from engine.build.cute import Built, CuteBuilder, lookup, module_key
 from engine.build.nvcc import BuildError
 
 _NVCC_AT_ONCE = 3  # one sm_90a unit takes 3.4 GB
@@ -203,7 +203,7 @@ def _key(source: Source) -> str:
 
 
 def _cpp_key(source: Source) -> str:
-    return content_key("cpp", source.text, toolchain.find().fingerprint("cpp"), ARCH)
+    return content_key("cpp", source.text, toolchain.find().fingerprint("cpp"), source.arch)
 
 
 def _lookup_cpp(source: Source, cache: Cache) -> Built | None:

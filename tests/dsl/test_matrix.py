@@ -10,8 +10,10 @@ import threading
 
 import pytest
 
+from dsl.lower import Source
 from engine.build import toolchain
-from tests.dsl.matrix.build import build, jobs
+from engine.build.nvcc import BuildError
+from tests.dsl.matrix.build import build, jobs, whole
 from tests.dsl.matrix.configurations import FAMILIES, configurations
 
 CUTE = (
@@ -64,3 +66,19 @@ def test_a_sample_compiles():
     wrong = [f"{r['name']} {r['backend']}: {r['message']}" for r in rows if not r["ok"]]
     assert not wrong, "\n\n".join(wrong)
     assert sum("refused" not in r for r in rows) == len(CUTE) + len(CPP)
+
+
+@pytest.mark.toolchain
+def test_kernels_alone_are_no_build():
+    """A unit whose host code is wrong fails, though nvcc makes a cubin of it."""
+    tools = toolchain.find()
+    if not tools.cpp:
+        pytest.skip("; ".join(tools.missing()))
+    text = """extern "C" __global__ void kernel() {}
+#ifndef UCUTLASS_DEVICE_ONLY
+int launch() { return missing; }
+#endif
+"""
+    with pytest.raises(BuildError) as caught:
+        whole(Source("cpp", "cuda", text, "", "uc_0", ()))
+    assert caught.value.code == "compile_failed" and "missing" in caught.value.reason

@@ -14,6 +14,7 @@ import re
 import jinja2
 
 from dsl import buffers
+from dsl.arch import ARCHS, DEFAULT
 from dsl.ir import Collective, Program, Scheduler
 from dsl.lower import Refusal, Source
 from dsl.lower.cpp.functions import definition
@@ -61,7 +62,8 @@ def lower(program: Program) -> Source:
     functions = sorted({name for plan in plans.values() for name in plan.functions})
     context = {
         "ns": namespace,
-        "arch": program.arch or "sm_90a",
+        "arch": program.arch or DEFAULT,
+        "shared_memory": ARCHS[program.arch or DEFAULT].smem_block,
         "signature": signature,
         "stages": views,
         "headers": list(dict.fromkeys(header for plan in plans.values() for header in plan.headers)),
@@ -78,7 +80,7 @@ def lower(program: Program) -> Source:
     environment = _environment()
     text, marks = _unmark(environment.get_template("program.cu.j2").render(context))
     binding = environment.get_template("binding.py.j2").render(context)
-    return Source("cpp", "cuda", text, binding, namespace, _line_map(to_text(program), marks))
+    return Source("cpp", "cuda", text, binding, namespace, _line_map(to_text(program), marks), program.arch or DEFAULT)
 
 
 def compiled_in(program: Program) -> Program:
