@@ -14,7 +14,7 @@ from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
-from playground import engines, examples, figures, language, limits, log, requests, tokens
+from playground import engines, examples, figures, language_api, limits, log, requests, tokens
 from playground.models import Blob, Command, Session, SessionEvent
 from playground.requests import Refused
 
@@ -22,10 +22,11 @@ logger = logging.getLogger(__name__)
 api = NinjaAPI(
     title="μCUTLASS playground",
     version="1",
-    description="Start a session, follow its log, read its texts. "
-    "Live events come over the WebSocket `/ws/s/<id>?after=SEQ`.",
+    description="Start a session, follow its log, read its texts; check and generate programs of the language, whose "
+    "reference is at `/language`. Live events come over the WebSocket `/ws/s/<id>?after=SEQ`.",
     urls_namespace="api",
 )
+api.add_router("", language_api.router)
 commands_limit = limits.Limit(60, 60)
 
 
@@ -59,10 +60,6 @@ class CommandIn(Schema):
     kind: Literal["pause", "resume", "stop", "budget", "try"]
     data: dict[str, Any] = Field({})
     control_token: str = ""
-
-
-class TextIn(Schema):
-    text: str
 
 
 class Told(Schema):
@@ -185,20 +182,6 @@ def blob(request: HttpRequest, sha256: str):
     response["Cache-Control"] = "public, max-age=31536000, immutable"
     response["ETag"] = f'"{sha256}"'
     return response
-
-
-@api.post("/check", summary="Check a program: diagnostics and the text with every choice made")
-def check(request: HttpRequest, asked: TextIn):
-    requests.limit_text(asked.text, "The program")
-    _limited(limits.checks, limits.address(request), "checks")
-    return language.check(asked.text)
-
-
-@api.post("/compile", summary="Generate code: both back ends, line maps, the speed-of-light report")
-def compile_(request: HttpRequest, asked: TextIn):
-    requests.limit_text(asked.text, "The program")
-    _limited(limits.checks, limits.address(request), "compilations")
-    return language.compile_(asked.text)
 
 
 @api.get("/figures/{session_id}", summary="Plotly figures of a session: roofline, history, breakdown")

@@ -11,10 +11,16 @@ import functools
 from typing import Any
 
 import dsl.check
+import dsl.codes
 import dsl.compile
+import dsl.editor
+import dsl.hover
+import dsl.words
 from dsl.ir import Collective, Program
+from dsl.layout import formatted
 from dsl.printer import to_text
-from dsl.resolve import resolve
+from dsl.repair import repairs
+from dsl.resolve import resolve as resolved_of
 from sol import attainable, figures, hardware
 
 HARDWARE = "h200"
@@ -24,22 +30,62 @@ HARDWARE = "h200"
 def check(text: str, device: str = HARDWARE) -> dict[str, Any]:
     """{ok, diagnostics, text, resolved, prediction}: the canonical text, and the same with every choice made.
 
-    A diagnostic has code, message, line, col, end_line, end_col (1-based, end exclusive), notes, help, and `rendered`,
-    the message with its caret as a terminal would show it.
+    A diagnostic has code, message, line, col, end_line, end_col (1-based, end exclusive), notes, help, `rendered`,
+    the message with its caret as a terminal would show it, and `fix`: an edit that was tried and ends the mistake,
+    {title, line, col, end_line, end_col, text}, or None.
     """
     checked = dsl.check.check(text)
-    found = [d.to_json() | {"rendered": d.render(text)} for d in checked.diagnostics]
     if checked.program is None:
-        return {"ok": False, "diagnostics": found, "text": None, "resolved": None, "prediction": None}
+        return {**_rejected(text), "text": None, "resolved": None, "prediction": None}
     hw = hardware.load(device)
-    resolved = resolve(checked.program, hw.sms)
+    resolved = resolved_of(checked.program, hw.sms)
     return {
         "ok": True,
-        "diagnostics": found,
+        "diagnostics": [],
         "text": to_text(checked.program),
         "resolved": to_text(resolved),
         "prediction": _prediction(resolved, hw),
     }
+
+
+def _rejected(text: str) -> dict[str, Any]:
+    diagnostics = dsl.check.check(text).diagnostics
+    found = []
+    for d, fix in zip(diagnostics, repairs(text, diagnostics), strict=True):
+        found.append(d.to_json() | {"rendered": d.render(text), "fix": fix and fix.to_json()})
+    return {"ok": False, "diagnostics": found}
+
+
+@functools.lru_cache(maxsize=64)
+def format_(text: str) -> dict[str, Any]:
+    """{ok, diagnostics, text}: the program laid out with its comments kept; None where it is rejected."""
+    checked = dsl.check.check(text)
+    if checked.program is None:
+        return {**_rejected(text), "text": None}
+    return {"ok": True, "diagnostics": [], "text": formatted(text, checked.program)}
+
+
+def resolve(text: str, device: str = HARDWARE) -> dict[str, Any]:
+    """{ok, diagnostics, text}: the program with every choice made; None where it is rejected."""
+    told = check(text, device)
+    return {"ok": told["ok"], "diagnostics": told["diagnostics"], "text": told["resolved"]}
+
+
+def explain(word: str) -> dict[str, Any] | None:
+    """The page of an error code, {code, title, why, example, fix}, or of a word, {word, kind, use, doc, values}."""
+    page = dsl.codes.CODES.get(word.upper()) or dsl.words.entry(word)
+    return page.to_json() if page else None
+
+
+def complete(text: str, line: int, col: int) -> dict[str, Any]:
+    """{start, options: [{label, kind, doc}]}: what may stand at a place, from column `start` on."""
+    return dsl.editor.complete(text, line, col).to_json()
+
+
+def hover(text: str, line: int, col: int) -> dict[str, Any] | None:
+    """{word, kind, use, doc, values, line, col, end_line, end_col}, or None where there is nothing to say."""
+    found = dsl.hover.hover(text, line, col)
+    return found and found.to_json()
 
 
 @functools.lru_cache(maxsize=128)

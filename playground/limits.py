@@ -46,3 +46,4 @@ def address(request: HttpRequest) -> str:
 
 sessions = Limit(conf.get("UCUTLASS_SESSIONS_PER_HOUR"), 3600)
 checks = Limit(conf.get("UCUTLASS_CHECKS_PER_MINUTE"), 60)
+assists = Limit(2 * conf.get("UCUTLASS_CHECKS_PER_MINUTE"), 60)  # completion and hover come with typing

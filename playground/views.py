@@ -1,7 +1,8 @@
 """The pages. Each template gets one object, `boot`, that the page's script reads with json_script.
 
-playground.html   boot = {fork: null | {id, title, spec, text, source_kind}, examples, engines, queued, limits}
-session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, control: null | {token, url}}
+playground.html   boot = {fork: null | {id, title, spec, text, source_kind}, examples, engines, queued, limits, words}
+session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
+language.html     sections, groups: as playground.reference gives them; language_word.html: a code's or a word's page
 gallery.html      sessions = rows as playground.api.listed; boot = {sessions}
 error.html        status, title, text
 """
@@ -18,7 +19,8 @@ from django.urls import reverse
 from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
-from playground import api, conf, engines, examples, tokens
+from dsl.words import vocabulary
+from playground import api, conf, engines, examples, reference, tokens
 from playground.models import Session
 
 
@@ -48,6 +50,7 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
         "engines": [engines.describe(e) for e in engines.alive()],
         "queued": Session.objects.filter(state=Session.QUEUED).count(),
         "limits": {"source_kib": conf.get("UCUTLASS_SOURCE_KIB"), "trials": conf.get("UCUTLASS_MAX_TRIALS")},
+        "words": vocabulary(),
     }
     return render(request, "playground.html", {"boot": boot})
 
@@ -64,6 +67,7 @@ def _session(request: HttpRequest, found: Session, token: str | None) -> HttpRes
         "session": api.describe(found),
         "view_url": request.build_absolute_uri(reverse("session", args=[found.id])),
         "ws_path": f"/ws/s/{found.id}",
+        "words": vocabulary(),
         "control": {"token": token, "url": request.build_absolute_uri()} if token else None,
     }
     return render(request, "session.html", {"boot": boot, "session": boot["session"], "owner": bool(token)})
@@ -106,6 +110,23 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 def gallery(request: HttpRequest) -> HttpResponse:
     rows = [api.listed(s) for s in Session.objects.filter(recorded=True).order_by("title")]
     return render(request, "gallery.html", {"sessions": rows, "boot": {"sessions": rows}})
+
+
+@require_safe
+def language(request: HttpRequest) -> HttpResponse:
+    """The reference, and all error codes."""
+    return render(request, "language.html", {"sections": reference.reference(), "groups": reference.codes()})
+
+
+@require_safe
+def language_word(request: HttpRequest, word: str) -> HttpResponse:
+    """The page of an error code (/language/E204) or of a word (/language/tile)."""
+    told = reference.code_page(word) or reference.word_page(word)
+    if told is None:
+        near = reference.near(word[:64])
+        meant = f" Did you mean {near}? It is at /language/{near}." if near else " All codes are at /language."
+        raise Http404(f"There is no code or word {word[:64]!r}.{meant}")
+    return render(request, "language_word.html", told)
 
 
 @require_safe

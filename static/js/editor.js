@@ -1,8 +1,10 @@
 // CodeMirror in the page's own clothes: one function makes an editor or a read-only view of code.
 import {
   basicSetup, Compartment, cpp, Decoration, EditorState, EditorView, HighlightStyle, indentWithTab, keymap, lintGutter,
-  MergeView, placeholder, Prec, python, setDiagnostics, StateEffect, StateField, syntaxHighlighting, tags as t, unifiedMergeView,
+  MergeView, nextDiagnostic, placeholder, Prec, previousDiagnostic, python, setDiagnostics, StateEffect, StateField, syntaxHighlighting,
+  tags as t, unifiedMergeView,
 } from "../vendor/codemirror-6.0.2/codemirror.js";
+import { assistance, offset, place } from "./assist.js";
 import { ucutlass } from "./ucutlass-mode.js";
 
 const colours = HighlightStyle.define([
@@ -34,6 +36,17 @@ const clothes = EditorView.theme({
   ".cm-placeholder": { color: "var(--faint)" },
   ".cm-tooltip": { backgroundColor: "var(--panel)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "6px", boxShadow: "var(--shadow)", maxWidth: "min(620px, 90vw)" },
   ".cm-diagnostic": { fontFamily: "var(--mono)", fontSize: "12px", whiteSpace: "pre-wrap", padding: "6px 10px" },
+  ".cm-diagnosticAction": { font: "inherit", fontFamily: "var(--sans)", margin: "6px 8px 0 0", padding: "2px 9px", borderRadius: "6px", border: "1px solid var(--line-strong)", backgroundColor: "var(--panel)", color: "var(--ink)", display: "inline-block", cursor: "pointer" },
+  ".cm-diagnosticAction:hover": { borderColor: "var(--accent)", color: "var(--accent)" },
+  ".cm-tooltip .about": { padding: "7px 11px", fontSize: "13px", lineHeight: "1.45", display: "grid", gap: "3px", maxWidth: "min(520px, 86vw)" },
+  ".cm-tooltip .about code": { fontFamily: "var(--mono)", fontSize: "12px", fontWeight: "600", overflowWrap: "anywhere" },
+  ".cm-tooltip .about .values": { color: "var(--muted)", fontFamily: "var(--mono)", fontSize: "11.5px" },
+  ".cm-tooltip .about a": { fontSize: "12px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxWidth: "min(420px, 90vw)", maxHeight: "13em" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "2px 8px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--accent-ink)" },
+  ".cm-completionInfo": { padding: "0" },
+  ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "700" },
   ".cm-diagnostic-error": { borderLeft: "4px solid var(--bad)" },
   ".cm-panels": { backgroundColor: "var(--panel)", color: "var(--ink)", borderColor: "var(--line)" },
   ".cm-panel input, .cm-panel button": { fontSize: "13px" },
@@ -46,6 +59,8 @@ const clothes = EditorView.theme({
 
 const languages = { python: () => python(), ucutlass: () => ucutlass, cuda: () => cpp(), text: () => [] };
 const language = (name) => (languages[name] ?? languages.text)();
+/** The language with its help, where a person may type. */
+const tongueOf = (name, readOnly) => [language(name), name === "ucutlass" && !readOnly ? assistance() : []];
 
 const link = StateEffect.define(); // [[first, last], ...], 1-based and inclusive
 const linked = StateField.define({
@@ -74,8 +89,9 @@ function common(label) {
   ];
 }
 
-/** An editor in `parent`. `onLine(line | null)` hears the line under the pointer or, with the keyboard, the caret. */
-export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = false, wrap = false, hint = "", onChange, onRun, onLine }) {
+/** An editor in `parent`. `onLine(line | null)` hears the line under the pointer or, with the keyboard, the caret;
+ *  `onCaret(doc, offset)` the caret alone; `keys`: more of CodeMirror's key bindings. */
+export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = false, wrap = false, hint = "", keys = [], onChange, onRun, onLine, onCaret }) {
   const tongue = new Compartment(), prompt = new Compartment();
   let over = null;
   const say = (line) => { if (line !== over) { over = line; onLine(line); } };
@@ -86,10 +102,12 @@ export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = 
       extensions: [
         Prec.highest(keymap.of(onRun ? [{ key: "Mod-Enter", run: () => { onRun(); return true; } },
           { key: "Ctrl-Enter", run: () => { onRun(); return true; } }] : [])),
-        common(label), linked, wrap ? EditorView.lineWrapping : [], tongue.of(language(lang)),
+        keymap.of([...keys, { key: "Shift-F8", run: previousDiagnostic }]),
+        common(label), linked, wrap ? EditorView.lineWrapping : [], tongue.of(tongueOf(lang, readOnly)),
         readOnly ? [EditorState.readOnly.of(true)] : [keymap.of([indentWithTab]), lintGutter(), prompt.of(placeholder(hint))],
         EditorView.updateListener.of((update) => {
           if (update.docChanged) onChange?.(update.state.doc.toString());
+          if (onCaret && (update.selectionSet || update.docChanged)) onCaret(update.state.doc, update.state.selection.main);
           if (onLine && update.selectionSet) say(update.state.doc.lineAt(update.state.selection.main.head).number);
         }),
         onLine ? EditorView.domEventHandlers({
@@ -106,7 +124,7 @@ export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = 
     view,
     text: () => view.state.doc.toString(),
     setText(text, lang_) {
-      if (lang_) view.dispatch({ effects: tongue.reconfigure(language(lang_)) });
+      if (lang_) view.dispatch({ effects: tongue.reconfigure(tongueOf(lang_, readOnly)) });
       if (text !== view.state.doc.toString())
         view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, effects: link.of([]) });
     },
@@ -118,18 +136,35 @@ export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = 
       const block = view.lineBlockAt(view.state.doc.line(line).from), box = view.scrollDOM;
       if (block.top < box.scrollTop || block.bottom > box.scrollTop + box.clientHeight) box.scrollTop = block.top - box.clientHeight / 3;
     },
-    /** Diagnostics as {line, column, endLine, endColumn, message}, 1-based; shown under the text they name. */
+    /** Diagnostics as {line, column, endLine, endColumn, message, fix}, 1-based; shown under the text they name. */
     diagnose(list) {
-      const at = (line, column) => {
-        const row = view.state.doc.line(Math.min(Math.max(1, line || 1), view.state.doc.lines));
-        return Math.min(row.to, row.from + Math.max(0, (column || 1) - 1));
-      };
+      const of = view.state.doc;
       view.dispatch(setDiagnostics(view.state, list.map((d) => {
-        const from = at(d.line, d.column);
-        const to = Math.max(from, at(d.endLine ?? d.line, d.endColumn ?? (d.column ?? 1) + 1));
-        return { from, to, severity: d.severity ?? "error", message: d.message };
+        const from = offset(of, d.line, d.column);
+        const to = Math.max(from, offset(of, d.endLine ?? d.line, d.endColumn ?? (d.column ?? 1) + 1));
+        const actions = d.fix ? [{ name: `Use ${d.fix.title}`, apply: () => this.fix(d.fix, of) }] : [];
+        return { from, to, severity: d.severity ?? "error", message: d.message, actions };
       })));
     },
+    /** Applies an edit that the server made for the document `of`; nothing where the text has moved on. */
+    fix({ line, col, end_line: endLine, end_col: endCol, text }, of = view.state.doc) {
+      if (!of.eq(view.state.doc)) return;
+      const from = offset(of, line, col), to = offset(of, endLine, endCol);
+      view.dispatch({ changes: { from, to, insert: text }, selection: { anchor: from + text.length }, scrollIntoView: true, userEvent: "input.fix" });
+      view.focus();
+    },
+    /** Another text for the whole: only what differs is touched, so that the caret and the history stay. */
+    replaceText(text) {
+      const old = view.state.doc.toString();
+      let from = 0, last = 0;
+      const most = Math.min(old.length, text.length);
+      while (from < most && old[from] === text[from]) from += 1;
+      while (last < most - from && old[old.length - 1 - last] === text[text.length - 1 - last]) last += 1;
+      if (old !== text) view.dispatch({ changes: { from, to: old.length - last, insert: text.slice(from, text.length - last) }, userEvent: "input.format" });
+    },
+    nextError() { view.focus(); return nextDiagnostic(view); },
+    previousError() { view.focus(); return previousDiagnostic(view); },
+    caret: () => place(view.state.doc, view.state.selection.main.head),
     goto(line, column = 1) {
       const row = view.state.doc.line(Math.min(Math.max(1, line), view.state.doc.lines));
       const at = Math.min(row.to, row.from + Math.max(0, column - 1));

@@ -1,6 +1,8 @@
 // The page one types in. What is typed survives a reload; what is wrong is said under the caret as one types.
-import { $, boot, debounce, h, request, select, tablist, Told } from "./page.js";
+import { $, boot, debounce, h, request, select, tablist, toast, Told } from "./page.js";
+import { about, offset, told } from "./assist.js";
 import { makeEditor } from "./editor.js";
+import { drawExamples } from "./examples.js";
 import { className, deviceName } from "./format.js";
 import { fromServer, Preview } from "./preview.js";
 
@@ -9,6 +11,11 @@ const LANG = { module: "python", program: "ucutlass" };
 const HINT = {
   module: "Paste a PyTorch module: class Model(nn.Module), get_inputs() and get_init_inputs()",
   program: "program name(x: f16[…]) -> f16[…] { … }",
+};
+const BUDGET = {
+  trials: ["Trials", "Write how many to make at most, for example 12."],
+  eps: ["Stop within", "Write a percentage, for example 25; with 0 the search never ends early for being close."],
+  window: ["or after", "Write how many trials may bring nothing, for example 6."],
 };
 const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16" };
 
@@ -22,6 +29,8 @@ const editor = makeEditor($("editor"), {
   onRun: () => $("form").requestSubmit(),
   onChange: (text) => { state[state.kind] = text; store(); typed(); },
   onLine: (n) => preview.link(n),
+  onCaret: (doc, range) => { stand(range.head); explain(doc, range.head); },
+  keys: [{ key: "Shift-Alt-f", run: () => { if (state.kind !== "program") return false; format(); return true; } }],
 });
 const preview = new Preview($("preview"), editor);
 
@@ -32,6 +41,7 @@ function show(kind) {
   $("editor-pane").hidden = words;
   $("words-pane").hidden = !words;
   $("run").disabled = words;
+  $("format").hidden = $("language").hidden = kind !== "program";
   $("run").title = words ? "Words need a language model; write a module or a program" : "";
   listExamples(kind);
   if (words) { preview.hide(); return; }
@@ -46,22 +56,22 @@ tablist(document.querySelector(".source-bar [role=tablist]"), (tab) => show(tab.
 $("words-to-module").addEventListener("click", () => { show("module"); editor.focus(); });
 
 function listExamples(kind) {
-  $("examples").replaceChildren(...(boot.examples ?? []).filter((e) => e.kind === kind).map((e) =>
-    h("button", { type: "button", title: e.title, "aria-pressed": String(state[kind] === e.text), onclick: () => {
-      editor.setText(e.text);
-      listExamples(kind);
-      editor.focus();
-    } }, e.title.length > 46 ? `${e.title.slice(0, 45)}…` : e.title)));
+  drawExamples($("examples"), (boot.examples ?? []).filter((e) => e.kind === kind), state[kind], (text) => {
+    editor.setText(text);
+    listExamples(kind);
+    editor.focus();
+  });
 }
 
 // ---- as you type -----------------------------------------------------------------------------------------------
-let asking = null;
+let asking = null, errors = [];
 const check = debounce(async () => {
   const text = state.program;
   asking?.abort();
   asking = new AbortController();
   try {
     const found = fromServer(await request("/api/check", { body: { text }, signal: asking.signal }));
+    if (state.kind !== "program" || text !== state.program) return; // the next answer is on its way
     tell(found.diagnostics);
     if (found.ok) preview.show(text); else preview.stale();
   } catch (e) {
@@ -69,28 +79,81 @@ const check = debounce(async () => {
   }
 }, 150);
 
+/** A text of the other language: [what it is, what to do], or null. */
+function misplaced(kind, text) {
+  const first = text.split("\n").find((row) => row.trim() && !/^\s*(#|\/\/)/.test(row)) ?? "";
+  if (kind === "module" && /^\s*program\s+\w+\s*\(/.test(first)) return ["This is a μCUTLASS program.", "Choose “μCUTLASS program” above and paste it there."];
+  if (kind === "program" && /^\s*(import|from)\s+\w|^\s*class\s+\w+.*:\s*$/.test(first)) return ["This is Python.", "Choose “PyTorch module” above and paste it there."];
+  return null;
+}
+
 function typed() {
   $("form-error").hidden = true;
-  if (state.kind === "program" && state.program.trim()) { check(); return; }
+  if (state.kind === "program" && state.program.trim() && !misplaced("program", state.program)) { check(); return; }
   asking?.abort();
   tell([]);
-  say("", state.kind === "module" ? "The module is traced in a sandbox when you press Run." : "");
+  const elsewhere = misplaced(state.kind, state[state.kind]);
+  if (elsewhere) say("bad", elsewhere.join(" "));
+  else say("", state.kind === "module" ? "The module is traced in a sandbox when you press Run." : "");
   preview.hide();
 }
 
 function say(mark, text) { $("check-state").dataset.state = mark; $("check-state").textContent = text; }
 
 function tell(list) {
+  errors = list;
+  const of = editor.view.state.doc;
   editor.diagnose(list);
   $("diagnostics").hidden = list.length === 0;
-  $("diagnostics").replaceChildren(...list.map((d) => h("button", { type: "button", class: "diagnostic", onclick: () => editor.goto(d.line, d.column) },
-    d.code ? h("b", {}, d.code) : null, h("span", { class: "where" }, `line ${d.line}`), d.title,
-    d.more ? h("span", { class: "more" }, d.more) : null)));
+  $("diagnostics").replaceChildren(...list.map((d) => h("div", { class: "diagnostic", onclick: (e) => { if (!e.target.closest("a, .fix")) editor.goto(d.line, d.column); } },
+    d.code ? h("a", { class: "code", href: `/language/${d.code}`, target: "_blank", rel: "noopener", title: `What ${d.code} means` }, d.code) : null,
+    h("button", { type: "button", class: "told" }, h("span", { class: "where" }, `line ${d.line}`), d.title),
+    d.more ? h("span", { class: "more" }, d.more) : null,
+    d.fix ? h("button", { type: "button", class: "button fix", onclick: () => editor.fix(d.fix, of) }, "Use ", h("code", {}, d.fix.title)) : null)));
+  stand(editor.view.state.selection.main.head);
   if (state.kind === "program") {
     if (list.length) say("bad", list.length === 1 ? "1 error" : `${list.length} errors`);
     else if (state.program.trim()) say("ok", "The program is correct");
   }
+  $("next-error").hidden = list.length === 0;
 }
+
+/** Marks, in the list, the error at the caret. */
+function stand(at) {
+  const row = editor.view.state.doc.lineAt(at);
+  const here = errors.findIndex((d) => d.line === row.number && offset(editor.view.state.doc, d.line, d.column) <= at && at <= Math.max(offset(editor.view.state.doc, d.endLine, d.endColumn), offset(editor.view.state.doc, d.line, d.column)));
+  [...$("diagnostics").children].forEach((node, i) => {
+    if (i !== here) { node.removeAttribute("aria-current"); return; }
+    if (node.getAttribute("aria-current") === "true") return;
+    node.setAttribute("aria-current", "true");
+    const list = $("diagnostics"); // by hand: scrollIntoView would move the page as well
+    if (node.offsetTop < list.scrollTop || node.offsetTop + node.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = node.offsetTop;
+  });
+}
+$("next-error").addEventListener("click", () => editor.nextError());
+addEventListener("keydown", (e) => {
+  if (e.key !== "F8" || e.defaultPrevented || state.kind !== "program" || !errors.length) return;
+  e.preventDefault();
+  if (e.shiftKey) editor.previousError(); else editor.nextError();
+});
+
+/** The word at the caret, in a line under the editor: for a keyboard and a finger, which cannot hover. */
+const explain = debounce(async (doc, at) => {
+  if (state.kind !== "program" || doc !== editor.view.state.doc) return;
+  const found = doc.length ? await about(doc, at) ?? (at > 0 ? await about(doc, at - 1) : null) : null;
+  if (doc === editor.view.state.doc && at === editor.view.state.selection.main.head) $("about").replaceChildren(...(found ? told(found, true).filter(Boolean) : []));
+}, 250);
+
+async function format() {
+  const text = state.program;
+  try {
+    const laid = await request("/api/format", { body: { text } });
+    if (text !== state.program) return;
+    if (laid.ok) editor.replaceText(laid.text);
+    else toast(laid.diagnostics.length === 1 ? "Correct the error first." : "Correct the errors first.");
+  } catch (e) { toast(e.message); }
+}
+$("format").addEventListener("click", format);
 
 // ---- how to run it ---------------------------------------------------------------------------------------------
 function listDevices() {
@@ -124,9 +187,10 @@ function listClasses() {
     } }), name)));
 }
 
-for (const name of ["trials", "eps", "window"]) {
-  $(name).value = state[name];
-  $(name).addEventListener("input", () => { state[name] = Number($(name).value); store(); });
+for (const name of Object.keys(BUDGET)) {
+  $(name).value = state[name] ?? "";
+  // An empty field is no number: 0 would mean something else.
+  $(name).addEventListener("input", () => { state[name] = $(name).value.trim() === "" ? null : Number($(name).value); store(); });
 }
 if (boot.limits?.trials) $("trials").max = boot.limits.trials;
 
@@ -143,6 +207,10 @@ $("form").addEventListener("submit", async (e) => {
   if ($("run").disabled) return;
   if (!state[state.kind].trim())
     return fail(state.kind === "module" ? "There is no module yet." : "There is no program yet.", "Paste one, or pick an example above the editor.");
+  const elsewhere = misplaced(state.kind, state[state.kind]);
+  if (elsewhere) return fail(...elsewhere);
+  for (const [name, [what, example]] of Object.entries(BUDGET))
+    if (!Number.isFinite(state[name])) return fail(`“${what}” is empty.`, example, name);
   if (!state.classes.length) return fail("No precision is allowed.", `Tick at least one: ${Object.keys(CLASSES).map(className).join(", ")}.`);
   $("form-error").hidden = true;
   $("run").disabled = true;
@@ -176,5 +244,17 @@ if (boot.fork) {
 listDevices();
 listClasses();
 show(state.kind);
+/** #program=TEXT, as the reference links its examples: an edit of the draft, so that undo brings the draft back. */
+function fromHash() {
+  if (!location.hash.startsWith("#program=")) return;
+  let text = "";
+  try { text = decodeURIComponent(location.hash.slice(9)); } catch { /* no text of ours */ }
+  history.replaceState(null, "", location.pathname + location.search);
+  if (!text) return;
+  show("program");
+  editor.replaceText(`${text.trimEnd()}\n`);
+}
+fromHash();
+addEventListener("hashchange", fromHash);
 const line = Number(new URLSearchParams(location.search).get("line"));
 if (line > 0) { editor.diagnose([{ line, column: 1, endColumn: 400, message: "The session was refused at this line." }]); editor.goto(line); } else editor.focus();

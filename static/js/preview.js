@@ -11,7 +11,7 @@ function diagnostic(d) {
     code: d.code ?? "", title: d.message ?? d.title ?? "", more,
     line: span.line ?? 1, column: span.column ?? span.col ?? 1,
     endLine: span.end_line ?? span.line ?? 1, endColumn: span.end_column ?? span.end_col ?? (span.column ?? span.col ?? 1) + 1,
-    message: [d.code ? `${d.code} ${d.message}` : d.message, more].filter(Boolean).join("\n"),
+    message: [d.code ? `${d.code} ${d.message}` : d.message, more].filter(Boolean).join("\n"), fix: d.fix ?? null,
   };
 }
 

@@ -1,0 +1,115 @@
+"""The language over HTTP: each endpoint's form, its limits, and a page that documents them."""
+
+import pytest
+
+from dsl.check import check
+from dsl.codes import CODES
+from dsl.words import ENTRIES
+
+GOOD = """# kept
+program p(x: f16[256, 512], w: f16[1024, 512], b: f32[1024]) -> f16[256, 1024] {
+  y = gemm(x, w.T) { epilogue relu(acc + b[n]) }   # fused
+  return y
+}
+"""
+BAD = GOOD.replace("{ epilogue", "{ tile 256x256x64  epilogue").replace("relu", "reul")
+
+
+def post(client, path, **body):
+    return client.post(f"/api/{path}", body, content_type="application/json")
+
+
+def test_every_mistake_has_a_place_a_page_and_where_there_is_one_a_fix_that_works(client):
+    told = post(client, "check", text=BAD).json()
+    assert not told["ok"] and [d["code"] for d in told["diagnostics"]] == ["E209", "E303"]
+    text = BAD
+    for d in reversed(told["diagnostics"]):
+        fix, lines = d["fix"], text.split("\n")
+        assert d["help"] and client.get(f"/language/{d['code']}").status_code == 200
+        assert (d["line"], fix["line"], fix["end_line"]) == (3, 3, 3)
+        lines[2] = lines[2][: fix["col"] - 1] + fix["text"] + lines[2][fix["end_col"] - 1 :]
+        text = "\n".join(lines)
+    assert post(client, "check", text=text).json()["ok"]
+
+
+def test_format_keeps_comments_and_resolve_leaves_no_choice(client):
+    laid = post(client, "format", text=GOOD.replace("  ", " ")).json()
+    assert laid["ok"] and laid["text"].startswith("# kept\n") and "# fused" in laid["text"]
+    assert check(laid["text"]).program == check(GOOD).program
+    resolved = post(client, "resolve", text=GOOD).json()
+    assert " tile " in resolved["text"] and check(resolved["text"]).ok
+    for path in ("format", "resolve"):
+        told = post(client, path, text=BAD).json()
+        assert told["text"] is None and len(told["diagnostics"]) == 2
+
+
+def test_complete_offers_what_is_legal_at_a_place(client):
+    line = GOOD.split("\n")[2]
+    col = line.index("relu") + 1
+    told = post(client, "complete", text=GOOD, line=3, col=col).json()
+    assert told["start"] == col and {"acc", "b[n]", "gelu("} <= {o["label"] for o in told["options"]}
+
+
+def test_hover_says_what_stands_there(client):
+    line = GOOD.split("\n")[2]
+    told = post(client, "hover", text=GOOD, line=3, col=line.index("gemm") + 2).json()
+    assert (told["word"], told["kind"], told["col"]) == ("gemm", "stage", line.index("gemm") + 1)
+    named = post(client, "hover", text=GOOD, line=2, col=GOOD.split("\n")[1].index("b:") + 1).json()
+    assert (named["use"], named["doc"]) == ("b: f32[1024]", "parameter")
+    assert post(client, "hover", text=GOOD, line=99, col=1).json() is None
+
+
+@pytest.mark.parametrize("word", ["E204", "e204", "tile", "gelu", "gemm"])
+def test_explain_answers_codes_and_words(client, word):
+    told = client.get("/api/explain", {"word": word}).json()
+    assert told.get("code", told.get("word", "")).lower() == word.lower()
+
+
+def test_what_is_not_there_is_404_with_a_way_out(client):
+    reply = client.get("/api/explain", {"word": "nothing"})
+    assert reply.status_code == 404 and "/language" in reply.json()["fix"]
+
+
+def test_the_words_are_the_language_s(client):
+    told = client.get("/api/words").json()
+    assert {w for words in told.values() for w in words} >= {word for _, word in ENTRIES}
+
+
+@pytest.mark.parametrize("path", ["check", "format", "resolve", "compile", "complete", "hover"])
+def test_a_text_is_bounded_and_never_breaks_the_server(client, path):
+    place = {"line": 1, "col": 1} if path in ("complete", "hover") else {}
+    assert post(client, path, text="x" * 65_537, **place).status_code == 413
+    assert post(client, path, text="\0", **place).status_code == 422
+    for text in ("(" * 60_000, "", GOOD * 40):
+        assert post(client, path, text=text, **place).status_code == 200
+    assert post(client, path).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["complete", "hover"])
+@pytest.mark.parametrize("place", [(-1, -1), (0, 0), (10**9, 10**9), (3, 10**6)])
+def test_a_place_outside_of_the_text_is_answered(client, path, place):
+    assert post(client, path, text=GOOD, line=place[0], col=place[1]).status_code == 200
+
+
+def test_who_asks_too_often_is_told_when_to_come_back(client, monkeypatch):
+    from playground import limits
+
+    monkeypatch.setattr(limits, "checks", limits.Limit(2, 60))
+    assert [post(client, "format", text=GOOD).status_code for _ in range(3)] == [200, 200, 429]
+    assert "Try again in" in post(client, "format", text=GOOD).json()["fix"]
+
+
+def test_the_api_s_own_page_documents_each_form(client):
+    told = client.get("/api/openapi.json").json()
+    for name in ("check", "format", "resolve", "compile", "complete", "hover"):
+        post_ = told["paths"][f"/api/{name}"]["post"]
+        assert post_["summary"] and "language" in post_["tags"]
+        assert "$ref" in str(post_["responses"]["200"]), f"{name} does not say what it answers"
+    assert {"code", "line", "col", "help", "fix"} <= set(told["components"]["schemas"]["Diagnostic"]["properties"])
+
+
+def test_every_code_and_word_has_a_page(client):
+    for code in CODES:
+        assert CODES[code].title in client.get(f"/language/{code}").content.decode().replace("&#x27;", "'")
+    for _, word in ENTRIES:
+        assert client.get(f"/language/{word}").status_code == 200
