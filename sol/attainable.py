@@ -28,7 +28,7 @@ CLASS_OF_COMPUTE = {
     ir.DType.BF16: "bf16",
     ir.DType.E4M3: "fp8",
     ir.DType.E5M2: "fp8",
-    ir.DType.I8: "int8",
+    ir.DType.I8: "i8",
 }
 _DEFAULT_TILE = (128, 128, 32)
 

@@ -15,16 +15,21 @@ from dataclasses import dataclass, replace
 
 from sol.graph import DTYPE_BYTES, Op, OpGraph
 from sol.hardware import Hardware, HardwareError
-from sol.ops import SUBSETS, Cost, canonical, cost, touched
+from sol.ops import SUBSETS, Cost, canonical, touched
 
-CLASS_OF_DTYPE = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16", "e4m3": "fp8", "e5m2": "fp8"}
+CLASS_OF_DTYPE = {
+    "c128": "f64", "f64": "f64", "c64": "f32", "f32": "f32", "bf16": "bf16", "f16": "f16", "e4m3": "fp8", "e5m2": "fp8",
+    "i8": "i8",
+}  # fmt: skip
 _LEGAL = {
     "f64": ("f64",),
     "f32": ("f32", "tf32", "f16", "bf16", "fp8"),
     "f16": ("f16", "fp8"),
     "bf16": ("bf16", "fp8"),
     "fp8": ("fp8",),
+    "i8": ("i8",),
 }
+_WIDEST_FIRST = ("c128", "f64", "c64", "f32", "bf16", "f16", "e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
@@ -101,32 +106,32 @@ def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
 
 def native_class(graph: OpGraph) -> str:
     """The class that PyTorch would call exact: that of the widest floating type that a product or convolution reads
-    (a float32 bias beside f16 operands does not make it f32), or of all tensors where there is none."""
+    (a float32 bias beside f16 operands does not make it f32), or of all tensors where there is none. Products of i8
+    alone stand in class i8; a module of integers without them in f32, whose pipes do that work."""
     read = set()
     for op in graph.ops:
-        if cost(op, graph.tensors).kind in ("matrix", "conv"):
+        if graph.costs[op.name].kind in ("matrix", "conv"):
             first = 1 if canonical(op.op) in ("addmm", "baddbmm", "addmv") else 0
             read |= set(op.inputs[first : first + 2])
-    present = {graph.tensors[n].dtype for n in read} or {t.dtype for t in graph.tensors.values()}
-    for dtype in ("f64", "f32", "bf16", "f16", "e4m3", "e5m2"):
+    operands = {graph.tensors[n].dtype for n in read}
+    present = operands or {t.dtype for t in graph.tensors.values()}
+    for dtype in _WIDEST_FIRST:
         if dtype in present:
             return CLASS_OF_DTYPE[dtype]
-    return "f32"
+    return "i8" if "i8" in operands else "f32"
 
 
 def legal_classes(graph: OpGraph, hw: Hardware) -> tuple[str, ...]:
     """Classes in which a program for this graph may stand on this device, the most exact first."""
-    return tuple(c for c in _LEGAL[native_class(graph)] if c in hw.peaks)
+    floats = any(t.dtype in _WIDEST_FIRST for t in graph.tensors.values())
+    native = native_class(graph)
+    classes = _LEGAL[native] if floats else (native,)
+    return tuple(c for c in classes if c in hw.peaks)
 
 
 def live_ops(graph: OpGraph) -> tuple[Op, ...]:
     """The ops that some output depends on, in order; the rest need not run."""
-    needed, kept = set(graph.outputs), []
-    for op in reversed(graph.ops):
-        if needed & set(op.outputs):
-            kept.append(op)
-            needed |= set(op.inputs)
-    return tuple(reversed(kept))
+    return graph.live
 
 
 def external_bytes(graph: OpGraph) -> dict[str, float]:
@@ -135,8 +140,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     A tensor that is only gathered or sliced from counts for the part taken; a tied weight counts once; an output
     that is merely a view of an input costs nothing.
     """
-    ops = live_ops(graph)
-    costs = {op.name: cost(op, graph.tensors) for op in ops}
+    ops, costs = graph.live, graph.costs
     producer = {n: op for op in ops for n in op.outputs}
     need: dict[str, float] = {}  # elements of a tensor that somebody reads
     outputs = set(graph.outputs)
@@ -188,17 +192,24 @@ def as_stored(graph: OpGraph, cls: str) -> OpGraph:
     narrow = {"f16": "f16", "bf16": "bf16", "fp8": "e4m3"}.get(cls)
     if narrow is None or native_class(graph) != "f32":
         return graph
-    tensors = {
-        n: replace(t, dtype=narrow) if t.dtype == "f32" and t.kind in ("parameter", "buffer") else t
-        for n, t in graph.tensors.items()
-    }
-    return replace(graph, tensors=tensors)
+    return _at_width(graph, narrow, ("parameter", "buffer"))
+
+
+def _at_width(graph: OpGraph, dtype: str, kinds: tuple[str, ...]) -> OpGraph:
+    """The graph with its f32 tensors of these kinds held as `dtype`."""
+    key = f"{dtype} {kinds}"
+    if key not in graph.derived:
+        tensors = {
+            n: replace(t, dtype=dtype) if t.dtype == "f32" and t.kind in kinds else t for n, t in graph.tensors.items()
+        }
+        graph.derived[key] = replace(graph, tensors=tensors)
+    return graph.derived[key]
 
 
 def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False) -> Bound:
     """t_sol (or t_ceiling) of the whole graph as one perfect kernel. Bytes are those of `as_stored`."""
     graph = as_stored(graph, cls)
-    costs = [cost(op, graph.tensors) for op in live_ops(graph)]
+    costs = [graph.costs[op.name] for op in graph.live]
     return roofs(
         sum(c.matrix for c in costs),
         sum(c.vector for c in costs),
@@ -219,7 +230,7 @@ def bounds(graph: OpGraph, hw: Hardware, cls: str) -> Bounds:
         )
     fused = fused_bound(graph, hw, cls)
     stored = as_stored(graph, cls)
-    unfused = sum(of_cost(cost(op, stored.tensors), hw, cls).ms for op in live_ops(stored))
+    unfused = sum(of_cost(stored.costs[op.name], hw, cls).ms for op in stored.live)
     return Bounds(cls, fused, fused_bound(graph, hw, cls, ceiling=True), max(unfused, fused.ms), hw.ridge(cls))
 
 
@@ -230,5 +241,4 @@ def t_sol(graph: OpGraph, hw: Hardware, cls: str) -> float:
 
 def recast(graph: OpGraph, dtype: str) -> OpGraph:
     """The graph after `module.half()` with inputs cast beforehand: every f32 tensor holds `dtype` instead."""
-    tensors = {n: replace(t, dtype=dtype) if t.dtype == "f32" else t for n, t in graph.tensors.items()}
-    return replace(graph, tensors=tensors)
+    return _at_width(graph, dtype, ("input", "parameter", "buffer", "constant", "intermediate"))

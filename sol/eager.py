@@ -8,13 +8,14 @@ streams. Convolutions run as implicit GEMMs with a layout conversion on each sid
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, prod
 
 from sol import attainable as at
 from sol.bounds import native_class, recast
 from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
-from sol.ops import Cost, canonical, cost
+from sol.ops import Cost, canonical
 from sol.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, engine_of, tile_time
 
 _LIBRARY_TILES = {
@@ -31,6 +32,7 @@ _ATTENTION_SHARE = 0.55
 _CONV_SHARE = 0.62
 
 
+@lru_cache(maxsize=4096)
 def library_product(p: Product, hw: Hardware) -> TileTime:
     """The best tile time over what a vendor's library would try, split-K for the products with few tiles included."""
     engine = engine_of(hw, p.cls)
@@ -67,7 +69,7 @@ class _Layout:
             elif name == "permute":
                 dims = list(op.attrs.get("dims", ()))
                 flips = bool(dims) and dims[-1] % len(dims) != len(dims) - 1
-            elif cost(op, graph.tensors).kind == "view" and op.inputs:
+            elif graph.costs[op.name].kind == "view" and op.inputs:
                 for out in op.outputs:
                     self.swapped[out] = self.swapped.get(op.inputs[0], False)
                 continue
@@ -248,7 +250,7 @@ def predict_eager(
     stages = list(before)
     layout = _Layout(graph)
     for op in graph.ops:
-        c = cost(op, graph.tensors)
+        c = graph.costs[op.name]
         name = canonical(op.op)
         if c.kind in ("view", "none") or not op.outputs:
             continue

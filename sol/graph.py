@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sol.ops import Cost
 
 DTYPE_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1,
@@ -19,13 +23,17 @@ DTYPE_BYTES = {
 
 @dataclass(frozen=True)
 class Tensor:
-    """`kind`: input | parameter | buffer | constant | intermediate. `path`: its name in the module's state."""
+    """`kind`: input | parameter | buffer | constant | intermediate. `path`: its name in the module's state.
+
+    `strides` in elements as PyTorch lays the tensor out; empty where nobody said, which reads as contiguous.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     kind: str
     path: str = ""
+    strides: tuple[int, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -34,6 +42,33 @@ class Tensor:
     @property
     def bytes(self) -> int:
         return self.elements * DTYPE_BYTES[self.dtype]
+
+    @property
+    def complex(self) -> bool:
+        return self.dtype in ("c64", "c128")
+
+    @property
+    def layout(self) -> str:
+        """contiguous | channels_last | transposed (the last two axes change places) | expanded | strided."""
+        if not self.strides or len(self.strides) != len(self.shape) or self.elements <= 1:
+            return "contiguous"
+        real = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n > 1]
+        if any(s == 0 for _, s in real):
+            return "expanded"
+        axes = [i for i, n in enumerate(self.shape) if n > 1]
+        orders = {"contiguous": list(range(len(self.shape)))}
+        if len(self.shape) in (4, 5):
+            orders["channels_last"] = [0, *range(2, len(self.shape)), 1]
+        if len(self.shape) >= 2:
+            orders["transposed"] = [*range(len(self.shape) - 2), len(self.shape) - 1, len(self.shape) - 2]
+        for name, order in orders.items():
+            step, dense = 1, True
+            for axis in reversed([a for a in order if a in axes]):
+                dense &= self.strides[axis] == step
+                step *= self.shape[axis]
+            if dense:
+                return name
+        return "strided"
 
 
 @dataclass(frozen=True)
@@ -62,6 +97,47 @@ class OpGraph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    @cached_property
+    def producer(self) -> dict[str, Op]:
+        """Tensor name -> the op that makes it."""
+        return {n: op for op in self.ops for n in op.outputs}
+
+    @cached_property
+    def readers(self) -> dict[str, list[Op]]:
+        """Tensor name -> the ops that read it, in order."""
+        found: dict[str, list[Op]] = {}
+        for op in self.ops:
+            for n in dict.fromkeys(op.inputs):
+                found.setdefault(n, []).append(op)
+        return found
+
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """Op name -> its place."""
+        return {op.name: i for i, op in enumerate(self.ops)}
+
+    @cached_property
+    def costs(self) -> dict[str, Cost]:
+        """Op name -> its cost; computed once, since bounds, reports and levers all ask again and again."""
+        from sol.ops import cost  # it builds on this module
+
+        return {op.name: cost(op, self.tensors) for op in self.ops}
+
+    @cached_property
+    def derived(self) -> dict[str, OpGraph]:
+        """Where `sol.bounds` keeps the same graph at other widths, so that their costs are computed once too."""
+        return {}
+
+    @cached_property
+    def live(self) -> tuple[Op, ...]:
+        """The ops that some output depends on, in order; the rest need not run."""
+        needed, kept = set(self.outputs), []
+        for op in reversed(self.ops):
+            if needed.intersection(op.outputs):
+                kept.append(op)
+                needed.update(op.inputs)
+        return tuple(reversed(kept))
+
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"tensors": [asdict(t) for t in self.tensors.values()]})
 
@@ -74,7 +150,9 @@ class OpGraph:
             for t in raw["tensors"]:
                 if t["dtype"] not in DTYPE_BYTES:
                     raise ValueError(f"tensor {t['name']} has an unknown element type {t['dtype']!r}")
-                tensors[t["name"]] = Tensor(**{**t, "shape": tuple(t["shape"])})
+                tensors[t["name"]] = Tensor(
+                    **{**t, "shape": tuple(t["shape"]), "strides": tuple(t.get("strides") or ())}
+                )
             ops = tuple(Op(**{**o, "inputs": tuple(o["inputs"]), "outputs": tuple(o["outputs"])}) for o in raw["ops"])
             graph = OpGraph(tensors, ops, tuple(raw["inputs"]), tuple(raw["outputs"]))
         except (KeyError, TypeError, json.JSONDecodeError) as e:

@@ -7,6 +7,7 @@ not simply add up. `action` is stable: the planner has an action of the same nam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from math import ceil
 
 from sol.attainable import Attainable, StageTime, predict_eager, stream_ms
@@ -14,7 +15,7 @@ from sol.bounds import external_bytes, legal_classes, live_ops, native_class, re
 from sol.eager import library_product, product_dims
 from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
-from sol.ops import canonical, cost
+from sol.ops import canonical
 from sol.tiles import LAUNCH_MS, Product, Tiling, tile_time
 
 
@@ -39,24 +40,32 @@ def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
 
     An op joins when it is pointwise, keeps the shape, and needs nothing but the tile, earlier results and externals.
     """
-    order = {op.name: i for i, op in enumerate(graph.ops)}
-    producer = {n: op for op in graph.ops for n in op.outputs}
+    order, producer, costs = graph.order, graph.producer, graph.costs
     shape = graph.tensors[root.outputs[0]].shape
     inside, ops, extra = set(root.outputs), [], []
-    for op in graph.ops[order[root.name] + 1 :]:
-        if not inside & set(op.inputs):
+    # Readers of what is inside, in the order in which the module runs them.
+    waiting = [order[o.name] for n in root.outputs for o in graph.readers.get(n, ())]
+    seen: set[str] = set()
+    heapify(waiting)
+    while waiting:
+        op = graph.ops[heappop(waiting)]
+        if op.name in seen:
             continue
-        c = cost(op, graph.tensors)
-        if c.kind == "view" and graph.tensors[op.outputs[0]].shape == shape:
-            inside |= set(op.outputs)
-            continue
+        seen.add(op.name)
+        c = costs[op.name]
+        joined = c.kind == "view" and graph.tensors[op.outputs[0]].shape == shape
         pointwise = c.kind == "pointwise" or (canonical(op.op) == "batch_norm" and not op.attrs.get("training", False))
         outside = [n for n in op.inputs if n not in inside]
         early = all(n not in producer or order[producer[n].name] < order[root.name] for n in outside)
-        if pointwise and early and graph.tensors[op.outputs[0]].shape == shape:
-            inside |= set(op.outputs)
+        if not joined and pointwise and early and graph.tensors[op.outputs[0]].shape == shape:
+            joined = True
             ops.append(op)
             extra += outside
+        if joined:
+            inside |= set(op.outputs)
+            for n in op.outputs:
+                for reader in graph.readers.get(n, ()):
+                    heappush(waiting, order[reader.name])
     return tuple(ops), tuple(dict.fromkeys(extra))
 
 
@@ -81,7 +90,7 @@ class _Levers:
     def fusion(self) -> None:
         fused: set[str] = set()
         for root in live_ops(self.graph):
-            if cost(root, self.graph.tensors).kind not in ("matrix", "conv") or root.name not in self.stage:
+            if self.graph.costs[root.name].kind not in ("matrix", "conv") or root.name not in self.stage:
                 continue
             ops, extra = tail(self.graph, root)
             if not ops:
@@ -101,11 +110,12 @@ class _Levers:
                 root.name,
             )
         rest = [o for o in live_ops(self.graph) if o.name in self.stage and o.name not in fused]
-        loose = [o for o in rest if cost(o, self.graph.tensors).kind in ("pointwise", "norm", "reduction", "pool")]
+        loose = [o for o in rest if self.graph.costs[o.name].kind in ("pointwise", "norm", "reduction", "pool")]
         if len(loose) > 1:
             touched = {n for o in loose for n in (*o.inputs, *o.outputs)}
             made = {n for o in loose for n in o.outputs}
-            later = {n for o in self.graph.ops if o not in loose for n in o.inputs} | set(self.graph.outputs)
+            own = {o.name for o in loose}
+            later = {n for o in self.graph.ops if o.name not in own for n in o.inputs} | set(self.graph.outputs)
             least = sum(self.graph.tensors[n].bytes for n in touched if n not in made or n in later)
             moved = sum(self.stage[o.name].bytes for o in loose)
             saves = sum(self.stage[o.name].ms for o in loose) - stream_ms(least, 0, self.hw)
@@ -134,7 +144,7 @@ class _Levers:
 
     def quantisation(self) -> None:
         for op in live_ops(self.graph):
-            c = cost(op, self.graph.tensors)
+            c = self.graph.costs[op.name]
             if c.kind != "matrix" or op.name not in self.stage:
                 continue
             dims = product_dims(op, self.graph)

@@ -115,6 +115,7 @@ VIEWS = frozenset(
     )
 )
 SUBSETS = frozenset(_names("slice select narrow chunk split split_with_sizes tensor_split unbind diagonal getitem"))
+MAY_COPY = frozenset(_names("reshape flatten reshape_as ravel unflatten"))  # a view where the strides allow it
 COPIES = frozenset(
     _names(
         "clone contiguous copy to _to_copy type_as float half bfloat16 double int long bool cat concat "

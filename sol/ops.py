@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import log2, prod
 from typing import Any
 
 from sol.graph import DTYPE_BYTES, Op, Tensor
@@ -21,6 +21,7 @@ from sol.op_table import (
     COPIES,
     EXACT_POWERS,
     GATHERS,
+    MAY_COPY,
     NORMS,
     NOTHING,
     POINTWISE,
@@ -224,9 +225,16 @@ def canonical(name: str) -> str:
     """ATen's name without namespace, overload and the mark of in-place: `aten.add_.Tensor` -> `add`."""
     name = name.removeprefix("aten::").removeprefix("aten.")
     name = name.split(".")[0]
-    if name.endswith("_") and not name.startswith("__"):
-        name = name.rstrip("_")
-    return name
+    if name.startswith("__") and name.endswith("__"):  # `__or__`, the operator of Python
+        name = name.strip("_")
+        return _OPERATORS.get(name.removeprefix("i"), _OPERATORS.get(name, name))
+    return name.rstrip("_") or name
+
+
+_OPERATORS = {"or": "bitwise_or", "and": "bitwise_and", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
+              "rshift": "bitwise_right_shift"}  # fmt: skip
+# What one operation on complex numbers costs in real ones, where it is not the two of an addition.
+_COMPLEX = {"mul": 6.0, "div": 11.0, "reciprocal": 7.0, "addcmul": 8.0, "square": 6.0, "abs": 3.0}
 
 
 def _kernel_size(w: Work) -> float:
@@ -274,12 +282,46 @@ def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
     if name in GATHERS:
         return "gather", 0, 0, 0
     if name in VIEWS:
-        return "view", 0, 0, 0
+        return ("copy" if name in MAY_COPY and not _viewable(w.ins[0], w.out) else "view"), 0, 0, 0
+    if name in ("sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian"):
+        return "reduction", 0, big * _comparisons(name, w), 0
     if name in COPIES or name in SOURCES:
         return "copy", 0, 0, 0
     if name in NOTHING:
         return "none", 0, 0, 0
     return "bytes", 0, 0, 0
+
+
+def _comparisons(name: str, w: Work) -> float:
+    """An element's comparisons: log2 of the row's length to sort it, one to choose from it."""
+    shape = w.ins[0].shape
+    if "sort" not in name or not shape:
+        return 1.0
+    return max(1.0, log2(max(1, shape[int(w.attr("dim", default=-1) or 0) % len(shape)])))
+
+
+def _viewable(source: Tensor, out: Tensor) -> bool:
+    """Whether a reshape moves nothing: as torch's computeStride, axes that lie behind one another may be regrouped.
+
+    Tensors whose strides nobody recorded count as contiguous, so as views.
+    """
+    if not source.strides or len(source.strides) != len(source.shape) or source.elements <= 1:
+        return True
+    sizes = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n != 1]
+    chunks: list[int] = []  # lengths of runs of axes that lie in memory as one
+    for i, (n, s) in enumerate(sizes):
+        if i and sizes[i - 1][1] == n * s:
+            chunks[-1] *= n
+        else:
+            chunks.append(n)
+    left = [n for n in out.shape if n != 1]
+    for length in chunks:
+        got = 1
+        while got < length and left:
+            got *= left.pop(0)
+        if got != length:
+            return False
+    return not left
 
 
 def _is_gelu_tanh(name: str, w: Work) -> bool:
@@ -296,6 +338,8 @@ def cost(op: Op, tensors: Mapping[str, Tensor]) -> Cost:
         kind, matrix, vector, special = "bytes", 0.0, 0.0, 0.0
     if kind in ("view", "none"):
         return Cost(kind)
+    if any(t.complex for t in (*w.ins, *w.outs)):  # a complex multiply-add is four real ones
+        matrix, vector = 4 * matrix, vector * _COMPLEX.get(name, 2.0)
     read = {n: touched(op, tensors[n], tensors) * DTYPE_BYTES[tensors[n].dtype] for n in dict.fromkeys(op.inputs)}
     if name in SOURCES:
         read = {}

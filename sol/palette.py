@@ -14,8 +14,12 @@ COLOUR = {
     "f16": "#009E73",
     "bf16": "#56B4E9",
     "fp8": "#D55E00",
+    "i8": "#999933",  # Tol's olive: Okabe and Ito have none left that reads on white and on black
 }
-SHAPE = {"f64": "pentagon", "f32": "square", "tf32": "circle", "f16": "diamond", "bf16": "triangle-up", "fp8": "cross"}
+SHAPE = {
+    "f64": "pentagon", "f32": "square", "tf32": "circle", "f16": "diamond", "bf16": "triangle-up", "fp8": "cross",
+    "i8": "hexagon",
+}  # fmt: skip
 PARTS = {  # colour and pattern of a slice of a stage's time
     "launch": ("#CC79A7", "x"),
     "fill": ("#0072B2", "\\"),

@@ -18,7 +18,7 @@ from sol.budget import gap, score
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
-from sol.ops import bytes_only, canonical, cost
+from sol.ops import bytes_only, canonical
 
 VERSION = 1
 _UNITS = {
@@ -94,11 +94,11 @@ def report(
     external = external_bytes(graph)
     found = levers(graph, hw, main, tuple(chosen))
     totals = {
-        "matrix_flops": sum(cost(o, graph.tensors).matrix for o in live_ops(graph)),
-        "vector_flops": sum(cost(o, graph.tensors).vector for o in live_ops(graph)),
-        "special": sum(cost(o, graph.tensors).special for o in live_ops(graph)),
+        "matrix_flops": sum(graph.costs[o.name].matrix for o in live_ops(graph)),
+        "vector_flops": sum(graph.costs[o.name].vector for o in live_ops(graph)),
+        "special": sum(graph.costs[o.name].special for o in live_ops(graph)),
         "bytes": sum(external.values()),
-        "bytes_unfused": sum(cost(o, graph.tensors).bytes for o in live_ops(graph)),
+        "bytes_unfused": sum(graph.costs[o.name].bytes for o in live_ops(graph)),
         "ops": len(graph.ops),
     }
     return Report(
@@ -146,7 +146,7 @@ def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -
 def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str]) -> list[dict[str, Any]]:
     """One row an op. `share`: of the sum of all ops' own bounds in the first class; views have none."""
     live = {o.name for o in live_ops(graph)}
-    costs = {o.name: cost(o, graph.tensors) for o in graph.ops}
+    costs = graph.costs
     own = {o.name: {cls: of_cost(costs[o.name], hw, cls) for cls in classes} for o in graph.ops}
     total = sum(own[n][classes[0]].ms for n in live) or 1.0
     rows = []
@@ -177,15 +177,16 @@ def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str]) -> list[dict[
 def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequence[str]):
     if unknown:
         yield f"Priced by bytes alone: {', '.join(unknown)}."
-    dead = [o.name for o in graph.ops if o not in live_ops(graph)]
+    live = {o.name for o in graph.live}
+    dead = [o.name for o in graph.ops if o.name not in live]
     if dead:
         yield f"No output depends on {', '.join(dead)}: left out of the bounds."
-    if any(cost(o, graph.tensors).kind == "conv" for o in graph.ops):
+    if any(graph.costs[o.name].kind == "conv" for o in graph.ops):
         yield "Convolutions count the direct algorithm; Winograd or FFT would need fewer products."
     if any(not t.elements for t in graph.tensors.values()):
         yield "Some tensors have no elements: they cost nothing."
     if any(t.dtype in ("c64", "c128") for t in graph.tensors.values()):
-        yield "Complex products count as real ones: four times too few multiplications."
+        yield "A complex multiply-add counts as four real ones."
     if not hw.measured:
         yield f"Nothing was measured on {hw.title} yet: its ceilings are the published peaks."
 

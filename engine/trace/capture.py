@@ -149,6 +149,8 @@ class Capture:
                 "data_dependent", f"Line {line} makes a tensor whose shape depends on the values of another.", line
             ) from None
         self.tensors[name] = {"name": name, "shape": shape, "dtype": dtype, "kind": kind, "path": path}
+        if not value.is_contiguous():
+            self.tensors[name]["strides"] = [int(s) for s in value.stride()]
         return name
 
     def _name(self, node: Any) -> str:

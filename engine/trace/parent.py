@@ -112,6 +112,10 @@ def _read(answer: dict, seconds: float) -> Traced:
         for t in graph.tensors.values():
             if not all(isinstance(d, int) and 0 <= d < MAX_DIM for d in t.shape) or len(t.shape) > 16:
                 raise ValueError(f"tensor {t.name} has no shape")
+            if t.strides and (
+                len(t.strides) != len(t.shape) or not all(isinstance(d, int) and abs(d) < MAX_DIM for d in t.strides)
+            ):
+                raise ValueError(f"tensor {t.name} has strides of another shape")
             if t.kind not in ("input", "parameter", "buffer", "constant", "intermediate"):
                 raise ValueError(f"tensor {t.name} is of no kind")
             if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 PRECISIONS = ("f64", "f32", "f16_vector", "tf32", "f16", "bf16", "fp8", "int8")
-CLASSES = ("f64", "f32", "tf32", "f16", "bf16", "fp8")
+CLASSES = ("f64", "f32", "tf32", "f16", "bf16", "fp8", "i8")
 _FOLDER = Path(__file__).parent
 
 
@@ -26,10 +26,10 @@ class HardwareError(ValueError):
 class Hardware:
     """One device.
 
-    `peaks`: precision -> dense FLOP/s (OP/s for int8). `f32` is the FMA pipes, `f16_vector` packed halves on them,
-    the rest matrix rates. `measured`: what our own runs reached, same keys plus `copy` in bytes/s; may be empty.
-    `sfu`: special functions (exp2, log2, rcp, rsqrt, tanh) a second. `bandwidth`: bytes/s to device memory.
-    `shared_block`, `shared_sm`: bytes. `source`: what is published where.
+    `peaks`: precision -> dense FLOP/s (OP/s for `i8`, which the files call int8). `f32` is the FMA pipes,
+    `f16_vector` packed halves on them, the rest matrix rates. `measured`: what our own runs reached, same keys plus
+    `copy` in bytes/s; may be empty. `sfu`: special functions (exp2, log2, rcp, rsqrt, tanh) a second. `bandwidth`:
+    bytes/s to device memory. `shared_block`, `shared_sm`: bytes. `source`: what is published where.
     """
 
     name: str
@@ -144,7 +144,7 @@ def from_toml(text: str, origin: str) -> Hardware:
     for key in ("peaks", "memory"):
         if not isinstance(raw.get("source", {}).get(key), str):
             raise bad(f"[source] {key} must say where the number is published")
-    peaks = {k: v * 1e12 for k, v in raw["peaks"].items()}
+    peaks = {k.replace("int8", "i8"): v * 1e12 for k, v in raw["peaks"].items()}
     peaks.setdefault("f16_vector", peaks["f32"])
     bandwidth = raw["memory_tb_s"] * 1e12
     return Hardware(
@@ -164,7 +164,7 @@ def from_toml(text: str, origin: str) -> Hardware:
         registers_sm=int(raw["registers_sm"]),
         sfu=raw["sfu_per_clock_sm"] * raw["sms"] * raw["boost_mhz"] * 1e6,
         peaks=peaks,
-        measured={k.removesuffix("_tb_s"): v * 1e12 for k, v in raw.get("measured", {}).items()},
+        measured={k.removesuffix("_tb_s").replace("int8", "i8"): v * 1e12 for k, v in raw.get("measured", {}).items()},
         source=dict(raw.get("source", {})),
     )
 
