@@ -10,16 +10,22 @@ from playground import conf
 from playground.requests import title_of
 
 PLACES = (("program", "dsl/examples", "*.ucutlass"), ("module", "engine/problems", "*.py"))
+# What a first visitor is shown, in this order: modules that the search takes today, programs from short to rich.
+FEATURED = {
+    "module": ("linear_scale_leaky", "linear_silu_f16", "mlp_gelu", "matmul_square", "bmm", "matmul_residual"),
+    "program": ("linear_gelu_f16", "gemm_scale_leaky", "mlp", "swiglu", "layernorm_residual", "conv_bn_relu"),
+}
 
 
 @functools.cache
 def all_examples(root: Path = conf.ROOT) -> list[dict[str, Any]]:
-    """[{id, kind, title, text}], programs first, in the order of their file names."""
+    """[{id, kind, title, text, featured}]: programs first, of each kind the featured ones, then by file name."""
     found = []
     for kind, folder, pattern in PLACES:
-        for path in sorted((root / folder).glob(pattern)):
-            if path.name.startswith("_"):
-                continue
+        first = FEATURED[kind]
+        paths = [path for path in (root / folder).glob(pattern) if not path.name.startswith("_")]
+        for path in sorted(paths, key=lambda p: (first.index(p.stem) if p.stem in first else len(first), p.name)):
             text = path.read_text(encoding="utf-8")
-            found.append({"id": path.stem, "kind": kind, "title": title_of(text, kind), "text": text})
+            row = {"id": path.stem, "kind": kind, "title": title_of(text, kind), "text": text}
+            found.append(row | {"featured": path.stem in first})
     return found

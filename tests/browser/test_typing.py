@@ -66,6 +66,47 @@ def test_examples_are_one_click_away(open_page, app):
     example = next(e for e in app.get("/api/examples")["examples"] if e["kind"] == "module")
     page.locator("#examples button").first.click()
     assert example["text"].splitlines()[0] in page.locator("#editor .cm-content").inner_text()
+    expect(page.locator("#examples select option:checked")).to_have_text(example["title"])
+
+
+def test_all_examples_are_one_stop_of_the_tab_key(open_page, app):
+    """There are more than sixty; a button for each would stand between the keyboard and the editor."""
+    page = open_page("/")
+    modules = [e for e in app.get("/api/examples")["examples"] if e["kind"] == "module"]
+    assert page.locator("#examples button").count() <= 8 < len(modules)
+    last = modules[-1]
+    page.get_by_label("All examples").select_option(label=last["title"])
+    assert last["text"].splitlines()[0] in page.locator("#editor .cm-content").inner_text()
+
+
+def test_an_empty_budget_field_is_told_and_means_no_number(open_page):
+    """An empty "Stop within" was sent as 0%, which never stops early: the opposite of what the field said before."""
+    page = open_page("/")
+    paste(page, "import torch")
+    for label, field in (("Stop within", "eps"), ("Trials", "trials"), ("or after", "window")):
+        before = page.locator(f"#{field}").input_value()
+        page.locator(f"#{field}").fill("")
+        page.locator("#run").click()
+        expect(page.locator("#form-error")).to_contain_text(f"“{label}” is empty")
+        assert page.evaluate("document.activeElement.id") == field
+        page.locator(f"#{field}").fill(before)
+    page.locator("#eps").fill("")
+    page.wait_for_timeout(300)
+    page.reload()
+    expect(page.locator("#eps")).to_have_value("")
+
+
+def test_a_text_of_the_other_language_is_told_where_it_belongs(open_page):
+    page = open_page("/")
+    paste(page, PROGRAM)
+    expect(page.locator("#check-state")).to_contain_text("This is a μCUTLASS program")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#form-error")).to_contain_text("Choose “μCUTLASS program” above")
+    program_tab(page)
+    paste(page, "import torch\nfrom torch import nn\n")
+    expect(page.locator("#check-state")).to_contain_text("This is Python")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#form-error")).to_contain_text("Choose “PyTorch module” above")
 
 
 def test_words_are_not_faked(open_page):

@@ -67,3 +67,9 @@ def test_modules_among_the_examples_are_read_and_never_run():
     modules = [e for e in examples.all_examples() if e["kind"] == "module"]
     assert all("class " in e["text"] for e in modules)
     assert len({e["id"] for e in examples.all_examples()}) == len(examples.all_examples())
+
+
+def test_what_a_first_visitor_is_shown_is_there_and_first():
+    for kind, names in examples.FEATURED.items():
+        shown = [e["id"] for e in examples.all_examples() if e["kind"] == kind]
+        assert tuple(shown[: len(names)]) == names and len(set(names)) == len(names)
