@@ -25,13 +25,14 @@ MAX_STEPS = 3  # one mistake may hide behind another at the same place
 _CLAUSES = {word for kind, word in ENTRIES if kind == "clause"}
 _ASIDE = re.compile(r"\s+(?:with|first|changes|does|for|alone)\b.*")
 _MEANT = re.compile(r"(?:did you mean|for example) `?([\w()]+)`?\??$|write (\w+(?:\[[\w, ]+\])?)(?: alone)?$")
+_VERBS = ("write ", "leave ", "return ", "move ", "declare ", "use ")
 _BEFORE = re.compile(r"(\w+) = (transform\((\w+)\).*\}) first")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
 class Repair:
-    """Put `text` in the place of `span`. `title`: what that is, in a few words."""
+    """Put `text` in the place of `span`. `title`: what that does, in a few words: `use tile 256x208x64`."""
 
     title: str
     span: Span
@@ -77,8 +78,10 @@ def _repair(text: str, wrong: Diagnostic, found: Sequence[Diagnostic], tries: _T
             new = [d for d in after if others[_what(d)] < 1]
             if not new:
                 return _edit(title, text, made)
+            if step == 0 and title.startswith("write ") and _what(wrong) not in map(_what, new) and Source(made).tree:
+                return _edit(title, text, made)  # what a word put right brings to light is another matter
             if step == 0 and second is None and _elsewhere(made, wrong, new):
-                second = _edit(title, text, made)  # right as far as it goes; what it brings to light is another matter
+                second = _edit(title, text, made)  # and so is what lies elsewhere
             more = next(((t, m) for t, m in _ways(made, new[0]) if not t.startswith(("->", "declare"))), None)
             if more is None:
                 break
@@ -106,6 +109,7 @@ def _edit(title: str, old: str, new: str) -> Repair:
     last = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
     at = Source(old)
     end = len(old) - last
+    title = title if title.startswith(_VERBS) else f"use {title}"
     return Repair(title, Span(*at.place(first), *at.place(end)), new[first : len(new) - last])
 
 
@@ -126,13 +130,11 @@ def _ways(text: str, d: Diagnostic) -> Iterator[Way]:
 
 def _of_words(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
     here = source.at(d.span)
-    if meant := re.match(
-        r"(?:did you mean|for example) `?([\w()]+)`?\??$|write (\w+(?:\[[\w, ]+\])?)(?: alone)?$", words
-    ):
-        word = meant[1] or meant[2]
-        yield f"write {word}", source.replace(d.span, word)
+    if meant := _MEANT.match(words):
+        verb, word = ("write", meant[1]) if words.startswith("did") else ("use", meant[1] or meant[2])
         if first := _NAME.match(here):  # of `bais[n]` the name alone
-            yield f"write {word}", source.replace(d.span, word + here[first.end() :])
+            yield f"{verb} {word}", source.replace(d.span, word + here[first.end() :])
+        yield f"{verb} {word}", source.replace(d.span, word)
         return
     if words.startswith("leave out the `"):
         yield words, source.replace(d.span, "")
@@ -188,9 +190,9 @@ def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
                 made = Source(source.replace(operand.name.span, first[1]))
                 yield f"{first[1]} = {first[2]}", made.before(stage, f"{first[1]} = {first[2]}")
     elif re.fullmatch(r"\w+\[[\w, ]+\]", words) and (load := source.around(d.span, r"\w+\s*\[[^\[\]]*\]")):
-        yield f"write {words}", source.replace(load, words)
+        yield words, source.replace(load, words)
     elif re.search(rf"\b{re.escape(here)}\.T\b", words) and _NAME.fullmatch(here):
-        yield f"write {here}.T", source.replace(d.span, f"{here}.T")
+        yield f"{here}.T", source.replace(d.span, f"{here}.T")
     elif words.startswith("add: return") and source.stages:
         name = list(source.stages)[-1]
         yield f"return {name}", source.before_end(f"return {name}")

@@ -145,7 +145,8 @@ def _fence(text: str) -> str:
         link = ""
         if code.startswith("program ") and check(code).ok:
             link = f'<a class="try" href="/#program={quote(code)}">Open in the editor</a>'
-        out.append(f'<div class="listing">{link}<pre tabindex="0"><code>{highlight(code)}</code></pre></div>')
+        plain = "" if code.startswith("program ") else " plain"  # lists of words may be broken anywhere
+        out.append(f'<div class="listing{plain}">{link}<pre tabindex="0"><code>{highlight(code)}</code></pre></div>')
     return "\n".join(out)
 
 

@@ -36,7 +36,7 @@ const clothes = EditorView.theme({
   ".cm-placeholder": { color: "var(--faint)" },
   ".cm-tooltip": { backgroundColor: "var(--panel)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "6px", boxShadow: "var(--shadow)", maxWidth: "min(620px, 90vw)" },
   ".cm-diagnostic": { fontFamily: "var(--mono)", fontSize: "12px", whiteSpace: "pre-wrap", padding: "6px 10px" },
-  ".cm-diagnosticAction": { font: "inherit", fontFamily: "var(--sans)", margin: "6px 8px 0 0", padding: "2px 9px", borderRadius: "6px", border: "1px solid var(--line-strong)", backgroundColor: "var(--panel)", color: "var(--ink)", display: "inline-block", cursor: "pointer" },
+  ".cm-diagnosticAction": { font: "inherit", fontFamily: "var(--sans)", margin: "6px 0 0", padding: "2px 9px", width: "max-content", maxWidth: "100%", whiteSpace: "normal", textAlign: "left", borderRadius: "6px", border: "1px solid var(--line-strong)", backgroundColor: "var(--panel)", color: "var(--ink)", display: "block", cursor: "pointer" },
   ".cm-diagnosticAction:hover": { borderColor: "var(--accent)", color: "var(--accent)" },
   ".cm-tooltip .about": { padding: "7px 11px", fontSize: "13px", lineHeight: "1.45", display: "grid", gap: "3px", maxWidth: "min(520px, 86vw)" },
   ".cm-tooltip .about code": { fontFamily: "var(--mono)", fontSize: "12px", fontWeight: "600", overflowWrap: "anywhere" },
@@ -88,6 +88,9 @@ function common(label) {
     EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
   ];
 }
+
+/** What a fix does, as a button says it. */
+export const fixName = ({ title }) => title[0].toUpperCase() + title.slice(1);
 
 /** An editor in `parent`. `onLine(line | null)` hears the line under the pointer or, with the keyboard, the caret;
  *  `onCaret(doc, offset)` the caret alone; `keys`: more of CodeMirror's key bindings. */
@@ -142,7 +145,7 @@ export function makeEditor(parent, { doc = "", lang = "text", label, readOnly = 
       view.dispatch(setDiagnostics(view.state, list.map((d) => {
         const from = offset(of, d.line, d.column);
         const to = Math.max(from, offset(of, d.endLine ?? d.line, d.endColumn ?? (d.column ?? 1) + 1));
-        const actions = d.fix ? [{ name: `Use ${d.fix.title}`, apply: () => this.fix(d.fix, of) }] : [];
+        const actions = d.fix ? [{ name: fixName(d.fix), apply: () => this.fix(d.fix, of) }] : [];
         return { from, to, severity: d.severity ?? "error", message: d.message, actions };
       })));
     },

@@ -1,7 +1,7 @@
 // The page one types in. What is typed survives a reload; what is wrong is said under the caret as one types.
 import { $, boot, debounce, h, request, select, tablist, toast, Told } from "./page.js";
 import { about, offset, told } from "./assist.js";
-import { makeEditor } from "./editor.js";
+import { fixName, makeEditor } from "./editor.js";
 import { drawExamples } from "./examples.js";
 import { className, deviceName } from "./format.js";
 import { fromServer, Preview } from "./preview.js";
@@ -109,7 +109,7 @@ function tell(list) {
     d.code ? h("a", { class: "code", href: `/language/${d.code}`, target: "_blank", rel: "noopener", title: `What ${d.code} means` }, d.code) : null,
     h("button", { type: "button", class: "told" }, h("span", { class: "where" }, `line ${d.line}`), d.title),
     d.more ? h("span", { class: "more" }, d.more) : null,
-    d.fix ? h("button", { type: "button", class: "button fix", onclick: () => editor.fix(d.fix, of) }, "Use ", h("code", {}, d.fix.title)) : null)));
+    d.fix ? h("button", { type: "button", class: "button fix", onclick: () => editor.fix(d.fix, of) }, fixName(d.fix)) : null)));
   stand(editor.view.state.selection.main.head);
   if (state.kind === "program") {
     if (list.length) say("bad", list.length === 1 ? "1 error" : `${list.length} errors`);

@@ -87,7 +87,7 @@ def test_json_of_several_files_is_a_line_each_with_a_fix_that_works(capsys, thre
     told = {Path(t["file"]).name: t for t in map(json.loads, out.splitlines())}
     assert [t["ok"] for t in told.values()] == [True, False, True]
     fix = told["b.ucutlass"]["diagnostics"][0]["fix"]
-    assert fix["title"].startswith("swizzle ")
+    assert fix["title"].startswith("use swizzle ")
     fixed = BAD[: fix["col"] - 1] + fix["text"] + BAD[fix["end_col"] - 1 :]
     assert check(fixed).ok
 

@@ -47,11 +47,12 @@ def test_most_help_that_names_a_text_is_offered():
 @pytest.mark.parametrize(
     ("clause", "title", "becomes"),
     [
-        ("tile 256x256x64", "tile 256x208x64", "tile 256x208x64"),
+        ("tile 256x256x64", "use tile 256x208x64", "tile 256x208x64"),
         ("tile 128x128x64  schedule pingpnog", "write pingpong", "tile 128x128x64  schedule pingpong"),
-        ("tile 128x64x32  stages 1", "stages 2", "tile 128x64x32  stages 2"),
+        ("tile 128x64x32  stages 1", "use stages 2", "tile 128x64x32  stages 2"),
         ("tile 128x128x64  tile 64x64x64", "leave tile 64x64x64 out", "tile 128x128x64"),
-        ("schedule cooperative  tile 64x128x64", "schedule pingpong", "schedule pingpong  tile 64x128x64"),
+        ("schedule cooperative  tile 64x128x64", "use schedule pingpong", "schedule pingpong  tile 64x128x64"),
+        ("schedule pingpnog  tile 256x208x64", "write pingpong", "schedule pingpong  tile 256x208x64"),
         ("tiel 128x128x64", "write tile", "tile 128x128x64"),
     ],
 )
