@@ -33,8 +33,8 @@ def lower(program: Program) -> Source:
     int const* launch)`: 0, or the number of the stage that failed. `<namespace>_workspace(launch)` gives bytes,
     `<namespace>_facts()` JSON, `<namespace>_message()` the text of the last failure.
     """
-    if program.arch not in (None, "sm_90a"):
-        raise Refusal("cpp-arch", f"the cpp back end writes sm_90a, not {program.arch}", "write arch sm_90a")
+    if (program.arch or DEFAULT) not in ARCHS:
+        raise Refusal("cpp-arch", f"the cpp back end does not write {program.arch}", f"write arch {DEFAULT}")
     if not program.stages:
         raise Refusal("cpp-empty", "the program has no stage", "write at least one gemm or transform")
     try:

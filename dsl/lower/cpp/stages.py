@@ -14,10 +14,25 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dsl.ir import NHWC, Conv, Gemm, GroupedGemm, Map, Normalize, Pool, Program, Reduce, Stage, TensorType, Transform
+from dsl.ir import (
+    NHWC,
+    Conv,
+    DType,
+    Gemm,
+    GroupedGemm,
+    Map,
+    Normalize,
+    Pool,
+    Program,
+    Reduce,
+    Stage,
+    TensorType,
+    Transform,
+)
 from dsl.lower import Refusal
 from dsl.lower.cpp.conv import plan_conv
 from dsl.lower.cpp.gemm import plan_gemm, plan_grouped
+from dsl.lower.cpp.gemm_2x import plan_gemm_2x
 from dsl.lower.cpp.own.direct import plan_direct
 from dsl.lower.cpp.own.mapping import plan_map, plan_transform
 from dsl.lower.cpp.own.normalize import plan_normalize
@@ -41,13 +56,33 @@ class Plan(Protocol):
 def _plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> Plan:
     """Channels last goes to the tensor cores; row-major, and what is asked for in f32, to the direct kernel."""
     if types[stage.x.name].layout == NHWC or stage.transposed:
+        _hopper(program, stage)
         return plan_conv(program, stage, types)
     return plan_direct(program, stage, types)
 
 
+def _plan_grouped(program: Program, stage: GroupedGemm, types: dict[str, TensorType]) -> Plan:
+    _hopper(program, stage)
+    return plan_grouped(program, stage, types)
+
+
+def _hopper(program: Program, stage: Stage) -> None:
+    """Refuses what is written for sm_90a alone: warp-group instructions under CUTLASS's persistent kernels."""
+    if program.arch not in (None, "sm_90a"):
+        what = "a grouped product" if isinstance(stage, GroupedGemm) else "a convolution on the tensor cores"
+        raise Refusal("cpp-arch", f"the cpp back end writes {what} for sm_90a, not {program.arch}", "write arch sm_90a")
+
+
+def _plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Plan:
+    """CUTLASS 2.x for the CUDA cores and for what came before sm_90a, 3.x for the others."""
+    if stage.config.compute is DType.F32 or program.arch in ("sm_80", "sm_89"):
+        return plan_gemm_2x(program, stage, types)
+    return plan_gemm(program, stage, types)
+
+
 PLANNERS = {
-    Gemm: plan_gemm,
-    GroupedGemm: plan_grouped,
+    Gemm: _plan_gemm,
+    GroupedGemm: _plan_grouped,
     Conv: _plan_conv,
     Transform: plan_transform,
     Map: plan_map,

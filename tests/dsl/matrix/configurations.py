@@ -65,6 +65,7 @@ PARTS = (
     "let t = acc + b§[n]  epilogue t * sigmoid(t)",
     "let t = acc + b§[n]  let u = t * t  epilogue gelu(u) - t",
 )
+OLDER = (*PLAIN[:12], "also d§ = acc * 0.5  epilogue gelu(acc)", "triu(acc)", "let t = acc + b§[n]  epilogue t * t")
 ALSO = ("also d§ = row_sum(acc * acc)  epilogue relu(acc)", "also d§ = acc * 0.5  epilogue gelu(acc)")
 IMAGE = (
     "acc", "relu(acc + b§[c])", "mish(acc) * b§[c]", "clamp(acc * 2.0 + b§[c], 0.0, 1.0) / 2.0",
@@ -121,6 +122,7 @@ def gemm(
         f"cluster {rng.choice(CLUSTERS)}" if arch == "sm_90a" and dtype != "f32" else "",
         f"schedule {rng.choice(SCHEDULES)}" if arch == "sm_90a" and dtype != "f32" else "",
         f"scheduler {rng.choice(SCHEDULERS)}" if arch == "sm_90a" and dtype != "f32" else "",
+        rng.choice(("", "scheduler split_k(4)")) if arch in ("sm_80", "sm_89") else "",
         f"swizzle {rng.choice((1, 2, 4))}" if rng.random() < 0.3 and arch == "sm_90a" and dtype != "f32" else "",
         "" if any(f in e for f in ("row_", "col_")) and "also" not in e else f"store {store}",
         clause(e),
@@ -325,9 +327,9 @@ FAMILIES = {
     "gemm_also": (12, lambda r: gemm(r, r.choice(("f16", "tf32")), "gemm_also", ALSO)),
     "gemm_reduced": (24, lambda r: gemm(r, r.choice(("f16", "bf16", "tf32")), "gemm_reduced", REDUCED)),
     "gemm_triangle": (12, lambda r: gemm(r, r.choice(("f16", "tf32")), "gemm_triangle", TRIANGLES)),
-    "gemm_sm80": (12, lambda r: gemm(r, r.choice(("f16", "bf16", "tf32")), "gemm_sm80", PLAIN, "sm_80")),
-    "gemm_sm89": (6, lambda r: gemm(r, r.choice(("f16", "tf32")), "gemm_sm89", PLAIN, "sm_89")),
-    "gemm_sm100": (8, lambda r: gemm(r, r.choice(("f16", "tf32")), "gemm_sm100", PLAIN, "sm_100a")),
+    "gemm_sm80": (16, lambda r: gemm(r, r.choice(("f16", "bf16", "tf32", "i8")), "gemm_sm80", OLDER, "sm_80")),
+    "gemm_sm89": (10, lambda r: gemm(r, r.choice(("f16", "tf32", "e4m3", "e5m2")), "gemm_sm89", OLDER, "sm_89")),
+    "gemm_sm100": (10, lambda r: gemm(r, r.choice(("f16", "tf32", "e4m3")), "gemm_sm100", OLDER, "sm_100a")),
     "pairs": (10, pairs),
     "grouped_gemm": (16, grouped),
     "conv1d": (10, lambda r: conv(r, r.choice(("f16", "tf32")), 1, False, "conv1d")),

@@ -32,8 +32,28 @@ def test_a_program_with_auto_left():
     assert refusal(checked.program).code == "cpp-unresolved"
 
 
-def test_another_architecture():
-    assert refusal(dataclasses.replace(programs.gemm(), arch="sm_80")).code == "cpp-arch"
+def test_an_architecture_that_nothing_is_written_for():
+    found = refusal(dataclasses.replace(programs.gemm(), arch="sm_70"))
+    assert found.code == "cpp-arch" and found.help == "write arch sm_90a"
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
+def test_a_reduction_beside_a_product_of_an_older_architecture(arch):
+    text = """program p(x: f16[512, 256], w: f16[256, 256]) -> f32[512] {
+      y = gemm(x, w.T) { tile 128x128x64  epilogue row_sum(acc) }
+      return y
+    }"""
+    found = refusal(dataclasses.replace(programs.program(text), arch=arch))
+    assert found.code == "cpp-2x-reduction" and "reduce(y)" in found.help
+
+
+def test_a_grouped_product_of_another_architecture():
+    text = """program p(x: f16[512, 256], w: f16[4, 128, 256], s: i32[4]) -> f16[512, 128] {
+      y = grouped_gemm(x, w.T, s) {}
+      return y
+    }"""
+    found = refusal(dataclasses.replace(programs.program(text), arch="sm_80"))
+    assert found.code == "cpp-arch" and "grouped product" in found.message
 
 
 def test_a_precision_it_has_no_kernel_for():
