@@ -34,10 +34,10 @@ export async function request(path, { body, headers = {}, signal } = {}) {
     throw new Told("The server does not answer.", "Your text is kept here. Try again in a moment.");
   }
   const text = await reply.text();
-  let data = null;
+  let data; // null is an answer too
   if (reply.headers.get("Content-Type")?.includes("json")) { try { data = JSON.parse(text); } catch { /* told below */ } }
   if (!reply.ok) throw new Told(data?.error ?? `The server answered ${reply.status}.`, data?.fix ?? "", reply.status, data ?? {});
-  return data ?? text;
+  return data === undefined ? text : data;
 }
 
 const blobs = new Map();
