@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from sol import budget
+from sol import budget, charts
 from sol import replay as replays
 from sol import sweep as sweeps
 from sol.graph import OpGraph
@@ -39,8 +39,12 @@ def _replay(args: argparse.Namespace) -> int:
     total = budget.policy(sessions, args.eps, args.window)
     grid, front = budget.sweep(sessions)
     if args.json:
-        print(json.dumps({"sessions": [asdict(r) for r in runs], "policy": asdict(total),
-                          "grid": [asdict(p) for p in grid], "front": [asdict(p) for p in front]}))  # fmt: skip
+        chosen = replays.best(grid, args.keep)
+        drawn = charts.policies(grid, front, chosen, args.keep)
+        made = {"sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
+                "front": [asdict(p) for p in front], "best": asdict(chosen) if chosen else None,
+                "figure": asdict(drawn)}  # fmt: skip
+        print(json.dumps(made))
         return 0
     print(f"{replays.sessions_table(runs)}\n\n{replays.policies_table([total])}\n")
     print(f"No policy of the grid beats these:\n{replays.policies_table(front)}")

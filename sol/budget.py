@@ -157,7 +157,7 @@ def policy(sessions: Sequence[Recorded], eps: float, window: int) -> Policy:
 def sweep(
     sessions: Sequence[Recorded],
     epsilons: Sequence[float] = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0),
-    windows: Sequence[int] = (4, 6, 8, 12, 16, 24),
+    windows: Sequence[int] = (2, 3, 4, 6, 8, 12, 16, 24),
 ) -> tuple[list[Policy], list[Policy]]:
     """Every policy of the grid, and the Pareto front of cost saved against speedup kept, by rising saving."""
     grid = [policy(sessions, e, w) for e in epsilons for w in windows]

@@ -62,7 +62,8 @@ def test_the_command_prints_sessions_policy_and_front(tmp_path, capsys):
 def test_the_command_gives_everything_as_json(tmp_path, capsys):
     assert main(["replay", str(session(tmp_path / "a.jsonl", TIMES)), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert out["sessions"][0]["trials_total"] == 9 and len(out["grid"]) == 48 and out["front"]
+    assert out["sessions"][0]["trials_total"] == 9 and len(out["grid"]) == 64 and out["front"]
+    assert out["best"]["speedup_kept"] >= 0.96 and len(out["figure"]["rows"]) == 64
 
 
 def test_the_best_policy_keeps_what_it_must(tmp_path):
