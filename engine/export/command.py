@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dsl.check import check
 from engine import recording
 from engine.export import Exported, ExportError, history, package, write
 
@@ -47,15 +46,10 @@ def _text(path: Path) -> str:
 
 def of_program(text: str, module: str | None = None) -> Exported:
     """A program by itself. A text that begins with `# module: NAME` brings that problem's module."""
-    from engine.strategies.program_graph import class_of
-
-    checked = check(text)
-    if checked.program is None:
-        raise ExportError("\n\n".join(d.render(text) for d in checked.diagnostics))
     said = _MODULE.match(text)
     if module is None and said and (PROBLEMS / f"{said[1]}.py").exists():
         module = _text(PROBLEMS / f"{said[1]}.py")
-    return Exported(text, class_of(checked.program), module=module)
+    return history.of_program(text, module)
 
 
 def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:

@@ -1,10 +1,12 @@
-"""A trial of a log, recorded or live, as something to export: its texts, and what came of it."""
+"""What can be exported: a trial of a log, recorded or live, with what came of it; or a program by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dsl.check import check
+from engine.classes import class_of
 from engine.export import Exported, ExportError
 from sol import hardware
 from sol.graph import OpGraph
@@ -51,6 +53,14 @@ def of_trial(
         _results(rows, started, steps, number),
         _sms(device.get("hardware", "")),
     )
+
+
+def of_program(text: str, module: str | None = None) -> Exported:
+    """A program by itself, with the module that it must equal or without. Raises ExportError where it is rejected."""
+    checked = check(text)
+    if checked.program is None:
+        raise ExportError("\n\n".join(d.render(text) for d in checked.diagnostics))
+    return Exported(text, class_of(checked.program), module=module)
 
 
 def best(rows: Iterable[tuple[str, dict[str, Any]]]) -> int:

@@ -28,24 +28,10 @@ from dsl.ir import (
     TensorType,
     Transform,
 )
+from engine.classes import class_of as class_of
 from engine.devices import Binding
 from engine.strategies.graph_expressions import Expressions
 from sol.graph import OpGraph, Tensor
-
-_NARROWEST_FIRST = ((DType.I8,), (DType.E4M3, DType.E5M2), (DType.BF16,), (DType.F16,), (DType.TF32,))
-
-
-def class_of(program: Program) -> str:
-    """The precision class that a program stands in: the narrowest operands among its products."""
-    found = set()
-    for s in program.stages:
-        if isinstance(s, Collective):
-            operand = program.type_of(s.operands[0].name).dtype
-            found.add(s.config.compute or (DType.TF32 if operand is DType.F32 else operand))
-    for dtypes in _NARROWEST_FIRST:
-        if found & set(dtypes):
-            return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
-    return "f32"
 
 
 def bindings(program: Program) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
