@@ -270,6 +270,10 @@ class Cuda:
     # ---- a trial ----
 
     def build(self, candidate: Candidate) -> events.TrialCompiled:
+        arch = candidate.program.arch or ARCH
+        if arch != self.hw.arch:  # `python -m engine export` builds it where such a GPU is
+            reason = f"the program says arch {arch}, and {self.gpu['name']} is {self.hw.arch}"
+            raise TrialError("compile", "wrong_arch", f"{reason}; write arch {self.hw.arch}, or leave arch out")
         try:
             built = self.pool.build(candidate.sources[candidate.backend], self.cancelled)
         except BuildError as e:

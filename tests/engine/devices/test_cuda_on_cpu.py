@@ -153,6 +153,17 @@ def test_a_module_is_the_authority_and_its_own_tensors_are_one_round(device):
         device.validate(candidate(MODULE_PROGRAM, generated(RIGHT), inputs, outputs))
 
 
+def test_a_program_for_another_architecture_is_refused_by_name_before_it_is_built(device, monkeypatch):
+    monkeypatch.setattr(device.pool, "build", lambda *a: pytest.fail("it was built"))
+    ampere = PROGRAM.replace("  y = gemm", "  arch sm_80\n  y = gemm")
+    with pytest.raises(TrialError) as e:
+        device.build(candidate(ampere, generated(RIGHT)))
+    assert e.value.code == "wrong_arch"
+    assert e.value.reason == (
+        "the program says arch sm_80, and NVIDIA H200 is sm_90a; write arch sm_90a, or leave arch out"
+    )
+
+
 @pytest.mark.parametrize(
     ("code", "what"),
     [
