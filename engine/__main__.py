@@ -4,6 +4,7 @@
                                    [--eps E] [--window W] [--seed S] [--json OUT] [--record OUT.jsonl]
     python -m engine trace FILE
     python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
+    python -m engine ceilings [--device cuda|cpu] [--again]
     python -m engine problems
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
     python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
@@ -21,6 +22,7 @@ import sys
 from pathlib import Path
 
 OK, FAILED, BAD_INPUT = 0, 1, 2
+ANY_SIZE = 1 << 60  # a graph and its report need no memory for the module's tensors
 PROBLEMS = Path(__file__).parent / "problems"
 
 
@@ -63,10 +65,17 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("report", help="print a module's speed-of-light report")
     one.add_argument("file", metavar="FILE")
-    one.add_argument("--gpu", default="h200", help="a name from `python -m sol gpus`")
+    one.add_argument("--gpu", default="h200", help="a name from `python -m sol gpus`, or a .toml of your own")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS")
-    one.add_argument("--json", action="store_true", help="the whole report as JSON")
+    form = one.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the whole report as JSON")
+    form.add_argument("--html", action="store_true", help="an HTML section")
     one.set_defaults(run=_report)
+
+    one = commands.add_parser("ceilings", help="what this machine's device reaches; measured once, then kept")
+    one.add_argument("--device", choices=("cuda", "cpu"), help="default: the GPU where there is one")
+    one.add_argument("--again", action="store_true", help="measure anew")
+    one.set_defaults(run=_ceilings)
 
     one = commands.add_parser("problems", help="list the examples")
     one.set_defaults(run=_problems)
@@ -113,8 +122,8 @@ def _read(name: str) -> tuple[str, str, str]:
     return text, kind, stem
 
 
-def _graph(name: str):
-    """The op graph of a file. Raises BadInput with the refusal's words."""
+def _graph(name: str, **limits: int):
+    """The op graph of a file. Raises BadInput with the refusal's words. `limits`: of `engine.trace.trace`."""
     from dsl.check import check
     from engine.devices import SessionRefused
     from engine.strategies.program_graph import graph_of
@@ -127,25 +136,37 @@ def _graph(name: str):
             raise BadInput("\n".join(d.render(text) for d in checked.diagnostics))
         return graph_of(checked.program)
     try:
-        return trace(text, local_user=True).graph
+        return trace(text, local_user=True, **limits).graph
     except SessionRefused as e:
         raise BadInput(e.reason) from None
 
 
 def _trace(args: argparse.Namespace) -> int:
-    print(_graph(args.file).to_json())
+    print(_graph(args.file, tensor_bytes=ANY_SIZE).to_json())
     return OK
 
 
 def _report(args: argparse.Namespace) -> int:
+    from engine.devices.ceilings import known
     from sol.hardware import HardwareError, load
     from sol.report import report
 
     try:
-        made = report(_graph(args.file), load(args.gpu), args.classes)
+        hw = known(load(args.gpu))
+        made = report(_graph(args.file, tensor_bytes=ANY_SIZE), hw, args.classes)
     except HardwareError as e:
         raise BadInput(str(e)) from None
-    print(made.to_json() if args.json else made.to_markdown())
+    print(made.to_json() if args.json else made.to_html() if args.html else made.to_markdown())
+    return OK
+
+
+def _ceilings(args: argparse.Namespace) -> int:
+    from engine.devices.ceilings import ProbeError, command
+
+    try:
+        print(command(args.device, args.again))
+    except ProbeError as e:
+        raise BadInput(str(e)) from None
     return OK
 
 

@@ -191,13 +191,6 @@ def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequen
         yield f"Nothing was measured on {hw.title} yet: its ceilings are the published peaks."
 
 
-def _amount(n: float, unit: str) -> str:
-    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if n >= size:
-            return f"{n / size:.3g} {prefix}{unit}"
-    return f"{n:.3g} {unit}"
-
-
 def _sentence(hw, priced, baselines, totals, found, chosen) -> str:
     """What a student should take home, in one sentence."""
     cls = min(chosen, key=lambda c: priced[c].ms) if "tf32" not in chosen else "tf32"
@@ -208,9 +201,9 @@ def _sentence(hw, priced, baselines, totals, found, chosen) -> str:
     says = "takes" if base["kind"] == "measured" else "should take (predicted)"
     advice = next((lever.title for lever in found if lever.action != "lower_class"), "")
     text = (
-        f"This module must move {_amount(totals['bytes'], 'B')} and do {_amount(flops, 'FLOP')}, so in "
-        f"{_CLASS_NAMES.get(cls, cls)} no kernel on {hw.title} can be faster than {b.ms:.3g} ms, a limit set by "
-        f"{_UNITS[b.fused.bound_by]}; PyTorch {says} {base['ms']:.3g} ms, {base['gap']:.2f} times that"
+        f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, so in "
+        f"{_CLASS_NAMES.get(cls, cls)} no kernel on {hw.title} can be faster than {render.ms(b.ms)}, a limit set by "
+        f"{_UNITS[b.fused.bound_by]}; PyTorch {says} {render.ms(base['ms'])}, {base['gap']:.2f} times that"
     )
     if advice:
         return f"{text}, and the first thing to try is: {advice[0].lower()}{advice[1:]}."
