@@ -13,7 +13,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 import dsl.words
-from playground import language, limits, requests
+from playground import exports, language, limits, requests
 from playground.requests import Refused
 
 router = Router(tags=["language"])
@@ -170,6 +170,16 @@ def resolve(request: HttpRequest, asked: TextIn):
 def compile_(request: HttpRequest, asked: TextIn):
     _taken(request, asked.text, limits.checks, "compilations")
     return language.compile_(asked.text)
+
+
+@router.post("/export", summary="A zip of the program: both sources, a PyTorch package for pip, a check")
+def export(request: HttpRequest, asked: TextIn):
+    """`application/zip`; the same program gives the same bytes."""
+    _taken(request, asked.text, limits.checks, "exports")
+    try:
+        return exports.response(exports.of_text(asked.text))
+    except exports.ExportError as e:
+        raise Refused(422, str(e).split("\n")[0], "Check the program first; /api/check says what is wrong.") from None
 
 
 @router.post("/complete", response=Options, summary="What may stand at a place: words, names, legal values")

@@ -20,7 +20,7 @@ from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from dsl.words import vocabulary
-from playground import api, conf, engines, examples, reference, tokens
+from playground import api, conf, engines, examples, exports, limits, reference, tokens
 from playground.models import Session
 
 
@@ -104,6 +104,22 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
         if text is not None:
             told |= {"text": text, "source_kind": "program", "trial": int(trial)}
     return _playground(request, told)
+
+
+@require_safe
+@private
+def export(request: HttpRequest, session_id: str) -> HttpResponse:
+    """A trial (?trial=N; the fastest clean one without) as a zip: program, sources, PyTorch package, check, results."""
+    found = _find(id=session_id)
+    trial = request.GET.get("trial", "")
+    if limits.checks.wait(limits.address(request)):
+        return _error(request, 429, "Too many exports", "Too many exports from this address. Try again in a minute.")
+    try:
+        number = int(trial) if trial.isdecimal() and len(trial) < 9 else None
+        return exports.response(exports.of_trial(found, number))
+    except exports.ExportError as e:
+        text = str(e)
+        return _error(request, 409, "Nothing to export yet", f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
 
 
 @require_safe

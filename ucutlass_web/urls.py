@@ -7,6 +7,7 @@ urlpatterns = [
     path("", views.playground, name="playground"),
     path("s/<str:session_id>", views.session, name="session"),
     path("s/<str:session_id>/fork", views.fork, name="fork"),
+    path("s/<str:session_id>/export", views.export, name="export"),
     path("c/<str:token>", views.control, name="control"),
     path("gallery", views.gallery, name="gallery"),
     path("language", views.language, name="language"),

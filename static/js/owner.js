@@ -25,6 +25,7 @@ export class Owner {
     $("share").append(
       h("button", { type: "button", class: "button", id: "copy-view", onclick: () => copy(this.viewLink(), "View link copied: whoever has it can watch.") }, "Copy view link"),
       control ? h("button", { type: "button", class: "button", id: "copy-control", onclick: () => copy(control.url, "Control link copied: whoever has it can stop this session.") }, "Copy control link") : "",
+      h("a", { class: "button", id: "export", href: `/s/${id}/export`, download: "", hidden: true }, "Export"),
       h("a", { class: "button", id: "fork", href: `/s/${id}/fork` }, "Fork"));
     if (!control) return;
     this.pause = h("button", { type: "button", class: "button", id: "pause", onclick: () => {
@@ -44,6 +45,10 @@ export class Owner {
   draw(view, trial) {
     $("fork").href = `/s/${boot.session.id}/fork${trial ? `?trial=${trial}` : ""}`;
     $("fork").title = trial ? `Open the playground with the program of trial ${trial}` : "Open the playground with this text";
+    const ready = Boolean(trial && Object.keys(view.trials.get(trial)?.sources ?? {}).length);
+    $("export").hidden = !ready;
+    $("export").href = `/s/${boot.session.id}/export${trial ? `?trial=${trial}` : ""}`;
+    $("export").title = `Trial ${trial} as a zip: program, both sources, a PyTorch package for pip, and a check against the module`;
     if (!control) return;
     const over = Boolean(view.ended);
     $("owner").hidden = over;

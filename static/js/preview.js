@@ -1,5 +1,5 @@
 // What a program becomes, while it is being written: both back ends, lines linked to the program's.
-import { $, h, request, select, tablist } from "./page.js";
+import { $, h, request, select, tablist, toast } from "./page.js";
 import { makeEditor } from "./editor.js";
 import { time } from "./format.js";
 
@@ -52,10 +52,23 @@ export class Preview {
     this.sources = {};
     this.lines = [];
     this.tab = "cute";
+    $("preview-export").addEventListener("click", () => this.export());
     tablist($("preview-tabs"), (tab) => { this.tab = tab.dataset.backend; this.picked = true; this.draw(); });
   }
 
   hide() { this.root.hidden = true; this.text = null; this.asking?.abort(); }
+
+  /** The shown program as a zip; the browser keeps it. */
+  async export() {
+    try {
+      const reply = await fetch("/api/export", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text: this.text }) });
+      if (!reply.ok) throw new Error((await reply.json()).error);
+      const name = /filename="([^"]+)"/.exec(reply.headers.get("Content-Disposition") ?? "")?.[1] ?? "program.zip";
+      const url = URL.createObjectURL(await reply.blob());
+      h("a", { href: url, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    } catch (e) { toast(e.message || "The export did not work."); }
+  }
 
   stale() { if (!this.root.hidden) $("preview-note").textContent = "of the last correct text"; }
 

@@ -16,12 +16,18 @@ call_command("load_recordings", verbosity=0)
 c = Client()
 program = c.get("/api/examples").json()["examples"][0]["text"]
 made = c.post("/api/sessions", {"source": program, "source_kind": "program"}, content_type="application/json").json()
-for path in ("/", "/gallery", "/healthz", "/s/" + made["id"], "/s/" + made["id"] + "/fork",
+for path in ("/", "/gallery", "/healthz", "/language", "/language/E204", "/api/explain?word=tile",
+             "/s/" + made["id"], "/s/" + made["id"] + "/fork",
              "/api/sessions/" + made["id"], "/api/figures/" + made["id"], "/api/engines", "/api/openapi.json"):
     assert c.get(path).status_code == 200, (path, c.get(path).content)
-for path in ("/api/check", "/api/compile"):
+for path in ("/api/check", "/api/compile", "/api/format", "/api/resolve"):
     reply = c.post(path, {"text": program}, content_type="application/json")
     assert reply.status_code == 200 and reply.json()["ok"], reply.content
+for path in ("/api/complete", "/api/hover"):
+    assert c.post(path, {"text": program, "line": 3, "col": 4}, content_type="application/json").status_code == 200
+assert c.post("/api/export", {"text": program}, content_type="application/json")["Content-Type"] == "application/zip"
+recorded = next(s for s in __import__("playground.models").models.Session.objects.filter(recorded=True))
+assert c.get("/s/" + recorded.id + "/export")["Content-Type"] == "application/zip"
 print(json.dumps(sorted(sys.modules)))
 """
 
@@ -35,5 +41,6 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     heavy = [m for m in modules if m.split(".")[0] in ("torch", "cutlass", "quack", "triton", "plotly", "numpy")]
     assert heavy == []
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
-        "engine", "engine.events", "engine.recording", "engine.spec",
+        "engine", "engine.classes", "engine.events", "engine.export", "engine.export.history", "engine.export.package",
+        "engine.recording", "engine.spec",
     }  # fmt: skip

@@ -1,0 +1,51 @@
+"""A trial of a recording as a package: what the trial ran, the module it must equal, and its results."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine import recording
+from engine.export import ExportError, history, package
+
+RECORDINGS = sorted((Path(__file__).parents[3] / "playground" / "recordings").glob("*.jsonl"))
+
+
+def rows(path):
+    told = recording.read(path)
+    return [(r.kind, r.data) for r in told.rows], told.blobs
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
+def test_the_fastest_clean_trial_is_taken_with_what_it_ran(path):
+    log, blobs = rows(path)
+    judged = [d for kind, d in log if kind == "trial.judged" and d["verdict"] in ("clean", "minor")]
+    best = min(judged, key=lambda d: d["ms"])
+    what = history.of_trial(log, blobs.get)
+    assert what.results["trial"] == best["trial"] and what.results["judged"]["ms"] == best["ms"]
+    assert what.text in blobs.values() and what.module in blobs.values()
+    files = package.files(what)
+    results = json.loads(next(text for name, text in files.items() if name.endswith("/results.json")))
+    assert results["trial"] == best["trial"] and results["session"]["device"]
+    cute = next((text for name, text in files.items() if name.endswith("/cute_kernel.py")), None)
+    generated = next(d for kind, d in log if kind == "trial.generated" and d["trial"] == best["trial"])
+    if "cute" in generated["sources"]:
+        assert cute == blobs[generated["sources"]["cute"]["text"]]
+
+
+def test_a_trial_by_its_number():
+    log, blobs = rows(RECORDINGS[0])
+    assert history.of_trial(log, blobs.get, 2).results["trial"] == 2
+
+
+def test_what_is_not_there_is_said():
+    log, blobs = rows(RECORDINGS[0])
+    with pytest.raises(ExportError, match="no trial 99"):
+        history.of_trial(log, blobs.get, 99)
+    with pytest.raises(ExportError, match="are gone"):
+        history.of_trial(log, {}.get, 1)
+    with pytest.raises(ExportError, match="no trial of this session"):
+        history.of_trial([row for row in log if not row[0].startswith("trial.")], blobs.get)
+    without = [row for row in log if row[0] != "trial.generated"]
+    with pytest.raises(ExportError, match="no code to export"):
+        history.of_trial(without, blobs.get, 1)
