@@ -1,4 +1,4 @@
-"""Configurations worth trying for a GEMM stage, the most promising first.
+"""Configurations worth trying for a product or a convolution, the most promising first.
 
 Every legal combination of tile, cluster, schedule, scheduler and swizzle (dsl.legal decides) is priced by the tile
 and wave model of sol, which takes some 10 us a piece; where nvMatmulHeuristics is installed its candidates are
@@ -13,12 +13,13 @@ from functools import lru_cache
 from itertools import product
 
 from dsl import legal
-from dsl.ir import Config, DType, Gemm, GemmShape, Program, Scheduler, gemm_shape
+from dsl.ir import Collective, Config, DType, Gemm, GemmShape, Program, Scheduler
 from sol.attainable import product_of, tiling_of
 from sol.hardware import Hardware
 from sol.tiles import TileTime, tile_time
 
 CLUSTERS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1))
+SPLITS = (2, 3, 4, 6, 8, 16, 32)
 CLAUSES = ("tile", "cluster", "schedule", "scheduler", "swizzle")
 
 
@@ -40,12 +41,12 @@ def key(config: Config) -> tuple:
     return tuple(getattr(config, c) for c in (*CLAUSES, "stages"))
 
 
-def rank(program: Program, stage: Gemm, hw: Hardware, backend: str) -> list[Ranked]:
+def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> list[Ranked]:
     """Every legal configuration of the stage for a back end, fastest by the model first. Clauses that the stage's
     own configuration fixes stay as they are."""
     problem = legal.program_problem(program, stage)
     priced = product_of(program, stage)
-    advice = {a[:2] for a in heuristics(gemm_shape(program, stage), problem.compute)}
+    advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
     out = []
     for config in _enumerate(problem, stage.config):
         if not legal.objections(problem, config, backend):
@@ -57,16 +58,18 @@ def rank(program: Program, stage: Gemm, hw: Hardware, backend: str) -> list[Rank
 
 def _enumerate(p: legal.Problem, fixed: Config) -> Iterator[Config]:
     k = 1024 // p.compute.bits
-    tiles = [fixed.tile] if fixed.tile else [t for t in legal.tiles(p.compute) if t[2] == k]
+    deep = [t for t in legal.tiles_for(p) if t[2] == k] or legal.tiles_for(p)
+    tiles = [fixed.tile] if fixed.tile else deep
     for tile in tiles:
         grid = p.shape.l * -(-p.shape.m // tile[0]) * -(-p.shape.n // tile[1])
         short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
         schedulers = [Scheduler("persistent")]
-        if grid < 264:  # a grid of more than two waves gains nothing from cutting K
-            schedulers += [Scheduler("stream_k"), *(Scheduler("split_k", s) for s in (2, 3, 4, 6, 8))]
+        if grid < 264 and p.kind == "gemm":  # a grid of more than two waves gains nothing from cutting K
+            schedulers += [Scheduler("stream_k"), *(Scheduler("split_k", s) for s in SPLITS if grid * s <= 528)]
         swizzles = [s for s in legal.SWIZZLES if s <= max(1, short)]
+        clusters = CLUSTERS if p.kind == "gemm" else legal.clusters(p)
         for cluster, schedule, scheduler, swizzle in product(
-            [fixed.cluster] if fixed.cluster else CLUSTERS,
+            [fixed.cluster] if fixed.cluster else clusters,
             [fixed.schedule] if fixed.schedule else legal.SCHEDULES,
             [fixed.scheduler] if fixed.scheduler else schedulers,
             [fixed.swizzle] if fixed.swizzle else swizzles,

@@ -2,9 +2,10 @@
 
 For each precision class that the session allows it keeps one line of search:
 
-  1. the program with every choice left to the compiler: the point everybody can reach;
-  2. the model's best configurations, spread over tile and cluster (nvMatmulHeuristics as a second opinion);
-  3. neighbours of the best trial so far, one clause changed at a time, and after those the rest of the ranking.
+  1. the structure expected to be fastest (engine.strategies.structures), every choice left to the compiler;
+  2. by turns, the model's best configurations of it, spread over tile and cluster (nvMatmulHeuristics as a second
+     opinion), and the other structures;
+  3. neighbours of the best trial so far, one clause changed at a time, and after those the rest of its ranking.
 
 Only the stage that takes longest is varied; the other products of the program take the model's best. Classes take
 turns, cheap builds first: `cute` answers in two seconds where nvcc needs forty, so on a device that compiles at
@@ -15,18 +16,19 @@ strategy ends when every class is closed or exhausted.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dsl import ir
 from dsl.check import check
-from dsl.compile import compile as generate
-from dsl.ir import Config, Gemm, Program
+from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
+from dsl.resolve import resolve
 from engine.devices import Binding, Problem, SessionRefused, TrialError
 from engine.strategies import Proposal, State, candidates, program_graph
 from engine.strategies.candidates import Ranked
 from engine.strategies.lowering import lower
-from sol.attainable import Attainable, predict
+from engine.strategies.structures import Structure, opened, prediction, skeleton, structures, tune
 from sol.hardware import Hardware
 
 CPP_TRIALS = 4  # of a session, on a device where an nvcc build takes 40 s
@@ -37,14 +39,36 @@ CASTS = {"f16": "operands cast to f16, timed", "bf16": "operands cast to bf16, t
 
 @dataclass
 class _Line:
-    """The search in one class: its typed base program, and what may vary."""
+    """The search in one class: its structures, the one expected to be fastest first."""
 
     cls: str
-    backend: str
-    base: Program  # checked; every configuration clause but `compute` auto
-    main: str  # the stage that is varied
-    ranked: list[Ranked]
-    first: Program | None = None  # the pasted program, when the problem is one
+    structures: list[Structure]
+
+    @property
+    def backend(self) -> str:
+        return self.structures[0].backend
+
+    @property
+    def base(self) -> Program:
+        return self.structures[0].base
+
+    @property
+    def main(self) -> str:
+        return self.structures[0].main
+
+    @property
+    def ranked(self) -> list[Ranked]:
+        return self.structures[0].ranked
+
+    def plan(self) -> list[tuple[Structure, Ranked | None]]:
+        """What is tried before anything is known: (structure, its configuration or all auto)."""
+        seeds = [(self.structures[0], r) for r in candidates.seeds(self.ranked, SEEDS[self.backend])]
+        others = [(s, None) for s in self.structures[1:]]
+        out: list[tuple[Structure, Ranked | None]] = [(self.structures[0], None)]
+        while seeds or others:
+            out += [*others[:1], *seeds[:1]]
+            seeds, others = seeds[1:], others[1:]
+        return out
 
 
 class Planner:
@@ -55,54 +79,47 @@ class Planner:
         self.rng = random.Random(seed)
         self.lines: dict[str, _Line] = {}
         self.notes: list[str] = []
+        self._read: dict[tuple[str, str], tuple[Structure | None, Config | None]] = {}  # texts taken apart
         if problem.source_kind == "program":
-            pasted = check(problem.source).program
-            if pasted is None:
-                raise SessionRefused("bad_program", "the program does not pass its checks")
-            self.inputs, self.outputs = program_graph.bindings(pasted)
-            cls = program_graph.class_of(pasted)
-            self._open(cls, _plain(pasted), pasted)
+            self._pasted(problem.source)
         else:
-            lowered = lower(problem.graph)
-            self.inputs, self.outputs = lowered.inputs, lowered.outputs
-            wanted = lowered.classes(classes)
-            if not wanted:
-                raise SessionRefused(
-                    "no_class", f"none of the classes {', '.join(classes)} has a back end yet; allow tf32, f16 or bf16"
-                )
-            reasons = {}
-            for cls in wanted:
-                text = to_text(lowered.program(cls))
-                checked = check(text)
-                if checked.ok:
-                    self._open(cls, checked.program, None, reasons)
-                else:
-                    reasons[cls] = checked.diagnostics[0].message
-            if not self.lines:
-                why = "; ".join(f"{cls}: {why}" for cls, why in reasons.items())
-                raise SessionRefused("not_covered", f"the module is understood, but its program is rejected: {why}")
-            self.notes = [f"{cls} is left out: {why}" for cls, why in reasons.items()]
+            self._lowered(problem, classes)
         self.signature = next(iter(self.lines.values())).base
 
-    def _open(self, cls: str, base: Program, first: Program | None, reasons: dict[str, str] | None = None) -> None:
-        """Begin a line of search with the back end that takes the program: `cute` when it can, else `cpp`."""
-        compiled = generate(first or base, self.hardware.sms)
-        backend = next((b for b in ("cute", "cpp") if b in compiled.sources), None)
-        if backend is None:
-            why = "; ".join(f"{name}: {r.message}" for name, r in compiled.refused.items())
-            if reasons is None:
-                raise SessionRefused("not_covered", f"no back end takes this program: {why}")
-            reasons[cls] = why
-            return
-        gemms = [s for s in base.stages if isinstance(s, Gemm) and s.config.compute is not ir.DType.F32]
-        if not gemms:  # nothing that the model ranks: the compiler's own choices are the one trial
-            self.lines[cls] = _Line(cls, backend, base, "", [], first or base)
-            return
-        ranked = {s.name: candidates.rank(base, s, self.hardware, backend) for s in gemms}
-        main = max(gemms, key=lambda s: ranked[s.name][0].ms if ranked[s.name] else 0.0)
-        rest = {s.name: ranked[s.name][0].config for s in gemms if s is not main and ranked[s.name]}
-        tuned = tuple(replace(s, config=rest[s.name]) if s.name in rest else s for s in base.stages)
-        self.lines[cls] = _Line(cls, backend, replace(base, stages=tuned), main.name, ranked[main.name], first or base)
+    def _pasted(self, source: str) -> None:
+        pasted = check(source).program
+        if pasted is None:
+            raise SessionRefused("bad_program", "the program does not pass its checks")
+        self.inputs, self.outputs = program_graph.bindings(pasted)
+        reasons: list[str] = []
+        made = opened(pasted, "your program", self.hardware, reasons)
+        if made is None:
+            raise SessionRefused("not_covered", f"no back end takes this program: {reasons[0]}")
+        made.base = _plain(pasted)
+        tune(made, self.hardware)
+        cls = program_graph.class_of(pasted)
+        self.lines[cls] = _Line(cls, [made])
+
+    def _lowered(self, problem: Problem, classes: tuple[str, ...]) -> None:
+        lowered = lower(problem.graph)
+        self.inputs, self.outputs = lowered.inputs, lowered.outputs
+        wanted = lowered.classes(classes)
+        if not wanted:
+            raise SessionRefused(
+                "no_class", f"none of the classes {', '.join(classes)} has a back end yet; allow tf32, f16 or bf16"
+            )
+        left_out = {}
+        for cls in wanted:
+            reasons: list[str] = []
+            found = structures(lowered, cls, self.hardware, reasons)
+            if found:
+                self.lines[cls] = _Line(cls, found)
+            else:
+                left_out[cls] = reasons[0]
+        if not self.lines:
+            why = "; ".join(f"{cls}: {why}" for cls, why in left_out.items())
+            raise SessionRefused("not_covered", f"the module is understood, but its program is rejected: {why}")
+        self.notes = [f"{cls} is left out: {why}" for cls, why in left_out.items()]
 
     @property
     def classes(self) -> list[str]:
@@ -118,22 +135,22 @@ class Planner:
         return None
 
     def upcoming(self, state: State) -> list[Proposal]:
-        """The seeds not tried yet, those that nvcc must build first: they take longest."""
+        """What is planned and not tried yet, those that nvcc must build first: they take longest."""
         out = []
         for line in sorted(self.lines.values(), key=lambda x: x.backend == "cute"):
-            if line.cls in state.closed or self._spent(line, state):
-                continue
-            tried = self._tried(line, state)
-            for r in candidates.seeds(line.ranked, SEEDS[line.backend]):
-                if candidates.key(r.config)[:5] not in tried:
-                    out.append(self._proposal(line, r, None, state))
-        return out
+            if line.cls not in state.closed:
+                out += self._planned(line, state)
+        return sorted(out, key=lambda p: p.backend == "cute")
 
     def _turns(self, state: State) -> list[str]:
         """Open classes, the one with the fewest trials first; `cute` counts half where nvcc would be waited for."""
         weight = 3.0 if self.device_kind == "measured" else 1.0
         own = {c: [t for t in state.of(c) if t.by == "strategy"] for c in self.lines}
-        open_ = [c for c, line in self.lines.items() if c not in state.closed and not self._spent(line, state)]
+        open_ = [
+            c
+            for c, line in self.lines.items()
+            if c not in state.closed and any(not self._spent(s.backend, state) for s in line.structures)
+        ]
         return sorted(
             open_,
             key=lambda c: (
@@ -144,48 +161,62 @@ class Planner:
             ),
         )
 
-    def _spent(self, line: _Line, state: State) -> bool:
+    def _spent(self, backend: str, state: State) -> bool:
         built = sum(t.backend == "cpp" and t.by == "strategy" for t in state.trials)
-        return self.device_kind == "measured" and line.backend == "cpp" and built >= CPP_TRIALS
+        return self.device_kind == "measured" and backend == "cpp" and built >= CPP_TRIALS
 
     def _propose(self, line: _Line, state: State) -> Proposal | None:
-        own = [t for t in state.of(line.cls) if t.by == "strategy"]
-        if not own:
-            return self._first(line)
-        if not line.ranked:
-            return None
+        planned = next(self._planned(line, state), None)
+        if planned is not None:
+            return planned
         tried = self._tried(line, state)
-        seeds = candidates.seeds(line.ranked, SEEDS[line.backend])
-        for r in seeds:
-            if candidates.key(r.config)[:5] not in tried:
-                return self._proposal(line, r, None, state)
         best = state.best(line.cls)
-        config = self._config(line, best.text) if best else None
-        near = candidates.neighbours(line.ranked, config, tried) if config else []
-        limit = WORSE * line.ranked[0].ms
-        for r in [*near, *line.ranked]:
-            if candidates.key(r.config)[:5] not in tried and r.ms <= limit:
-                return self._proposal(line, r, best.number if best and r in near else None, state)
+        structure, config = self._found(line, best.text) if best else (None, None)
+        open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._spent(s.backend, state)]
+        if not open_:
+            return None
+        config = config if structure is open_[0] else None
+        structure = open_[0]
+        own = {k for s, k in tried if s == structure.key}
+        near = candidates.neighbours(structure.ranked, config, own) if config else []
+        limit = WORSE * structure.ranked[0].ms
+        for r in [*near, *structure.ranked]:
+            if candidates.key(r.config)[:5] not in own and r.ms <= limit:
+                return self._proposal(line, structure, r, best.number if best and r in near else None, state)
         return None
 
-    def _first(self, line: _Line) -> Proposal:
-        """The pasted program itself, or the lowered one with every choice left to the compiler."""
-        program = line.first
-        ms = self._predict(program)
-        change = (
-            "your program" if program is not line.base and _configured(program) else "every choice left to the compiler"
-        )
-        casts = [s for s in program.stages if isinstance(s, ir.Transform)]
-        why = f"the starting point in {line.cls}; predicted {ms.ms:.3g} ms, bound by {ms.bound_by}"
-        if casts:
-            why += f"; {CASTS.get(line.cls, 'casts timed')}"
-        return Proposal(to_text(program), line.cls, line.backend, change, why, None, ms.ms)
+    def _planned(self, line: _Line, state: State) -> Iterator[Proposal]:
+        """The line's plan without what was tried. With nothing tried the first is the compiler's own choice, which
+        a configuration of the ranking may equal."""
+        tried = self._tried(line, state)
+        begun = {s for s, _ in tried}
+        for structure, ranked in line.plan():
+            if self._spent(structure.backend, state):
+                continue
+            if ranked is None and structure.key not in begun:
+                yield self._first(line, structure)
+            elif ranked is not None and (structure.key, candidates.key(ranked.config)[:5]) not in tried:
+                yield self._proposal(line, structure, ranked, None, state)
 
-    def _proposal(self, line: _Line, r: Ranked, parent: int | None, state: State) -> Proposal:
-        program = self._with(line, r.config)
-        ms = self._predict(program)
+    def _first(self, line: _Line, structure: Structure) -> Proposal:
+        """The pasted program itself, or a lowered one with every choice left to the compiler."""
+        p = structure.first
+        made = prediction(p, self.hardware)
+        change = "your program" if _configured(p) else "every choice left to the compiler"
+        why = f"the starting point in {line.cls}; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
+        if len(line.structures) > 1:
+            change, why = f"{change}; {structure.words}", why if structure is line.structures[0] else (
+                f"another structure; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
+            )  # fmt: skip
+        if any(isinstance(s, ir.Transform) and s.to is not None for s in p.stages):
+            why += f"; {CASTS.get(line.cls, 'casts timed')}"
+        return Proposal(to_text(p), line.cls, structure.backend, change, why, None, made.ms)
+
+    def _proposal(self, line: _Line, structure: Structure, r: Ranked, parent: int | None, state: State) -> Proposal:
+        p = _with(structure, r.config)
+        ms = prediction(p, self.hardware)
         old = next((t for t in state.trials if t.number == parent), None)
-        before = self._config(line, old.text) if old else None
+        before = self._found(line, old.text)[1] if old else None
         change = candidates.change(before, r.config)
         t = r.time
         waves = f"{t.tiles:,} tiles on {self.hardware.sms} SMs in {t.waves} wave{'s' if t.waves != 1 else ''}"
@@ -194,32 +225,35 @@ class Planner:
             why += "; nvMatmulHeuristics agrees"
         if parent is not None:
             why = f"next to trial {parent}, the best so far: {why}"
-        return Proposal(to_text(program), line.cls, line.backend, change, why, parent, ms.ms)
-
-    def _with(self, line: _Line, config: Config) -> Program:
-        stages = tuple(
-            replace(s, config=config) if isinstance(s, Gemm) and s.name == line.main else s for s in line.base.stages
-        )
-        return replace(line.base, stages=stages)
-
-    def _predict(self, program: Program) -> Attainable:
-        return predict(generate_free(program, self.hardware.sms), self.hardware)
+        return Proposal(to_text(p), line.cls, structure.backend, change, why, parent, ms.ms)
 
     def _tried(self, line: _Line, state: State) -> set[tuple]:
+        """(structure, configuration of its main stage) of every trial of a known structure."""
         out = set()
         for t in state.of(line.cls):
-            config = self._config(line, t.text)
-            if config is not None:
-                out.add(candidates.key(config)[:5])
+            structure, config = self._found(line, t.text)
+            if structure is not None:
+                out.add((structure.key, candidates.key(config)[:5] if config else None))
         return out
 
-    def _config(self, line: _Line, text: str) -> Config | None:
-        """The resolved configuration of the varied stage in a trial's program; None when it has no such stage."""
+    def _found(self, line: _Line, text: str) -> tuple[Structure | None, Config | None]:
+        """The structure of a trial's program, and the resolved configuration of the stage that is varied."""
+        known = self._read.get((line.cls, text))
+        if known is None:
+            known = self._read[line.cls, text] = self._parsed(line, text)
+        return known
+
+    def _parsed(self, line: _Line, text: str) -> tuple[Structure | None, Config | None]:
         checked = check(text)
         if not checked.ok:
-            return None
-        resolved = generate_free(checked.program, self.hardware.sms)
-        return next((s.config for s in resolved.stages if isinstance(s, Gemm) and s.name == line.main), None)
+            return None, None
+        key = skeleton(checked.program)
+        structure = next((s for s in line.structures if s.key == key), None)
+        if structure is None:
+            return None, None
+        resolved = resolve(checked.program, self.hardware.sms)
+        found = (s.config for s in resolved.stages if isinstance(s, Collective) and s.name == structure.main)
+        return structure, next(found, None)
 
     # ---- what a program's parameters are ----
 
@@ -245,22 +279,24 @@ class Planner:
         return inputs, outputs
 
 
-def generate_free(program: Program, sms: int) -> Program:
-    """The program with every `auto` filled in, without generating code."""
-    from dsl.resolve import resolve
-
-    return resolve(program, sms)
+def _with(structure: Structure, config: Config) -> Program:
+    stages = tuple(
+        replace(s, config=config) if isinstance(s, Collective) and s.name == structure.main else s
+        for s in structure.base.stages
+    )
+    return replace(structure.base, stages=stages)
 
 
 def _plain(program: Program) -> Program:
     """The same pipeline with its configuration left open; precision and back end stay as the author wrote them."""
-    stages = tuple(
-        replace(s, config=Config(compute=s.config.compute, backend=s.config.backend)) if isinstance(s, Gemm) else s
-        for s in program.stages
-    )
-    return replace(program, stages=stages)
+
+    def plain(s: ir.Stage) -> ir.Stage:
+        kept = Config(compute=s.config.compute, backend=s.config.backend) if isinstance(s, Collective) else None
+        return s if kept is None else replace(s, config=kept)
+
+    return replace(program, stages=tuple(plain(s) for s in program.stages))
 
 
 def _configured(program: Program) -> bool:
-    products = [s for s in program.stages if isinstance(s, ir.Collective)]
+    products = [s for s in program.stages if isinstance(s, Collective)]
     return any(getattr(s.config, c) for s in products for c in candidates.CLAUSES)

@@ -95,27 +95,13 @@ def _pow(xs: list[Expr], at: Mapping) -> Expr | None:
     )
 
 
-def _softplus(x: Expr) -> Expr:
-    """log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
-    small = Call("exp", (Call("neg", (Call("abs", (x,)),)),))
-    return Call("add", (Call("relu", (x,)), Call("log", (Call("add", (small, Number(1.0))),))))
-
-
-def _hardsigmoid(x: Expr) -> Expr:
-    return scale(Call("clamp", (binary("add", x, Number(3.0)), Number(0.0), Number(6.0))), 1 / 6)
-
-
 def _softplus_op(xs: list[Expr], at: Mapping) -> Expr | None:
-    return _softplus(xs[0]) if at.get("beta", 1) == 1 and at.get("threshold", 20) >= 17 else None
+    return Call("softplus", (xs[0],)) if at.get("beta", 1) == 1 and at.get("threshold", 20) >= 17 else None
 
 
-def _batch_norm(xs: list[Expr], at: Mapping) -> Expr | None:
-    """Inference: (x - mean) / sqrt(var + eps) * weight + bias; the statistics are operands along the channels."""
-    if at.get("training") or at.get("train") or len(xs) not in (3, 5):
-        return None
-    x, (mean, var), affine = xs[0], xs[-2:], xs[1:-2]
-    y = Call("div", (Call("sub", (x, mean)), Call("sqrt", (binary("add", var, Number(float(at.get("eps", 1e-5)))),))))
-    return Call("add", (Call("mul", (y, affine[0])), affine[1])) if affine else y
+def _elu(xs: list[Expr], at: Mapping) -> Expr | None:
+    plain = at.get("scale", 1) == 1 and at.get("input_scale", 1) == 1
+    return Call("elu", (xs[0], Number(float(at.get("alpha", 1.0))))) if plain else None
 
 
 def _min_max(fn: str) -> Callable[[list[Expr], Mapping], Expr | None]:
@@ -151,29 +137,41 @@ OPS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
     "clamp_max": _clamp,
     "hardtanh": _call("clamp", ("min_val", -1.0), ("max_val", 1.0)),
     "relu6": lambda xs, at: Call("clamp", (xs[0], Number(0.0), Number(6.0))),
-    "hardsigmoid": lambda xs, at: _hardsigmoid(xs[0]),
-    "hardswish": lambda xs, at: Call("mul", (xs[0], _hardsigmoid(xs[0]))),
+    "hardsigmoid": _call("hardsigmoid"),
+    "hardswish": _call("hardswish"),
     "softplus": _softplus_op,
-    "mish": lambda xs, at: Call("mul", (xs[0], Call("tanh", (_softplus(xs[0]),)))),
+    "softsign": _call("softsign"),
+    "mish": _call("mish"),
+    "selu": _call("selu"),
+    "elu": _elu,
+    "rsqrt": lambda xs, at: Call("div", (Number(1.0), Call("sqrt", (xs[0],)))),
+    "triu": _call("triu", ("diagonal", 0)),
+    "tril": _call("tril", ("diagonal", 0)),
     "minimum": _min_max("min"),
     "maximum": _min_max("max"),
-    "batch_norm": _batch_norm,
 }
 # The in-place forms mean the same: a program has no storage to share.
 OPS |= {f"{name}_": rule for name, rule in list(OPS.items())}
 
 
 def apply(op: Op, terms: list[Expr]) -> Expr | None:
-    """The operation on expressions, `x * sigmoid(x)` recognised as silu; None where an argument cannot be said."""
-    return _silu(OPS[op.op](terms, op.attrs))
+    """The operation on expressions; None where an argument cannot be said. A function written out is recognised:
+    `x * sigmoid(x)` is silu, `x * tanh(softplus(x))` mish."""
+    return _known(OPS[op.op](terms, op.attrs))
 
 
-def _silu(e: Expr | None) -> Expr | None:
+def _known(e: Expr | None) -> Expr | None:
     if isinstance(e, Call) and e.fn == "mul":
-        for x, s in (e.args, e.args[::-1]):
-            if s == Call("sigmoid", (x,)):
+        for x, gate in (e.args, e.args[::-1]):
+            if gate == Call("sigmoid", (x,)):
                 return Call("silu", (x,))
+            if gate == Call("tanh", (Call("softplus", (x,)),)):
+                return Call("mish", (x,))
     return e
+
+
+def call(fn: str, *args: Expr) -> Expr:
+    return Call(fn, args)
 
 
 def describe(op: Op) -> str:
@@ -200,4 +198,4 @@ def size(e: Expr) -> int:
     return 1 + (sum(size(a) for a in e.args) if isinstance(e, Call) else 0)
 
 
-__all__ = ["OPS", "Acc", "apply", "binary", "describe", "names", "rename", "scale", "size"]
+__all__ = ["OPS", "Acc", "apply", "binary", "call", "describe", "names", "rename", "scale", "size"]

@@ -92,8 +92,8 @@ def test_a_half_precision_module_needs_no_cast_and_stands_in_its_own_class_alone
         ([("pow", {"exponent": 2})], "acc * acc"),
         ([("mul", {"other": 2}), ("mul", {"other": 3})], "acc * 6.0"),
         ([("add", {"other": 2}), ("sub", {"other": 2})], "acc"),
-        ([("hardswish", {})], "acc * (clamp(acc + 3.0, 0.0, 6.0) * 0.16666666666666666)"),
-        ([("mish", {})], "acc * tanh(relu(acc) + log(exp(-abs(acc)) + 1.0))"),
+        ([("hardswish", {})], "hardswish(acc)"),
+        ([("mish", {})], "mish(acc)"),
     ],
 )
 def test_pointwise_operations_become_the_epilogue_with_literals_folded(tail, expected):
@@ -164,8 +164,8 @@ def test_baddbmm_and_addmm_scale_product_and_addend():
 def test_an_einsum_that_is_a_product_is_one(equation, b):
     g = Builder()
     y = g.op("einsum", [g.input("a", (2, 4, 8, 32)), g.input("b", b)], (2, 4, 8, 48), equation=equation)
-    lowered = lower(g.graph(y))
-    assert (lowered.stages[0].m, lowered.stages[0].n, lowered.stages[0].k) == (64, 48, 32)
+    (stage,) = lower(g.graph(y)).stages
+    assert (*stage.shape, stage.k) == (64, 48, 32)
 
 
 def mlp():
@@ -207,10 +207,9 @@ def test_batch_norm_in_inference_is_arithmetic_along_the_columns():
 
 def test_an_uncovered_operation_is_named_with_its_line_and_what_is_covered():
     g = Builder()
-    y = g.op("conv2d", [g.input("x", (1, 3, 8, 8)), g.parameter("w", (4, 3, 3, 3))], (1, 4, 6, 6))
-    e = refusal(g.graph(y))
+    e = refusal(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8), dim=0)))
     assert (e.code, e.line) == ("not_covered", 1)
-    assert e.reason.startswith("`aten.conv2d` (line 1) is not covered yet; covered are: ")
+    assert e.reason.startswith("`aten.cumsum` (line 1) is not covered yet; covered are: ")
     assert "linear" in e.reason and "gelu" in e.reason
 
 
@@ -219,7 +218,7 @@ def test_what_is_covered_is_listed_by_kind_and_without_other_spellings():
     reason = refusal(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8)))).reason
     assert "products (" in reason and "arithmetic (" in reason
     assert not [word for word in reason.replace(",", " ").split() if word.endswith("_")]
-    assert len(reason.split()) < 60
+    assert len(reason.split()) < 100
 
 
 def test_an_operation_inside_a_module_of_torch_is_named_by_that_module():
@@ -227,20 +226,6 @@ def test_an_operation_inside_a_module_of_torch_is_named_by_that_module():
     graph = g.graph(g.op("zeros", [], (8, 8)))
     e = refusal(replace(graph, ops=tuple(replace(op, module="LSTM") for op in graph.ops)))
     assert e.reason.startswith("`nn.LSTM` (line 1, its aten.zeros) is not covered yet")
-
-
-def test_work_before_any_product_is_refused():
-    g = Builder()
-    x = g.op("relu", [g.input("x", (64, 32))], (64, 32))
-    e = refusal(g.graph(g.op("mm", [x, g.input("b", (32, 48))], (64, 48))))
-    assert "`aten.relu` (line 1) comes before any product" in e.reason
-
-
-def test_two_results_of_one_product_are_refused():
-    g = Builder()
-    h = g.op("mm", [g.input("a", (64, 32)), g.input("b", (32, 48))], (64, 48))
-    e = refusal(g.graph(h, g.op("relu", [h], (64, 48))))
-    assert "second result of one product" in e.reason
 
 
 def test_an_operand_that_repeats_over_part_of_the_rows_is_refused():

@@ -115,21 +115,51 @@ def test_classes_without_a_back_end_are_refused():
         planner(classes=("f32",))
 
 
-def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason():
-    g = Builder()  # rows of 12 halves are 24 bytes, of 12 floats 48: 16-byte steps allow the floats alone
-    y = g.op("linear", [g.input("x", (64, 12)), g.parameter("w", (64, 12))], (64, 64))
-    made = planner(g.graph(y))
+def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkeypatch):
+    from engine.strategies import structures
+
+    real = structures.opened
+
+    def refuses_half(p, words, hw, reasons):
+        if any(getattr(s, "to", None) for s in p.stages):
+            reasons.append("no half here")
+            return None
+        return real(p, words, hw, reasons)
+
+    monkeypatch.setattr(structures, "opened", refuses_half)
+    made = planner()
     assert made.classes == ["tf32"]
-    (note,) = made.notes
-    assert note.startswith("f16 is left out: ") and "16" in note
+    assert made.notes == ["f16 is left out: no half here"]
 
 
-def test_a_program_that_no_alignment_allows_is_refused_with_the_checkers_words():
+def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch):
+    from engine.strategies import structures
+
+    monkeypatch.setattr(structures, "opened", lambda p, words, hw, reasons: reasons.append("too wide for 16 bytes"))
+    with pytest.raises(SessionRefused, match="rejected: tf32: too wide for 16 bytes"):
+        planner(classes=("tf32",))
+
+
+def test_structures_are_tried_beside_configurations_the_expected_best_first():
     g = Builder()
-    y = g.op("mm", [g.input("a", (4096, 2949)), g.input("b", (2949, 5921))], (4096, 5921))
-    with pytest.raises(SessionRefused, match="rejected") as caught:
-        planner(g.graph(y))
-    assert "16" in caught.value.reason
+    y = g.op("mm", [g.input("a", (4096, 4096)), g.input("b", (4096, 4096))], (4096, 4096))
+    found = search(planner(g.graph(y), ("tf32",)), 3)
+    assert "permute 1x0" in found[0].text  # tf32 reads K alone at full speed
+    assert "permute" not in found[1].text and "permute 1x0" in found[2].text
+    assert "transposed along K" in found[0].change and "tile" in found[2].change
+
+
+def test_a_convolution_has_tiles_to_try():
+    g = Builder()
+    y = g.op("conv2d", [g.input("x", (8, 64, 64, 64)), g.parameter("w", (128, 64, 3, 3))], (8, 128, 62, 62))
+    found = search(planner(g.graph(y), ("f16",)), 8)
+    assert len({p.text for p in found}) == 8 and "tile" in found[1].change
+
+
+def test_a_module_without_products_is_one_trial():
+    g = Builder()
+    y = g.op("softmax", [g.input("x", (512, 1024))], (512, 1024), dim=-1)
+    assert [p.backend for p in search(planner(g.graph(y), ("tf32",)), 5)] == ["cute"]
 
 
 def test_the_owners_program_is_bound_by_name_or_in_order():

@@ -1,0 +1,127 @@
+"""The programs of one class that differ in structure, the one expected to be fastest first.
+
+Structure is what a Choice says: where a reduction happens, whether operands are copied to lie along K, in which type
+intermediates are stored. Each is checked and generated; what fails is left out. The expectation is the attainable
+model's, with one correction that it does not have: tf32 operands that do not lie along K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+
+from dsl import ir, legal
+from dsl.check import check
+from dsl.compile import compile as generate
+from dsl.ir import Collective, Conv, DType, Gemm, Program
+from dsl.printer import to_text
+from engine.strategies import candidates
+from engine.strategies.candidates import Ranked
+from engine.strategies.lowering import Lowered
+from engine.strategies.pipeline import COMPUTE, Choice, program
+from sol.attainable import Attainable, predict
+from sol.hardware import Hardware
+
+# Measured on an H200: a 4096-cube in tf32 with an operand along M or N takes 1.66 times as long as one along K.
+ACROSS = 1.66
+MOST = 4  # structures of a class
+
+
+@dataclass
+class Structure:
+    """One structure in one class. `base`: checked, the configuration of `main` auto and that of the other products
+    the model's best; `ranked`: configurations of `main`, best first; `ms`: expected with everything auto."""
+
+    words: str
+    base: Program
+    first: Program
+    backend: str
+    ms: float
+    main: str = ""
+    ranked: list[Ranked] = field(default_factory=list)
+
+    @cached_property
+    def key(self) -> str:
+        return skeleton(self.base)
+
+
+def skeleton(p: Program) -> str:
+    """The text of a program without its configurations: what two trials of one structure share."""
+    stages = tuple(
+        replace(s, config=ir.Config(compute=s.config.compute)) if isinstance(s, Collective) else s for s in p.stages
+    )
+    return to_text(replace(p, name="p", stages=stages))
+
+
+def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> list[Structure]:
+    """Those that some back end takes; why the others are not goes to `reasons`."""
+    cast = COMPUTE[cls].value != lowered.dtype and cls != "tf32"
+    found: dict[str, Structure] = {}
+    seen: set[str] = set()
+    for along_k, fuse, narrow in product((False, True), repeat=3):
+        if (along_k and cls != "tf32") or (narrow and not cast):
+            continue
+        choice = Choice(along_k, fuse, narrow)
+        text = to_text(program(lowered, cls, choice))
+        if text in seen:
+            continue
+        seen.add(text)
+        checked = check(text)
+        if not checked.ok:
+            reasons.append(checked.diagnostics[0].message)
+            continue
+        made = opened(checked.program, str(choice), hw, reasons)
+        if made is not None:
+            found[text] = made
+    best = sorted(found.values(), key=lambda s: s.ms)[:MOST]
+    for s in best:
+        tune(s, hw)
+    return best
+
+
+def opened(p: Program, words: str, hw: Hardware, reasons: list[str]) -> Structure | None:
+    """A structure with the back end that takes it: `cute` when it can, else `cpp`; None with the reason kept."""
+    compiled = generate(p, hw.sms)
+    backend = next((b for b in ("cute", "cpp") if b in compiled.sources), None)
+    if backend is None:
+        reasons.append("; ".join(f"{name}: {r.message}" for name, r in compiled.refused.items()))
+        return None
+    return Structure(words, p, p, backend, expected(compiled.resolved, hw))
+
+
+def expected(resolved: Program, hw: Hardware) -> float:
+    """Milliseconds of a resolved program."""
+    made = predict(resolved, hw)
+    return made.ms + sum(extra(resolved, s, t.ms) for s, t in zip(resolved.stages, made.stages, strict=True))
+
+
+def extra(p: Program, stage: ir.Stage, ms: float) -> float:
+    """What the model does not know: tf32 operands across K, where the product is more than moving its bytes."""
+    if not isinstance(stage, Gemm) or stage.config.compute is not DType.TF32:
+        return 0.0
+    if not stage.a.transposed and stage.b.transposed:
+        return 0.0
+    shape = ir.gemm_shape(p, stage)
+    return (ACROSS - 1) * min(ms, 2.0 * shape.l * shape.m * shape.n * shape.k / 400e12 * 1e3)
+
+
+def tune(s: Structure, hw: Hardware) -> None:
+    """Rank the configurations of the product that takes longest; the other products take the model's best."""
+    types = legal.types_of(s.base)
+    products = [x for x in s.base.stages if isinstance(x, Gemm | Conv) and legal.configured(x, types)]
+    products = [x for x in products if legal.compute_of(x, types) is not DType.F32]
+    if not products:
+        return
+    ranked = {x.name: candidates.rank(s.base, x, hw, s.backend) for x in products}
+    main = max(products, key=lambda x: ranked[x.name][0].ms if ranked[x.name] else 0.0)
+    rest = {x.name: ranked[x.name][0].config for x in products if x is not main and ranked[x.name]}
+    tuned = tuple(replace(x, config=rest[x.name]) if x.name in rest else x for x in s.base.stages)
+    s.base, s.main, s.ranked = replace(s.base, stages=tuned), main.name, ranked[main.name]
+
+
+def prediction(p: Program, hw: Hardware) -> Attainable:
+    """Of a checked program with every `auto` filled in."""
+    from dsl.resolve import resolve
+
+    return predict(resolve(p, hw.sms), hw)

@@ -1,0 +1,67 @@
+"""All 59 modules of the suite, traced and lowered by rules alone, mean what they meant: on the CPU, at small sizes."""
+
+import copy
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from dsl.check import check  # noqa: E402
+from dsl.printer import to_text  # noqa: E402
+from engine.evaluate import oracle  # noqa: E402
+from engine.evaluate.correctness import PyTorchError, verdict  # noqa: E402
+from engine.strategies.lowering import lower  # noqa: E402
+from engine.strategies.pipeline import Choice, program  # noqa: E402
+from engine.suite.cases import PROBLEMS, module_ids  # noqa: E402
+from engine.suite.problem import Instance, compare  # noqa: E402
+from engine.trace.capture import Capture, export  # noqa: E402
+from sol.graph import OpGraph  # noqa: E402
+
+CHOICES = {
+    "tf32": (Choice(), Choice(along_k=True, fuse=True)),
+    "f16": (Choice(), Choice(fuse=True, narrow=True)),
+}
+
+
+def traced(problem):
+    """The op graph of a small instance, and the values of its tensors."""
+    with torch.no_grad():
+        graph = Capture(export(problem.model, tuple(problem.inputs))).graph()
+    made = OpGraph.from_json(json.dumps(graph))
+    values = dict(zip(made.inputs, problem.inputs, strict=True))
+    state = problem.model.state_dict()
+    return made, values | {t.name: state[t.path] for t in made.tensors.values() if t.path in state}
+
+
+def in_class(problem, cls):
+    """PyTorch's own error with everything in the class's type, or (tf32) with operands rounded."""
+    if cls != "f16":
+        return problem.pytorch_error(cls)
+    with torch.no_grad():
+        out = copy.deepcopy(problem.model).half()(*(x.half() for x in problem.inputs))
+    return PyTorchError(*(getattr(compare(out, problem.right), n) for n in ("error", "max_error", "unexpected")))
+
+
+@pytest.mark.parametrize("name", sorted(module_ids()))
+def test_module(name):
+    problem = Instance.make(PROBLEMS / f"{name}.py", 7, "cpu", small=True)
+    problem.prepare()
+    graph, values = traced(problem)
+    lowered = lower(graph, name)
+    seen = set()
+    for cls, choices in CHOICES.items():
+        for choice in choices:
+            text = to_text(program(lowered, cls, choice))
+            if text in seen:
+                continue
+            seen.add(text)
+            checked = check(text)
+            assert checked.ok, checked.diagnostics[0].render(text)
+            inputs = [values[b.tensor].reshape(b.shape) for b in lowered.inputs]
+            (out,) = oracle.run(checked.program, inputs)
+            found = compare(out.reshape(problem.right.shape), problem.right)
+            wrong = verdict(cls, found)
+            if wrong:  # perhaps the module amplifies rounding
+                wrong = verdict(cls, found, in_class(problem, cls))
+            assert wrong is None, f"{wrong}\n{text}"
