@@ -27,6 +27,8 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         what = "grouped products" if p.kind == "grouped_gemm" else "convolutions on the tensor cores"
         out.append(Objection("E201", "arch", f"{what} are written for sm_90a, not for {name}"))
         return out
+    if p.epilogue.pairs:
+        out.append(Objection("E201", "arch", f"pairs of columns are written for sm_90a, not for {name}"))
     if p.epilogue.reductions:
         message = f"sums over rows or columns beside a product are written for sm_90a, not for {name}"
         out.append(Objection("E201", "arch", message, ("store the product, and write reduce as a stage of its own",)))

@@ -216,6 +216,12 @@ def grouped(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         yield Objection(
             "E208", "scheduler", f"a grouped product is scheduled persistent; {c.scheduler.kind} is for gemm"
         )
+    if backend == "cpp" and c.cluster and c.cluster[0] != 1:
+        message = f"`cpp` has no cluster of {c.cluster[0]} along M here: its blocks would share a matrix of two groups"
+        yield Objection("E206", "cluster", message)
+    if backend == "cpp" and p.compute is DType.TF32 and p.b_along_n:
+        note = "store the second operand as [group, n, k] and read it with .T"
+        yield Objection("E203", "tile", "a grouped product in tf32 reads both operands along K", (note,))
 
 
 def tiles(p: Problem) -> list[tuple[int, int, int]]:

@@ -1,10 +1,11 @@
-"""The plan of one gemm stage on sm_90a: what the template needs, decided and checked here."""
+"""The plan of one gemm stage by CUTLASS 3.x, on sm_90a or sm_100a: what the template needs, decided and checked."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 
+from dsl.arch import DEFAULT
 from dsl.ir import DType, Gemm, GroupedGemm, Program, TensorType, gemm_shape
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Tree
@@ -25,7 +26,7 @@ COMPUTE = {
 }
 BYTE = (DType.E4M3, DType.E5M2, DType.I8)
 
-# Headers of a GEMM on sm_90a.
+# Headers of a GEMM on sm_90a, and on sm_100a, whose epilogues have the same visitors.
 CUTLASS_GEMM = (
     "cutlass/cutlass.h",
     "cutlass/device_kernel.h",
@@ -75,6 +76,7 @@ class GemmPlan:
     sizes: str = ""  # of a grouped product: the tensor of the groups' rows
     groups: int = 0
     tokens: int = 0  # rows of a grouped product, where m counts whole tiles
+    arch: str = "sm_90a"
     kind: str = "gemm"
     template: str = "gemm_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_GEMM
@@ -83,6 +85,11 @@ class GemmPlan:
     def shared(self) -> tuple[str, ...]:
         parts = [("node.cu.j2", self.tree.node), ("totals.cu.j2", self.tree.totals), ("grouped.cu.j2", self.grouped)]
         return tuple(file for file, used in parts if used)
+
+    @property
+    def blackwell(self) -> bool:
+        """sm_100a: one instruction serves one SM or two, accumulators lie in tensor memory."""
+        return self.arch == "sm_100a"
 
     @property
     def grouped(self) -> bool:
@@ -179,6 +186,9 @@ class GemmPlan:
     @property
     def schedule_tags(self) -> tuple[str, str]:
         """Kernel and epilogue schedule. Ping-pong's epilogue serves one warp group at a time."""
+        if self.blackwell:
+            sms = self.tile[0] // 128
+            return f"KernelTmaWarpSpecialized{sms}SmSm100", f"TmaWarpSpecialized{sms}Sm"
         fast = "FP8FastAccum" if "float_e" in self.element else ""  # sums stay in the tensor core: 14 bits
         if self.schedule == "pingpong":
             return f"KernelTmaWarpSpecializedPingpong{fast}", "TmaWarpSpecialized"
@@ -187,12 +197,12 @@ class GemmPlan:
     @property
     def through_registers(self) -> bool:
         """tf32 whose operand is not k-major: the tensor core has no such layout, so it comes through registers."""
-        return self.element == "float" and not (self.a.k_major and self.b.k_major)
+        return self.element == "float" and not (self.a.k_major and self.b.k_major) and not self.blackwell
 
 
 def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> GemmPlan:
     """Everything the template says about `stage`. Raises Refusal with what to write instead."""
-    operand, element = checked(stage, types)
+    operand, element = checked(stage, types, program.arch)
     config, name = stage.config, identifier(stage.name)
     shape = gemm_shape(program, stage)
     l, m, n, k = shape.l, shape.m, shape.n, shape.k  # noqa: E741
@@ -201,15 +211,26 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         l, m = 1, l * m  # noqa: E741 - one tall product: whole tiles across the batches
     a = _matrix(stage.a.name, types, m, k, not stage.a.transposed, "RowMajor", "ColumnMajor", 1 if fold else l)
     b = _matrix(stage.b.name, types, n, k, stage.b.transposed, "ColumnMajor", "RowMajor", l)
-    turned = element == "float" and a.k_major and not b.k_major
+    blackwell = program.arch == "sm_100a"
+    if blackwell and stage.pairs:
+        raise Refusal(
+            "cpp-sm100-pairs", "pairs of columns are written for sm_90a, not for sm_100a", "write arch sm_90a"
+        )
+    turned = element == "float" and a.k_major and not b.k_major and not blackwell
     if turned and stage.pairs:
         raise Refusal(
             "cpp-tf32-layout",
             f"tf32 of {stage.b.name} lying along n computes the transposed result, whose rows are no pairs of columns",
             f"store {stage.b.name} as [n, k] and read it with .T",
         )
-    output = Output(l, m, n // 2 if stage.pairs else n, turned, stage.pairs)
+    output = Output(l, m, n // 2 if stage.pairs else n, turned, stage.pairs, one_source=blackwell)
     tree, stored, store = plan_output(stage, types, output, fold)
+    if blackwell and tree.totals:
+        raise Refusal(
+            "cpp-sm100-reduction",
+            "rows and columns are reduced beside a product on sm_90a, not on sm_100a",
+            f"store {name} whole, and write reduce({name}) as a stage of its own",
+        )
     if stored and not aligned(n, store):
         raise Refusal(
             "cpp-alignment",
@@ -219,7 +240,7 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
     tile, cluster = config.tile, config.cluster
     if turned:
         a, b, m, n, tile, cluster = _turn(stage, a, b, m, n)
-    if element == "float" and not a.k_major and not b.k_major and config.tile[2] != 32:
+    if element == "float" and not a.k_major and not b.k_major and config.tile[2] != 32 and not blackwell:
         raise Refusal(
             "cpp-tf32-layout",
             f"tf32 with {stage.a.name}.T and {stage.b.name} both lying along their free axis is transposed in shared "
@@ -231,6 +252,7 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         config.scheduler.kind != "persistent", config.stages, tree,
         whole_groups(m, n, tile, cluster, config.swizzle or 1),
         config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned, stage.pairs, stored,
+        arch=program.arch or DEFAULT,
     )  # fmt: skip
 
 
@@ -270,11 +292,11 @@ def plan_grouped(program: Program, stage: GroupedGemm, types: dict[str, TensorTy
     )  # fmt: skip
 
 
-def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType]) -> tuple[DType, str]:
+def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str | None = None) -> tuple[DType, str]:
     """The operands' element in memory and what the builder is given; raises Refusal."""
     config = stage.config
     for clause in ("compute", "tile", "cluster", "schedule", "scheduler", "stages"):
-        if getattr(config, clause) is None:
+        if getattr(config, clause) is None and not (clause == "schedule" and arch == "sm_100a"):
             raise Refusal(
                 "cpp-unresolved",
                 f"stage {stage.name} leaves {clause} to auto",

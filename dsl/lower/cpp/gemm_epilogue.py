@@ -12,7 +12,7 @@ from dsl.lower.cpp.names import identifier, storage
 @dataclass(frozen=True)
 class Output:
     """The result's shape as the program has it. `turned`: the kernel computes its transpose. `direct`: the compute node
-    itself stores the result, element by element."""
+    itself stores the result, element by element. `one_source`: TMA reads one full tensor, the node any others."""
 
     l: int  # noqa: E741 - the field's own name
     m: int
@@ -20,6 +20,7 @@ class Output:
     turned: bool = False
     pairs: bool = False
     direct: bool = False
+    one_source: bool = False
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -67,7 +68,8 @@ def plan_output(
         found = leaf(load, types, out.l, out.m, out.n, have_source, out.turned, by_tma=stored)
         whole = found.kind in ("source", "aux")
         moved = out.direct and found.kind == "column"  # rows that are not the kernel's
-        if not (out.pairs or moved or (whole and not stored)):
+        further = out.one_source and found.kind == "aux"
+        if not (out.pairs or moved or further or (whole and not stored)):
             return found
         axes = set(load.axes) & {"m", "n"} if found.kind != "scalar" else set()
         return Leaf("direct", found.name, found.dtype, offset=out.offset(axes, found.batch > 0))

@@ -56,3 +56,52 @@ program split(x: bf16[512, 128], w: bf16[512, 256], g: f32[128], r: bf16[128, 25
   }
   return y
 }"""
+
+CONV = """
+program conv_relu(x: f32[16, 64, 256, 256], w: f32[128, 64, 3, 3], b: f32[128]) -> f32[16, 128, 254, 254] {
+  arch sm_90a
+  xt = transform(x) { layout nhwc  to f16 }
+  wt = transform(w) { layout nhwc  to f16  prepack }
+  y = conv2d(xt, wt) {
+    compute f16 tile 128x128x64 cluster 1x1x1 schedule pingpong scheduler persistent stages 3 swizzle 1
+    store f32 nchw epilogue relu(acc + b[c])
+  }
+  return y
+}"""
+
+AMPERE = """
+program ampere(x: f16[4, 130, 512], w: f16[512, 192], s: f32[4, 192], r: f32[4, 130, 192]) ->
+    (f16[4, 130, 192], f16[4, 130, 192]) {
+  arch sm_80
+  y = gemm(x, w) {
+    compute f16 tile 128x64x64 scheduler split_k(4) stages 4 swizzle 2
+    let t = acc + s[l, n]
+    also d = t * 0.5
+    store f16 epilogue silu(t) + r[l, m, n]
+  }
+  return y, d
+}"""
+
+ADA = """
+program ada(x: e4m3[512, 256], w: e4m3[384, 256]) -> f16[512, 384] {
+  arch sm_89
+  y = gemm(x, w.T) { store f16 }
+  return y
+}"""
+
+BLACKWELL = """
+program blackwell(x: f16[1024, 512], w: f16[512, 768], b: f32[768], r: f32[1024, 768], t: f16[1024, 768]) ->
+    bf16[1024, 768] {
+  arch sm_100a
+  y = gemm(x, w) {
+    compute f16 tile 256x128x64 cluster 2x1x1 scheduler persistent stages 3 swizzle 1
+    store bf16 epilogue gelu(acc + b[n]) * r[m, n] + t[m, n]
+  }
+  return y
+}"""
+
+SIMT = """
+program simt(x: f32[255, 300], w: f32[300, 511]) -> f32[255, 511] {
+  y = gemm(x, w) { compute f32 }
+  return y
+}"""

@@ -10,7 +10,10 @@ from dsl.lower.cpp import lower
 from . import programs
 
 GOLDEN = Path(__file__).parent / "golden"
-CASES = {"linear_leaky": programs.LINEAR_LEAKY, "cast_bmm": programs.CAST_ATTENTION, "split_k": programs.SPLIT_K}
+CASES = {
+    "linear_leaky": programs.LINEAR_LEAKY, "cast_bmm": programs.CAST_ATTENTION, "split_k": programs.SPLIT_K,
+    "conv": programs.CONV, "ampere": programs.AMPERE, "blackwell": programs.BLACKWELL,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

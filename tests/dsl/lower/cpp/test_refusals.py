@@ -47,6 +47,21 @@ def test_a_reduction_beside_a_product_of_an_older_architecture(arch):
     assert found.code == "cpp-2x-reduction" and "reduce(y)" in found.help
 
 
+@pytest.mark.parametrize(
+    ("stage", "result", "code"),
+    [
+        ("tile 128x128x64 schedule cooperative epilogue row_sum(acc)", "f32[512]", "cpp-sm100-reduction"),
+        ("tile 128x128x64 schedule cooperative pairs epilogue acc * acc2", "f16[512, 128]", "cpp-sm100-pairs"),
+    ],
+)
+def test_what_is_written_for_sm_90a_alone_beside_a_product(stage, result, code):
+    text = f"""program p(x: f16[512, 256], w: f16[256, 256]) -> {result} {{
+      y = gemm(x, w.T) {{ {stage} }}
+      return y
+    }}"""
+    assert refusal(dataclasses.replace(programs.program(text), arch="sm_100a")).code == code
+
+
 def test_a_grouped_product_of_another_architecture():
     text = """program p(x: f16[512, 256], w: f16[4, 128, 256], s: i32[4]) -> f16[512, 128] {
       y = grouped_gemm(x, w.T, s) {}
