@@ -3,6 +3,9 @@
 python -m engine.results.collect optimize RECORDING.jsonl ...   > engine/results/optimize-GPU-DATE.json
 python -m engine.results.collect app app.json                   > engine/results/app-GPU-DATE.json
 python -m engine.results.collect table optimize-GPU-DATE.json   # the table of the README, as Markdown
+python -m engine.results.collect suite suite.json               > engine/results/suite59-GPU-DATE.json
+python -m engine.results.collect suite-table suite59-GPU-DATE.json > engine/results/suite59.md
+python -m engine.results.collect matrix matrix.json             > engine/results/matrix-DATE.json
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from engine import events, recording
+from engine.suite.cases import order
+from engine.suite.table import summary
 
 
 def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
@@ -120,10 +125,77 @@ def table(path: str | Path) -> str:
     return "\n".join(rows)
 
 
+def suite(path: str | Path) -> dict[str, Any]:
+    """`python -m engine suite --json`: every run's numbers and pairs of times [eager TF32, ours], in ms."""
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    about = raw["about"]
+    left_out = ("seconds", "cached", "log")
+    return {
+        **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
+        "command": "python -m engine suite --device cuda --jobs 14 --json suite.json",
+        "method": "CUDA events in alternation with the module in eager mode with TF32, L2 flushed, fresh zero-mean "
+        "data; error: ||ours - float64|| / ||float64||",
+        "results": [
+            {k: _short(v) for k, v in row.items() if k not in left_out}
+            for row in sorted(raw["results"], key=lambda r: (order(r["id"]), r["program"], r["backend"]))
+        ],
+    }
+
+
+def _short(value: Any) -> Any:
+    """Times to 0.1 us, the rest to six digits."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return [_short(v) for v in value] if isinstance(value, list) else value
+
+
+def suite_table(path: str | Path) -> str:
+    """Every program of the suite by back end, as Markdown, and what it comes to."""
+    told = json.loads(Path(path).read_text(encoding="utf-8"))
+    rows = [
+        "# The 59 problems, each as a program",
+        "",
+        f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}.",
+        f"{told['method']}.",
+        "The ratio is that module's time over the program's (above 1: the program is faster), with its 95% interval.",
+        f"Raw data: `{Path(path).name}`; made by `{told['command']}`.",
+        "",
+        "| problem | program | back end | class | error | allowed | ms | eager TF32, ms | ratio |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in told["results"]:
+        name = f"| {r['id']} | {r['program']} | {r['backend']} | {r.get('class', '')} "
+        if not r["ok"]:
+            rows.append(f"{name}| {r['failed']}: {r['message'].strip().splitlines()[0][:120]} | | | | |")
+            continue
+        ratio = f"{r['ratio']:.2f} ({r['ratio_low']:.2f} to {r['ratio_high']:.2f})"
+        allowed = max(r["tolerance"], 2 * (r["pytorch_error"] or 0)) if r["error"] > r["tolerance"] else r["tolerance"]
+        rows.append(f"{name}| {r['error']:.1e} | {allowed:.1e} | {r['ms']:.4f} | {r['eager_ms']:.4f} | {ratio} |")
+    return "\n".join([*rows, "", *summary(told["results"])])
+
+
+def matrix(path: str | Path) -> dict[str, Any]:
+    """`python -m tests.dsl.matrix --json`: which configurations compiled with which back end, by name."""
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    keep = ("name", "backend", "ok", "seconds", "refused", "message", "source")
+    return {
+        "date": raw["date"],
+        "gpu": None,  # compiling needs none
+        "driver": None,
+        "toolchain": raw["toolchain"],
+        "command": "python -m tests.dsl.matrix --jobs 15 --json matrix.json",
+        "counts": raw["counts"],
+        "results": [{k: r[k] for k in keep if k in r} for r in raw["results"]],
+    }
+
+
 MAKERS: dict[str, Callable[[list[str]], Any]] = {
     "optimize": optimize,
     "app": lambda paths: app(*paths),
     "table": lambda paths: table(*paths),
+    "suite": lambda paths: suite(*paths),
+    "suite-table": lambda paths: suite_table(*paths),
+    "matrix": lambda paths: matrix(*paths),
 }
 
 

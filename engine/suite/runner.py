@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dsl.compile import Compiled
@@ -24,6 +25,7 @@ from engine.build.cache import Cache, content_key
 from engine.build.cute import environment
 from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool, build_cpp
+from engine.evaluate.condition import read as condition_of
 from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.suite.cases import BadProgram, Case, precision
 
@@ -176,6 +178,8 @@ def run(
     began = time.monotonic()
     results = Results(out)
     results.about |= {"toolchain": toolchain.find().versions(), "device": device}
+    if condition := condition_of() if device != "cpu" else None:
+        results.about |= {"date": datetime.now(UTC).date().isoformat(), "driver": condition["driver"]}
     builds = Builds(jobs) if device != "cpu" else None
     gpu = Gpu(device, environment(builds.cache) if builds else {}, command)
     gpu.start()

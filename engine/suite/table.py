@@ -22,13 +22,16 @@ def line(row: dict) -> str:
 def table(rows: list[dict]) -> str:
     """Every row in the suite's order, then what it comes to: the best time of each problem, and what failed."""
     rows = sorted(rows, key=lambda r: (order(r["id"]), r["program"], r["backend"]))
+    return "\n".join([HEAD, *map(line, rows), "", *summary(rows)])
+
+
+def summary(rows: list[dict]) -> list[str]:
+    """What the rows come to, a line each: how many are right, the best time of each problem, how back ends agree."""
     good = [r for r in rows if r["ok"]]
-    problems = {r["problem"] for r in rows}
-    solved = {r["problem"] for r in good}
-    said = [HEAD, *map(line, rows), ""]
-    said.append(
+    problems, solved = {r["problem"] for r in rows}, {r["problem"] for r in good}
+    said = [
         f"{len(solved)} of {len(problems)} problems have a program that is right; {len(good)} of {len(rows)} runs are"
-    )
+    ]
     best: dict[str, float] = {}
     for r in good:
         if "ratio" in r:
@@ -40,4 +43,4 @@ def table(rows: list[dict]) -> str:
     both = [r["agrees"]["error"] for r in good if r.get("agrees")]
     if both:
         said.append(f"both back ends ran {len(both)} programs; their results differ by {max(both):.1e} at most")
-    return "\n".join(said)
+    return said

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.build import toolchain
@@ -76,7 +77,11 @@ class Report:
         self._last = time.time()
         if self.path is not None:
             rows = sorted(self.rows, key=lambda r: (r["ok"], r["name"], r["backend"]))
-            about = {"toolchain": toolchain.find().versions(), "counts": self.counts()}
+            about = {
+                "date": datetime.now(UTC).date().isoformat(),
+                "toolchain": toolchain.find().versions(),
+                "counts": self.counts(),
+            }
             self.path.write_text(json.dumps(about | {"results": rows}, indent=1) + "\n")
 
 
