@@ -94,7 +94,7 @@ def _elsewhere(made: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
     source = Source(made)
     here = source.stage_of(wrong.span) if source.tree else None
     return here is not None and all(
-        d.code == "E110" or (d.code < "E400" and source.stage_of(d.span) not in (None, here)) for d in new
+        d.code == "E110" or (d.code < "E4" and source.stage_of(d.span) not in (None, here)) for d in new
     )
 
 
