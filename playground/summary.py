@@ -57,7 +57,13 @@ def fold(session: Session, event: events.Event, t: float) -> None:
         case events.SessionEnded():
             session.state = session.ENDED
             session.ended = datetime.fromtimestamp(t, UTC)
-            s["end"] = {"state": event.state, "reason": event.reason, "seconds": event.seconds, "code": event.code}
+            s["end"] = {
+                "state": event.state,
+                "reason": event.reason,
+                "seconds": event.seconds,
+                "code": event.code,
+                "line": event.line,
+            }
             s.pop("progress", None)
 
 

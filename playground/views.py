@@ -1,6 +1,7 @@
 """The pages. Each template gets one object, `boot`, that the page's script reads with json_script.
 
-playground.html   boot = {fork: null | {id, title, spec, text, source_kind}, examples, engines, queued, limits, words}
+playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, words}
+                  FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
 language.html     sections, groups: as playground.reference gives them; language_word.html: a code's or a word's page
 gallery.html      sessions = rows as playground.api.listed; boot = {sessions}
@@ -103,6 +104,9 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
         text = api.blob_of(found, "trial.proposed", int(trial), "program")
         if text is not None:
             told |= {"text": text, "source_kind": "program", "trial": int(trial)}
+    end = found.summary.get("end", {})
+    if end.get("state") == "refused" and "trial" not in told:
+        told["refused"] = {"reason": end["reason"], "line": end.get("line")}
     return _playground(request, told)
 
 

@@ -31,6 +31,9 @@ MAX_RANK = 5
 READABLE = ("f32", "f16", "bf16", "f64")
 
 
+FACTORIES = ("zeros", "ones", "full", "empty", "arange", "zeros_like", "ones_like", "full_like", "new_zeros")
+
+
 def refuse(op: Op | None, why: str) -> SessionRefused:
     """`why` completes the sentence that begins with the operation and its line."""
     line = op.line if op else None
@@ -39,7 +42,9 @@ def refuse(op: Op | None, why: str) -> SessionRefused:
     # The person wrote nn.LSTM, never the aten.zeros that it begins with.
     what = f"`nn.{op.module}`" if op.module else f"`aten.{op.op}`"
     notes = [f"line {line}"] if line else []
-    notes += [f"its aten.{op.op}"] if op.module and op.op.replace("_", "") not in op.module.lower() else []
+    # Of nn.MultiheadAttention the part is worth a word, but not one that only makes room.
+    part = op.op.replace("_", "") not in op.module.lower() and op.op not in FACTORIES
+    notes += [f"its aten.{op.op}"] if op.module and part else []
     where = f" ({', '.join(notes)})" if notes else ""
     return SessionRefused("not_covered", f"{what}{where} {why}", line)
 

@@ -7,6 +7,7 @@ real run says is what the person reads.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
@@ -140,14 +141,20 @@ def forward_return_line(loaded: Loaded) -> int | None:
 def _summary(graph: dict) -> str:
     """A title from what it computes: `linear 8192x8192, mul, leaky_relu on 1,024 rows`."""
     shapes = {t["name"]: t["shape"] for t in graph["tensors"]}
-    words = []
-    for op in graph["ops"][:5]:
-        sizes = [shapes[i] for i in op["inputs"]]
-        if op["op"] == "linear" and len(sizes) > 1 and len(sizes[1]) == 2:
-            words.append(f"linear {sizes[1][1]}x{sizes[1][0]}")
-        elif op["op"] in ("matmul", "mm", "bmm", "addmm", "baddbmm") and len(sizes) > 1:
-            words.append(f"{op['op']} {' @ '.join('x'.join(map(str, s)) for s in sizes[-2:])}")
-        else:
-            words.append(op["op"].rstrip("_"))
+    words: list[str] = []
+    for module, run in itertools.groupby(graph["ops"], key=lambda op: op["module"]):
+        ops = list(run)
+        whole = module and any(op["op"].replace("_", "") not in module.lower() for op in ops)
+        # Of nn.LSTM or nn.MultiheadAttention the whole is named, not the zeros that it begins with.
+        words += [module] if whole else [_word(op, shapes) for op in ops]
     rows = shapes[graph["inputs"][0]][0] if graph["inputs"] and shapes[graph["inputs"][0]] else 0
-    return ", ".join(words) + (", …" if len(graph["ops"]) > 5 else "") + (f" on {rows:,} rows" if rows > 1 else "")
+    return ", ".join(words[:5]) + (", …" if len(words) > 5 else "") + (f" on {rows:,} rows" if rows > 1 else "")
+
+
+def _word(op: dict, shapes: dict[str, list[int]]) -> str:
+    sizes = [shapes[i] for i in op["inputs"]]
+    if op["op"] == "linear" and len(sizes) > 1 and len(sizes[1]) == 2:
+        return f"linear {sizes[1][1]}x{sizes[1][0]}"
+    if op["op"] in ("matmul", "mm", "bmm", "addmm", "baddbmm") and len(sizes) > 1:
+        return f"{op['op']} {' @ '.join('x'.join(map(str, s)) for s in sizes[-2:])}"
+    return op["op"].rstrip("_")

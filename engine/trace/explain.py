@@ -23,6 +23,7 @@ _CUDA = re.compile(
     re.IGNORECASE,
 )
 _DATA = re.compile(r"data.dependent|_local_scalar_dense|Could not (guard|extract)|unbacked", re.IGNORECASE)
+_IMPORTS = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "import torch.nn.functional as F"}
 _DATA_TYPES = {"DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException"}
 
 
@@ -74,6 +75,8 @@ def explain(error: BaseException, doing: str) -> Bad:
         return Bad("exited", f"{at} ends the Python process (exit).", line)
     if isinstance(error, KeyboardInterrupt):
         return Bad("exited", f"{at} interrupts the Python process.", line)
+    if isinstance(error, NameError) and error.name in _IMPORTS:
+        return Bad("module_raised", f"{at}: {error.name!r} is not imported; add `{_IMPORTS[error.name]}`.", line)
     text = str(error)
     if isinstance(error, MemoryError) or _MEMORY.search(text[:2000]):
         return Bad("memory_limit", f"{at} asks for more memory than there is: {said(error)}.", line)

@@ -146,6 +146,8 @@ def _no_module(source: str) -> str:
     """What to say besides the error of a text that holds no class at all: words, or a piece of a file."""
     if re.search(r"^\s*class\s+\w", source, re.MULTILINE):
         return ""
+    if re.search(r"^\s*program\s+\w+\s*\(", source, re.MULTILINE):
+        return " This is a μCUTLASS program, not a PyTorch module: run it as a program."
     return " There is no module in this text: paste a Python file with `class Model(nn.Module)` and get_inputs()."
 
 

@@ -5,6 +5,7 @@ import { fixName, makeEditor } from "./editor.js";
 import { drawExamples } from "./examples.js";
 import { className, deviceName } from "./format.js";
 import { fromServer, Preview } from "./preview.js";
+import { parts } from "./refusal.js";
 
 const KEY = "ucutlass.draft";
 const LANG = { module: "python", program: "ucutlass" };
@@ -196,7 +197,7 @@ if (boot.limits?.trials) $("trials").max = boot.limits.trials;
 
 // ---- run -------------------------------------------------------------------------------------------------------
 function fail(message, fix, field) {
-  $("form-error").replaceChildren(h("strong", {}, message), fix ?? "");
+  $("form-error").replaceChildren(h("strong", {}, message), " ", fix ?? "");
   $("form-error").hidden = false;
   $("form-error").scrollIntoView({ block: "nearest" });
   if (field && $(field) instanceof HTMLInputElement) $(field).focus();
@@ -256,5 +257,11 @@ function fromHash() {
 }
 fromHash();
 addEventListener("hashchange", fromHash);
-const line = Number(new URLSearchParams(location.search).get("line"));
-if (line > 0) { editor.diagnose([{ line, column: 1, endColumn: 400, message: "The session was refused at this line." }]); editor.goto(line); } else editor.focus();
+/** Why the session that this text is from was refused, at its line: a program's check says the same by itself. */
+function toldBefore({ reason, line }) {
+  const why = parts(reason).reason;
+  if (!line || state.kind === "program") { fail("This was refused:", why); editor.focus(); return; }
+  tell([{ line, column: 1, endLine: line, endColumn: 400, title: why, message: why }]);
+  editor.goto(line);
+}
+if (boot.fork?.refused) toldBefore(boot.fork.refused); else editor.focus();

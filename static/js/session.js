@@ -8,6 +8,7 @@ import { Charts } from "./charts.js";
 import { drawHeader, drawLink } from "./header.js";
 import { Owner } from "./owner.js";
 import { Replay } from "./replay.js";
+import { refusalOf } from "./refusal.js";
 
 const session = boot.session;
 const log = []; // every event, in order: what replay folds
@@ -82,17 +83,7 @@ async function refusal(now) {
   if (!bad || toldRefusal) return;
   toldRefusal = true;
   const text = now.started ? await blob(now.started.source).catch(() => session.spec.source) : session.spec.source;
-  const lines = text.split("\n");
-  const around = end.line ? lines.slice(Math.max(0, end.line - 3), end.line + 2).map((row, i) => {
-    const number = Math.max(0, end.line - 3) + i + 1;
-    const shown = `${String(number).padStart(4)}  ${row}\n`;
-    return number === end.line ? h("mark", {}, shown) : shown;
-  }) : [];
-  $("session-error").replaceChildren(h("section", { class: "refusal", role: "alert" },
-    h("h2", {}, end.state === "refused" ? "This cannot be optimised as it is" : "The session failed"),
-    h("p", { id: "refusal-reason" }, end.line && !/\bline \d/i.test(end.reason) ? `Line ${end.line}: ${end.reason}` : end.reason),
-    around.length ? h("pre", {}, around) : null,
-    h("a", { class: "button primary", id: "fix-it", href: `/s/${session.id}/fork${end.line ? `?line=${end.line}` : ""}` }, end.state === "refused" ? "Fix it in the editor" : "Open the text in the editor")));
+  $("session-error").replaceChildren(refusalOf(end, text, `/s/${session.id}/fork`));
 }
 
 // ---- events -----------------------------------------------------------------------------------------------------

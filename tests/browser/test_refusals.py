@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import paste
+from tests.browser.conftest import no_sideways_scroll, paste
 
 HEAD = "import torch\nfrom torch import nn\n\n"
 SHAPES = (
@@ -19,6 +19,38 @@ BAD = {
     "shapes that do not match": (SHAPES, "ine 10"),
     "a module that raises": (HEAD + "raise RuntimeError('not today')\n", "not today"),
 }
+
+
+LSTM = (
+    HEAD
+    + "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    + "        self.rnn = nn.LSTM(64, 64)\n\n"
+    + "    def forward(self, x):\n        return self.rnn(x)[0]\n\n"
+    + "def get_inputs():\n    return [torch.randn(8, 4, 64)]\n"
+)
+
+
+def test_what_is_covered_is_a_list_to_open_and_the_reason_goes_back_to_the_editor(open_page, complaints):
+    page = open_page("/", width=360, height=740)
+    paste(page, LSTM)
+    page.keyboard.press("Control+Enter")
+    reason = page.locator("#refusal-reason")
+    reason.wait_for(timeout=60_000)
+    expect(reason).to_have_text("nn.LSTM (line 10) is not covered yet.")
+    expect(page.locator("h1")).to_have_text("LSTM on 8 rows")
+    expect(page.locator("#covered dd").first).to_be_hidden()
+    page.locator("#covered summary").click()
+    kinds = page.locator("#covered dt").all_inner_texts()
+    assert kinds[:2] == ["products", "arithmetic"] and len(kinds) >= 4
+    no_sideways_scroll(page)
+
+    page.locator("#fix-it").click()
+    told = page.locator("#diagnostics .diagnostic")
+    expect(told).to_have_count(1)
+    expect(told).to_contain_text("`nn.LSTM` (line 10) is not covered yet.")
+    assert page.locator(".cm-activeLine").inner_text().strip() == "return self.rnn(x)[0]"
+    no_sideways_scroll(page)
+    assert not complaints, complaints
 
 
 @pytest.mark.parametrize("what", BAD)

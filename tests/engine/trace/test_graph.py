@@ -143,7 +143,12 @@ def test_a_module_that_reads_values_while_it_builds_itself_is_traced_on_real_ten
 
 
 def test_an_operation_knows_the_module_of_torch_that_the_text_names():
-    graph = graph_of("return self.seq(args[0])[0]", "torch.randn(2, 3, 8)", "self.seq = nn.Sequential(nn.LSTM(8, 4))")
+    traced = trace(
+        module("return self.seq(args[0])[0]", "torch.randn(2, 3, 8)", "self.seq = nn.Sequential(nn.LSTM(8, 4))")
+    )
+    warm()
+    graph = traced.graph
+    assert traced.title == "LSTM on 2 rows", "not the zeros that it begins with"
     assert {op.module for op in graph.ops if op.op != "select"} == {"LSTM"}
     graph = graph_of("return self.fc(args[0]) * 2", "torch.randn(4, 8)", "self.fc = nn.Linear(8, 8)")
     assert [(op.op, op.module) for op in graph.ops] == [("linear", "Linear"), ("mul", "")]
