@@ -28,10 +28,8 @@ from engine.strategies.drafts import (
 from sol.graph import Op, OpGraph, Tensor
 
 MAX_RANK = 5
-READABLE = ("f32", "f16", "bf16", "f64")
-
-
 FACTORIES = ("zeros", "ones", "full", "empty", "arange", "zeros_like", "ones_like", "full_like", "new_zeros")
+READABLE = ("f32", "f16", "bf16", "f64")
 
 
 def refuse(op: Op | None, why: str) -> SessionRefused:
