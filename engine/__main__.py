@@ -8,6 +8,7 @@
     python -m engine problems
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
     python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
+    python -m engine bench suite59 [--device cuda|cpu] [--class tf32 --class f16] [--trials 3] [--seconds S] --json OUT
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
 Exit status: 0 done, 1 failed, 2 the input was refused.
@@ -99,6 +100,20 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
     one.add_argument("--json", metavar="OUT", help="results, raw; an earlier file is gone on from")
     one.set_defaults(run=_suite)
+
+    one = commands.add_parser("bench", help="let the planner work on a whole set of modules, resumably")
+    one.add_argument("set", choices=("suite59", "outside"), help="which modules")
+    one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
+    one.add_argument("--trials", type=int, default=3, help="of each class and module, earlier calls' too (default 3)")
+    one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")
+    one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
+    one.add_argument("--seconds", type=float, default=1e9, help="begin no module after so long; run again to go on")
+    one.add_argument("--compile", action="store_true", help="time torch.compile too: default and max-autotune")
+    one.add_argument("--gpu", default="h200", help="whose limits and ranking (default h200)")
+    one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
+    one.add_argument("--json", metavar="OUT", help="results; an earlier file is gone on from")
+    one.set_defaults(run=_bench)
     return parser
 
 
@@ -219,6 +234,33 @@ def _suite(args: argparse.Namespace) -> int:
     rows = list(results.rows.values())
     print("\n" + table(rows))
     return OK if all(row["ok"] for row in rows) else FAILED
+
+
+def _bench(args: argparse.Namespace) -> int:
+    import secrets
+
+    from engine.bench.runner import Wanted, run
+    from engine.bench.table import table
+    from engine.suite.cases import module_set
+    from sol.hardware import HardwareError, load
+
+    if args.device == "cuda" and not Path("/dev/nvidiactl").exists():
+        raise BadInput("there is no NVIDIA GPU here; `--device cpu` holds the programs' meanings against the modules")
+    try:
+        modules = module_set(args.set, tuple(filter(None, args.only.split(","))))
+        hw = load(args.gpu)
+    except (ValueError, HardwareError) as e:
+        raise BadInput(str(e)) from None
+    if args.json:
+        _writable(args.json)
+    seed = secrets.randbits(31) if args.seed is None else args.seed
+    classes = tuple(args.classes or ("tf32",))
+    wanted = Wanted(modules, classes, args.trials, args.device, args.jobs, args.seconds, args.compile, seed)
+    book = run(wanted, hw, Path(args.json) if args.json else None, lambda text: print(text, flush=True))
+    chosen = {m: book.problem(m, pid) for m, pid in modules.items()}
+    print(table(chosen, classes))
+    right = [all(any(t["ok"] for t in r["trials"] if t["class"] == c) for c in classes) for r in chosen.values()]
+    return OK if right and all(right) else FAILED
 
 
 def _optimize(args: argparse.Namespace) -> int:

@@ -75,7 +75,7 @@ class Planner:
     """`device_kind`: measured | predicted. Raises SessionRefused when no rule lowers the problem."""
 
     def __init__(self, problem: Problem, classes: tuple[str, ...], hardware: Hardware, device_kind: str, seed: int = 0):
-        self.hardware, self.device_kind = hardware, device_kind
+        self.hardware, self.device_kind, self.graph = hardware, device_kind, problem.graph
         self.rng = random.Random(seed)
         self.lines: dict[str, _Line] = {}
         self.notes: list[str] = []

@@ -56,6 +56,24 @@ def module_ids() -> dict[str, str]:
     return found
 
 
+def module_set(name: str, only: tuple[str, ...] = ()) -> dict[str, str]:
+    """{module: id} of a set of problems, `suite59` or `outside`, or those whose id or name is in `only`.
+
+    Raises ValueError for a name that stands for nothing.
+    """
+    ids = module_ids() if name == "suite59" else outside()
+    if unknown := [n for n in only if n not in ids and n not in ids.values()]:
+        raise ValueError(f"the set {name} has no {', '.join(unknown)}")
+    chosen = {m: pid for m, pid in ids.items() if not only or {m, pid}.intersection(only)}
+    return dict(sorted(chosen.items(), key=lambda item: (order(item[1]) if "/" in item[1] else (0, 0), item[0])))
+
+
+def outside() -> dict[str, str]:
+    """{module: "outside"} of the problems that no suite holds and nothing was tuned on."""
+    paths = sorted(PROBLEMS.glob("*.py"))
+    return {p.stem: "outside" for p in paths if "(outside)" in p.read_text(encoding="utf-8").partition("\n")[0]}
+
+
 def cases(only: tuple[str, ...] = ()) -> list[Case]:
     """Every program in the order of the suite, or those whose id, module or own name is in `only`.
 

@@ -98,7 +98,7 @@ class Child:
         began = time.perf_counter()
         program, cls, case = check(request["text"]).program, request["cls"], request["case"]
         problem = self.problem
-        inputs = [problem.seen(p.name, p.type.shape) for p in program.params]
+        inputs = self._inputs(request, program)
         if self.small:
             call, outputs = self._meaning(program, inputs)
         else:
@@ -127,6 +127,10 @@ class Child:
         if not self.small:
             answer |= self._time(call)
         return answer | {"seconds": time.perf_counter() - began}
+
+    def _inputs(self, request: dict, program: Any) -> list[torch.Tensor]:
+        """The program's parameters, by name."""
+        return [self.problem.seen(p.name, p.type.shape) for p in program.params]
 
     def _meaning(self, program: Any, inputs: list[torch.Tensor]) -> tuple[Callable, list[torch.Tensor]]:
         return lambda: None, oracle.run(program, inputs)
