@@ -41,7 +41,7 @@ def test_what_is_covered_is_a_list_to_open_and_the_reason_goes_back_to_the_edito
     expect(page.locator("#covered dd").first).to_be_hidden()
     page.locator("#covered summary").click()
     kinds = page.locator("#covered dt").all_inner_texts()
-    assert kinds[:2] == ["products", "arithmetic"] and len(kinds) >= 4
+    assert kinds[0] == "products" and len(kinds) >= 4
     no_sideways_scroll(page)
 
     page.locator("#fix-it").click()
