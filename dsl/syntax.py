@@ -307,6 +307,10 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             (f"clauses are {listing(CLAUSES)}",),
             f"did you mean `{near}`?" if near else None,
         )
+    if not expected:
+        message = f"unexpected `{found}`: the program ends with the `}}` before it"
+        help = "a text holds one program" if found == "program" else f"leave out the `{found}`"
+        return Diagnostic("E001", message, span, help=help)
     if found in (";", "'", '"'):
         return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span, help=f"leave out the `{found}`")
     return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span)

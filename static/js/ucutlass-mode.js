@@ -21,8 +21,8 @@ function colour(word, called) {
 
 export const ucutlass = StreamLanguage.define({
   name: "ucutlass",
-  startState: () => ({}),
-  token(stream) {
+  startState: () => ({ depth: 0 }),
+  token(stream, state) {
     if (stream.eatSpace()) return null;
     if (stream.match(/^#.*/)) return "comment";
     if (stream.match(/^\d+(?:x\d+)+\b/)) return "number";
@@ -30,8 +30,12 @@ export const ucutlass = StreamLanguage.define({
     const word = stream.match(/^[A-Za-z_]\w*/);
     if (word) return colour(word[0], stream.peek() === "(");
     if (stream.match(/^(?:->|[-+*/=])/)) return "operator";
-    stream.next();
+    const sign = stream.next();
+    if ("([{".includes(sign)) state.depth += 1;
+    else if (")]}".includes(sign)) state.depth = Math.max(0, state.depth - 1);
     return "punctuation";
   },
-  languageData: { commentTokens: { line: "#" }, closeBrackets: { brackets: ["(", "[", "{"] } },
+  indent: (state, after, context) => Math.max(0, state.depth - (/^\s*[)\]}]/.test(after) ? 1 : 0)) * context.unit,
+  // No brace is closed by itself: blocks span lines, where the one typed at their end would then be one too many.
+  languageData: { commentTokens: { line: "#" }, indentOnInput: /^\s*[)\]}]$/, closeBrackets: { brackets: ["(", "["] } },
 });
