@@ -19,7 +19,9 @@ POINTWISE: dict[str, tuple[float, float]] = {
             "max_pointwise sign ceil floor round trunc frac square lerp eq ne lt le gt ge logical_and "
             "logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor where "
             "masked_fill threshold isnan isinf isfinite heaviside tril triu copysign fmax fmin nan_to_num "
-            "isneginf isposinf positive"
+            "isneginf isposinf positive isreal signbit sgn subtract multiply negative greater less "
+            "greater_equal less_equal equal not_equal clip maximum_ bitwise_left_shift bitwise_right_shift deg2rad "
+            "rad2deg isclose"
         ),
         (1, 0),
     ),
@@ -124,7 +126,8 @@ COPIES = frozenset(
         "replication_pad2d replication_pad3d circular_pad fold col2im pixel_shuffle pixel_unshuffle "
         "channel_shuffle slice_scatter select_scatter diag diag_embed block_diag upsample_nearest1d "
         "upsample_nearest2d upsample_nearest3d meshgrid one_hot scatter scatter_add index_put index_add "
-        "index_copy index_fill masked_scatter masked_select convert_element_type"
+        "index_copy index_fill masked_scatter masked_select convert_element_type complex scatter_reduce "
+        "_index_put_impl index_reduce diagonal_scatter as_strided_scatter atleast_nd chalf cfloat cdouble"
     )
 )
 UPSAMPLE = frozenset(_names("upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"))

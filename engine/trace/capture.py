@@ -42,6 +42,16 @@ def _module(node: Any) -> str:
     return ""
 
 
+def _foreign(target: Any) -> str:
+    """What a node without a schema is, for a person, with a way out."""
+    name = getattr(target, "__name__", str(target)).removeprefix("wrap_with_")
+    if str(getattr(target, "__module__", "")).startswith("torch._functorch"):
+        return "torch.vmap or another of torch.func's transforms, which the tracer does not follow; write the axis out"
+    if name in ("cond", "while_loop", "map", "map_impl", "scan", "associative_scan"):
+        return f"torch.{name}, whose course depends on values; a program's depends on shapes only, so use torch.where"
+    return f"{name}, which the tracer does not follow; leave it out"
+
+
 def export(model: Any, inputs: tuple[Any, ...]) -> Any:
     """The exported program, functional. Raises what torch.export raises."""
     import torch
@@ -189,10 +199,12 @@ class Capture:
         line = self._line(node)
         schema = getattr(node.target, "_schema", None)
         if schema is None:
+            if getattr(node.target, "__name__", "") == "wrap_with_set_grad_enabled":
+                self._inline(node)
+                return
             line = line or self._line_within(node)
-            what = getattr(node.target, "__name__", str(node.target)).removeprefix("wrap_with_")
             where = f"Line {line} uses" if line else "The module uses"
-            raise Bad("not_covered", f"{where} {what}, which the tracer does not follow; leave it out.", line)
+            raise Bad("not_covered", f"{where} {_foreign(node.target)}.", line)
         op = schema.name.split("::")[-1]
         tensors = (value,) if isinstance(value, torch.Tensor) else value
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):
@@ -217,6 +229,19 @@ class Capture:
         )  # fmt: skip
         if len(self.ops) > MAX_OPS:
             raise Bad("too_large", f"The module makes more than {MAX_OPS} operations.", line)
+
+    def _inline(self, node: Any) -> None:
+        """`with torch.enable_grad():` holds a graph of its own, which computes what it would without the block."""
+        _, inner, *operands = node.args
+        graph = getattr(self.program.graph_module, str(inner.target)).graph
+        given = iter(operands)
+        for held in graph.nodes:
+            if held.op == "placeholder":
+                self.names[held] = self.names[next(given)]
+            elif held.op == "call_function":
+                self._call(held)
+            elif held.op == "output":
+                self.names[node] = tuple(self._name(value) for value in held.args[0])
 
     def _computes_nothing(self, op: str, attrs: dict, inputs: list[str], value: Any) -> bool:
         if op in _ALWAYS_NOTHING:

@@ -1,0 +1,168 @@
+"""Modules at the edges: each gives a right graph, or one clear message that names what it is about and the line.
+
+The pasted text is traced here and not in a sandbox: it is ours.
+"""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+
+from engine.trace import child
+from engine.trace.load import Bad
+from sol.bounds import bounds, external_bytes, legal_classes
+from sol.graph import OpGraph
+from sol.hardware import load
+from sol.report import report
+
+H200 = load("h200")
+X = "torch.randn(8, 8)"
+
+
+def text(forward, inputs=X, init="pass", head=""):
+    rows = [f"        {row}" for row in forward.splitlines()]
+    start = [f"        {row}" for row in init.splitlines()]
+    return "\n".join(
+        ["import torch", "import torch.nn as nn", "import torch.nn.functional as F", head, "class Model(nn.Module):",
+         "    def __init__(self):", "        super().__init__()", *start, "    def forward(self, *args):", *rows,
+         "def get_inputs():", f"    return [{inputs}]"]
+    )  # fmt: skip
+
+
+def graph(*args, **kwargs):
+    return OpGraph.from_json(json.dumps(child._trace(text(*args, **kwargs), True)["graph"]))
+
+
+def refused(*args, **kwargs):
+    with pytest.raises(Bad) as e:
+        graph(*args, **kwargs)
+    return e.value
+
+
+def ops(g):
+    return [op.op for op in g.ops]
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "if args[0].sum() > 0:\n    return args[0] * 2\nreturn args[0]",
+        "return args[0] * args[0].max().item()",
+        "return args[0][args[0] > 0]",
+        "return torch.nonzero(args[0])",
+    ],
+)
+def test_control_flow_on_values_names_the_line_and_a_way_out(forward):
+    bad = refused(forward)
+    assert (bad.code, bad.line) == ("data_dependent", 10)
+    assert "torch.where" in bad.reason
+
+
+@pytest.mark.parametrize(
+    ("forward", "what"),
+    [
+        ("return torch.cond(args[0].sum() > 0, lambda x: x * 2, lambda x: x * 3, (args[0],))", "torch.cond"),
+        ("return torch.vmap(torch.dot)(args[0], args[0])", "torch.vmap"),
+        ("with torch.autocast('cpu', dtype=torch.bfloat16):\n    y = args[0] @ args[0]\nreturn y", "autocast"),
+    ],
+)
+def test_what_the_tracer_does_not_follow_is_named_with_its_line(forward, what):
+    bad = refused(forward)
+    assert bad.code == "not_covered" and what in bad.reason and f"Line {bad.line}" in bad.reason
+
+
+def test_a_block_that_only_switches_gradients_is_looked_into():
+    g = graph("with torch.enable_grad():\n    y = args[0] * 2\n    z = y.relu()\nreturn z + y")
+    assert ops(g) == ["mul", "relu", "add"] and g.ops[1].line == 12
+
+
+def test_an_operation_without_a_rule_is_priced_by_its_bytes_and_named():
+    made = report(graph("return torch.linalg.svd(args[0])[0] * 2"), H200)
+    assert "Priced by bytes alone: linalg_svd." in made.notes
+    assert made.ops[0]["line"] == 10 and made.ops[0]["bytes"] > 0
+
+
+def test_broadcasting_reads_each_tensor_at_its_own_size():
+    g = graph("return args[0] * args[1] + args[2]", "torch.randn(4, 1, 8), torch.randn(6, 1), torch.tensor(2.0)")
+    assert sum(external_bytes(g).values()) == 4 * (4 * 8 + 6 + 1 + 4 * 6 * 8)
+
+
+def test_a_tied_weight_is_one_tensor():
+    g = graph(
+        "return self.b(self.a(args[0]))",
+        init="self.a, self.b = (nn.Linear(8, 8, bias=False) for _ in range(2))\nself.b.weight = self.a.weight",
+    )
+    assert sum(t.kind == "parameter" for t in g.tensors.values()) == 1
+    assert sum(external_bytes(g).values()) == 4 * 64 * 3
+
+
+def test_a_shared_module_is_called_twice_and_read_once():
+    g = graph("return self.a(self.a(args[0]))", init="self.a = nn.Linear(8, 8)")
+    assert ops(g) == ["linear", "linear"]
+    assert bounds(g, H200, "f32").fused.flops == 2 * (2 * 8**3 + 64)
+    assert sum(external_bytes(g).values()) == 4 * (64 + 8 + 2 * 64)
+
+
+def test_complex_products_are_four_real_ones():
+    g = graph("return args[0] @ args[0]", "torch.randn(8, 8, dtype=torch.complex64)")
+    made = report(g, H200)
+    assert made.totals["matrix_flops"] == 4 * 2 * 8**3 and made.totals["bytes"] == 2 * 64 * 8
+    assert made.classes[0] == "f32" and any("complex" in note for note in made.notes)
+
+
+def test_integers_have_their_own_classes():
+    assert legal_classes(graph("return args[0] + 1", "torch.arange(64).reshape(8, 8)"), H200) == ("f32",)
+    g = graph("return torch._int_mm(args[0], args[0])", "torch.ones(32, 32, dtype=torch.int8)")
+    assert legal_classes(g, H200) == ("i8",)
+    assert sum(external_bytes(g).values()) == 32 * 32 + 32 * 32 * 4
+    assert report(g, H200).bounds["i8"]["peak"] == H200.peak("i8")
+
+
+def test_several_inputs_and_outputs_in_any_container():
+    g = graph("return {'a': args[0] * 2, 'b': (args[1] + 1, [args[0] - args[1]])}", f"{X}, {X}")
+    assert len(g.inputs) == 2 and len(g.outputs) == 3
+    assert sum(external_bytes(g).values()) == 4 * 64 * 5
+
+
+def test_numbers_and_none_among_the_inputs_are_written_into_the_operations():
+    g = graph("return args[0] * args[1] if args[2] is None else args[0]", f"{X}, 3, None")
+    assert g.ops[0].attrs == {"other": 3} and len(g.inputs) == 1
+
+
+def test_in_place_writes_are_results():
+    g = graph("y = args[0].clone()\ny[:, 1:3] = 0\ny.add_(1)\nreturn y")
+    assert ops(g)[-1] == "add" and "slice_scatter" in ops(g)
+
+
+def test_a_tensor_without_elements_is_known_where_it_is_made():
+    g = graph("return args[0][:0] * 2")
+    assert report(g, H200).bounds["f32"]["ms"] == 0
+    bad = refused("return args[0] * 2", "torch.randn(0, 8)")
+    assert bad.code == "bad_inputs" and "axis 0 has size 0" in bad.reason
+
+
+def test_a_reshape_that_strides_do_not_allow_is_a_copy():
+    moved = graph("return args[0].T.reshape(4, 16)")
+    seen = graph("return args[0].reshape(4, 16)")
+    assert sum(external_bytes(moved).values()) == 2 * 64 * 4 and sum(external_bytes(seen).values()) == 0
+    assert moved.tensors[moved.ops[0].outputs[0]].layout == "transposed"
+
+
+def test_layouts_are_said():
+    g = graph(
+        "return self.c(args[0].to(memory_format=torch.channels_last)).expand(3, 4, 6, 6) + args[1][:, :, ::2]",
+        "torch.randn(3, 2, 8, 8), torch.randn(3, 4, 12, 6)",
+        "self.c = nn.Conv2d(2, 4, 3)",
+    )
+    assert {t.layout for t in g.tensors.values()} >= {"contiguous", "strided"}
+
+
+def test_a_layer_with_seventy_billion_parameters_needs_no_memory():
+    g = graph(
+        "return self.down(F.silu(self.up(args[0])))",
+        "torch.randn(8192, 131072)",
+        "self.up = nn.Linear(131072, 262144, bias=False)\nself.down = nn.Linear(262144, 131072, bias=False)",
+    )
+    assert sum(t.elements for t in g.tensors.values() if t.kind == "parameter") > 68e9
+    assert bounds(g, H200, "bf16").fused.flops > 1.1e15
