@@ -275,7 +275,8 @@ class _Session:
             lambda kind, number: self.past(kind, number),
         )  # fmt: skip
         yield from self.between()
-        yield from self.emit(events.Progress(f"Getting {device.name} ready", "open"))
+        what = "the GPU" if device.kind == "measured" else f"the model of {hardware.title}"
+        yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
         yield from self.call(lambda: device.open(problem, self.cancel.is_set))
         self._prefetch(strategy, State(budget=self.budget["trials"]), context)
         yield from self._baselines(strategy, context)

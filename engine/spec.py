@@ -17,6 +17,7 @@ MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 STRATEGIES = ("planner",)
+ARCH = "sm_90a"  # that programs are written for: no other chip's time may be predicted for them
 
 
 class BadSpec(ValueError):
@@ -99,13 +100,17 @@ def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> None:
 
 def device_error(name: Any) -> str | None:
     """Why this names no device, with those there are; None for one. Whether there is a GPU is the engine's to say."""
-    from sol.hardware import available  # here, so that reading a recording loads no room but this one
+    from sol.hardware import available, load  # here, so that reading a recording loads no room but this one
 
-    kind, _, model = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if name == "cuda" or (kind == "modelled" and model in available()):
+    if name == "cuda":
         return None
-    models = ", ".join(f"modelled:{m}" for m in available())
-    return f"{short(name)} is not a device; write cuda, or for a prediction one of {models}"
+    known = {f"modelled:{m}": load(m) for m in available()}
+    found = known.get(name) if isinstance(name, str) else None
+    if found is not None and found.arch == ARCH:
+        return None
+    why = f"is {found.title}, which cannot run what is written for {ARCH}" if found else "is not a device"
+    models = ", ".join(n for n, hardware in known.items() if hardware.arch == ARCH)
+    return f"{short(name)} {why}; write cuda, or for a prediction one of {models}"
 
 
 def short(value: Any, most: int = 40) -> str:

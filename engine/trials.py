@@ -183,7 +183,9 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
             if e.code not in LOST:
                 raise
             # The program was not judged, so it is not spent: the device starts a fresh child at the next call.
-            yield from ctx.emit(events.Progress(f"Trial {number}: {e.reason} Verifying once more", "validate"))
+            yield from ctx.emit(
+                events.Progress(f"Trial {number}: {e.reason.rstrip('.')}. Verifying once more", "validate")
+            )
             done = yield from ctx.call(lambda: ctx.device.validate(made["candidate"]))
         yield from ctx.emit(done)
 

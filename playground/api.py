@@ -79,17 +79,26 @@ def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
     first = e.errors[0]
     parts = [str(part) for part in first["loc"][1:] if part not in ("asked", "data", "body")]
     if parts and request.path.endswith("/sessions"):
-        allowed = {"int_type": "a whole number", "float_type": "a number", "extra_forbidden": "no such field"}
+        allowed = {
+            "int_type": "a whole number",
+            "float_type": "a number",
+            "string_type": "a text",
+            "list_type": "a list of names",
+            "missing": "is missing",
+            "literal_error": f"one of {first.get('ctx', {}).get('expected')}",
+            "extra_forbidden": "no such field",
+        }
         refused = requests.told(parts[0][:40], allowed.get(first["type"], first["msg"]))
         return api.create_response(request, refused.told, status=422)
     where = ".".join(parts)
-    told = {"error": f"{where or 'The body'}: {first['msg']}.", "fix": "The form of each request is at /api/docs."}
+    error = f"{where}: {first['msg']}." if where else "The body must be a JSON object."
+    told = {"error": error, "fix": "The form of each request is at /api/docs."}
     return api.create_response(request, told, status=422)
 
 
 @api.exception_handler(HttpError)
 def _http(request: HttpRequest, e: HttpError) -> HttpResponse:
-    told = {"error": str(e), "fix": "Send a JSON object; the form of each request is at /api/docs."}
+    told = {"error": f"{str(e).rstrip('.')}.", "fix": "Send a JSON object; the form of each request is at /api/docs."}
     return api.create_response(request, told, status=e.status_code)
 
 

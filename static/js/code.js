@@ -3,8 +3,9 @@
 import { $, blob, h, select, tablist } from "./page.js";
 import { makeDiff, makeEditor } from "./editor.js";
 import { backward, forward } from "./preview.js";
-import { bytes, duration, error, inWords, time } from "./format.js";
+import { BOUND, bytes, deviceName, duration, error, inWords, time } from "./format.js";
 
+const MODELS = { t_attainable: "a model of tiles, waves and memory" };
 const NAMES = { program: "Program", cute: "CuTe DSL (Python)", cpp: "CUTLASS C++" };
 
 export class Code {
@@ -54,7 +55,7 @@ export class Code {
     const turn = ++this.turn;
     this.listOthers(view, n, diff);
     this.heading.textContent = one ? `Trial ${n}` : "Code";
-    this.why.textContent = one?.why ?? "";
+    this.why.textContent = inWords(one?.why ?? "");
     this.resources.replaceChildren(...(one ? report(one) : []));
     this.empty.hidden = Boolean(one);
     if (!one) {
@@ -153,7 +154,7 @@ function report(one) {
   const v = one.validated;
   if (v) lines.push(h("p", {}, h("b", {}, "Verified"), ` · relative error ${error(v.error)} (tolerance ${error(v.tolerance)}) · ${v.checks.length} checks · ${v.scope}`));
   if (one.failed) {
-    lines.push(h("p", {}, h("b", {}, "Failed"), ` · ${one.failed.reason}`));
+    lines.push(h("p", {}, h("b", {}, "Failed"), ` · ${inWords(one.failed.reason)}`));
     if (one.failed.detail) lines.push(h("p", {}, h("a", { href: `/api/blobs/${one.failed.detail}`, target: "_blank", rel: "noopener" }, "The whole log")));
   }
   const m = one.measured;
@@ -161,7 +162,7 @@ function report(one) {
     const d = m.time.device ?? {};
     lines.push(h("p", {}, h("b", {}, "Measured"), ` · ${time(m.time.ms)} (95%: ${time(m.time.low)} to ${time(m.time.high)}) · ${m.time.method}${d.name ? ` · ${d.name}` : ""}`));
   } else if (m) {
-    lines.push(h("p", {}, h("b", {}, "Predicted"), ` · ${time(m.time.ms)} by ${m.time.model} for ${m.time.device.toUpperCase()}${m.time.bound_by ? `, bound by ${m.time.bound_by}` : ""}${m.time.error != null ? ` · the model is typically ${Math.round(m.time.error * 100)}% off` : ""}`));
+    lines.push(h("p", {}, h("b", {}, "Predicted"), ` · ${time(m.time.ms)} for ${deviceName(m.time.device)} by ${MODELS[m.time.model] ?? m.time.model}${m.time.bound_by ? `, bound by ${BOUND[m.time.bound_by] ?? m.time.bound_by}` : ""}${m.time.error != null ? ` · the model is typically ${Math.round(m.time.error * 100)}% off` : ""}`));
   }
   if (one.judged?.text) lines.push(h("p", {}, inWords(one.judged.text)));
   return lines;

@@ -2,7 +2,7 @@
 // Pure but for colours. A prediction is drawn hollow, a measurement filled; the legend says which.
 import { timeOf } from "./store.js";
 import { classOf, resolved } from "./shapes.js";
-import { baselineName, className, digits, time, times } from "./format.js";
+import { baselineName, BOUND, className, digits, time, times } from "./format.js";
 
 const UNITS = { matrix: "matrix units", vector: "arithmetic pipes", special: "special functions", memory: "memory" };
 const PLOT_HEIGHT = 210; // pixels between the axes, near enough to keep labels apart
@@ -37,11 +37,9 @@ function apart(labels, pixelsPerUnit, step = 13) {
   return labels;
 }
 
-const LIMITED = { matrix: "the matrix units", vector: "the arithmetic pipes", special: "the special function units", memory: "memory bandwidth" };
-
 /** What the bars say, in words: of the class that is drawn and with the very baseline that is drawn, no other. */
 export function sentence(cls, bound, base, report) {
-  const limit = `In ${className(cls)} no kernel on ${report.gpu.title} can be faster than ${time(bound.ms)}${LIMITED[bound.bound_by] ? `, a limit set by ${LIMITED[bound.bound_by]}` : ""}`;
+  const limit = `In ${className(cls)} no kernel on ${report.gpu.title} can be faster than ${time(bound.ms)}${BOUND[bound.bound_by] ? `, a limit set by ${BOUND[bound.bound_by]}` : ""}`;
   const against = base ? `; PyTorch takes ${time(base.time.ms)} (${base.time.kind}), ${(base.time.ms / bound.ms).toFixed(2)} times that` : "";
   const lever = report.levers?.find((l) => l.action !== "lower_class")?.title;
   return `${limit}${against}.${lever ? ` The first thing to try: ${lever[0].toLowerCase()}${lever.slice(1)}.` : ""}`;

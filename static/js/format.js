@@ -57,6 +57,12 @@ const CLASS_NAMES = {
 /** The precision class in words. */
 export const className = (cls) => CLASS_NAMES[cls] ?? cls;
 
+/** What limits a kernel, in the model's word and in ours. */
+export const BOUND = {
+  matrix: "the matrix units", tensor: "the matrix units", vector: "the arithmetic pipes", special: "the special function units",
+  memory: "memory bandwidth", l2: "the L2 cache's bandwidth", epilogue: "the epilogue", launch: "the launch",
+};
+
 const BASELINES = { eager: "PyTorch eager", compile: "torch.compile" };
 /** eager_tf32 -> "PyTorch eager (TF32)". */
 export function baselineName(name) {
@@ -65,8 +71,11 @@ export function baselineName(name) {
   return rest.length ? `${words} (${rest.map(className).join(" ")})` : words;
 }
 
-/** A text of the log, with the names of baselines as a person reads them: recordings hold "1.12x eager_f16". */
-export const inWords = (text) => text.replace(/\b(?:eager|compile)(?:_(?:f32|tf32|f16|bf16|fp8))\b|(?<=\dx (?:faster than |slower than )?)eager\b/g, baselineName);
+/** A text of the log with baselines and classes as a person reads them: recordings hold "1.12x eager_f16", "tf32: 1 ms". */
+export const inWords = (text) => text
+  .replace(/\b(?:eager|compile)(?:_(?:f32|tf32|f16|bf16|fp8))\b|(?<=\dx (?:faster than |slower than )?)eager\b/g, baselineName)
+  .replace(/\b(?:f32|tf32|f16|bf16|fp8)(?=:)|(?<=\b(?:in|class|cast to) )(?:f32|tf32|f16|bf16|fp8)\b/g, className)
+  .replace(/\bbound by (\w+)/g, (all, what) => (BOUND[what] ? `bound by ${BOUND[what]}` : all));
 
 /** A device name for people: h200 -> H200, modelled:h200 -> H200. */
 export function deviceName(device) {

@@ -2,7 +2,7 @@
 import { $, h } from "./page.js";
 import { DOING, STEPS, timeOf } from "./store.js";
 import { mark } from "./shapes.js";
-import { baselineName, className, time, times } from "./format.js";
+import { baselineName, className, inWords, time, times } from "./format.js";
 
 const VERDICT = { clean: "", minor: "minor remark", gaming: "flagged: too good to be true", "library only": "library calls only" };
 const FAILED = { check: "rejected", generate: "not expressible", compile: "did not compile", validate: "wrong result", measure: "not timed" };
@@ -42,7 +42,7 @@ function content(one, isBest) {
   ];
   if (one.failed) {
     rows.push(h("span", { class: "line" }, `${className(one.cls)} · ${one.backend ?? ""}`, h("b", {}, failedWord(one.failed))));
-    rows.push(h("span", { class: "why-failed" }, one.failed.reason));
+    rows.push(h("span", { class: "why-failed" }, inWords(one.failed.reason)));
   } else if (at) {
     rows.push(h("span", { class: "line" },
       h("span", {}, `${at.kind === "predicted" ? "predicted" : "measured"} ${time(at.ms)}`),
@@ -110,7 +110,7 @@ export class Timeline {
         row.key = key;
         row.node.replaceChildren(...content(one, isBest));
         row.node.dataset.state = one.failed ? "failed" : one.judged ? "judged" : "running";
-        row.node.title = one.why ? `${describe(one)}. Why: ${one.why}` : describe(one);
+        row.node.title = one.why ? `${describe(one)}. Why: ${inWords(one.why)}` : describe(one);
       }
       const now = one.n === selected;
       row.node.setAttribute("aria-current", String(now));

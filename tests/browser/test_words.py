@@ -60,6 +60,14 @@ def test_no_name_of_the_code_stands_in_a_text_for_people(page):
         "0.29 ms measured, 1.12x faster than eager_f16; f32: 1.01x eager, tf32: 1.11x eager_tf32. An eager reader.",
     )
     assert said == (
-        "0.29 ms measured, 1.12x faster than PyTorch eager (float16); f32: 1.01x PyTorch eager, "
-        "tf32: 1.11x PyTorch eager (TF32). An eager reader."
+        "0.29 ms measured, 1.12x faster than PyTorch eager (float16); float32: 1.01x PyTorch eager, "
+        "TF32: 1.11x PyTorch eager (TF32). An eager reader."
+    )
+    said = page.evaluate(
+        'async (text) => (await import("/static/js/format.js")).inWords(text)',
+        "the starting point in f16; predicted 0.298 ms, bound by tensor; operands cast to f16, timed; store f32",
+    )
+    assert said == (
+        "the starting point in float16; predicted 0.298 ms, bound by the matrix units; "
+        "operands cast to float16, timed; store f32"
     )

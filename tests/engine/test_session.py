@@ -125,7 +125,7 @@ class Loses(CountingDevice):
 def test_a_trial_whose_judge_was_killed_is_judged_by_the_next_one():
     log, _ = play(device=Loses(1))
     assert [e.trial for e in of(log, events.TrialJudged)] == [1, 2, 3, 4]
-    assert any("Verifying once more" in e.text for e in of(log, events.Progress))
+    assert any("was lost. Verifying once more" in e.text for e in of(log, events.Progress))
 
 
 def test_a_judge_that_is_killed_twice_costs_one_trial_and_no_more():

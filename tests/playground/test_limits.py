@@ -20,8 +20,9 @@ def start(client, **fields):
         ({"source": ""}, 422, "paste"),
         ({"source": "   \n"}, 422, "paste"),
         ({"source": "a\0b"}, 422, "NUL"),
-        ({"source": 3}, 422, "source"),
-        ({"source_kind": "poem"}, 422, "source_kind"),
+        ({"source": 3}, 422, "source: a text"),
+        ({"source_kind": "poem"}, 422, "source_kind: one of 'module' or 'program'"),
+        ({"classes": "f16"}, 422, "classes: a list of names"),
         ({"device": "gameboy"}, 422, "modelled:h200"),
         ({"classes": []}, 422, "classes"),
         ({"classes": ["f7"]}, 422, "f7"),
@@ -54,7 +55,8 @@ def test_a_field_that_is_wrong_is_named(client, fields, status, word):
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", '"x"', "9" * 50])
 def test_a_body_that_is_no_object_is_told_so(client, body):
     reply = client.post("/api/sessions", body, content_type="application/json")
-    assert reply.status_code in (400, 422) and reply.json()["fix"]
+    assert reply.status_code in (400, 422) and "fix" in reply.json()
+    assert "JSON object" in reply.json()["error"] + reply.json()["fix"]
 
 
 def test_a_body_over_the_limit_is_not_read(client):

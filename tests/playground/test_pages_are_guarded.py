@@ -78,6 +78,16 @@ def test_unknown_addresses_are_answered_kindly(client):
         assert reply.status_code == 404 and set(reply.json()) >= {"error", "fix"}
 
 
+def test_a_method_that_an_address_does_not_take_is_told_like_everything_else(client):
+    for method, path in (("get", "/api/sessions"), ("delete", "/api/sessions"), ("post", "/api/examples")):
+        reply = getattr(client, method)(path)
+        assert (
+            reply.status_code == 405
+            and set(reply.json()) == {"error", "fix"}
+            and reply["Allow"] in reply.json()["error"]
+        )
+
+
 def test_the_api_describes_itself_without_a_cdn(client):
     paths = client.get("/api/openapi.json").json()["paths"]
     assert "/api/sessions" in paths and "/api/sessions/{session_id}/events" in paths

@@ -1,8 +1,11 @@
 """`manage.py up`, which is what `make run` runs: everything starts, says where it is, and ends together."""
 
 import contextlib
+import errno
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,9 +13,10 @@ import urllib.error
 import urllib.request
 
 import pytest
+from django.core.management.base import CommandError
 
 from playground.engines import CANNOT
-from playground.management.commands.up import HEALTHY, Pauses
+from playground.management.commands.up import HEALTHY, Command, Pauses
 from tests.playground.conftest import ROOT, House
 
 
@@ -107,8 +111,26 @@ def test_a_port_in_use_is_said_with_the_way_out(house):
     assert process.returncode == 1 and f"--port {house.port + 1}" in output and "Traceback" not in output
 
 
-def test_an_unknown_device_is_said_with_what_there_is(house):
-    command = [sys.executable, "manage.py", "engine", "--device", "gameboy", "--once"]
+@pytest.mark.parametrize(
+    ("host", "port", "fix"),
+    [
+        ("203.0.113.7", 8000, "--host 127.0.0.1"),
+        ("127.0.0.1", 65535, "--port 8000"),
+        ("127.0.0.1", 8000, "--port 8001"),
+    ],
+)
+def test_the_way_out_is_one_that_works(monkeypatch, host, port, fix):
+    """Another port does not help where the host is none of ours, nor is there one above 65535."""
+    taken = OSError(errno.EADDRINUSE, "Address already in use")
+    if host == "127.0.0.1":
+        monkeypatch.setattr(socket.socket, "bind", lambda *a: (_ for _ in ()).throw(taken))
+    with pytest.raises(CommandError, match=re.escape(f"Try: {fix}")):
+        Command._free(host, port)
+
+
+@pytest.mark.parametrize("device", ["gameboy", "modelled:a100-80gb"])
+def test_an_unknown_device_is_said_with_what_there_is(house, device):
+    command = [sys.executable, "manage.py", "engine", "--device", device, "--once"]
     done = subprocess.run(command, cwd=ROOT, env=house.environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == CANNOT and "modelled:h200" in done.stderr and "Traceback" not in done.stderr
 

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from engine import sandbox, session, trace
 from engine.devices import SessionRefused, registry
+from engine.spec import device_error
 from playground import conf, engines, retention
 from playground.adapter import Adapter
 from sol.hardware import HardwareError
@@ -39,6 +40,8 @@ class Command(BaseCommand):
     @staticmethod
     def _open(wanted: str) -> tuple[str, dict]:
         """What this engine serves and how it describes itself; `auto` is the GPU where one can be used."""
+        if wanted != "auto" and (wrong := device_error(wanted)):
+            raise CommandError(f"{wrong}.", returncode=engines.CANNOT)
         reasons = []
         for name in ("cuda", FALLBACK) if wanted == "auto" else (wanted,):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import os
 import signal
@@ -98,7 +99,11 @@ class Command(BaseCommand):
             try:
                 s.bind((host, port))
             except OSError as e:
-                raise CommandError(f"{host}:{port} cannot be used ({e.strerror}). Try: --port {port + 1}") from None
+                if isinstance(e, socket.gaierror) or e.errno == errno.EADDRNOTAVAIL:
+                    fix = "--host 127.0.0.1, or --host 0.0.0.0 for every address of this machine"
+                else:  # below 1024 only root may listen
+                    fix = f"--port {port + 1 if e.errno == errno.EADDRINUSE and port < 65535 else 8000}"
+                raise CommandError(f"{host}:{port} cannot be used ({e.strerror}). Try: {fix}") from None
 
     def _collect(self) -> None:
         """Collect, hash and compress the static files, unless nothing changed since the last time."""
