@@ -26,9 +26,23 @@ def _gpus(_: argparse.Namespace) -> int:
     return 0
 
 
+def _times(given: list[str] | None) -> dict[str, float]:
+    """`tf32=0.36` -> {"tf32": 0.36}. Raises ValueError that shows the form."""
+    out = {}
+    for item in given or ():
+        cls, _, ms = item.partition("=")
+        try:
+            out[cls] = float(ms)
+        except ValueError:
+            out[cls] = 0.0
+        if not 0 < out[cls] < float("inf"):
+            raise ValueError(f"{item!r} is no time: write a class and milliseconds, such as tf32=0.36")
+    return out
+
+
 def _report(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.graph == "-" else Path(args.graph).read_text(encoding="utf-8")
-    made = report(OpGraph.from_json(text), load(args.gpu), args.cls)
+    made = report(OpGraph.from_json(text), load(args.gpu), args.cls, _times(args.measured), _times(args.best))
     print(made.to_json() if args.json else made.to_html() if args.html else made.to_markdown())
     return 0
 
@@ -75,6 +89,8 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("graph", metavar="GRAPH.json", help="a graph as JSON, or - for standard input")
     one.add_argument("--gpu", default="h200", help="a name from `python -m sol gpus`, or a path to a TOML of your own")
     one.add_argument("--class", dest="cls", action="append", help="a precision class; may be repeated")
+    one.add_argument("--measured", action="append", metavar="CLASS=MS", help="PyTorch's time, where you measured it")
+    one.add_argument("--best", action="append", metavar="CLASS=MS", help="your best program's time")
     form = one.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the whole report as JSON")
     form.add_argument("--html", action="store_true", help="an HTML section")

@@ -26,8 +26,19 @@ def si(value: float, unit: str) -> str:
 
 
 def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Class by class: limit, what binds, ceiling, unfused, ridge, PyTorch and its gap."""
-    head = ["class", "limit (fused)", "set by", "at measured rates", "unfused", "FLOP/byte", "ridge", "PyTorch", "gap"]
+    """Class by class: limit, what binds, ceiling, unfused, ridge, PyTorch its gap and score (0.5 by definition)."""
+    head = [
+        "class",
+        "limit (fused)",
+        "set by",
+        "at measured rates",
+        "unfused",
+        "FLOP/byte",
+        "ridge",
+        "PyTorch",
+        "gap",
+        "score",
+    ]
     rows = []
     for cls in r["classes"]:
         b, base = r["bounds"][cls], r["baselines"][cls]
@@ -42,8 +53,19 @@ def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
                 f"{b['ridge']:.3g}",
                 ms(base["ms"]) + (" (predicted)" if base["kind"] == "predicted" else ""),
                 f"{base['gap']:.2f}",
+                f"{base['score']:.2f}",
             ]
         )
+    return head, rows
+
+
+def best_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The best programs' times, where there are any."""
+    head = ["class", "best program", "over PyTorch", "gap", "score"]
+    rows = [
+        [cls, ms(b["ms"]), f"{b['speedup']:.2f}x", f"{b['gap']:.2f}", f"{b['score']:.2f}"]
+        for cls, b in r.get("best", {}).items()
+    ]
     return head, rows
 
 
@@ -101,6 +123,8 @@ def _heading(r: dict[str, Any]) -> str:
 def markdown(r: dict[str, Any]) -> str:
     """The report as Markdown."""
     lines = [f"## {_heading(r)}", "", *_markdown_table(*bounds_table(r)), ""]
+    if r.get("best"):
+        lines += ["### Best so far", "", *_markdown_table(*best_table(r)), ""]
     lines += [f"### Operations (priced in {r['classes'][0]})", "", *_markdown_table(*ops_table(r)), ""]
     if r["levers"]:
         lines += ["### Levers, best first (gains are predictions)", "", *_markdown_table(*levers_table(r)), ""]
@@ -127,6 +151,8 @@ def html(r: dict[str, Any]) -> str:
         f'<p class="sol-sentence">{escape(r["sentence"])}</p>',
         _html_table("Limits by precision class", *bounds_table(r)),
     ]
+    if r.get("best"):
+        parts.append(_html_table("Best so far", *best_table(r)))
     if r["levers"]:
         parts.append(_html_table("Levers, best first; gains are predictions", *levers_table(r)))
     parts.append(_html_table(f"Operations, priced in {r['classes'][0]}", *ops_table(r)))

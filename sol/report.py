@@ -18,6 +18,7 @@ from sol.budget import gap, score
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
+from sol.liveness import Liveness, liveness
 from sol.ops import bytes_only, canonical
 
 VERSION = 1
@@ -43,6 +44,9 @@ class Report:
     levers: list[dict[str, Any]]
     notes: list[str]
     sentence: str
+    bytes_only: list[str] = field(default_factory=list)
+    memory: dict[str, Any] = field(default_factory=dict)
+    best: dict[str, dict[str, Any]] = field(default_factory=dict)
     version: int = field(default=VERSION)
 
     def to_json(self) -> str:
@@ -73,13 +77,15 @@ def report(
     hw: Hardware,
     classes: Sequence[str] | None = None,
     measured: dict[str, float] | None = None,
+    best: dict[str, float] | None = None,
 ) -> Report:
     """The report of a graph on a device.
 
     `classes`: precision classes to price, the first one the module's point of view (levers start from it); by default
     every legal class without fp8. PyTorch's half classes mean torch.autocast, its casts timed. `measured`: class ->
-    baseline in ms where somebody timed it. Raises HardwareError when a class is not legal here, naming those that
-    are.
+    baseline in ms where somebody timed it; `best`: class -> the best time of a program, in ms, to be given its gap and
+    score. `bytes_only` names the operations priced by bytes alone, `memory` what PyTorch holds (sol.liveness). Raises
+    HardwareError when a class is not legal here, naming those that are.
     """
     legal = legal_classes(graph, hw)
     if not legal:
@@ -90,7 +96,8 @@ def report(
     baselines = {cls: _baseline(graph, hw, priced[cls], measured.get(cls)) for cls in chosen}
     main = chosen[0]
     unknown = bytes_only(graph.ops, graph.tensors)
-    notes = list(_notes(graph, hw, chosen, unknown))
+    held = liveness(graph)
+    notes = list(_notes(graph, hw, chosen, unknown, held))
     external = external_bytes(graph)
     found = levers(graph, hw, main, tuple(chosen))
     totals = {
@@ -111,7 +118,14 @@ def report(
         levers=[asdict(lever) for lever in found],
         notes=notes,
         sentence=_sentence(hw, priced, baselines, totals, found, chosen),
+        bytes_only=list(unknown),
+        memory={"held": held.held_bytes, "peak": held.peak_bytes, "peak_op": held.peak_op},
+        best={cls: _time(ms, priced[cls], baselines[cls]["ms"]) for cls, ms in (best or {}).items() if cls in priced},
     )
+
+
+def _time(ms: float, b: Bounds, baseline_ms: float) -> dict[str, Any]:
+    return {"ms": ms, "gap": gap(ms, b.ms), "score": score(ms, b.ms, baseline_ms), "speedup": baseline_ms / ms}
 
 
 def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
@@ -174,13 +188,18 @@ def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str]) -> list[dict[
     return rows
 
 
-def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequence[str]):
+def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequence[str], held: Liveness):
     if unknown:
         yield f"Priced by bytes alone: {', '.join(unknown)}."
     live = {o.name for o in graph.live}
     dead = [o.name for o in graph.ops if o.name not in live]
     if dead:
         yield f"No output depends on {', '.join(dead)}: left out of the bounds."
+    if held.peak_op:
+        yield (
+            f"PyTorch holds up to {render.si(held.peak_bytes, 'B')} at once, while {held.peak_op} runs; inputs and "
+            f"parameters are {render.si(held.held_bytes, 'B')} of it."
+        )
     if any(graph.costs[o.name].kind == "conv" for o in graph.ops):
         yield "Convolutions count the direct algorithm; Winograd or FFT would need fewer products."
     if any(not t.elements for t in graph.tensors.values()):

@@ -36,6 +36,21 @@ def test_a_measured_baseline_replaces_the_prediction():
     assert "takes 0.362 ms" in r.sentence
 
 
+def test_a_programs_time_is_given_gap_score_and_speedup():
+    r = report(scale_leaky(), H200, ["tf32"], measured={"tf32": 0.3624}, best={"tf32": 0.3201})
+    assert r.best["tf32"]["score"] == pytest.approx(0.667, abs=2e-3)  # half of the way from PyTorch to the limit
+    assert r.best["tf32"]["speedup"] == pytest.approx(0.3624 / 0.3201)
+    assert "Best so far" in r.to_markdown() and "Best so far" in r.to_html()
+    assert "Best so far" not in report(scale_leaky(), H200, ["tf32"]).to_markdown()
+
+
+def test_the_report_says_what_pytorch_holds_in_memory():
+    r = report(scale_leaky(), H200, ["tf32"])
+    held, one = 4 * (1024 * 8192 + 8192 * 8192 + 8192), 4 * 1024 * 8192
+    assert r.memory == {"held": held, "peak": held + 2 * one, "peak_op": "mul_1"}
+    assert "up to 369 MB at once, while mul_1 runs" in r.to_markdown()
+
+
 def test_the_sentence_names_limit_roof_and_first_step():
     s = report(scale_leaky(), H200).sentence
     for part in ("336 MB", "137 GFLOP", "0.278 ms", "the matrix units", "predicted", "fuse mul, leaky_relu"):
@@ -73,7 +88,8 @@ def test_html_escapes_names_and_carries_no_script():
 def test_operations_priced_by_bytes_alone_are_named():
     b = Builder()
     y = b.op("fft_fft", b.input("x", 8, 8))
-    assert "Priced by bytes alone: fft_fft." in report(b.done(y), H200).notes
+    r = report(b.done(y), H200)
+    assert "Priced by bytes alone: fft_fft." in r.notes and r.bytes_only == ["fft_fft"]
 
 
 def test_a_module_of_views_has_nothing_to_make_faster():
@@ -144,6 +160,16 @@ def test_the_command_line_reports_a_graph(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["gpu"]["name"] == "h100-sxm"
     assert main(["report", str(path)]) == 0
     assert capsys.readouterr().out.startswith("## Speed of light on NVIDIA H200")
+
+
+def test_times_from_the_command_line_enter_the_report(tmp_path, capsys):
+    path = tmp_path / "graph.json"
+    path.write_text(scale_leaky().to_json())
+    assert main(["report", str(path), "--measured", "tf32=0.3624", "--best", "tf32=0.33"]) == 0
+    out = capsys.readouterr().out
+    assert "0.362 ms" in out and "1.10x" in out
+    assert main(["report", str(path), "--best", "tf32:0.33"]) == 2
+    assert "such as tf32=0.36" in capsys.readouterr().err
 
 
 def test_the_command_line_lists_the_gpus(capsys):
