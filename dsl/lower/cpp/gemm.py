@@ -308,6 +308,13 @@ def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str |
             f"the cpp back end does not multiply in {config.compute.value} on sm_90a's tensor cores",
             "write compute tf32 for f32 operands, or transform them to f16",
         )
+    if config.tile[0] == 192 and arch in (None, "sm_90a"):
+        # CUTLASS stores a cooperative tile by pieces of 128 rows, and asserts that they divide it.
+        raise Refusal(
+            "cpp-config",
+            f"stage {stage.name}: a tile of 192 rows is more than the cpp back end takes",
+            "write tile M 128 or 256, or leave the stage to the `cute` back end",
+        )
     operand, element = COMPUTE[config.compute]
     for side in (stage.a, stage.b):
         have = types[side.name].dtype

@@ -86,6 +86,11 @@ def test_pingpong_with_a_scheduler_that_splits_k():
     assert refusal(program).code == "cpp-scheduler"
 
 
+def test_a_tile_of_192_rows_which_cutlass_cannot_store_in_pieces_of_128():
+    found = refusal(config(programs.gemm(), tile=(192, 128, 64)))
+    assert found.code == "cpp-config" and "`cute`" in found.help
+
+
 def test_a_result_whose_rows_tma_cannot_write():
     shape = ir.TensorType(ir.DType.F32, (250, 512))
     program = programs.gemm()
