@@ -117,7 +117,8 @@ class Source:
         return self.text[:first].rstrip(" \t") + ("" if after[:1].isspace() else " ") + after
 
     def with_clauses(self, stage: StageNode, clauses: Iterable[tuple[str, str]]) -> str:
-        """Each clause set to a value: in its place where the stage has it, else at the block's beginning."""
+        """Each clause set to a value: in its place where the stage has it, else at the block's beginning, or (store)
+        before its epilogue."""
         have = {c.keyword.text: c for c in stage.clauses}
         edits: list[tuple[int, int, str]] = []
         added = []
@@ -132,9 +133,11 @@ class Source:
             at = self.ends(stage.span)[1]
             brace = self._blank(at)
             if stage.clauses:
-                first = self.offset(stage.clauses[0].keyword.span.line, stage.clauses[0].keyword.span.col)
+                last = stage.clauses[-1] if stage.clauses[-1].keyword.text == "epilogue" else stage.clauses[0]
+                before = (last if added[0].startswith("store") else stage.clauses[0]).keyword.span
+                first = self.offset(before.line, before.col)
                 own = not self.text[self.text.rfind("\n", 0, first) + 1 : first].strip()
-                indent = "\n" + " " * (stage.clauses[0].keyword.span.col - 1) if own else "  "
+                indent = "\n" + " " * (before.col - 1) if own else "  "
                 edits.append((first, first, indent.join(added) + indent))
             elif self.text[brace : brace + 1] == "{":
                 edits.append((brace + 1, brace + 1, f" {said} "))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from . import habits
 from .arch import FLOATS
 from .diagnostics import Diagnostic, closest, listing
 from .functions import BOUNDED, EVERY, INDEXED, NAMED, REDUCTIONS
@@ -293,10 +294,9 @@ class Expressions:
     def _no_function(self, node: CallNode) -> Number:
         known = (*NAMED, *(INDEXED | REDUCTIONS if self.space is None or self.space.product else ()))
         near = closest(node.fn.text, known)
-        self._error(
-            "E303", f"`{node.fn.text}` is not a function of an expression", node.fn.span,
-            f"did you mean `{near}`?" if near else None, (f"functions are {listing(known)}",),
-        )  # fmt: skip
+        help = habits.of_function(node.fn.text) or (f"did you mean `{near}`?" if near else None)
+        message = f"`{node.fn.text}` is not a function of an expression"
+        self._error("E303", message, node.fn.span, help, (f"functions are {listing(known)}",))
         for a in (*node.args, *(v for _, v in node.keywords)):
             self._expr(a)
         return Number(0.0, node.span)

@@ -26,6 +26,7 @@ _CLAUSES = {word for kind, word in ENTRIES if kind == "clause"}
 _ASIDE = re.compile(r"\s+(?:with|first|changes|does|for|alone)\b.*")
 _MEANT = re.compile(r"(?:did you mean|for example) `?([\w()]+)`?\??$|write (\w+(?:\[[\w, ]+\])?)(?: alone)?$")
 _VERBS = ("write ", "leave ", "return ", "move ", "declare ", "use ")
+_WORDS = ("write ", "leave out the `")
 _BEFORE = re.compile(r"(\w+) = (transform\((\w+)\).*\}) first")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -67,18 +68,16 @@ class _Tries:
 
 
 def _repair(text: str, wrong: Diagnostic, found: Sequence[Diagnostic], tries: _Tries) -> Repair | None:
-    others = Counter(_what(d) for d in found)
-    others[_what(wrong)] -= 1
     second = None
     for title, made in _ways(text, wrong):
         for step in range(MAX_STEPS):
             after = tries.check(made)
             if after is None:
                 return second
-            new = [d for d in after if others[_what(d)] < 1]
+            new = _new(after, found, wrong)
             if not new:
                 return _edit(title, text, made)
-            if step == 0 and title.startswith("write ") and _what(wrong) not in map(_what, new) and Source(made).tree:
+            if step == 0 and title.startswith(_WORDS) and _goes_on(made, wrong, new):
                 return _edit(title, text, made)  # what a word put right brings to light is another matter
             if step == 0 and second is None and _elsewhere(made, wrong, new):
                 second = _edit(title, text, made)  # and so is what lies elsewhere
@@ -89,6 +88,18 @@ def _repair(text: str, wrong: Diagnostic, found: Sequence[Diagnostic], tries: _T
     return second
 
 
+def _new(after: Sequence[Diagnostic], found: Sequence[Diagnostic], wrong: Diagnostic) -> list[Diagnostic]:
+    """Of the mistakes after a repair, those that were not there beside `wrong`: a code more often than before."""
+    left = Counter(d.code for d in found)
+    left[wrong.code] -= 1
+    new = []
+    for d in after:
+        left[d.code] -= 1
+        if left[d.code] < 0 or _what(d) == _what(wrong):
+            new.append(d)
+    return new
+
+
 def _elsewhere(made: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
     """Whether new mistakes are no part of what was repaired: another stage's, or a promise after -> now false."""
     source = Source(made)
@@ -96,6 +107,14 @@ def _elsewhere(made: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
     return here is not None and all(
         d.code == "E110" or (d.code < "E4" and source.stage_of(d.span) not in (None, here)) for d in new
     )
+
+
+def _goes_on(made: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
+    """Whether the text is a program now, or is read further than before."""
+    if _what(wrong) in map(_what, new):
+        first = new[0].span
+        return wrong.code == "E001" and (first.line, first.col) > (wrong.span.line, wrong.span.col)
+    return Source(made).tree is not None or new[0].span.line >= wrong.span.line
 
 
 def _what(d: Diagnostic) -> tuple[str, str]:
@@ -138,6 +157,9 @@ def _of_words(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
         return
     if words.startswith("leave out the `"):
         yield words, source.replace(d.span, "")
+        return
+    if re.fullmatch(r"the \w+ is acc", words):
+        yield "acc", source.replace(d.span, "acc")
         return
     if source.tree is None:
         return

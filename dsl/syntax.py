@@ -13,6 +13,7 @@ from pathlib import Path
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
+from . import habits
 from .diagnostics import Diagnostic, ProgramError, closest, listing
 from .ir import Span
 from .tree import (
@@ -292,7 +293,8 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             help="names and signs are plain ASCII; # comments",
         )
     before = _WORDS_BEFORE.findall(re.sub(r"#[^\n]*", "", text[:pos])[-200:])
-    if ("DIMS" in allowed and found[0].isdigit()) or (found == "," and before[-2:-1] in (["tile"], ["cluster"])):
+    listed = found == "," and before[-2:-1] in (["tile"], ["cluster"]) and before[-1].isdigit()
+    if ("DIMS" in allowed and found[0].isdigit()) or listed:
         return Diagnostic("E001", "sizes are written with x between them", span, help="for example 128x256x64")
     if found[0].isdigit() and "INT" in allowed:
         return Diagnostic("E001", f"`{found}` is not a whole number", span)
@@ -305,15 +307,14 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             f"`{found}` is not a clause",
             span,
             (f"clauses are {listing(CLAUSES)}",),
-            f"did you mean `{near}`?" if near else None,
+            habits.CLAUSES.get(found) or (f"did you mean `{near}`?" if near else None),
         )
     if not expected:
         message = f"unexpected `{found}`: the program ends with the `}}` before it"
         help = "a text holds one program" if found == "program" else f"leave out the `{found}`"
         return Diagnostic("E001", message, span, help=help)
-    if found in (";", "'", '"'):
-        return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span, help=f"leave out the `{found}`")
-    return Diagnostic("E001", f"unexpected `{found}`; expected {expected}", span)
+    message = f"unexpected `{found}`; expected {expected}"
+    return Diagnostic("E001", message, span, help=habits.of_syntax(found, allowed, before))
 
 
 def parse(text: str) -> ProgramNode:

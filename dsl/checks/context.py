@@ -106,12 +106,12 @@ class Context:
             shown = "x".join(map(str, (c.value * count)[:count]))
             message = f"{name} has {len(c.value)} size{'s'[: len(c.value) != 1]}; {what} has {count}"
             self.error("E112", message, c.span, f"{name} {shown}")
-            return None
-        for v in c.value:
+        value = c.value if count is None else (c.value * count)[:count]  # as the help has it: what follows is judged so
+        for v in value:
             if not least <= v <= MAX_DIM:
                 self.error("E113", f"{name} {v:,}; each size is from {least} to {MAX_DIM:,}", c.span)
                 return None
-        return c.value
+        return value
 
     def count(self, clauses: Clauses, name: str) -> int | None:
         """The number of a clause such as `groups 8`, at least 1; None where it is absent, auto or wrong."""

@@ -1,0 +1,54 @@
+"""What a person writes who knows PyTorch, Python or C is answered with this language's way."""
+
+import pytest
+
+from dsl import habits
+from dsl.check import check
+from dsl.checks import FAMILIES
+from dsl.functions import EVERY
+from dsl.repair import repairs
+
+HEAD = "program f(x: f16[64, 64], w: f16[64, 64], b: f16[64], r: f16[64, 64]) -> f16[64, 64] {\n"
+GEMM = HEAD + "  y = gemm(x, w.T) { epilogue HERE }\n  return y\n}"
+CASES = [
+    (HEAD + "  y = x @ w.T\n  return y\n}", "gemm(x, w.T) is the product"),
+    (HEAD + "  y = gemm(x, w.T)\n  z = y + r\n  return z\n}", "map(x) { epilogue acc + r[m, n] } adds tensors"),
+    (HEAD + "  y = silu(gemm(x, w.T))\n  return y\n}", "a line of its own: t = gemm(...)"),
+    (HEAD + "  y = gemm(x, w.T) { bias b }\n  return y\n}", "epilogue relu(acc + b[n])"),
+    (HEAD + "  y = normalize(x) { softmax }\n  return y\n}", "op names it"),
+    (HEAD + "  y = normalize(x) { op softmax  over -1 }\n  return y\n}", "over n is the last"),
+    (HEAD + "  y = gemm(x, w.T);\n  return y\n}", "leave out the `;`"),
+    (HEAD + "  y = gemm(x, w.T) { stages 3, swizzle 4 }\n  return y\n}", "leave out the `,`"),
+    (HEAD + "  y = gemm(x, w.T) { tile = 64x64x64 }\n  return y\n}", "leave out the `=`"),
+    (HEAD + "  y = gemm(x, w.T) { tile 128, 64, 64 }\n  return y\n}", "for example 128x256x64"),
+    (GEMM.replace("HERE", "F.silu(acc)"), "without `F.`"),
+    (GEMM.replace("HERE", "swish(acc)"), "did you mean `silu`?"),
+    (GEMM.replace("HERE", "softmax(acc)"), "a stage of its own: y = normalize(x) { op softmax  over n }"),
+    (GEMM.replace("HERE", "relu6(acc)"), "clamp(x, 0.0, 6.0)"),
+    (GEMM.replace("f16[64, 64], w", "f16(64, 64), w"), "a shape stands in [ ]"),
+    (GEMM.replace(" -> f16[64, 64]", ""), "-> f16[64, 64]"),
+    ("def f(x, w):\n    return x @ w", "a program begins: program"),
+]
+
+
+@pytest.mark.parametrize(("text", "help"), CASES, ids=[c[1][:24] for c in CASES])
+def test_the_help_names_the_way(text, help):
+    assert any(help in (d.help or "") for d in check(text).diagnostics)
+
+
+def test_signs_of_c_are_left_out_one_after_the_other():
+    text = HEAD + "  y = gemm(x, w.T) { stages 3, swizzle 4, epilogue: relu(acc + b[n]) + r[m, n]; };\n  return y;\n}"
+    for _ in range(8):
+        found = check(text).diagnostics
+        if not found:
+            break
+        text = repairs(text, found)[0].apply(text)
+    assert check(text).ok, text
+
+
+def test_what_is_named_exists():
+    assert all(name in EVERY for name in habits.FUNCTIONS.values())
+    assert not set(habits.FUNCTIONS) & set(EVERY) and not set(habits.STAGES) & set(FAMILIES)
+    for stage in habits.STAGES.values():
+        assert stage.split("(")[0] in FAMILIES
+    assert not set(habits.CLAUSES) & {c for f in FAMILIES.values() for c in f.clauses}
