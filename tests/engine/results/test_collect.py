@@ -53,6 +53,22 @@ def test_the_readme_shows_the_committed_results():
     assert collect.table(newest) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_suite_has_every_problem_right_and_its_table_is_of_its_data():
+    newest = max(RESULTS.glob("suite59-*.json"), key=lambda path: path.stem[-10:])
+    assert (RESULTS / "suite59.md").read_text(encoding="utf-8") == collect.suite_table(newest) + "\n"
+    rows = json.loads(newest.read_text(encoding="utf-8"))["results"]
+    assert len({r["id"] for r in rows}) == len({r["id"] for r in rows if r["ok"]}) == 59
+    both = [r["agrees"] for r in rows if r.get("agrees")]
+    assert both and all(a["error"] <= 2**-9 for a in both)  # f16's tolerance, the only class with both back ends
+
+
+def test_the_matrix_has_no_configuration_that_passed_the_checks_and_failed_to_compile():
+    newest = max(RESULTS.glob("matrix-*.json"), key=lambda path: path.stem[-10:])
+    told = json.loads(newest.read_text(encoding="utf-8"))
+    assert told["counts"]["configurations"] >= 400
+    assert [r["name"] for r in told["results"] if not r["ok"] and "refused" not in r] == []
+
+
 def test_every_result_says_where_it_is_from_and_names_no_place_of_that_machine():
     for path in RESULTS.glob("*.json"):
         text = path.read_text(encoding="utf-8")
