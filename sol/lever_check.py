@@ -1,0 +1,117 @@
+"""Did a lever do what the report promised? Which levers a program tries, and predicted beside observed gain.
+
+A lever is `tried` when a program shows it: a tail in an epilogue, a lower operand type, a split of K, a layout read
+as it lies. Its gain is observed in the same precision class, from the best program that tries it: against the best
+one that does not, where the session has such a one, and else against PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dsl import ir
+from sol.levers import Lever
+from sol.triage import Outcome
+
+_LOWER = {ir.DType.TF32, ir.DType.F16, ir.DType.BF16, ir.DType.E4M3, ir.DType.E5M2, ir.DType.I8}
+
+
+def _calls(e: ir.Expr) -> int:
+    return 1 + sum(map(_calls, e.args)) if isinstance(e, ir.Call) else 0
+
+
+def tried(program: ir.Program) -> frozenset[str]:
+    """The actions of sol.levers that a checked (best: resolved) program shows."""
+    found = set()
+    types = {p.name: p.type for p in program.params} | {s.name: s.type for s in program.stages if s.type}
+    for s in program.stages:
+        calls = sum(map(_calls, ir.expressions(s)))
+        read = [types[o.name] for o in s.operands if types.get(o.name)]
+        if isinstance(s, ir.Collective):
+            found |= _products(s, read, calls)
+        elif calls >= (2 if isinstance(s, ir.Map) else 1):
+            found.add("fuse_pointwise")
+        if isinstance(s, ir.Transform) and s.pad is not None:
+            found.add("align")
+    return frozenset(found)
+
+
+def _products(s: ir.Collective, read: Sequence[ir.TensorType], calls: int) -> set[str]:
+    found = set()
+    if calls or s.also:
+        found.add("fuse_tail")
+    compute = s.config.compute or (read[0].dtype if read else None)
+    if compute in _LOWER:
+        found.add("lower_class")
+    if s.config.scheduler is not None and s.config.scheduler.kind in ("split_k", "stream_k"):
+        found.add(s.config.scheduler.kind)
+    if any(o.transposed for o in s.operands) or any(t.layout == ir.NHWC for t in read):
+        found.add("drop_copy")
+    if isinstance(s, ir.Conv) and any(t.layout == ir.NHWC for t in read):
+        found.add("channels_last")
+    return found
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A trial that ended well: its class, what it tries, its time in ms."""
+
+    trial: int
+    cls: str
+    actions: frozenset[str]
+    ms: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One lever of a report after the trials. `predicted`, `observed`: speedups; `trial`: the best that tries it, or
+    None where none did; `against`: what it is compared with, in words."""
+
+    action: str
+    title: str
+    cls: str
+    predicted: float
+    observed: float | None
+    trial: int | None
+    against: str
+
+
+def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[str, float]) -> list[Checked]:
+    """Every lever, in the report's order, with what came of it. `baselines`: class -> PyTorch's ms.
+
+    lower_class is looked for in the class that it names, and compared with PyTorch in the lever's own class.
+    """
+    out = []
+    for lever in levers:
+        cls = lever.title.split()[2] if lever.action == "lower_class" else lever.cls
+        mine = [t for t in trials if t.cls == cls]
+        does = min((t for t in mine if lever.action in t.actions), key=lambda t: t.ms, default=None)
+        others = [t for t in mine if lever.action not in t.actions]
+        observed, against = None, ""
+        if does is not None and others and lever.action != "lower_class":
+            other = min(others, key=lambda t: t.ms)
+            observed, against = other.ms / does.ms, f"trial {other.trial}, the best without it"
+        elif does is not None and lever.cls in baselines:
+            observed, against = baselines[lever.cls] / does.ms, f"PyTorch in {lever.cls}"
+        out.append(
+            Checked(
+                lever.action,
+                lever.title,
+                lever.cls,
+                lever.speedup,
+                observed,
+                does.trial if does else None,
+                against or "not tried",
+            )
+        )
+    return out
+
+
+def outcomes(checked: Sequence[Checked], problem: str = "") -> list[Outcome]:
+    """What the memory of triage keeps: the levers that a session tried."""
+    return [
+        Outcome(c.action, c.predicted, c.observed, problem, c.cls)
+        for c in checked
+        if c.trial is not None and c.observed is not None
+    ]

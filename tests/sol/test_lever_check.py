@@ -1,0 +1,69 @@
+"""Which levers a program tries, and what came of the report's promises."""
+
+import pytest
+from suite59 import gemm_problem
+
+from dsl.check import check as checked
+from sol.hardware import load
+from sol.lever_check import Timed, check, outcomes, tried
+from sol.levers import Lever, levers
+
+H200 = load("h200")
+SIG = "x: f16[1024, 4096], w: f16[1024, 4096]"
+
+
+def actions(body):
+    bias = ", b: f16[1024]" if "b[n]" in body else ""
+    result = checked(f"program p({SIG}{bias}) -> f16[1024, 1024] {{\n{body}\n  return y\n}}")
+    assert result.ok, result.diagnostics
+    return tried(result.program)
+
+
+@pytest.mark.parametrize(
+    ("body", "has", "lacks"),
+    [
+        ("  y = gemm(x, w.T)", {"lower_class", "drop_copy"}, {"fuse_tail", "split_k"}),
+        ("  y = gemm(x, w.T) { epilogue gelu(acc + b[n]) }", {"fuse_tail"}, {"fuse_pointwise"}),
+        ("  y = gemm(x, w.T) { tile 128x128x64 schedule cooperative scheduler split_k(4) }", {"split_k"}, {"stream_k"}),
+        ("  y = gemm(x, w.T) { scheduler stream_k }", {"stream_k"}, {"split_k"}),
+        ("  h = gemm(x, w.T)\n  y = map(h) { epilogue relu(acc + b[n]) }", {"fuse_pointwise"}, {"fuse_tail"}),
+        ("  h = gemm(x, w.T)\n  y = map(h) { epilogue relu(acc) }", set(), {"fuse_pointwise", "fuse_tail"}),
+    ],
+)
+def test_a_program_shows_what_it_tries(body, has, lacks):
+    found = actions(body)
+    assert has <= found and not lacks & found
+
+
+SPLIT = Lever("split_k", "Split K in y", "", 1.0, 3.0, "tf32", "y")
+FUSE = Lever("fuse_tail", "Fuse relu", "", 0.1, 1.2, "tf32", "y")
+LOWER = Lever("lower_class", "Use the f16 class", "", 0.1, 1.8, "tf32")
+
+
+def test_a_gain_is_observed_against_the_best_trial_without_it():
+    trials = [
+        Timed(1, "tf32", frozenset({"fuse_tail"}), 0.9),
+        Timed(2, "tf32", frozenset({"fuse_tail", "split_k"}), 0.3),
+    ]
+    split, fuse, lower = check([SPLIT, FUSE, LOWER], trials, {"tf32": 0.6})
+    assert split.observed == pytest.approx(3.0) and split.trial == 2 and "trial 1" in split.against
+    assert fuse.observed == pytest.approx(2.0) and fuse.against == "PyTorch in tf32"  # no trial is without it
+    assert lower.observed is None and lower.against == "not tried"
+
+
+def test_a_lower_class_is_found_in_the_class_it_names():
+    trials = [Timed(3, "f16", frozenset({"lower_class"}), 0.25)]
+    (lower,) = check([LOWER], trials, {"tf32": 0.5, "f16": 0.3})
+    assert (lower.observed, lower.trial) == (2.0, 3)
+
+
+def test_only_what_was_tried_is_remembered():
+    trials = [Timed(1, "tf32", frozenset({"fuse_tail"}), 0.5)]
+    (kept,) = outcomes(check([SPLIT, FUSE], trials, {"tf32": 0.6}), "a problem")
+    assert (kept.action, kept.predicted, kept.problem) == ("fuse_tail", 1.2, "a problem")
+    assert kept.observed == pytest.approx(1.2)
+
+
+def test_the_levers_of_a_report_can_be_checked():
+    found = levers(gemm_problem("L2/12"), H200, "tf32")
+    assert {c.action for c in check(found, [], {})} == {lever.action for lever in found}
