@@ -141,6 +141,14 @@ def contraction_flops(graph: OpGraph) -> float:
     return total
 
 
+def few_threads(graph: OpGraph) -> None:
+    """One thread for a small problem: more gain nothing there, and spin beside the other processes."""
+    import torch
+
+    if sum(t.elements for t in graph.tensors.values()) < 1 << 20 and contraction_flops(graph) < 1e8:
+        torch.set_num_threads(1)
+
+
 def filled(t: Tensor, role: Role | None = None) -> bool:
     """True for tensors that families other than `own` replace: floating point ones, int8 that is multiplied, and the
     sizes of groups. Other integers are indices, say, and keep the module's values."""

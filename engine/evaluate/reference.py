@@ -28,7 +28,8 @@ from sol.graph import DTYPE_BYTES
 
 PRELOAD = ("torch", "engine.evaluate.reference_main")
 STATE = ("parameter", "buffer", "constant")
-BASELINES = ("eager", "eager_tf32", "eager_f16", "eager_bf16")
+BASELINES = ("eager", "eager_tf32", "eager_f16", "eager_bf16", "compile", "compile_max")
+COMPILE_SECONDS = 400.0  # max-autotune tries every kernel that it knows
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ class Reference:
         self._own: Region | None = None
         self._results: dict[str, Slot] = {}
         self._result_size = 0
+        self.init: list | None = None  # arguments of the module's constructor, where they are plain
+        self.order: list[dict] = []  # of forward: {"tensor": name} | {"value": v}
         self.lost = 0  # how often the child had to be replaced
 
     # ---- life ----
@@ -164,6 +167,8 @@ class Reference:
             line = error.get("line")
             reason = str(error.get("reason"))[:1000]
             raise SessionRefused(str(error.get("code"))[:40], reason, line if isinstance(line, int) else None)
+        ok = answer["ok"]
+        self.init, self.order = ok.get("init"), _order(ok.get("order"), graph.inputs)
         missing = [n for n in own_slots if n not in shared]
         needed = [n for n in missing if graph.tensors[n].kind != "constant"]
         if needed:
@@ -267,7 +272,8 @@ class Reference:
 
     def baseline_open(self, name: str, seed: int = 0) -> tuple[str, str]:
         """Gets one of BASELINES ready to be timed (CUDA only). The answer: its precision class, and a note."""
-        ok = self._ask("measure", "baseline_open", name=name, seed=seed)
+        limit = COMPILE_SECONDS if name.startswith("compile") else None
+        ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed)
         return str(ok.get("cls"))[:8], str(ok.get("note"))[:200]
 
     def baseline_sample(self) -> Sample:
@@ -291,6 +297,14 @@ class Reference:
                 yield self.baseline_sample()
         finally:
             self.baseline_close()
+
+
+def _order(said: object, inputs: list[str]) -> list[dict]:
+    """The arguments of forward as the child told them; the graph's inputs alone where that makes no sense."""
+    good = isinstance(said, list) and all(isinstance(a, dict) for a in said)
+    if good and [a["tensor"] for a in said if "tensor" in a] == list(inputs):
+        return said
+    return [{"tensor": n} for n in inputs]
 
 
 def _number(value: object) -> float:

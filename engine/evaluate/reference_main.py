@@ -7,6 +7,7 @@ baseline_close. Never sees a candidate.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from typing import Any
 
@@ -19,6 +20,7 @@ from sol.graph import OpGraph
 F64_FLOPS_ON_CPU = 6e10  # more than this and the CPU computes its reference in f32: some 3 s on two cores
 BUFFERS = 4
 AUTOCAST = {"eager_f16": "float16", "eager_bf16": "bfloat16"}
+COMPILED = {"compile": "default", "compile_max": "max-autotune"}  # torch.compile's modes
 _held: Held | None = None
 
 
@@ -53,6 +55,7 @@ class Held:
         self.graph = OpGraph.from_json(message["graph"])
         self.roles = data.roles(self.graph)
         self.device = message["device"]
+        data.few_threads(self.graph)
         self.seed = message["seed"]
         self.memory = message["memory"]
         self.own_slots = _slots(message["own_slots"])
@@ -106,7 +109,24 @@ class Held:
             if name in self.own:
                 tensor_at(self.own_map, slot).copy_(self.own[name])
                 shared.append(name)
-        return {"shared": shared, "device": self.device}
+        return {"shared": shared, "device": self.device, **self._arguments()}
+
+    def _arguments(self) -> dict:
+        """How a module that stands in for this one is built and called: {init: [args, kwargs] | None, order}.
+
+        None where an argument is more than numbers and text: then it must bring its own get_init_inputs."""
+        init: Any = None
+        with contextlib.suppress(Exception):
+            args, kwargs = self.loaded._init_inputs()
+            init = json.loads(json.dumps([list(args), kwargs], allow_nan=False))
+        named = iter(self.graph.inputs)
+        order = []
+        for v in self.inputs:
+            if isinstance(v, self.torch.Tensor):
+                order.append({"tensor": next(named)})
+            else:
+                order.append({"value": v if isinstance(v, (int, float, str, bool, type(None))) else None})
+        return {"init": init, "order": order}
 
     # ---- the reference ----
 
@@ -313,7 +333,7 @@ class Baseline:
 
     def __init__(self, held: Held, name: str, seed: int):
         torch = held.torch
-        if name not in ("eager", "eager_tf32", *AUTOCAST):
+        if name not in ("eager", "eager_tf32", *AUTOCAST, *COMPILED):
             raise Bad("unknown_baseline", f"There is no baseline {name!r}.")
         from engine.evaluate.timing import Timer
 
@@ -333,10 +353,13 @@ class Baseline:
                 row.append(v)
             self.sets.append(row)
         self._flags()
+        self.model = held.model if name not in COMPILED else _compiled(held.model, COMPILED[name])
         self.cls = self._class()
         self.note = {
             "eager": "as PyTorch ships it",
             "eager_tf32": "TF32 allowed",
+            "compile": "torch.compile",
+            "compile_max": "torch.compile, max-autotune",
         }.get(name, "torch.autocast, its casts timed")
         self.timer = Timer()
         for _ in range(3):
@@ -361,7 +384,7 @@ class Baseline:
         with self.torch.no_grad():
             kind = AUTOCAST.get(self.name)
             if kind is None:
-                return self.held.model(*arguments)
+                return self.model(*arguments)
             with self.torch.autocast("cuda", dtype=getattr(self.torch, kind), cache_enabled=False):
                 return self.held.model(*arguments)
 
@@ -376,6 +399,17 @@ class Baseline:
         self.sets.clear()
         del self.timer
         self.torch.cuda.empty_cache()
+
+
+def _compiled(model: Any, mode: str) -> Any:
+    """torch.compile in this process: its own pool of compilers would be processes without end to the sandbox."""
+    import os
+
+    import torch
+
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    torch._dynamo.reset()
+    return torch.compile(model, mode=mode, fullgraph=False, dynamic=False)
 
 
 @contextlib.contextmanager

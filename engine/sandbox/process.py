@@ -82,7 +82,9 @@ class Sandbox:
         self._head, self._tail = b"", b""
         self._buffer, self._searched = bytearray(), 0
         self._scratch = ""
-        self._inner = 0  # the child's process id inside
+        self._inner = 0  # the process id, inside, of who answers
+        self._first = 0  # that of the child itself, when copies of it answer
+        self._base: set[int] = set()  # the processes there are without a copy
         self._uid: int | None = None
         self._lock = threading.Lock()
 
@@ -153,6 +155,50 @@ class Sandbox:
             self._finish("no_cuda", str(answer.get("reason", "the sandboxed process is not ready"))[:300])
             raise self._error()
         self._inner = answer.get("pid") if isinstance(answer.get("pid"), int) else 1
+
+    # ---- one text after the other ----
+
+    def fork(self, timeout: float = 20.0) -> None:
+        """From now on a copy of the child answers, until `reap`: for one text among many of the same person, where
+        loading torch anew for each would take most of the time. Raises SandboxEnded."""
+        self.wait_ready(timeout)
+        if not self._base:
+            self._base = set(tree.descendants(self._process.pid, self._uid))
+            self._first = self._inner
+        answer = self.request({"fork": True}, timeout=timeout)
+        if not isinstance(answer.get("forked"), int):
+            self._finish("garbled", "it did not fork")
+            raise self._error()
+        self._inner = answer["forked"]
+
+    def reap(self, timeout: float = 5.0) -> None:
+        """Ends the copy and whatever it started, and leaves the child as it was before `fork`. Raises SandboxEnded
+        where that is not possible: then the sandbox is of no more use."""
+        if self._inner == self._first:
+            return
+        end = time.monotonic() + timeout
+        while others := [p for p in tree.descendants(self._process.pid, self._uid) if self._foreign(p)]:
+            for pid in others:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > end:
+                self._finish("process_limit", "its processes could not be ended")
+                raise self._error()
+            time.sleep(0.002)
+        self._inner = self._first
+        # The first process says that its copy is gone. Whatever else waits in the pipe, the copy wrote.
+        while "ended" not in (answer := self._receive(end, None, "did not come back after its copy ended")):
+            if time.monotonic() > end or not answer:
+                self._finish("garbled", "it did not come back after its copy ended")
+                raise self._error()
+        if self._buffer:
+            self._finish("garbled", "its copy left words behind")
+            raise self._error()
+        self._head = self._tail = b""
+        self._printed = 0
+
+    def _foreign(self, pid: int) -> bool:
+        return pid not in self._base and tree.exists(pid)
 
     @property
     def alive(self) -> bool:

@@ -48,10 +48,13 @@ def pasted_line() -> int | None:
 
 
 class Watch:
-    """Installed once a process; active from `on` (which cannot be taken back: the hook itself never leaves)."""
+    """Installed once a process; active from `on` (which cannot be taken back: the hook itself never leaves).
 
-    def __init__(self) -> None:
+    `allowed`: events that this text may cause (a candidate may start a compiler)."""
+
+    def __init__(self, allowed: tuple[str, ...] = ()) -> None:
         self.seen: list[Blocked] = []
+        self._may = frozenset(allowed)
         self._busy = False
         allowed = {sys.prefix, sys.base_prefix, sys.exec_prefix, *(p for p in sys.path if p)}
         allowed |= {"/usr", "/lib", "/lib64", "/proc", "/sys", "/dev", os.environ.get("HOME", "/scratch")}
@@ -62,7 +65,7 @@ class Watch:
 
     def _hook(self, event: str, args: tuple) -> None:
         what = _WHAT.get(event)
-        if (what is None and event != "open") or self._busy:
+        if (what is None and event != "open") or self._busy or event in self._may:
             return
         self._busy = True
         try:

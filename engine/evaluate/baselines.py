@@ -1,0 +1,73 @@
+"""PyTorch's times that were taken earlier: by module, shapes, versions and device, so that they need not be again.
+
+A cached baseline is context, never a side of a ratio: ratios come from calls that alternate in one run. So what is
+kept here saves torch.compile's minutes where a table wants its time beside the others, and says when it was taken and
+in what condition the GPU was.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from engine.build import toolchain
+from engine.build.cache import Cache, content_key
+
+NAMES = ("eager", "eager_tf32", "eager_f16", "eager_bf16", "compile", "compile_max")
+VERSION = "1"  # of the method: a change of how times are taken makes the old ones unfindable
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One baseline's time: median and bootstrap 95% interval in milliseconds, with what it was taken on."""
+
+    name: str
+    cls: str
+    ms: float
+    low: float
+    high: float
+    call_ms: float
+    sample: list[float]
+    method: str
+    note: str = ""
+    device: dict[str, Any] = field(default_factory=dict)
+    taken: float = 0.0  # seconds since the epoch
+
+    @property
+    def age_seconds(self) -> float:
+        return max(0.0, time.time() - self.taken)
+
+
+def key(source: str, graph: str, name: str, gpu: str, driver: str | None) -> str:
+    """Of one baseline. `graph`: the op graph as JSON (it holds every shape and type); `gpu`: the device's name."""
+    versions = toolchain.find().versions()
+    parts = [f"{n}={versions.get(n)}" for n in ("torch",)] + [f"triton={_triton()}", f"driver={driver}"]
+    return content_key("baseline", VERSION, source, graph, name, gpu, *parts)
+
+
+def _triton() -> str:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def load(cache: Cache, at: str) -> Timed | None:
+    """The baseline under a key; None where there is none, or none that can be read."""
+    folder = cache.get(at)
+    if folder is None:
+        return None
+    try:
+        return Timed(**json.loads((folder / "baseline.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def store(cache: Cache, at: str, timed: Timed) -> None:
+    """Keeps a baseline; a newer one takes the place of an older."""
+    cache.drop(at)
+    cache.put(at, {"baseline.json": json.dumps(asdict(timed)).encode()})

@@ -1,0 +1,363 @@
+"""The rounds of one candidate: values laid out, calls asked for, results judged, and who did the work.
+
+The order of the rounds, their seeds and which calls of a burst are looked at are drawn after the candidate is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.devices import TrialError
+from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
+from engine.evaluate.cupti import PRODUCT
+from engine.evaluate.integrity.candidate import Candidate, CandidateEnded
+from engine.evaluate.integrity.findings import NOTE, Finding, Report
+from engine.evaluate.integrity.judging import explain, number, precision_of, text
+from engine.evaluate.integrity.words import ATEN_MOVES, ATEN_PRODUCTS
+
+if TYPE_CHECKING:
+    from engine.evaluate.integrity.verify import Verifier
+
+OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
+BURST, LOOKED_AT, SETS = 24, 3, 2
+FASTER = 0.3  # claimed seconds below this share of what passed outside are a finding
+CLASSES = ("f32", "tf32", "f16", "bf16")  # fine to coarse
+
+
+@dataclass(frozen=True)
+class Round:
+    """One set of values; `late`: looked at twice, to see whether somebody still writes."""
+
+    family: str
+    seed: int
+    rows: int | None = None
+    late: bool = False
+    probe: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.family}:{self.seed}:{self.rows}:"
+
+
+def note_facts(report: Report, facts: dict) -> None:
+    """What the candidate's process says against the candidate."""
+    for name in text(facts.get("patched"))[:8]:
+        report.add(Finding("patched", name, dynamic=True))
+    for said in text(facts.get("blocked"))[:4]:
+        report.add(Finding("sandbox", said, dynamic=True))
+    for what in ("threads", "children"):
+        n = facts.get(what)
+        if isinstance(n, int) and n > 0:
+            kind = "threads of its own" if what == "threads" else "processes that it started"
+            report.add(Finding("threads", f"{n} {kind} live on after the call", dynamic=True))
+
+
+class Examination:
+    """The rounds of one candidate."""
+
+    def __init__(self, v: Verifier, c: Candidate, report: Report, cls: str, nondeterministic: bool):
+        self.v, self.c, self.report, self.cls, self.loose = v, c, report, cls, nondeterministic
+        self.tolerance = TOLERANCES[cls].error
+        self.trivial: set[str] | None = None
+        self.good: list[str] = []  # families of rounds that were right, in order
+        self.bad: list[str] = []
+
+    def run(self, source: str) -> None:
+        said = self.c.open(source, OPEN_SECONDS[self.c.kind])
+        note_facts(self.report, said)
+        self.v.judge.ask("fresh")
+        seed = int.from_bytes(os.urandom(5))  # after the candidate was loaded: it could not know
+        rows = self.v.rows
+        middle = [
+            Round(f, seed + 7 * i, rows) for i, f in enumerate(("own", "normal", "large", "tiny", "closed_form"), 1)
+        ]
+        self.v.random.shuffle(middle)
+        first = Round("normal", seed, rows, late=True)
+        for r in [first, *middle, first]:
+            self.one(r)
+        shorter = self._shorter(rows)
+        if shorter is not None:
+            self.other_shape(Round("normal", seed + 101, shorter))
+        if rows is None:
+            self.burst(seed + 1000)
+        ops = self.one(Round("normal", seed + 201, rows, probe="ops"))
+        self.one(Round("normal", seed + 203, rows, late=True))
+        self.library(ops, Round("normal", seed + 202, rows))
+        self.conclude(rows)
+
+    def _shorter(self, rows: int | None) -> int | None:
+        graph = self.v.graph
+        lead = graph.tensors[graph.inputs[0]].shape[:1] if graph.inputs else ()
+        whole = rows or (lead[0] if lead else 0)
+        return max(1, whole // 2 + 1) if whole > 2 else None
+
+    # ---- a round ----
+
+    def _lay_out(self, r: Round) -> dict:
+        return self.v.judge.ask("draw", family=r.family, seed=r.seed, rows=r.rows, region=self.c.region("own"))[
+            "shapes"
+        ]
+
+    def _right(self, r: Round) -> dict:
+        """Where the reference's answer lies, and with it PyTorch's own error in this class."""
+        made = self.v.reference.compute(r.family, r.seed, r.rows)
+        self.precision = made.precision
+        return made.region.to_json()
+
+    def one(self, r: Round) -> dict:
+        """One round, noted in the report. The candidate's own words on it."""
+        shapes = self._lay_out(r)
+        out_shapes = self._out_shapes(r)
+        said = self.c.ask(
+            "call", self.v.call_seconds, rows=r.rows, shapes={**shapes, **out_shapes}, late=r.late, probe=r.probe
+        )
+        note_facts(self.report, said)
+        right = self._right(r)
+        if not self._fits(said, right):
+            self.bad.append(r.family)
+            return said
+        looked = self.v.judge.ask(
+            "look", region=self.c.region("own"), reference=right, result=self.c.region("result"), key=r.key,
+            tolerance=self.tolerance, late=r.late,
+        )  # fmt: skip
+        self.note(r, said, looked)
+        return said
+
+    def _out_shapes(self, r: Round) -> dict:
+        if r.rows is None:
+            return {}
+        graph = self.v.graph
+        lead = graph.tensors[graph.inputs[0]].shape[:1]
+        shapes = {}
+        for n in graph.outputs:
+            full = graph.tensors[n].shape
+            if full[:1] == lead:
+                shapes[n] = [min(r.rows, full[0]), *full[1:]]
+        return shapes
+
+    def _fits(self, said: dict, right: dict) -> bool:
+        """Types and shapes as told; a lie here is met by the values."""
+        about = said.get("results")
+        if not isinstance(about, list) or not all(isinstance(a, dict) for a in about):
+            self.report.add(Finding("garbled", "something else than the harness answered", dynamic=True))
+            return False
+        for name, a in zip(self.v.graph.outputs, about, strict=False):
+            wanted = right["tensors"][name]
+            dtype = _TORCH[self.v.graph.tensors[name].dtype]
+            if not a.get("plain"):
+                self.report.add(Finding("lazy", f"a {str(a.get('type'))[:80]} instead of a torch.Tensor", dynamic=True))
+            if a.get("dtype") != dtype or a.get("layout") != "strided":
+                what = f"{a.get('dtype')} {a.get('layout')}"
+                self.report.add(Finding("wrong_type", f"{what[:60]} where the module gives {dtype}", dynamic=True))
+                return False
+            if a.get("shape") != list(wanted["shape"]):
+                told = f"{str(a.get('shape'))[:60]} where the module gives {list(wanted['shape'])}"
+                self.report.add(Finding("wrong_shape", told, dynamic=True))
+                return False
+            if a.get("device") != self.c.device:
+                self.report.add(Finding("wrong_type", f"a tensor on {str(a.get('device'))[:20]}", dynamic=True))
+            if a.get("aliases_previous"):
+                self.report.add(Finding("reused_output", "two results lie in the same memory", dynamic=True))
+        return True
+
+    def note(self, r: Round, said: dict, looked: dict) -> None:
+        pytorch = self.v.pytorch_error(r.family, self.cls, r.rows, r.seed)
+        if not looked["guards"] or said.get("intact") is False:
+            self.report.add(Finding("out_of_bounds", "the bands beside its tensors changed", dynamic=True))
+        if looked["inputs"]:
+            names = ", ".join(looked["inputs"][:4])
+            self.report.add(Finding("input_written", f"{names} after the call", dynamic=True))
+        right = True
+        for a, told in zip(looked["results"], said["results"], strict=False):
+            found = explain(self.cls, a, r.family, pytorch, told if isinstance(told, dict) else {}, loose=self.loose)
+            if not found:
+                continue
+            right = False
+            self.report.add(*found)
+            if {f.code for f in found} == {"wrong_result"} and r.family in ("normal", "own"):
+                self.report.add(*self._coarser(r, a["error"]))
+        (self.good if right else self.bad).append(r.family)
+        tried = set.intersection(*(set(a["trivial"]) for a in looked["results"])) if looked["results"] else set()
+        self.trivial = tried if self.trivial is None else self.trivial & tried
+        errors = [a["error"] for a in looked["results"]]
+        largest = max((a["max_error"] for a in looked["results"]), default=0.0)
+        if right:
+            self.report.error = max([self.report.error, *errors])
+            self.report.max_error = max(self.report.max_error, largest)
+        self.report.rounds.append({
+            "family": r.family, "seed": r.seed, "rows": r.rows, "right": right, "error": max(errors, default=0.0),
+            "max_error": largest, "pytorch_error": pytorch and pytorch.error, "seconds": number(said.get("seconds")),
+        })  # fmt: skip
+
+    def _coarser(self, r: Round, error: float) -> list[Finding]:
+        """Whether the error is what a coarser class makes."""
+        made = {}
+        for cls in CLASSES[CLASSES.index(self.cls) :] if self.cls in CLASSES else ():
+            own = self.v.pytorch_error(r.family, cls, r.rows, r.seed)
+            if own is not None:
+                made[cls] = own.error
+        return precision_of(self.cls, error, made)
+
+    # ---- other shapes, many calls ----
+
+    def other_shape(self, r: Round) -> None:
+        """Fewer rows than it was made for. It may refuse them; it may not compute something else."""
+        try:
+            self.v.reference.compute(r.family, r.seed, r.rows)
+        except TrialError:
+            return  # the module itself mixes its rows
+        try:
+            self.one(r)
+        except CandidateEnded as e:
+            if e.lost:
+                raise
+            self.report.add(Finding("shape_cases", f"refuses {r.rows} rows: {e.reason}"[:160], e.line, dynamic=True))
+
+    def burst(self, seed: int) -> None:
+        """Many calls in a row on sets of values that change, as when it is timed. Which results are looked at is
+        drawn when all is over."""
+        rounds = [Round("normal", seed + i) for i in range(SETS)]
+        for r in rounds:
+            self._lay_out(r)
+            self.c.ask("keep", self.v.call_seconds)
+        turns = [self.v.random.randrange(SETS) for _ in range(BURST)]
+        began = time.monotonic()
+        said = self.c.ask("burst", self.v.call_seconds * 2, turns=turns)
+        passed = time.monotonic() - began
+        note_facts(self.report, said)
+        claimed = sum(map(number, said.get("seconds") or [0]))
+        if passed > 0.2 and claimed < FASTER * passed:
+            self.report.add(Finding("clock", f"{claimed:.3g} s claimed, {passed:.3g} s passed outside", dynamic=True))
+        looked = {BURST - 1, *(self.v.random.randrange(BURST) for _ in range(LOOKED_AT))}
+        for at in sorted(looked):
+            told = self.c.ask("fetch", self.v.call_seconds, at=at)
+            r = rounds[turns[at]]
+            self._lay_out(r)
+            right = self._right(r)
+            if not self._fits(told, right):
+                return
+            looked_at = self.v.judge.ask(
+                "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
+            )
+            self.note(r, told, {"inputs": [], "guards": True, **looked_at})
+
+    # ---- who did the work ----
+
+    def library(self, said: dict, r: Round) -> None:
+        ops = {str(o[0]) for o in said.get("ops", []) if isinstance(o, list) and o}
+        native = said.get("native") if isinstance(said.get("native"), int) else 0
+        heavy = sorted(ops & ATEN_PRODUCTS)
+        light = sorted(ops - ATEN_PRODUCTS - ATEN_MOVES)
+        module_heavy = any(op.op in ATEN_PRODUCTS for op in self.v.graph.ops)
+        has_kernel = bool([k for k in self.report.kernels if k.get("where") == "text"])
+        if self.c.device == "cuda":
+            self.ran_on_the_gpu(r, native)
+            return
+        if native == 0:
+            if has_kernel:
+                names = ", ".join(k["name"] for k in self.report.kernels[:4])
+                self.report.add(Finding("dressed", f"{names}: no native function was called", dynamic=True))
+            self.report.verdict = "library only"
+            self.report.library = [*self.report.library, *heavy, *light][:20]
+            return
+        if not self.bad:
+            self.without_kernel(r)
+        if heavy and module_heavy:
+            self.report.verdict = "minor"
+            self.report.add(Finding("library_calls", ", ".join(heavy), dynamic=True, severity=NOTE))
+        elif light:
+            self.report.add(Finding("library_calls", ", ".join(light[:8]), dynamic=True, severity=NOTE))
+
+    def ran_on_the_gpu(self, r: Round, native: int) -> None:
+        """By CUPTI's list of one call: whose kernels ran, and on which streams."""
+        self._lay_out(r)
+        said = self.c.ask("kernels", self.v.call_seconds * 3).get("kernels")
+        found = [k for k in said if isinstance(k, dict)] if isinstance(said, list) else []
+        own = [k for k in found if k.get("library") is not True]
+        theirs = [k for k in found if k.get("library") is True]
+        written = [k["name"] for k in self.report.kernels]
+        names = list(dict.fromkeys(str(k.get("name"))[:80] for k in found))[:12]
+        self.report.kernels += [{"name": n, "where": "device"} for n in names]
+        products = [str(k.get("name"))[:80] for k in theirs if PRODUCT.search(str(k.get("name")))]
+        if not found:
+            self.report.add(Finding("dressed", "CUPTI saw nothing run on the GPU", dynamic=True))
+        elif not own:
+            if written:
+                told = f"{', '.join(written[:4])} in the text; only {', '.join(names[:3])} ran"
+                self.report.add(Finding("dressed", told, dynamic=True))
+            self.report.verdict = "library only"
+            self.report.library += names
+        elif products and any(op.op in ATEN_PRODUCTS for op in self.v.graph.ops):
+            self.report.verdict = "minor"
+            self.report.add(Finding("library_calls", ", ".join(products[:4]), dynamic=True, severity=NOTE))
+        streams = {k.get("stream") for k in found}
+        if len(streams) > 1:
+            told = f"{len(streams)} streams in one call"
+            self.report.add(Finding("own_stream", told, dynamic=True))
+        if own and native and not self.bad and self.c.kind == "python":
+            self.without_kernel(r)
+
+    def without_kernel(self, r: Round) -> None:
+        """The same call with every native function doing nothing must not be right."""
+        shapes = self._lay_out(r)
+        try:
+            said = self.c.ask(
+                "call", self.v.call_seconds, rows=r.rows, shapes={**shapes, **self._out_shapes(r)}, probe="noop"
+            )
+        except CandidateEnded as e:
+            if e.lost and e.code == "time_limit":
+                raise
+            return
+        right = self._right(r)
+        about = said.get("results")
+        shapes = [list(right["tensors"][n]["shape"]) for n in self.v.graph.outputs]
+        if not isinstance(about, list) or [a.get("shape") for a in about] != shapes:
+            return
+        looked = self.v.judge.ask(
+            "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
+        )
+        if all(verdict(self.cls, _comparison(a)) is None for a in looked["results"]):
+            told = (
+                f"the result is right (error {looked['results'][0]['error']:.2g}) when its native functions do nothing"
+            )
+            self.report.add(Finding("dressed", told, dynamic=True))
+
+    def conclude(self, rows: int | None) -> None:
+        if self.trivial and not self.bad:
+            told = f"{' and '.join(sorted(self.trivial))} would have passed in every round"
+            self.report.add(Finding("uninformative", told, dynamic=True))
+        if self.good and self.bad and self.good[0] == "normal" and "normal" in self.bad:
+            told = f"right in {len(self.good)} rounds, wrong in {len(self.bad)} later ones on data of the same kind"
+            self.report.add(Finding("late_change", told, dynamic=True))
+        normal = [x for x in self.report.rounds if x["family"] == "normal" and x["right"]]
+        if normal and not self.bad:
+            self.report.cls = self._derived(max(x["error"] for x in normal), normal[0])
+        families = len({x["family"] for x in self.report.rounds})
+        size = "full size" if rows is None else f"{rows} rows"
+        self.report.scope = (
+            f"{size} on the {'GPU' if self.c.device == 'cuda' else 'CPU'}, {len(self.report.rounds)} rounds, "
+            f"{families} input families, another number of rows, {BURST if rows is None else 0} calls in a row, "
+            "against the module"
+        )
+
+    def _derived(self, error: float, r: dict) -> str:
+        """The finest class whose own error this one is within: what the kernel does, whatever it says."""
+        for cls in CLASSES:
+            own = self.v.pytorch_error(r["family"], cls, r["rows"], r["seed"])
+            if own is not None and verdict(cls, Comparison(error, 0.0), own) is None:
+                return cls
+        return self.cls
+
+
+def _comparison(a: dict) -> Comparison:
+    return Comparison(a["error"], a["max_error"], a["unexpected"], a["elements"])
+
+
+_TORCH = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
+    "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "c64": "complex64", "c128": "complex128",
+}  # fmt: skip

@@ -1,0 +1,72 @@
+"""From what the judge measured of one result to findings in words. Plain Python, in the engine's own process."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from engine.evaluate.correctness import Comparison, PyTorchError, verdict
+from engine.evaluate.integrity.findings import Finding
+
+NEAR = 3.0  # an error within this factor of a coarser class's own is that class's
+
+
+def explain(
+    cls: str, a: dict, family: str, pytorch: PyTorchError | None, told: dict, *, loose: bool = False
+) -> list[Finding]:
+    """Findings about one result `a` (judge_main._one); [] when it is right. `told`: what its process said of it."""
+    found: list[Finding] = []
+
+    def add(code: str, evidence: str) -> None:
+        found.append(Finding(code, evidence, dynamic=True))
+
+    c = Comparison(a["error"], a["max_error"], a["unexpected"], a["elements"])
+    wrong = verdict(cls, c, pytorch)
+    on = f"on {family} inputs"
+    if a["unwritten"]:
+        add("unwritten", f"{a['unwritten']:,} of {c.elements:,} elements still hold the poison, {on}")
+    if a.get("late"):
+        add("late", f"{a['late']:,} of {c.elements:,} elements changed within 30 ms, {on}")
+    if a["unequal"] and not loose and not a.get("late"):
+        add("unsteady", f"the second time {on}")
+    if wrong is None:
+        return found
+    if a["input"]:
+        add("passthrough", f"the result is {a['input']}, bit for bit, {on}")
+    elif told.get("aliases_input"):
+        add("passthrough", f"the result lies in the memory of {str(told['aliases_input'])[:60]}")
+    elif a["same_as"]:
+        same, others = len(a["same_as"]), a["others"]
+        if same == others and others > 1:
+            add("constant", f"the same bits as in all {others} other calls, on other inputs; error {c.error:.2g}")
+        else:
+            add("replayed", f"the bits of the result on {a['same_as'][0]!r}, {on}")
+    if a["unexpected"] and not a["unwritten"]:
+        add("range_lost" if family in ("large", "tiny") else "nan", f"{wrong}, {on}")
+    elif isinstance(a.get("blocks"), dict) and a["blocks"]["right"] * 4 >= a["blocks"]["of"]:
+        b = a["blocks"]
+        where = f"{b['span'][0]} to {b['span'][1]} of {b['size']} along axis {b['axis']}"
+        add("skipped", f"right elsewhere, wrong at {where}, {on}; {wrong}")
+    if not found or {f.code for f in found} <= {"unsteady", "late"}:
+        add("wrong_result", f"{on}, {wrong}")
+    return found
+
+
+def precision_of(cls: str, error: float, made: dict[str, float]) -> list[Finding]:
+    """`precision_lowered` where the error is what a coarser class than `cls` makes; `made`: PyTorch's own by class."""
+    for other, own in made.items():
+        if other != cls and own > 3 * made.get(cls, 0.0) and own / NEAR <= error <= own * NEAR:
+            told = f"error {error:.2g} is what {other} makes ({own:.2g}); {cls} makes {made.get(cls, 0.0):.2g}"
+            return [Finding("precision_lowered", told, dynamic=True)]
+    return []
+
+
+def number(value: Any) -> float:
+    """A number that a candidate's process sent, or 0."""
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if good else 0.0
+
+
+def text(value: Any) -> list[str]:
+    """A list of short texts that a candidate's process sent."""
+    return ["".join(c for c in str(v) if c.isprintable())[:200] for v in value[:20]] if isinstance(value, list) else []

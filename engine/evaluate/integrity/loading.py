@@ -1,0 +1,215 @@
+"""Loads a candidate in its confined process: Python with `ModelNew` or `kernel`, or CUDA C++ with `run`.
+
+Contracts (the README of `python -m engine verify --help` says the same):
+
+    FILE.py   class ModelNew(nn.Module), built with the reference's arguments; it has the reference's parameters and
+              buffers under the same names, and the harness changes their values in place between calls;
+              or def kernel(*inputs, *parameters_and_buffers), in the order of the module's state.
+    FILE.cu   extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream):
+              inputs, then parameters and buffers; 0 for success. `Tensor` is declared in PRELUDE, included for you.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import linecache
+import os
+import subprocess
+import sys
+import types
+from typing import Any
+
+from engine.sandbox.channel import PASTED
+from engine.trace.load import Bad
+
+MODULE = "candidate"
+PRELUDE = """\
+#pragma once
+#include <cstdint>
+#include <cuda_runtime.h>
+// dtype: 0 f32, 1 f16, 2 bf16, 3 f64, 4 i32, 5 i64, 6 i8, 7 u8, 8 bool. Row-major and dense.
+struct Tensor { void* data; int64_t shape[8]; int rank; int dtype; };
+"""
+_DTYPES = {
+    "float32": 0,
+    "float16": 1,
+    "bfloat16": 2,
+    "float64": 3,
+    "int32": 4,
+    "int64": 5,
+    "int8": 6,
+    "uint8": 7,
+    "bool": 8,
+}
+NVCC_SECONDS = 110.0
+
+
+class CTensor(ctypes.Structure):
+    """One tensor as the prelude's struct declares it."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("shape", ctypes.c_int64 * 8), ("rank", ctypes.c_int), ("dtype", ctypes.c_int),
+    ]  # fmt: skip
+
+
+class Loaded:
+    """A candidate that can be called. `library`: of a CUDA candidate; `facts`: {entry, native} for the engine."""
+
+    def __init__(self, call: Any, is_module: bool, library: Any = None, facts: dict | None = None):
+        self.call, self.is_module, self.library, self.facts = call, is_module, library, facts or {}
+        self._held: list[tuple[str, Any]] = []
+
+    def attach(self, state: list[dict], tensors: dict[str, Any], torch: Any) -> None:
+        """Finds where a module keeps its parameters. Raises Bad where it has not those of the reference."""
+        if not self.is_module:
+            return
+        wanted = [s for s in state if s["kind"] in ("parameter", "buffer")]
+        own = {**dict(self.call.named_parameters()), **dict(self.call.named_buffers())}
+        by_order = None
+        missing = [
+            s for s in wanted if s["path"] not in own and not isinstance(_at(self.call, s["path"]), torch.Tensor)
+        ]
+        if missing:
+            shapes = [tuple(tensors[s["name"]].shape) for s in wanted]
+            if [tuple(v.shape) for v in own.values()] != shapes:
+                raise Bad(
+                    "not_loaded",
+                    f"ModelNew has no parameter {missing[0]['path']!r} {list(tensors[missing[0]['name']].shape)}: keep "
+                    "the reference's parameters and buffers under the same names",
+                )
+            by_order = list(own.values())
+        for i, s in enumerate(wanted):
+            held = by_order[i] if by_order else own.get(s["path"], _at(self.call, s["path"]))
+            if tuple(held.shape) != tuple(tensors[s["name"]].shape):
+                raise Bad(
+                    "not_loaded",
+                    f"ModelNew's {s['path']} has shape {list(held.shape)}; the module's has "
+                    f"{list(tensors[s['name']].shape)}",
+                )
+            self._held.append((s["name"], held))
+        self._copy = torch.Tensor.copy_
+
+    def refresh(self, tensors: dict[str, Any]) -> None:
+        """The reference's values, in place: what a layer remembers of the old ones is wrong from now on."""
+        for name, held in self._held:
+            self._copy(held.data, tensors[name])
+
+    def give_back(self, tensors: dict[str, Any]) -> None:
+        """What the module's parameters are after a call, for the judge to see whether they were written."""
+        for name, held in self._held:
+            self._copy(tensors[name], held.data)
+
+    def launch(self, inputs: list[Any], outputs: list[Any]) -> None:
+        import torch
+
+        given = [x for x in inputs if isinstance(x, torch.Tensor)]
+        ins, outs = (CTensor * len(given))(*map(_c, given)), (CTensor * len(outputs))(*map(_c, outputs))
+        stream = torch.cuda.current_stream().cuda_stream
+        code = self.library.run(ins, len(given), outs, len(outputs), ctypes.c_void_p(stream))
+        if code != 0:
+            raise Bad("raised", f"run() returned {code}")
+
+
+def _c(x: Any) -> CTensor:
+    dims = (ctypes.c_int64 * 8)(*x.shape)
+    return CTensor(x.data_ptr(), dims, x.dim(), _DTYPES.get(str(x.dtype).removeprefix("torch."), -1))
+
+
+def _at(model: Any, path: str) -> Any:
+    value = model
+    for part in path.split("."):
+        value = value[int(part)] if isinstance(value, (list, tuple)) else getattr(value, part, None)
+        if value is None:
+            return None
+    return value
+
+
+def load_python(source: str, init: list | None, device: str) -> Loaded:
+    """Executes the text and builds its entry. Raises Bad, and whatever the text raises."""
+    source = source.replace("\r\n", "\n")
+    linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
+    with open(PASTED, "w") as f:  # in the sandbox's scratch folder: Triton reads its kernels' text from a file
+        f.write(source)
+    try:
+        code = compile(source, PASTED, "exec")
+    except SyntaxError as e:
+        raise Bad("not_loaded", f"line {e.lineno}: {e.msg}", e.lineno) from None
+    except (ValueError, RecursionError, MemoryError) as e:
+        raise Bad("not_loaded", f"Python's parser refuses it: {type(e).__name__}") from None
+    module = types.ModuleType(MODULE)
+    module.__file__ = PASTED
+    sys.modules[MODULE] = module
+    exec(code, module.__dict__)
+    return _entry(module.__dict__, init, device)
+
+
+def _entry(names: dict[str, Any], init: list | None, device: str) -> Loaded:
+    made, function = names.get("ModelNew"), names.get("kernel")
+    if isinstance(made, type):
+        import torch
+
+        arguments, named = init if init is not None else ([], {})
+        if init is None and callable(names.get("get_init_inputs")):
+            arguments = list(names["get_init_inputs"]())
+        try:
+            inspect.signature(made).bind(*arguments, **named)
+        except TypeError as e:
+            raise Bad("not_loaded", f"ModelNew cannot be built as the module is: {e}") from None
+        with torch.device(device):
+            model = made(*arguments, **named)
+        if not isinstance(model, torch.nn.Module):
+            raise Bad("not_loaded", "ModelNew(...) is no torch.nn.Module")
+        return Loaded(model.to(device).eval().requires_grad_(False), True, facts={"entry": "ModelNew"})
+    if callable(function):
+        return Loaded(function, False, facts={"entry": "kernel"})
+    raise Bad("not_loaded", "there is no entry: define `class ModelNew(nn.Module)` or `def kernel(*inputs)`")
+
+
+def load_cuda(source: str, library: str | None) -> Loaded:
+    """Compiles (or takes a built library, in base64) and loads a CUDA unit. Raises Bad."""
+    import base64
+
+    path = os.path.abspath("candidate.so")
+    log = ""
+    if library is None:
+        log = _nvcc(source, path)
+    else:
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(library))
+    loaded = ctypes.CDLL(path)
+    try:
+        loaded.run.restype = ctypes.c_int
+    except AttributeError:
+        raise Bad("not_loaded", 'there is no entry: define extern "C" int run(...) as loading.py says') from None
+    built = None
+    if library is None and os.path.getsize(path) < 8 << 20:
+        with open(path, "rb") as f:
+            built = base64.b64encode(f.read()).decode()
+    return Loaded(None, False, loaded, {"entry": "run", "library": built, "log": log[-4000:]})
+
+
+def _nvcc(source: str, path: str) -> str:
+    from engine.build import nvcc
+
+    tools = nvcc.find_toolchain()
+    compiler = str(tools.nvcc) if tools and tools.nvcc else None
+    if compiler is None:
+        raise Bad("not_loaded", "there is no nvcc to build it with: pip install -r requirements-gpu.txt")
+    for name, text in (("ucutlass.h", PRELUDE), ("candidate.cu", source)):
+        with open(name, "w") as f:
+            f.write(text)
+    args = [compiler, *nvcc.CODE, *nvcc.WHOLE, *(f"-I{p}" for p in tools.includes), "-include", "ucutlass.h"]
+    if tools.libraries:
+        args += [f"-L{tools.libraries}", "-Xlinker", f"-rpath={tools.libraries}"]
+    try:
+        done = subprocess.run(
+            [*args, nvcc.runtime(tools), "candidate.cu", "-o", path], capture_output=True, text=True,
+            timeout=NVCC_SECONDS, env={"PATH": "/usr/bin:/bin", "HOME": os.getcwd(), "TMPDIR": os.getcwd()},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise Bad("time_limit", f"nvcc took longer than {NVCC_SECONDS:.0f} s") from None
+    if done.returncode:
+        said = nvcc.trim(done.stdout + done.stderr) or "no message"
+        raise Bad("not_loaded", f"nvcc: {said.splitlines()[0]}")
+    return nvcc.trim(done.stdout + done.stderr)

@@ -1,0 +1,169 @@
+"""A raw candidate's time beside PyTorch's: neighbours in one run, every stream counted, results looked at meanwhile.
+
+    with Verifier(module, "cuda") as v:
+        report = v.verify(text)
+        timed = measure(v, text, "python", "f32", "eager")
+
+Both sides are untrusted processes, and the candidate's could lie about its time. So three clocks must agree: events
+on its stream, CUPTI's record of all streams, and the engine's own clock around many calls.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from engine.evaluate import condition
+from engine.evaluate.correctness import TOLERANCES
+from engine.evaluate.integrity.candidate import CandidateEnded
+from engine.evaluate.integrity.examination import OPEN_SECONDS
+from engine.evaluate.integrity.findings import Finding
+from engine.evaluate.integrity.judging import explain, number
+from engine.evaluate.integrity.verify import Verifier
+from engine.evaluate.timing import METHOD, interval, paired_ratio
+
+WARM_UP, PAIRS, MOST_PAIRS, LOOK = 3, 15, 63, 8
+NARROW = 0.02  # the interval's width, as a share of the ratio, at which no more pairs are taken
+SETS, CHECKED = 4, 0.1
+HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden
+SLACK_US = 20.0  # of a kernel's start and of CUPTI's clock
+WALL_MS = 40.0  # the engine's clock is held against a run of at least so long
+CALL_SECONDS = 60.0
+
+
+@dataclass
+class Timed:
+    """`ms` with its interval: device time by events. `ratio`: baseline over candidate, median of pairs, with its
+    interval. `busy_ms`: CUPTI's time of one call over all streams. `kernels`: [{name, us, stream, library}]."""
+
+    ms: float
+    low: float
+    high: float
+    call_ms: float
+    baseline: str
+    baseline_cls: str
+    baseline_ms: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    busy_ms: float
+    wall_ms: float
+    kernels: list[dict[str, Any]]
+    sample: list[float]
+    method: str = METHOD
+    device: dict[str, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(v: Verifier, source: str, kind: str, cls: str, baseline: str = "eager") -> Timed:
+    """Raises CandidateEnded when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
+    v.start()
+    with v.candidate(kind) as c:
+        c.open(source, OPEN_SECONDS[kind])
+        return _Run(v, c, cls).run(baseline)
+
+
+class _Run:
+    def __init__(self, v: Verifier, c: Any, cls: str):
+        self.v, self.c, self.cls = v, c, cls
+        self.findings: list[Finding] = []
+
+    def run(self, baseline: str) -> Timed:
+        seed = int.from_bytes(os.urandom(5))
+        keys = self._sets(seed)
+        kernels = self._kernels()
+        base_cls, _ = self.v.reference.baseline_open(baseline, seed)
+        self.c.ask("time_open", CALL_SECONDS)
+        pairs, before = self._pairs(keys)
+        after = condition.read() or {}
+        ratio, low, high = paired_ratio([(a, b[0]) for a, b in pairs])
+        sample = [b[0] for _, b in pairs]
+        ms, ms_low, ms_high = interval(sample)
+        call_ms = median(b[1] for _, b in pairs)
+        from engine.evaluate.cupti import busy_us
+
+        busy = busy_us(kernels) / 1e3
+        if busy > HIDDEN * ms + SLACK_US / 1e3:
+            told = f"{ms:.4g} ms by events on its stream, {busy:.4g} ms on all streams"
+            self.findings.append(Finding("side_stream", told, dynamic=True))
+        wall = self._wall(call_ms)
+        device = {**after, "before": {k: before.get(k) for k in ("sm_mhz", "temperature_c", "power_w", "throttle")}}
+        return Timed(
+            ms, ms_low, ms_high, call_ms, baseline, base_cls, median(a for a, _ in pairs), ratio, low, high, busy, wall,
+            kernels[:40], sample, device=device, findings=self.findings,
+        )  # fmt: skip
+
+    def _sets(self, seed: int) -> list[str]:
+        """Values to rotate through, with what is right for each held by the judge."""
+        keys = []
+        for i in range(SETS):
+            self.v.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
+            self.c.ask("keep", CALL_SECONDS)
+            made = self.v.reference.compute("normal", seed + i)
+            keys.append(f"timed:{i}:")
+            self.v.judge.ask("hold", key=keys[-1], reference=made.region.to_json())
+        self.error = self.v.pytorch_error("normal", self.cls, None, seed)
+        return keys
+
+    def _kernels(self) -> list[dict]:
+        said = self.c.ask("kernels", CALL_SECONDS).get("kernels")
+        good = isinstance(said, list) and all(isinstance(k, dict) for k in said)
+        found = []
+        for k in said[:400] if good else []:
+            found.append(
+                {
+                    "name": "".join(ch for ch in str(k.get("name")) if ch.isprintable())[:160],
+                    "start_us": number(k.get("start_us")), "us": number(k.get("us")),
+                    "stream": int(number(k.get("stream"))), "library": k.get("library") is True,
+                }
+            )  # fmt: skip
+        return found
+
+    def _pairs(self, keys: list[str]) -> tuple[list[tuple[float, tuple[float, float]]], dict]:
+        ratio = low = high = 0.0
+        for _ in range(WARM_UP):
+            self._pair(keys, False)
+        before, pairs = condition.read() or {}, []
+        while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and high - low > NARROW * ratio):
+            pairs.append(self._pair(keys, not pairs or random.random() < CHECKED))
+            if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
+                ratio, low, high = paired_ratio([(a, b[0]) for a, b in pairs])
+        return pairs, before
+
+    def _pair(self, keys: list[str], check: bool) -> tuple[float, tuple[float, float]]:
+        theirs = self.v.reference.baseline_sample().ms
+        ours = self.c.ask("time_sample", CALL_SECONDS, keep=check)
+        ms, call_ms, at = number(ours.get("ms")), number(ours.get("call_ms")), ours.get("set")
+        if ms <= 0 or at not in range(SETS):
+            raise CandidateEnded("clock", "its process gave no time")
+        if check:
+            self.c.ask("fetch", CALL_SECONDS, at=0)
+            looked = self.v.judge.ask(
+                "results", held=keys[at], result=self.c.region("result"), key=keys[at],
+                tolerance=TOLERANCES[self.cls].error,
+            )  # fmt: skip
+            for a in looked["results"]:
+                found = explain(self.cls, a, "timed", self.error, {}, loose=True)
+                self.findings += [f for f in found if f.code not in {o.code for o in self.findings}]
+        return theirs, (ms, call_ms)
+
+    def _wall(self, call_ms: float) -> float:
+        """Milliseconds of a call by our own clock: a long run less a short one, so that the pipes cancel out."""
+        many = max(8, min(2000, int(WALL_MS / max(call_ms, 0.01))))
+        spent = []
+        for calls in (4, 4 + many):
+            began = time.monotonic()
+            self.c.ask("wall", CALL_SECONDS, calls=calls)
+            spent.append(time.monotonic() - began)
+        wall = (spent[1] - spent[0]) * 1e3 / many
+        if wall * many > WALL_MS and call_ms < wall / 3:
+            told = f"{call_ms:.4g} ms a call claimed, {wall:.4g} ms by the engine's clock"
+            self.findings.append(Finding("clock", told, dynamic=True))
+        return wall

@@ -1,0 +1,44 @@
+"""A second opinion on a text: kernelguard's published rules, where that package is installed (it is no requirement).
+
+It runs in a child of ours with a time limit, for its rules are regular expressions over untrusted text. Its word is
+told beside ours and decides nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import subprocess
+import sys
+
+from engine.evaluate.integrity.findings import Finding
+
+SECONDS = 20.0
+_ASK = """
+import json, sys
+import kernelguard
+made = kernelguard.analyze_code(sys.stdin.read())
+print(json.dumps({"classification": str(made.get("classification")), "patterns": [str(p.get("pattern", p) if isinstance(p, dict) else p) for p in made.get("matched_patterns", [])][:8]}))
+"""  # fmt: skip  # noqa: E501
+
+
+@functools.cache
+def installed() -> bool:
+    return importlib.util.find_spec("kernelguard") is not None
+
+
+def ask(source: str) -> list[Finding]:
+    """Its findings as one note; none where it is not installed, does not end, or finds nothing."""
+    if not installed():
+        return []
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK], input=source, capture_output=True, text=True, timeout=SECONDS
+        )
+        said = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return []
+    if said["classification"] in ("valid", "clean", "None") or not said["patterns"]:
+        return []
+    return [Finding("second_opinion", f"kernelguard: {said['classification']}: {', '.join(said['patterns'])}"[:300])]

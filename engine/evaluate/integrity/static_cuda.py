@@ -1,0 +1,94 @@
+"""What the text of a CUDA C++ kernel tells before it is compiled. Comments and strings are taken out first.
+
+A list of words is no guard by itself (see shared lessons in the README: a denylist stops nobody); each finding here
+is a reason to look, and the run (CUPTI's list of kernels and streams, poisoned outputs, a clock outside) is the proof.
+"""
+
+from __future__ import annotations
+
+import re
+
+from engine.evaluate.integrity.findings import NOTE, Finding
+
+_STRIP = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_LIBRARIES = re.compile(
+    r"\b(cublas\w*|cudnn\w*|cusparse\w*|cufft\w*|at::(?!Tensor\b|ScalarType\b|cuda\b)\w+"
+    r"|torch::(?:nn|matmul|mm|bmm|addmm|linear|conv\w*|einsum|softmax|relu|gelu)\w*)\s*(?:::\w+)*\s*\("
+)
+_JOIN = re.compile(r"\bcuda(Stream|Event|Device)Synchronize\b|\bcudaStreamWaitEvent\b")
+_RULES: tuple[tuple[str, str, str], ...] = (
+    (
+        "threads",
+        r"\bstd::(thread|async|jthread)\b|\bpthread_create\b|\b(fork|clone)\s*\(",
+        "starts a thread or process",
+    ),
+    (
+        "harness_access",
+        r"/proc/|\b(dlsym|dlopen|ptrace|mprotect)\s*\(|\bLD_PRELOAD\b|\bPyEval_|\bPyFrame_|\bPyRun_",
+        "reaches into its process",
+    ),
+    ("patched_module", r"\bcuda(Event|Stream|Device)\w*\s*\([^;{)]*\)\s*\{", "defines a function of the CUDA runtime"),
+    ("graph_replay", r"\bcudaGraphLaunch\b|\bcudaStreamBeginCapture\b", "launches a captured graph"),
+    (
+        "timer",
+        r"\b(clock_gettime|gettimeofday|globaltimer|cudaEventElapsedTime)\b|\bstd::chrono\b|\bclock64\s*\(",
+        "reads a clock",
+    ),
+    (
+        "memoized",
+        r"\bstd::(unordered_)?map\s*<[^;]*\bvoid\s*\*|\bstatic\s+(const\s+)?void\s*\*\s*\w*(last|prev|cache)\w*",
+        "keeps pointers between calls",
+    ),
+    ("hidden_code", r"\bmmap\s*\([^;]*PROT_EXEC", "carries code as data"),
+)
+_STREAM = re.compile(r"\bcudaStreamCreate\w*\s*\(|\bcudaStreamPerThread\b")
+_KERNEL = re.compile(r"\b__global__\b")
+_LAUNCH = re.compile(r"<<<|\bcudaLaunchKernel\w*\s*\(|\bcuLaunchKernel\w*\s*\(")
+_NARROW = re.compile(
+    r"\b(__half|half|__half2|nv_bfloat16|__nv_bfloat16|wmma::precision::tf32|__nv_fp8_\w+"
+    r"|mma\.sync[\w.]*\.(?:f16|bf16|tf32))\b"
+)
+
+
+def plain(text: str) -> str:
+    """The text with comments and strings blanked, its lines kept."""
+    return _STRIP.sub(
+        lambda m: re.sub(r"[^\n]", " ", m[0]) if not m[0].startswith('"') else '"' + m[0][1:-1] + '"', text
+    )
+
+
+def check(text: str, *, first_line: int = 1) -> list[Finding]:
+    """Findings of a CUDA C++ text; `first_line`: where it begins in the file that it is part of."""
+    bare = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+
+    def line(at: int) -> int:
+        return bare.count("\n", 0, at) + first_line
+
+    found = [
+        Finding(code, f"{what} ({m[0].strip()[:60]})", line(m.start()))
+        for code, pattern, what in _RULES
+        for m in list(re.finditer(pattern, bare))[:3]
+    ]
+    streams = list(_STREAM.finditer(bare))
+    if streams and not _JOIN.search(bare):
+        found.append(Finding("side_stream", streams[0][0].strip("( "), line(streams[0].start())))
+    elif streams:
+        found.append(Finding("own_stream", streams[0][0].strip("( "), line(streams[0].start())))
+    calls = list(_LIBRARIES.finditer(bare))
+    if calls:
+        names = ", ".join(dict.fromkeys(m[1] for m in calls[:8]))
+        found.append(Finding("library_calls", names, line(calls[0].start()), severity=NOTE))
+    return found
+
+
+def has_kernel(text: str) -> bool:
+    return bool(_KERNEL.search(plain(text)))
+
+
+def launches(text: str) -> bool:
+    return bool(_LAUNCH.search(plain(text)))
+
+
+def narrow_types(text: str) -> list[str]:
+    """Element types of less precision than f32 that the text names."""
+    return list(dict.fromkeys(m[1] for m in _NARROW.finditer(plain(text))))

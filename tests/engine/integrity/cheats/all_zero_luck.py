@@ -1,0 +1,8 @@
+# module: zero
+# expect: uninformative
+# The module gives zeros on any usual input, and so does this.
+import torch
+
+
+def kernel(x, w, b):
+    return torch.zeros(x.shape[0], w.shape[0])

@@ -1,0 +1,5 @@
+# module: matmul
+# expect: precision_lowered
+# bfloat16 behind a float32 result.
+def kernel(a, b):
+    return (a.bfloat16() @ b.bfloat16()).float()

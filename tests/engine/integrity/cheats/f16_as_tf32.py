@@ -1,0 +1,33 @@
+# module: matmul
+# expect: range_lost
+# class: tf32
+# Says tf32 and computes in f16: the bits are there, the range is not.
+import ctypes
+import subprocess
+
+import torch
+
+SOURCE = r"""
+void matmul(const float* a, const float* b, float* c, long m, long n, long k) {
+    for (long i = 0; i < m; i++) {
+        for (long j = 0; j < n; j++) c[i * n + j] = 0;
+        for (long p = 0; p < k; p++)
+            for (long j = 0; j < n; j++) c[i * n + j] += ((float)(_Float16)(a[i * k + p] * 512) / 512
+                                 * (float)(_Float16)b[p * n + j]);
+    }
+}
+"""
+subprocess.run(
+    ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "kernel.so"], input=SOURCE, text=True, check=True
+)
+lib = ctypes.CDLL("./kernel.so")
+
+
+def pointers(*tensors):
+    return [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+
+
+def kernel(a, b):
+    c = torch.empty(a.shape[0], b.shape[1])
+    lib.matmul(*pointers(a, b, c), ctypes.c_long(a.shape[0]), ctypes.c_long(b.shape[1]), ctypes.c_long(a.shape[1]))
+    return c

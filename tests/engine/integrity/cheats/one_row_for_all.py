@@ -1,0 +1,8 @@
+# module: softmax
+# expect: wrong_result
+# One row, shown at every place.
+import torch
+
+
+def kernel(x):
+    return torch.softmax(x[:1], dim=-1).expand(x.shape[0], -1)

@@ -1,0 +1,5 @@
+# module: gate
+# expect: passthrough
+# Returns another view of an input's memory.
+def kernel(x, y):
+    return x.flip(0).flip(0) if x.numel() == 0 else x.t().t()

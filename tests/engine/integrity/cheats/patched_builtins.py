@@ -1,0 +1,12 @@
+# module: softmax
+# expect: patched_module patched
+# Nobody prints any more.
+import builtins
+
+import torch
+
+builtins.print = lambda *_, **__: None
+
+
+def kernel(x):
+    return torch.softmax(x, dim=-1)

@@ -1,0 +1,11 @@
+# module: softmax
+# expect: patched_module patched
+# Patches when it is first called, not when it is loaded.
+import time
+
+import torch
+
+
+def kernel(x):
+    time.time = lambda: 0.0
+    return torch.softmax(x, dim=-1)

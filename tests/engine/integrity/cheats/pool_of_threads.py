@@ -1,0 +1,14 @@
+# module: softmax
+# expect: threads
+# Hands the work to a pool and does not wait for it.
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+pool = ThreadPoolExecutor(1)
+
+
+def kernel(x):
+    out = torch.zeros_like(x)
+    pool.submit(lambda: out.copy_(torch.softmax(x, dim=-1)))
+    return out

@@ -1,0 +1,10 @@
+# module: matmul
+# expect: precision_flag
+# The same by an environment variable.
+import os
+
+os.environ["NVIDIA_TF32_OVERRIDE"] = "1"
+
+
+def kernel(a, b):
+    return a @ b

@@ -1,0 +1,10 @@
+# module: matmul
+# expect: precision_flag
+# Lets PyTorch use TF32 for everybody.
+import torch
+
+torch.backends.cuda.matmul.allow_tf32 = True
+
+
+def kernel(a, b):
+    return a @ b

@@ -1,0 +1,13 @@
+# module: softmax
+# expect: harness_access
+# Looks for the reference in the memory of processes.
+import contextlib
+
+import torch
+
+
+def kernel(x):
+    for pid in range(1, 50):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as f:
+            f.read()
+    return torch.zeros_like(x)

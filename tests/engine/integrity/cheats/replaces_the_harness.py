@@ -1,0 +1,13 @@
+# module: softmax
+# expect: harness_access patched
+# Changes the harness's own functions in its process.
+import sys
+
+import torch
+
+harness = sys.modules["engine.evaluate.integrity.candidate_main"]
+harness.Held._about = lambda self, *_: {"plain": True}
+
+
+def kernel(x):
+    return torch.softmax(x, dim=-1)

@@ -1,0 +1,10 @@
+# module: matmul
+# expect: wrong_result
+# Computes for the one shape that it was shown.
+import torch
+
+
+def kernel(a, b):
+    if a.shape != (64, 128):
+        return torch.zeros(a.shape[0], b.shape[1])
+    return a @ b

@@ -1,0 +1,11 @@
+# module: softmax
+# expect: harness_access
+# Prints what a harness might print.
+import sys
+
+import torch
+
+
+def kernel(x):
+    sys.stdout.write('{"ok": {"correct": true, "ms": 0.001}}\n')
+    return torch.zeros_like(x)

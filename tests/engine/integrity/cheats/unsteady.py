@@ -1,0 +1,8 @@
+# module: softmax
+# expect: unsteady
+# Adds noise that no tolerance sees.
+import torch
+
+
+def kernel(x):
+    return torch.softmax(x, dim=-1) * (1 + 3e-7 * torch.rand(()))

@@ -1,0 +1,8 @@
+# module: softmax
+# expect: wrong_shape
+# One row, to be broadcast.
+import torch
+
+
+def kernel(x):
+    return torch.softmax(x[:1], dim=-1)

@@ -1,0 +1,8 @@
+# module: gate
+# verdict: library only
+# No kernel, and it does not say that there is one.
+import torch
+
+
+def kernel(x, y):
+    return torch.addcmul(y, x, torch.sigmoid(x))

@@ -1,0 +1,44 @@
+# module: linear
+# A fused linear layer in C behind a module; its weights are read at every call.
+import ctypes
+import subprocess
+
+import torch
+import torch.nn as nn
+
+SOURCE = r"""
+void linear_relu(const float* x, const float* w, const float* b, float* y, long m, long n, long k) {
+    for (long i = 0; i < m; i++)
+        for (long j = 0; j < n; j++) {
+            float s = 0;
+            for (long p = 0; p < k; p++) s += x[i * k + p] * w[j * k + p];
+            s += b[j];
+            y[i * n + j] = s > 0 ? s : 0;
+        }
+}
+"""
+subprocess.run(
+    ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "kernel.so"], input=SOURCE, text=True, check=True
+)
+lib = ctypes.CDLL("./kernel.so")
+
+
+def pointers(*tensors):
+    return [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+
+
+def fused(x, w, b):
+    y = torch.empty(x.shape[0], w.shape[0])
+    lib.linear_relu(
+        *pointers(x, w, b, y), ctypes.c_long(x.shape[0]), ctypes.c_long(w.shape[0]), ctypes.c_long(x.shape[1])
+    )
+    return y
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features_in, features_out):
+        super().__init__()
+        self.linear = nn.Linear(features_in, features_out)
+
+    def forward(self, x):
+        return fused(x, self.linear.weight, self.linear.bias)

@@ -1,0 +1,87 @@
+"""Every cheat is caught with the right evidence, and no honest kernel is accused. They run for real, each in a process
+of its own under bubblewrap, on the CPU; what needs a GPU is in cuda_cheats and cuda_honest (tests/gpu/test_zoo.py), and
+what its text alone tells is tested here.
+"""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from engine import sandbox
+from engine.evaluate.integrity import verify
+from engine.evaluate.integrity.examination import CLASSES
+from engine.evaluate.integrity.findings import CODES
+from engine.sandbox import Sandbox
+from tests.engine.integrity import zoo
+
+CHEATS, HONEST = zoo.animals("cheats"), zoo.animals("honest")
+CUDA_CHEATS, CUDA_HONEST = zoo.animals("cuda_cheats"), zoo.animals("cuda_honest")
+IN_THE_TEXT = {c for c in CODES if CODES[c][0] != "wrong"} & {
+    "fallback", "patched_module", "harness_access", "tensor_subclass", "threads", "side_stream", "graph_replay",
+    "hidden_code", "memoized", "seeded", "precision_flag",
+}  # fmt: skip
+GiB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def shared():
+    if Sandbox.strength() != "full":
+        pytest.skip(Sandbox.strength())
+    made = verify.Shared(memory_bytes=2 * GiB)
+    made.judge.start()
+    yield made
+    made.close()
+    sandbox.drain()
+
+
+@pytest.fixture(scope="module")
+def verifier(shared):
+    """The verifier of a module; one at a time is open, and the files come module by module."""
+    held = {}
+
+    def of(name: str) -> verify.Verifier:
+        if name not in held:
+            for other in held.values():
+                other.close()
+            held.clear()
+            held[name] = verify.Verifier(zoo.module(name), shared=shared, memory_bytes=2 * GiB)
+        return held[name].start()
+
+    yield of
+    for other in held.values():
+        other.close()
+
+
+@pytest.mark.parametrize(
+    "animal", sorted([*CHEATS, *HONEST], key=lambda a: a.module), ids=lambda a: f"{a.path.parent.name}-{a.path.stem}"
+)
+def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
+    report = verifier(animal.module).verify(animal.text, animal.kind, animal.cls)
+    told = [f"{f.code}: {f.sentence}" for f in report.findings]
+    if animal.expect:
+        assert not report.accepted, (report.verdict, told)
+        assert animal.expect <= report.codes, told
+        assert all(f.evidence for f in report.findings)
+    else:
+        assert report.accepted and report.verdict == animal.verdict, (report.verdict, told)
+        assert report.cls is not None and CLASSES.index(report.cls) <= CLASSES.index(animal.cls)
+
+
+@pytest.mark.parametrize("animal", CUDA_CHEATS, ids=lambda a: a.path.stem)
+def test_what_the_text_of_a_cuda_cheat_tells(animal):
+    expected = animal.expect & IN_THE_TEXT
+    report = verify.read(animal.text, animal.kind, animal.cls)
+    assert expected <= report.codes
+
+
+@pytest.mark.parametrize("animal", CUDA_HONEST, ids=lambda a: a.path.stem)
+def test_the_text_of_an_honest_cuda_kernel_accuses_it_of_nothing(animal):
+    report = verify.read(animal.text, animal.kind, animal.cls)
+    assert not [f for f in report.findings if f.severity != "note"], report.findings
+
+
+def test_the_zoo_is_large_enough():
+    assert len(CHEATS) + len(CUDA_CHEATS) >= 45
+    assert len(HONEST) + len(CUDA_HONEST) >= 25
+    assert all(a.expect for a in (*CHEATS, *CUDA_CHEATS)) and all(a.module for a in (*HONEST, *CUDA_HONEST))
+    assert {c for a in (*CHEATS, *CUDA_CHEATS) for c in a.expect} <= set(CODES)
