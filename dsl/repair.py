@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .check import check
+from .check import check, partial
 from .diagnostics import Diagnostic
 from .edits import Source
 from .ir import Span
-from .tree import ArchNode
+from .tree import ArchNode, StageNode
 from .words import ENTRIES
 
 MAX_CHARS = 8_192  # of a text that is repaired: each try is a check
@@ -25,8 +25,9 @@ MAX_STEPS = 3  # one mistake may hide behind another at the same place
 _CLAUSES = {word for kind, word in ENTRIES if kind == "clause"}
 _ASIDE = re.compile(r"\s+(?:with|first|changes|does|for|alone)\b.*")
 _MEANT = re.compile(r"(?:did you mean|for example) `?([\w()]+)`?\??$|write (\w+(?:\[[\w, ]+\])?)(?: alone)?$")
-_VERBS = ("write ", "leave ", "return ", "move ", "declare ", "use ")
+_VERBS = ("pad ", "write ", "leave ", "return ", "move ", "declare ", "use ")
 _WORDS = ("write ", "leave out the `")
+_DEPTH = re.compile(r"pad K from [\d,]+ to ([\d,]+) with zeros")
 _BEFORE = re.compile(r"(\w+) = (transform\((\w+)\).*\}) first")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -211,6 +212,8 @@ def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
             if operand.name.text == first[3]:
                 made = Source(source.replace(operand.name.span, first[1]))
                 yield f"{first[1]} = {first[2]}", made.before(stage, f"{first[1]} = {first[2]}")
+    elif (depth := _DEPTH.match(words)) and (stage := source.stage_of(d.span)):
+        yield "pad K with zeros", _padded(source, stage, int(depth[1].replace(",", "")))
     elif re.fullmatch(r"\w+\[[\w, ]+\]", words) and (load := source.around(d.span, r"\w+\s*\[[^\[\]]*\]")):
         yield words, source.replace(load, words)
     elif re.search(rf"\b{re.escape(here)}\.T\b", words) and _NAME.fullmatch(here):
@@ -218,6 +221,25 @@ def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
     elif words.startswith("add: return") and source.stages:
         name = list(source.stages)[-1]
         yield f"return {name}", source.before_end(f"return {name}")
+
+
+def _padded(source: Source, stage: StageNode, depth: int) -> str:
+    """Both operands of a product padded along K by transforms above it (which of them is a weight is not known)."""
+    types, _ = partial(source.text)
+    lines: dict[str, str] = {}  # {transform: the name that it gives}
+    made = source
+    for i, operand in reversed(list(enumerate(stage.operands[:2]))):
+        t = types.get(operand.name.text)
+        if t is None or len(t.shape) < 2:
+            return source.text
+        shape = list(t.shape)
+        shape[-1 if operand.transposed == bool(i) else -2] = depth
+        line = f"transform({operand.name.text}) {{ pad {'x'.join(map(str, shape))} }}"
+        name = lines.setdefault(line, operand.name.text + "_" * (1 + sum(f"({operand.name.text})" in x for x in lines)))
+        made = Source(made.replace(operand.name.span, name))
+    for line, name in reversed(lines.items()):
+        made = Source(made.before(made.stages[stage.name.text], f"{name} = {line}"))
+    return made.text
 
 
 def _left_out(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:

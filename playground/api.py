@@ -26,6 +26,7 @@ api = NinjaAPI(
     "reference is at `/language`. Live events come over the WebSocket `/ws/s/<id>?after=SEQ`.",
     urls_namespace="api",
 )
+api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
 commands_limit = limits.Limit(60, 60)
 

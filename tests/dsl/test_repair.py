@@ -63,6 +63,25 @@ def test_the_edit_is_what_the_help_says(clause, title, becomes):
     assert repair.apply(text) == GEMM.replace("HERE", becomes)
 
 
+@pytest.mark.parametrize(
+    ("params", "product", "becomes"),
+    [
+        ("x: f16[64, 100], w: f16[32, 100]", "gemm(x, w.T)",
+         "x_ = transform(x) { pad 64x104 }\n  w_ = transform(w) { pad 32x104 }\n  y = gemm(x_, w_.T)"),
+        ("x: f32[8, 64, 99], w: f32[99, 32]", "gemm(x, w)",
+         "x_ = transform(x) { pad 8x64x100 }\n  w_ = transform(w) { pad 100x32 }\n  y = gemm(x_, w_)"),
+        ("x: f16[64, 100]", "gemm(x, x.T)", "x_ = transform(x) { pad 64x104 }\n  y = gemm(x_, x_.T)"),
+    ],
+)  # fmt: skip
+def test_k_is_padded_in_both_operands(params, product, becomes):
+    batch = "8, " if "8, 64" in params else ""
+    result = f"{params[3:6].strip()}[{batch}64, {64 if 'x.T' in product else 32}]"
+    text = f"program p({params}) -> {result} {{\n  y = {product}\n  return y\n}}\n"
+    repair = offered(text)[0][1]
+    assert repair.title == "pad K with zeros" and repair.apply(text) == text.replace(f"y = {product}", becomes)
+    assert check(repair.apply(text)).ok
+
+
 def test_repairing_again_and_again_comes_to_an_end():
     for path in WRONG:
         text = path.read_text()
