@@ -75,7 +75,6 @@ class Draft:
     shape: tuple[int, ...]
     dtype: str = "f32"
     outs: list[Expr] = field(default_factory=list)
-    hint: str = ""  # the operation that made it
 
     @property
     def names(self) -> tuple[str, ...]:

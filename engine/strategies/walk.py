@@ -87,7 +87,6 @@ class Walk:
 
     def add(self, draft: Draft, shape: tuple[int, ...] | None = None) -> Result:
         """A new draft, as the value of the operation under way; `shape`: as the module sees it."""
-        draft.hint = draft.hint or self.op.op
         self.drafts.append(draft)
         return Result(len(self.drafts) - 1, Acc(), draft.shape if shape is None else shape)
 
