@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dsl.check
+from dsl.ir import Program
 from engine import events
 from playground import log
 from playground.models import Blob, Session
-from sol import attainable, budget, figures
+from sol import attainable, budget, charts, figures, lever_check
 from sol.hardware import Hardware, HardwareError, load
+from sol.levers import Lever
 
-EMPTY = {"roofline": None, "history": None, "breakdown": None}
+NAMES = ("roofline", "history", "breakdown", "shares", "waterfall", "levers")
+EMPTY: dict[str, Any] = dict.fromkeys(NAMES)
 
 
 @dataclass
@@ -59,8 +62,10 @@ class Story:
 
 
 def of(session: Session, trial: int | None = None) -> dict[str, Any]:
-    """{roofline, history, breakdown}, each {figure: {data, layout}, rows, title} or None while there is nothing to
-    draw. `trial`: whose time the breakdown takes apart; the best one otherwise. Cached until the log grows."""
+    """One entry a name of NAMES: {figure: {data, layout}, rows, title}, or None while there is nothing to draw.
+
+    `trial`: whose time breakdown, shares and waterfall take apart; the best one otherwise. Cached until the log grows.
+    """
     return _of(session.id, session.last_seq, trial)
 
 
@@ -71,7 +76,16 @@ def _of(session_id: str, last_seq: int, trial: int | None) -> dict[str, Any]:
         hw = load(story.hardware)
     except HardwareError:
         return EMPTY
-    drawn = {"roofline": _roofline(story, hw), "history": _history(story), "breakdown": _breakdown(story, hw, trial)}
+    report = _report(story)
+    stages = _stages(story, hw, trial)
+    drawn = {
+        "roofline": _roofline(story, hw, report),
+        "history": _history(story),
+        "breakdown": figures.breakdown(stages) if stages else None,
+        "shares": _shares(story, report, trial),
+        "waterfall": _waterfall(story, stages, trial),
+        "levers": _levers(story, report),
+    }
     return {k: None if f is None else {"figure": f.figure, "rows": f.rows, "title": f.title} for k, f in drawn.items()}
 
 
@@ -80,12 +94,16 @@ def _blob(name: str) -> str | None:
     return found.text if found else None
 
 
-def _roofline(story: Story, hw: Hardware) -> figures.Figure | None:
-    """All points of a problem lie on one vertical line: its own FLOPs over its compulsory bytes."""
+def _report(story: Story) -> dict[str, Any] | None:
     text = _blob(story.report) if story.report else None
-    if text is None:
+    return None if text is None else json.loads(text)
+
+
+def _roofline(story: Story, hw: Hardware, report: dict[str, Any] | None) -> figures.Figure | None:
+    """All points of a problem lie on one vertical line: its own FLOPs over its compulsory bytes."""
+    if report is None:
         return None
-    totals = json.loads(text)["totals"]
+    totals = report["totals"]
     flops, moved = totals["matrix_flops"] or totals["vector_flops"], totals["bytes"]
     if not flops or not moved:
         return None
@@ -136,16 +154,68 @@ def _stopped(story: Story, cls: str, baseline_ms: float, eps: float, window: int
     return None, ""
 
 
-def _breakdown(story: Story, hw: Hardware, trial: int | None) -> figures.Figure | None:
+def _chosen(story: Story, trial: int | None) -> events.TrialJudged | None:
+    if trial is None:
+        return story.best()
+    found = story.finished.get(trial)
+    return found if isinstance(found, events.TrialJudged) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _program(name: str) -> Program | None:
+    """The checked program of a blob, which never changes under its name; a check takes 3 ms."""
+    text = _blob(name)
+    return dsl.check.check(text).program if text is not None else None
+
+
+def _stages(story: Story, hw: Hardware, trial: int | None) -> tuple[attainable.StageTime, ...]:
     """Where the model of the device says that a trial's time goes; a measured trial's parts are a prediction too."""
     if trial is None:
         best = story.best()
         trial = best.trial if best is not None else None
-    text = _blob(story.resolved[trial]) if trial in story.resolved else None
-    program = dsl.check.check(text).program if text is not None else None
+    program = _program(story.resolved[trial]) if trial in story.resolved else None
     if program is None:
-        return None
+        return ()
     try:
-        return figures.breakdown(attainable.predict(program, hw).stages)
+        return attainable.predict(program, hw).stages
     except HardwareError:
+        return ()
+
+
+def _shares(story: Story, report: dict[str, Any] | None, trial: int | None) -> figures.Figure | None:
+    """How much of each limit a trial used; without one, how much PyTorch does."""
+    t = _chosen(story, trial)
+    if report is None:
         return None
+    if t is not None and t.cls in report["bounds"]:
+        return charts.shares(report, t.cls, t.ms, t.kind)
+    first = next((b for cls, b in story.baselines.items() if cls in report["bounds"]), None)
+    return charts.shares(report, first.cls, first.time.ms, first.time.kind) if first is not None else None
+
+
+def _waterfall(story: Story, stages: tuple[attainable.StageTime, ...], trial: int | None) -> figures.Figure | None:
+    if not stages:
+        return None
+    t = _chosen(story, trial)
+    return charts.waterfall(stages, story.bounds.get(t.cls) if t is not None else None)
+
+
+def _levers(story: Story, report: dict[str, Any] | None) -> figures.Figure | None:
+    """What the report's levers promised and what the trials that tried them brought."""
+    if report is None or not report["levers"] or not story.finished:
+        return None
+    trials = []
+    for number, t in sorted(story.finished.items()):
+        program = _program(story.resolved[number]) if number in story.resolved else None
+        if isinstance(t, events.TrialJudged) and t.verdict in ("clean", "minor") and program is not None:
+            trials.append(lever_check.Timed(number, t.cls, lever_check.tried(program), t.ms))
+    found = lever_check.check(
+        [Lever(**x) for x in report["levers"]], trials, {cls: b.time.ms for cls, b in story.baselines.items()}
+    )
+    drawn = charts.levers_kept(lever_check.outcomes(found))
+    rows = [
+        {"lever": c.title, "class": c.cls, "predicted": round(c.predicted, 3),
+         "observed": None if c.observed is None else round(c.observed, 3), "trial": c.trial, "against": c.against}
+        for c in found
+    ]  # fmt: skip
+    return figures.Figure(drawn.figure, rows, drawn.title)

@@ -80,11 +80,16 @@ class Checked:
 def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[str, float]) -> list[Checked]:
     """Every lever, in the report's order, with what came of it. `baselines`: class -> PyTorch's ms.
 
-    lower_class is looked for in the class that it names, and compared with PyTorch in the lever's own class.
+    lower_class is looked for in the class that it names, and compared with PyTorch in the lever's own class. Any other
+    lever of a class in which nothing was tried is looked for in the first class that was: fusing is fusing there too.
     """
     out = []
     for lever in levers:
-        cls = lever.title.split()[2] if lever.action == "lower_class" else lever.cls
+        cls, own = lever.cls, lever.cls
+        if lever.action == "lower_class":
+            cls = lever.title.split()[2]
+        elif trials and all(t.cls != cls for t in trials):
+            cls = own = trials[0].cls
         mine = [t for t in trials if t.cls == cls]
         does = min((t for t in mine if lever.action in t.actions), key=lambda t: t.ms, default=None)
         others = [t for t in mine if lever.action not in t.actions]
@@ -92,13 +97,13 @@ def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[s
         if does is not None and others and lever.action != "lower_class":
             other = min(others, key=lambda t: t.ms)
             observed, against = other.ms / does.ms, f"trial {other.trial}, the best without it"
-        elif does is not None and lever.cls in baselines:
-            observed, against = baselines[lever.cls] / does.ms, f"PyTorch in {lever.cls}"
+        elif does is not None and own in baselines:
+            observed, against = baselines[own] / does.ms, f"PyTorch in {own}"
         out.append(
             Checked(
                 lever.action,
                 lever.title,
-                lever.cls,
+                own,
                 lever.speedup,
                 observed,
                 does.trial if does else None,

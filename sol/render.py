@@ -25,6 +25,10 @@ def si(value: float, unit: str) -> str:
     return f"{value:.3g} {unit}"
 
 
+def _main(r: dict[str, Any]) -> str:
+    return r.get("main") or r["classes"][0]
+
+
 def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Class by class: limit, what binds, ceiling, unfused, ridge, PyTorch its gap and score (0.5 by definition)."""
     head = [
@@ -86,7 +90,7 @@ def ops_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
                 si(o["flops"], "FLOP"),
                 si(o["bytes"], "B"),
                 f"{o['intensity']:.3g}",
-                ms(o["ms"][r["classes"][0]]),
+                ms(o["ms"][_main(r)]),
                 _BINDS.get(o["bound_by"], ""),
                 f"{o['share']:.0%}" if o["live"] else "unused",
             ]
@@ -125,7 +129,7 @@ def markdown(r: dict[str, Any]) -> str:
     lines = [f"## {_heading(r)}", "", *_markdown_table(*bounds_table(r)), ""]
     if r.get("best"):
         lines += ["### Best so far", "", *_markdown_table(*best_table(r)), ""]
-    lines += [f"### Operations (priced in {r['classes'][0]})", "", *_markdown_table(*ops_table(r)), ""]
+    lines += [f"### Operations (priced in {_main(r)})", "", *_markdown_table(*ops_table(r)), ""]
     if r["levers"]:
         lines += ["### Levers, best first (gains are predictions)", "", *_markdown_table(*levers_table(r)), ""]
     lines += [f"- {note}" for note in r["notes"]]
@@ -155,7 +159,7 @@ def html(r: dict[str, Any]) -> str:
         parts.append(_html_table("Best so far", *best_table(r)))
     if r["levers"]:
         parts.append(_html_table("Levers, best first; gains are predictions", *levers_table(r)))
-    parts.append(_html_table(f"Operations, priced in {r['classes'][0]}", *ops_table(r)))
+    parts.append(_html_table(f"Operations, priced in {_main(r)}", *ops_table(r)))
     if r["notes"]:
         parts.append('<ul class="sol-notes">' + "".join(f"<li>{escape(n)}</li>" for n in r["notes"]) + "</ul>")
     return "".join(parts) + "</section>"

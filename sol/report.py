@@ -44,6 +44,7 @@ class Report:
     levers: list[dict[str, Any]]
     notes: list[str]
     sentence: str
+    main: str = ""
     bytes_only: list[str] = field(default_factory=list)
     memory: dict[str, Any] = field(default_factory=dict)
     best: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -81,11 +82,12 @@ def report(
 ) -> Report:
     """The report of a graph on a device.
 
-    `classes`: precision classes to price, the first one the module's point of view (levers start from it); by default
-    every legal class without fp8. PyTorch's half classes mean torch.autocast, its casts timed. `measured`: class ->
-    baseline in ms where somebody timed it; `best`: class -> the best time of a program, in ms, to be given its gap and
-    score. `bytes_only` names the operations priced by bytes alone, `memory` what PyTorch holds (sol.liveness). Raises
-    HardwareError when a class is not legal here, naming those that are.
+    `classes`: precision classes to price, the first one the module's point of view (`main`: levers start from it, the
+    op table is priced in it); by default every legal class without fp8, and tf32 the point of view where it is one.
+    PyTorch's half classes mean torch.autocast, its casts timed. `measured`: class -> baseline in ms where somebody
+    timed it; `best`: class -> the best time of a program, in ms, to be given its gap and score. `bytes_only` names the
+    operations priced by bytes alone, `memory` what PyTorch holds (sol.liveness). Raises HardwareError when a class is
+    not legal here, naming those that are.
     """
     legal = legal_classes(graph, hw)
     if not legal:
@@ -94,7 +96,8 @@ def report(
     priced = {cls: bounds(graph, hw, cls) for cls in chosen}
     measured = measured or {}
     baselines = {cls: _baseline(graph, hw, priced[cls], measured.get(cls)) for cls in chosen}
-    main = chosen[0]
+    # PyTorch's own switch: what a float32 module is compared in unless somebody asks for another class.
+    main = "tf32" if not classes and "tf32" in chosen else chosen[0]
     unknown = bytes_only(graph.ops, graph.tensors)
     held = liveness(graph)
     notes = list(_notes(graph, hw, chosen, unknown, held))
@@ -112,12 +115,13 @@ def report(
         gpu={"name": hw.name, "title": hw.title, "bandwidth": hw.bandwidth, "sfu": hw.sfu, "sms": hw.sms},
         classes=chosen,
         bounds={cls: _bounds_row(b, hw) for cls, b in priced.items()},
-        ops=_op_rows(graph, hw, chosen),
+        ops=_op_rows(graph, hw, chosen, main),
         totals=totals,
         baselines=baselines,
         levers=[asdict(lever) for lever in found],
         notes=notes,
         sentence=_sentence(hw, priced, baselines, totals, found, chosen),
+        main=main,
         bytes_only=list(unknown),
         memory={"held": held.held_bytes, "peak": held.peak_bytes, "peak_op": held.peak_op},
         best={cls: _time(ms, priced[cls], baselines[cls]["ms"]) for cls, ms in (best or {}).items() if cls in priced},
@@ -157,16 +161,16 @@ def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -
     }
 
 
-def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str]) -> list[dict[str, Any]]:
-    """One row an op. `share`: of the sum of all ops' own bounds in the first class; views have none."""
+def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str], main: str) -> list[dict[str, Any]]:
+    """One row an op. `share`: of the sum of all ops' own bounds in class `main`; views have none."""
     live = {o.name for o in live_ops(graph)}
     costs = graph.costs
     own = {o.name: {cls: of_cost(costs[o.name], hw, cls) for cls in classes} for o in graph.ops}
-    total = sum(own[n][classes[0]].ms for n in live) or 1.0
+    total = sum(own[n][main].ms for n in live) or 1.0
     rows = []
     for op in graph.ops:
         c = costs[op.name]
-        first = own[op.name][classes[0]]
+        first = own[op.name][main]
         rows.append(
             {
                 "name": op.name,

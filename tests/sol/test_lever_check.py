@@ -57,6 +57,12 @@ def test_a_lower_class_is_found_in_the_class_it_names():
     assert (lower.observed, lower.trial) == (2.0, 3)
 
 
+def test_a_lever_of_a_class_that_nobody_tried_is_looked_for_where_somebody_did():
+    trials = [Timed(1, "f16", frozenset({"fuse_tail"}), 0.25)]
+    (fuse,) = check([FUSE], trials, {"tf32": 0.6, "f16": 0.3})
+    assert (fuse.cls, fuse.against) == ("f16", "PyTorch in f16") and fuse.observed == pytest.approx(1.2)
+
+
 def test_only_what_was_tried_is_remembered():
     trials = [Timed(1, "tf32", frozenset({"fuse_tail"}), 0.5)]
     (kept,) = outcomes(check([SPLIT, FUSE], trials, {"tf32": 0.6}), "a problem")
