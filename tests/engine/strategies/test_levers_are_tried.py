@@ -1,0 +1,58 @@
+"""Every lever that the report recommends, the planner tries within one session's budget."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "sol"))
+from suite59 import gemm_problem
+
+from dsl.check import check
+from dsl.resolve import resolve
+from engine.devices import Problem
+from engine.strategies import Finished, State
+from engine.strategies.planner import Planner
+from sol.hardware import load
+from sol.lever_check import tried
+from sol.levers import levers
+
+H200 = load("h200")
+# An idle chip, rows that are not aligned, a tail, a tail with a reduction, a tail with a norm.
+PROBLEMS = {
+    "L1/6": "split_k",
+    "L1/8": "align",
+    "L2/12": "fuse_tail",
+    "L2/22": "fuse_pointwise",
+    "L2/30": "fuse_pointwise",
+}
+
+
+def tried_by_planner(graph, trials=24):
+    """Class -> the actions that its trials show, times as predicted."""
+    planner = Planner(Problem("", "module", graph, 0), ("tf32", "f16"), H200, "predicted")
+    done, found = [], {}
+    for number in range(1, trials + 1):
+        proposal = planner.next(State(tuple(done), trials, {}))
+        if proposal is None:
+            break
+        program = resolve(check(proposal.text).program, H200.sms)
+        found.setdefault(proposal.cls, set()).update(tried(program))
+        done.append(Finished(number, proposal.text, proposal.cls, proposal.backend, ms=proposal.predicted_ms))
+    return found
+
+
+@pytest.mark.parametrize("pid", PROBLEMS)
+def test_each_lever_of_the_report_is_tried_in_its_class(pid):
+    graph = gemm_problem(pid)
+    found = tried_by_planner(graph)
+    for cls in ("tf32", "f16"):
+        recommended = {lever.action for lever in levers(graph, H200, cls, ())}
+        assert PROBLEMS[pid] in recommended
+        assert recommended <= found[cls]
+
+
+def test_a_lower_class_that_is_allowed_is_searched():
+    graph = gemm_problem("L2/12")
+    lower = [lever for lever in levers(graph, H200, "tf32", ("tf32", "f16")) if lever.action == "lower_class"]
+    assert lower and "lower_class" in tried_by_planner(graph, 6)["f16"]
