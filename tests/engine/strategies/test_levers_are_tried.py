@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "sol"))
-from suite59 import gemm_problem
+from suite59 import Builder, gemm_problem
 
 from dsl.check import check
 from dsl.resolve import resolve
@@ -56,3 +56,13 @@ def test_a_lower_class_that_is_allowed_is_searched():
     graph = gemm_problem("L2/12")
     lower = [lever for lever in levers(graph, H200, "tf32", ("tf32", "f16")) if lever.action == "lower_class"]
     assert lower and "lower_class" in tried_by_planner(graph, 6)["f16"]
+
+
+def test_a_convolution_is_tried_in_channels_last_with_its_tail():
+    b = Builder()
+    attrs = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "groups": 1}
+    x, w, bias = b.input("x", 16, 64, 128, 128), b.param("w", 128, 64, 3, 3), b.param("b", 128)
+    y = b.op("relu", b.op("conv2d", x, w, bias, shape=(16, 128, 126, 126), **attrs))
+    graph = b.done(y)
+    recommended = {lever.action for lever in levers(graph, H200, "tf32", ())}
+    assert {"channels_last", "fuse_tail"} <= recommended <= tried_by_planner(graph, 12)["tf32"]
