@@ -6,6 +6,8 @@
     python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
     python -m engine ceilings [--device cuda|cpu] [--again]
     python -m engine problems
+    python -m engine verify FILE.py|FILE.cu --reference MODULE [--device cpu|cuda] [--class f32] [--json OUT]
+    python -m engine measure PROGRAM|FILE.py|FILE.cu --reference MODULE [--class C] [--baseline eager] [--json OUT]
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
     python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
     python -m engine bench suite59 [--device cuda|cpu] [--class tf32 --class f16] [--trials 3] [--seconds S] --json OUT
@@ -80,6 +82,10 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("problems", help="list the examples")
     one.set_defaults(run=_problems)
+
+    from engine.evaluate.integrity.arguments import add
+
+    add(commands, _raw)
 
     one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
     one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
@@ -206,6 +212,22 @@ def _export(args: argparse.Namespace) -> int:
     except OSError as e:
         raise BadInput(f"cannot write {args.out}: {e.strerror}") from None
     return OK
+
+
+def _raw(args: argparse.Namespace) -> int:
+    from engine.evaluate.integrity import command
+
+    if args.json and args.json != "-":
+        _writable(args.json)
+    module, kind, _ = _read(args.reference)
+    if kind != "module":
+        raise BadInput("--reference must be a PyTorch module; a program is no reference")
+    if args.device is None:
+        args.device = "cpu" if args.command == "verify" and _default_device() != "cuda" else _default_device()
+    try:
+        return OK if command.run(args, module) else FAILED
+    except command.Refused as e:
+        raise BadInput(str(e)) from None
 
 
 def _suite(args: argparse.Namespace) -> int:

@@ -1,0 +1,34 @@
+"""The arguments of `python -m engine verify` and `measure`. Imports nothing of the engine: `--help` is to be quick."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+CONTRACT = (
+    "A Python candidate defines class ModelNew(nn.Module), built as the module is and with its parameters under the "
+    'same names, or def kernel(*inputs, *parameters_and_buffers). CUDA C++ defines extern "C" int run(const Tensor* '
+    "in, int inputs, const Tensor* out, int outputs, cudaStream_t stream), the same tensors in that order; struct "
+    "Tensor { void* data; int64_t shape[8]; int rank, dtype; } is included for it."
+)
+ABOUT = {
+    "verify": "is a raw kernel right, and is it what it seems? Run in the sandbox",
+    "measure": "verify one candidate, then time it in alternation with PyTorch",
+}
+
+
+def add(commands: argparse._SubParsersAction, run: Callable[[argparse.Namespace], int]) -> None:
+    """Adds both commands; `run` gets the arguments, `command` among them."""
+    for name, about in ABOUT.items():
+        one = commands.add_parser(name, help=about, description=about, epilog=CONTRACT)
+        program = ", or a .ucutlass program" if name == "measure" else ""
+        one.add_argument("file", metavar="FILE", help=f"a .py or .cu candidate{program}")
+        one.add_argument("--reference", required=True, metavar="MODULE", help="a module's file, or an example's name")
+        one.add_argument("--device", default=None, help="cuda; cpu (verify); modelled:h200 (a program's prediction)")
+        one.add_argument("--class", dest="cls", choices=("f32", "tf32", "f16", "bf16"), help="class that it declares")
+        one.add_argument("--nondeterministic", action="store_true", help="two runs may differ in their bits (atomics)")
+        one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
+        if name == "measure":
+            names = "eager, eager_tf32, compile or compile_max; repeatable"
+            one.add_argument("--baseline", action="append", metavar="NAME", help=names)
+        one.set_defaults(run=run, command=name)

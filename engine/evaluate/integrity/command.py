@@ -1,0 +1,229 @@
+"""`python -m engine verify` and `python -m engine measure`: the terminal's side.
+
+A program in μCUTLASS goes through the device that sessions use; raw CUDA C++ and Python go through the integrity
+checks, and are timed only when these accept them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError
+from engine.evaluate import baselines
+from engine.evaluate.integrity.candidate import CandidateEnded
+from engine.evaluate.integrity.findings import CHEAT, Finding, Report
+from engine.evaluate.integrity.judge import JudgeLost
+from engine.evaluate.integrity.verify import KINDS, Verifier
+from sol.graph import OpGraph
+
+
+class Refused(Exception):
+    """The command cannot be carried out: one sentence that says why and what to do."""
+
+
+def run(args: argparse.Namespace, module: str) -> bool:
+    """Carries out what the command line says (engine.evaluate.integrity.arguments), prints it, and says whether the
+    candidate was accepted. `module`: the reference's text. Raises Refused."""
+    path = Path(args.file)
+    kind = kind_of(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise Refused(f"cannot read {path}: {getattr(e, 'strerror', None) or 'it is not UTF-8 text'}") from None
+    loose = args.nondeterministic
+    if args.command == "verify":
+        if kind == "program":
+            raise Refused("a program is verified as it is measured: `python -m engine measure`")
+        made = verify(text, kind, module, device=args.device, cls=args.cls or "f32", nondeterministic=loose).to_json()
+    else:
+        wanted = args.baseline or ([] if kind == "program" else ["eager"])
+        for name in wanted:
+            if name not in baselines.NAMES:
+                raise Refused(f"there is no baseline {name!r}; there are {', '.join(baselines.NAMES)}")
+        cls = args.cls or ("tf32" if kind == "program" else "f32")
+        made = measure(text, kind, module, device=args.device, cls=cls, wanted=wanted, nondeterministic=loose)
+    if args.json == "-":
+        print(json.dumps(made, indent=1))
+    else:
+        print(report_text(made, path.name))
+        if args.json:
+            Path(args.json).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    return made["accepted"]
+
+
+def kind_of(path: Path) -> str:
+    """program | python | cuda, by the file's name."""
+    if path.suffix == ".ucutlass":
+        return "program"
+    if path.suffix not in KINDS:
+        raise Refused(f"{path.name}: a candidate is a .py, a .cu or a .ucutlass file")
+    return KINDS[path.suffix]
+
+
+def verify(text: str, kind: str, module: str, *, device: str, cls: str, nondeterministic: bool = False) -> Report:
+    """One raw candidate against its module. Raises Refused."""
+    _can_run(kind, device)
+    try:
+        with Verifier(module, device, local_user=True) as v:
+            return v.verify(text, kind, cls, nondeterministic=nondeterministic)
+    except SessionRefused as e:
+        raise Refused(f"the module cannot be worked on: {e.reason}") from None
+    except (TrialError, JudgeLost) as e:
+        raise Refused(f"nothing was judged: {e}") from None
+
+
+def _can_run(kind: str, device: str) -> None:
+    if device == "cuda" and not Path("/dev/nvidiactl").exists():
+        raise Refused("there is no NVIDIA GPU here; `verify --device cpu` runs Python candidates on the CPU")
+    if kind == "cuda" and device == "cpu":
+        raise Refused("CUDA C++ needs a GPU; on the CPU only Python candidates can run")
+
+
+def measure(
+    text: str, kind: str, module: str, *, device: str, cls: str, wanted: list[str], nondeterministic: bool = False
+) -> dict[str, Any]:
+    """{verdict, ..., timed: [...]} of a raw candidate, or {validated, measured, ...} of a program. Raises Refused."""
+    if kind == "program":
+        return _program(text, module, device, cls, wanted)
+    if device != "cuda":
+        raise Refused("only a program has predicted times; raw code is measured on a GPU, with --device cuda")
+    _can_run(kind, device)
+    from engine.evaluate.integrity.measuring import measure as time_it
+
+    try:
+        with Verifier(module, "cuda", local_user=True) as v:
+            report = v.verify(text, kind, cls, nondeterministic=nondeterministic)
+            timed = []
+            if report.accepted:
+                for name in wanted:
+                    one = time_it(v, text, kind, cls, name)
+                    report.add(*one.findings)
+                    timed.append(one.to_json())
+                    _remember(v, one)
+                report.conclude()
+            return {**report.to_json(), "timed": timed}
+    except CandidateEnded as e:
+        report.add(Finding(e.code, e.reason, e.line, dynamic=True))
+        return {**report.conclude().to_json(), "timed": []}
+    except SessionRefused as e:
+        raise Refused(f"the module cannot be worked on: {e.reason}") from None
+    except (TrialError, JudgeLost) as e:
+        raise Refused(f"nothing was measured: {e}") from None
+
+
+def _remember(v: Verifier, one: Any) -> None:
+    """The baseline's time, for whoever wants it without waiting for torch.compile again."""
+    from engine.build.cache import Cache
+
+    name, driver = one.device.get("name") or "", one.device.get("driver")
+    key = baselines.key(v.source, v.graph.to_json(), one.baseline, name, driver)
+    kept = baselines.Timed(
+        one.baseline, one.baseline_cls, one.baseline_ms, one.baseline_ms, one.baseline_ms, 0.0, [], one.method,
+        device=one.device, taken=time.time(),
+    )  # fmt: skip
+    baselines.store(Cache(), key, kept)
+
+
+# ---- a program ----
+
+
+def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -> dict[str, Any]:
+    from dsl.compile import compile as generate
+    from engine import trials
+    from engine.devices import registry
+    from engine.trace import trace
+    from sol.hardware import load
+
+    try:
+        program = trials.checked(text)
+        graph = trace(module, local_user=True).graph
+        on = registry.get(device, local_user=True)
+        compiled = generate(program, load(on.hardware).sms)
+        inputs, outputs = bind(compiled.resolved, graph)
+        backend = next((n for n in ("cute", "cpp") if n in compiled.sources), None)
+        if backend is None:
+            raise Refused("; ".join(r.message for r in compiled.refused.values()))
+        candidate = Candidate(
+            1, compiled.resolved, compiled.text, cls, backend, compiled.sources, inputs, outputs, compiled.refused
+        )
+        on.open(Problem(module, "module", graph, time.time_ns() & 0xFFFFFF), lambda: False)
+        try:
+            built = on.build(candidate)
+            right = on.validate(candidate)
+            timed = []
+            for baseline in on.baselines([cls]):
+                if baseline.name in wanted or (not wanted and baseline.cls == cls):
+                    timed.append(on.measure(candidate, baseline))
+        finally:
+            on.close()
+    except SessionRefused as e:
+        raise Refused(e.reason) from None
+    except TrialError as e:
+        return {"verdict": "wrong", "accepted": False, "step": e.step, "code": e.code, "reason": e.reason, "timed": []}
+    return {
+        "verdict": "clean", "accepted": True, "backend": backend, "compiled": asdict(built), "error": right.error,
+        "scope": right.scope, "timed": [asdict(t) for t in timed],
+    }  # fmt: skip
+
+
+def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+    """Parameters of a program as the module's tensors, by their names (a weight `linear.weight` is `linear_weight`);
+    results in order. Raises Refused with the names that there are."""
+    known = {}
+    for t in graph.tensors.values():
+        if t.name in graph.inputs or t.kind in ("parameter", "buffer"):
+            known[t.name] = t
+            if t.path:
+                known.setdefault(t.path.replace(".", "_"), t)
+    inputs = []
+    for p in program.params:
+        t = known.get(p.name)
+        if t is None or prod(t.shape) != prod(p.type.shape):
+            there = ", ".join(f"{n} {list(t.shape)}" for n, t in known.items())
+            raise Refused(f"the module has no tensor {p.name} of {list(p.type.shape)}; it has {there}")
+        inputs.append(Binding(p.name, t.name, p.type.shape))
+    types = program.result_types
+    if len(types) != len(graph.outputs):
+        raise Refused(f"the program returns {len(types)} tensors, the module {len(graph.outputs)}")
+    pairs = zip(program.results, graph.outputs, types, strict=True)
+    return tuple(inputs), tuple(Binding(n, o, t.shape) for n, o, t in pairs)
+
+
+# ---- for people ----
+
+
+def report_text(made: dict[str, Any], name: str) -> str:
+    """What `verify` or `measure` says on a terminal."""
+    lines = [f"{name}: {made['verdict']}" + (f" (class {made['cls']})" if made.get("cls") else "")]
+    for f in made.get("findings", []):
+        found = Finding(**f)
+        mark = {CHEAT: "!!", "wrong": " !"}.get(found.severity, "  ")
+        lines.append(f"{mark} {found.code:18} {found.sentence}")
+    if made.get("reason"):
+        lines.append(f" ! {made['code']:18} {made['reason']}")
+    for r in made.get("rounds", []):
+        own = f", PyTorch's own {r['pytorch_error']:.1e}" if r.get("pytorch_error") is not None else ""
+        rows = f" on {r['rows']} rows" if r.get("rows") else ""
+        lines.append(f"   {r['family'] + rows:24} error {r['error']:.1e}{own}{'' if r['right'] else '   WRONG'}")
+    if made.get("library"):
+        lines.append("   library: " + ", ".join(made["library"][:8]))
+    if made.get("scope"):
+        lines.append(f"   {made['scope']}")
+    lines += [_time_line(t) for t in made.get("timed", [])]
+    return "\n".join(lines)
+
+
+def _time_line(t: dict[str, Any]) -> str:
+    time_ = t.get("time") or t
+    said = "predicted" if time_.get("kind") == "predicted" else "measured"
+    low, high = t.get("ratio_low"), t.get("ratio_high")
+    between = f" ({low:.3f} to {high:.3f})" if low is not None and high is not None else ""
+    mark = "~" if said == "predicted" else ""
+    theirs = f"{t['baseline']} {mark}{t['baseline_ms']:.4g} ms"
+    return f"   {mark}{time_['ms']:.4g} ms {said}; {theirs}; ratio {t['ratio']:.3f}{between}"
