@@ -62,7 +62,7 @@ class House:
     def web(self) -> None:
         arguments = ("-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "-v", "0")
         self.daphne = self.start(*arguments, "ucutlass_web.asgi:application", name="daphne")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while True:
             try:
                 return self.get("/healthz")
@@ -74,7 +74,7 @@ class House:
         return self.start("-m", "tests.playground.script", name=f"engine{len(self.processes)}")
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:
             return json.load(response)
 
     def post(self, path: str, body: Any, **headers: str) -> Any:
@@ -84,7 +84,7 @@ class House:
             {"Content-Type": "application/json", **headers},
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as response:
+            with urllib.request.urlopen(request, timeout=30) as response:
                 return json.load(response)
         except urllib.error.HTTPError as e:
             return json.load(e)
@@ -94,7 +94,7 @@ class House:
         self.started.append(made)
         return made
 
-    def wait(self, session_id: str, done, seconds: float = 20) -> dict[str, Any]:
+    def wait(self, session_id: str, done, seconds: float = 90) -> dict[str, Any]:
         """GET the session until `done(session)`."""
         deadline = time.monotonic() + seconds
         while not done(found := self.get(f"/api/sessions/{session_id}")):

@@ -54,9 +54,9 @@ ODD = ["", " ", *(c * 60_000 for c in "({-x"), "é" * 30_000, "\r\n" * 30_000]
 @pytest.mark.parametrize("text", ODD)
 def test_any_text_is_answered_quickly(client, text):
     language.check.cache_clear()
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert post(client, "/api/check", text).json()["ok"] is False
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2, "seconds of a core, however busy the machine is"
 
 
 def test_a_text_over_the_limit_is_refused(client):

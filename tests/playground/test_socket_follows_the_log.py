@@ -59,9 +59,11 @@ def test_two_viewers_see_the_same_live_and_know_of_each_other(house, ended):
     assert first == second and len(first) == 33
 
 
-def test_the_number_of_viewers_falls_when_one_leaves(house, ended):
-    with WebSocket(house.port, f"/ws/s/{ended}") as one:
-        with WebSocket(house.port, f"/ws/s/{ended}"):
+def test_the_number_of_viewers_falls_when_one_leaves(house):
+    """Of a session of its own: the viewers of the tests before leave `ended` when the server notices."""
+    path = f"/ws/s/{house.submit('waits for nobody')['id']}"
+    with WebSocket(house.port, path) as one:
+        with WebSocket(house.port, path):
             while one.until("viewers")["viewers"] != 2:
                 pass
         assert one.until("viewers") == {"viewers": 1}

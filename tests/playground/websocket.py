@@ -21,7 +21,7 @@ class Closed(Exception):
 class WebSocket:
     """`receive_buffer`: bytes the kernel may hold for us; small, so that a client that does not read is felt."""
 
-    def __init__(self, port: int, path: str, *, timeout: float = 10, receive_buffer: int | None = None):
+    def __init__(self, port: int, path: str, *, timeout: float = 60, receive_buffer: int | None = None):
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
