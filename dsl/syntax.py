@@ -247,6 +247,10 @@ CLAUSES = (
     *("op", "over", "of", "keepdim", "eps", "window"),
 )
 _CLAUSE_END = re.compile(rf"\b({'|'.join(CLAUSES)})\b|[}}#\n]")
+_SPACE = r"(?:\s|#[^\n]*(?:\n|\Z))"
+_VALUED = "|".join(c for c in CLAUSES if c not in ("let", "also", "prepack", "pairs", "interleave", "keepdim"))
+# A clause's word at the end of a text, alone or with the next clause's, which was read as its value.
+_NO_VALUE = re.compile(rf"\b({_VALUED})(?:{_SPACE}+({'|'.join(CLAUSES)}))?{_SPACE}*\Z")
 _CLAUSE_TERMINALS = {
     *("WORD_KEY", "DIMS_KEY", "COUNT_KEY", "REAL_KEY", "SCHEDULER", "STORE", "OVER", "FLAG", "EXPR_KEY", "PART"),
 }
@@ -296,6 +300,13 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
     listed = found == "," and before[-2:-1] in (["tile"], ["cluster"]) and before[-1].isdigit()
     if ("DIMS" in allowed and found[0].isdigit()) or listed:
         return Diagnostic("E001", "sizes are written with x between them", span, help="for example 128x256x64")
+    if allowed & _CLAUSE_TERMINALS or found == "}":
+        start = max(0, pos - 400)
+        empty = _NO_VALUE.search(text[start:pos])
+        if empty and (empty[2] or found == "}"):
+            message = f"`{empty[1]}` has no value" + (f"; `{empty[2]}` after it is a clause" if empty[2] else "")
+            span = _at(text, start + empty.start(1), len(empty[1]))
+            return Diagnostic("E001", message, span, help=f"leave out the `{empty[1]}`")
     if found[0].isdigit() and "INT" in allowed:
         return Diagnostic("E001", f"`{found}` is not a whole number", span)
     if found == "return" and allowed & _CLAUSE_TERMINALS:

@@ -36,6 +36,18 @@ def test_the_help_names_the_way(text, help):
     assert any(help in (d.help or "") for d in check(text).diagnostics)
 
 
+@pytest.mark.parametrize(
+    "block", ["tile  schedule pingpong", "tile # 64x64x64\n schedule pingpong", "stages 3  tile", "tile"]
+)
+def test_a_clause_without_a_value_is_named_and_not_the_one_after_it(block):
+    """While `tile` is typed above `schedule pingpong`, that is what stands there."""
+    text = HEAD + f"  y = gemm(x, w.T) {{ {block}}}\n  return y\n}}"
+    (wrong,) = check(text).diagnostics
+    assert wrong.message.startswith("`tile` has no value") and wrong.span.col == text.split("\n")[1].index("tile") + 1
+    fixed = repairs(text, [wrong])[0].apply(text)
+    assert {d.code for d in check(fixed).diagnostics} <= {"E402"}
+
+
 def test_signs_of_c_are_left_out_one_after_the_other():
     text = HEAD + "  y = gemm(x, w.T) { stages 3, swizzle 4, epilogue: relu(acc + b[n]) + r[m, n]; };\n  return y;\n}"
     for _ in range(8):
