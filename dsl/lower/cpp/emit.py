@@ -17,7 +17,7 @@ from dsl import buffers
 from dsl.arch import ARCHS, DEFAULT
 from dsl.ir import Collective, Program, Scheduler
 from dsl.lower import Refusal, Source
-from dsl.lower.cpp.functions import definition
+from dsl.lower.cpp.functions import definitions
 from dsl.lower.cpp.names import TORCH, identifier
 from dsl.lower.cpp.stages import Plan, plan_stage
 from dsl.lower.graph import GRAPHS
@@ -68,7 +68,7 @@ def lower(program: Program) -> Source:
         "stages": views,
         "headers": list(dict.fromkeys(header for plan in plans.values() for header in plan.headers)),
         "shared": list(dict.fromkeys(file for plan in plans.values() for file in plan.shared)),
-        "functions": [definition(name) for name in functions],
+        "functions": definitions(functions),
         "intermediates": places.prepacked + places.workspace,
         "inputs": [(p.name, p.type.shape, TORCH[p.type.dtype]) for p in program.params],
         "outputs": [(n, t.shape, TORCH[t.dtype]) for n, t in ((r, types[r]) for r in program.results)],

@@ -275,7 +275,7 @@ class _Writer:
         """Where nothing stands around it: without the operator's own brackets."""
         text = self.text(expr)
         operator = isinstance(expr, Call) and expr.fn in OPERATORS and id(expr) not in self.named
-        return text[1:-1] if operator else text
+        return text[1:-1] if operator and text.startswith("(") else text
 
     def text(self, expr: Expr) -> str:
         if isinstance(expr, Acc):
@@ -289,12 +289,15 @@ class _Writer:
         text = self._call(expr)
         if self.uses[id(expr)] > 1:
             self.named[id(expr)] = name = f"t{len(self.statements)}"
-            text = text[1:-1] if expr.fn in OPERATORS else text
+            text = text[1:-1] if expr.fn in OPERATORS and text.startswith("(") else text
             self.statements.append(f"float const {name} = {text};")
             return name
         return text
 
     def _call(self, expr: Call) -> str:
+        if expr.fn == "div":
+            self.functions.add("div")
+            return f"fast_divide({', '.join(self.bare(arg) for arg in expr.args)})"
         if expr.fn in OPERATORS:
             left, right = (self.text(arg) for arg in expr.args)
             return f"({left} {OPERATORS[expr.fn]} {right})"

@@ -81,7 +81,21 @@ inline cudaError_t start(void const* kernel, dim3 grid, dim3 block, dim3 cluster
 #endif
 
 // Pointwise functions, as PyTorch defines them.
-CUTLASS_HOST_DEVICE float fn_silu(float x) { return x / (1.0f + expf(-x)); }
+CUTLASS_HOST_DEVICE float fast_exp(float x) {
+#if defined(__CUDA_ARCH__)
+  float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f)); return y;
+#else
+  return expf(x);
+#endif
+}
+CUTLASS_HOST_DEVICE float fast_reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+  float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;
+#else
+  return 1.0f / x;
+#endif
+}
+CUTLASS_HOST_DEVICE float fn_silu(float x) { return x * fast_reciprocal(1.0f + fast_exp(-x)); }
 
 // Products of CUTLASS 2.x (cp.async pipelines, instructions of one warp) whose results a body of our own takes: V
 // neighbouring columns of a row at a time, as CUTLASS's epilogue hands them out of shared memory.

@@ -83,7 +83,22 @@ inline cudaError_t start(void const* kernel, dim3 grid, dim3 block, dim3 cluster
 #endif
 
 // Pointwise functions, as PyTorch defines them.
-CUTLASS_HOST_DEVICE float fn_gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); }
+CUTLASS_HOST_DEVICE float fast_exp(float x) {
+#if defined(__CUDA_ARCH__)
+  float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f)); return y;
+#else
+  return expf(x);
+#endif
+}
+CUTLASS_HOST_DEVICE float fast_reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+  float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;
+#else
+  return 1.0f / x;
+#endif
+}
+CUTLASS_HOST_DEVICE float gelu_tail(float x) { float const t = fast_reciprocal(1.0f + 0.26162950903902257f * x); return x * fast_exp(-0.5f * x * x) * t * (0.20835318f + t * (0.215210219f + t * (0.151060554f + t * (0.321362535f + t * (-0.191717397f + t * (0.43927708f + t * -0.143545616f)))))); }
+CUTLASS_HOST_DEVICE float fn_gelu(float x) { return (x < 0.0f ? 0.0f : x) - 0.5f * gelu_tail(fminf(fabsf(x), 16.0f)); }
 
 // Where a thread's share of a tile lies: m and n of its first element, and of the tile.
 struct Share { int m, n, l, rows, columns, tile_m, tile_n, tiles_m, tiles_n, warp, total_rows, total_columns; };

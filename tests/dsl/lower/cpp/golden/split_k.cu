@@ -83,7 +83,28 @@ inline cudaError_t start(void const* kernel, dim3 grid, dim3 block, dim3 cluster
 #endif
 
 // Pointwise functions, as PyTorch defines them.
-CUTLASS_HOST_DEVICE float fn_silu(float x) { return x / (1.0f + expf(-x)); }
+CUTLASS_HOST_DEVICE float fast_exp(float x) {
+#if defined(__CUDA_ARCH__)
+  float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f)); return y;
+#else
+  return expf(x);
+#endif
+}
+CUTLASS_HOST_DEVICE float fast_reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+  float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;
+#else
+  return 1.0f / x;
+#endif
+}
+CUTLASS_HOST_DEVICE float fast_divide(float x, float y) {
+#if defined(__CUDA_ARCH__)
+  return __fdividef(x, y);
+#else
+  return x / y;
+#endif
+}
+CUTLASS_HOST_DEVICE float fn_silu(float x) { return x * fast_reciprocal(1.0f + fast_exp(-x)); }
 
 // ---- stage 1: y = gemm(x.T, w)
 namespace stage_y {
@@ -118,7 +139,7 @@ struct Expression<cutlass::Array<float, Size>> {
   using Values = cutlass::Array<float, Size>;
 
   CUTLASS_HOST_DEVICE static float evaluate(float in_r_source, float acc, float in_g_column, float in_t_aux) {
-    return ((in_r_source - acc) / in_g_column) + (in_t_aux * fn_silu(acc));
+    return fast_divide(in_r_source - acc, in_g_column) + (in_t_aux * fn_silu(acc));
   }
 
   CUTLASS_HOST_DEVICE Values operator()(Values const& in_r_source, Values const& acc, Values const& in_g_column, Values const& in_t_aux) const {
