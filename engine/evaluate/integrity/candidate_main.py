@@ -125,7 +125,8 @@ class Held:
 
     def _run(self, arguments: list[Any], shapes: dict[str, list[int]]) -> list[Any]:
         if self.loaded.library is not None:
-            return self._run_cuda(arguments, shapes)
+            self._guards(shapes)
+            return self._launch(arguments)
         result = stage("the kernel", lambda: self.loaded.call(*arguments))
         leaves = list(result) if isinstance(result, (tuple, list)) else [result]
         if len(leaves) != len(self.outputs):
@@ -135,17 +136,29 @@ class Held:
                 raise Bad("wrong_type", f"it returned a {type(x).__name__}, not a tensor")
         return leaves
 
-    def _run_cuda(self, arguments: list[Any], shapes: dict[str, list[int]]) -> list[Any]:
+    def _guards(self, shapes: dict[str, list[int]]) -> None:
+        """Poisoned results between bands, for a candidate that gets its results' memory from us."""
         wanted = [tuple(shapes.get(n, self.results[n].shape)) for n in self.outputs]
-        if [g.tensor.shape for g in self.guarded] != [self.torch.Size(w) for w in wanted]:
+        if [tuple(g.tensor.shape) for g in self.guarded] != wanted:
             self.guarded = [
                 Guarded(w, _dtype(self.results[n].dtype), self.device)
                 for n, w in zip(self.outputs, wanted, strict=True)
             ]
         for g in self.guarded:
             g.poison()
-        stage("the kernel", lambda: self.loaded.launch(arguments, [g.tensor for g in self.guarded]))
-        return [g.tensor for g in self.guarded]
+
+    def _launch(self, arguments: list[Any]) -> list[Any]:
+        outputs = [g.tensor for g in self.guarded]
+        stage("the kernel", lambda: self.loaded.launch(arguments, outputs))
+        return outputs
+
+    def _ready(self, arguments: list[Any]) -> Any:
+        """The call alone, for clocks: what the harness does for it is done before."""
+        if self.loaded.library is None:
+            self._poison_allocator()
+            return lambda: self._run(arguments, {})
+        self._guards({})
+        return lambda: self._launch(arguments)
 
     def do_call(self, rows: int | None = None, shapes: dict | None = None, late: bool = False, probe: str = "") -> dict:
         """One call on what the judge laid down. The results lie in the result region when this is answered.
@@ -260,7 +273,14 @@ class Held:
 
         self._refresh()
         arguments = self._arguments(None, {})
-        return {"kernels": kernels(lambda: self._run(arguments, {}))}
+        return {"kernels": kernels(self._ready(arguments))}
+
+    def do_cupti(self, repeats: int) -> dict:
+        """Milliseconds of calls from their first kernel's start to their last one's end, L2 flushed before each."""
+        from engine.evaluate.cupti import spans_us
+
+        call = self._ready(self._arguments(None, {}))
+        return {"ms": [us / 1e3 for us in spans_us(call, self.timer.flush, repeats)]}
 
     def do_time_open(self) -> dict:
         from engine.evaluate.timing import Timer
@@ -279,20 +299,20 @@ class Held:
             self.tensors[name].copy_(value)
         self.loaded.refresh(self.tensors)
         arguments, got = self._arguments(None, {}), []
-        self._poison_allocator()
-        ms = self.timer.sample(lambda: got.append(self._run(arguments, {})))
+        call = self._ready(arguments)
+        ms = self.timer.sample(lambda: got.append(call()))
         if keep:
             self.burst = [[x.clone() for x in got[0]]]
         got.clear()
-        call_ms = self.timer.call_time(lambda: self._run(arguments, {}))
-        return {"ms": ms, "call_ms": call_ms, "set": at}
+        return {"ms": ms, "call_ms": self.timer.call_time(call), "set": at}
 
     def do_wall(self, calls: int) -> dict:
         """So many calls back to back, synchronised at the end: the engine holds its own clock beside it."""
-        arguments = self._arguments(None, {})
+        call = self._ready(self._arguments(None, {}))
+        self._sync()
         began = self.snapshot.real["time.perf_counter"]()
         for _ in range(calls):
-            self._run(arguments, {})
+            call()
         self._sync()
         return {"seconds": self.snapshot.real["time.perf_counter"]() - began}
 

@@ -192,6 +192,7 @@ def load_cuda(source: str, library: str | None) -> Loaded:
 def _nvcc(source: str, path: str) -> str:
     from engine.build import nvcc
 
+    os.environ["PATH"] += ":/usr/local/cuda/bin"  # where an nvcc that is no wheel usually is
     tools = nvcc.find_toolchain()
     compiler = str(tools.nvcc) if tools and tools.nvcc else None
     if compiler is None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from engine.evaluate import condition
 from engine.evaluate.correctness import TOLERANCES
+from engine.evaluate.cupti import busy_us
 from engine.evaluate.integrity.candidate import CandidateEnded
 from engine.evaluate.integrity.examination import OPEN_SECONDS
 from engine.evaluate.integrity.findings import Finding
@@ -65,31 +66,37 @@ class Timed:
 def measure(v: Verifier, source: str, kind: str, cls: str, baseline: str = "eager") -> Timed:
     """Raises CandidateEnded when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
     v.start()
+    v.judge.ask("fresh")
     with v.candidate(kind) as c:
-        c.open(source, OPEN_SECONDS[kind])
-        return _Run(v, c, cls).run(baseline)
+        run = Run(v, c, cls)
+        run.prepare(source, kind)
+        return run.time(baseline)
 
 
-class _Run:
+class Run:
+    """One candidate's timing in two parts, so that everything slow is over before clocks run."""
+
     def __init__(self, v: Verifier, c: Any, cls: str):
         self.v, self.c, self.cls = v, c, cls
         self.findings: list[Finding] = []
+        self.seed = int.from_bytes(os.urandom(5))
 
-    def run(self, baseline: str) -> Timed:
-        seed = int.from_bytes(os.urandom(5))
-        keys = self._sets(seed)
-        kernels = self._kernels()
-        base_cls, _ = self.v.reference.baseline_open(baseline, seed)
+    def prepare(self, source: str, kind: str) -> None:
+        """Loads it, lays down the values to rotate through, and asks CUPTI what one call runs."""
+        self.c.open(source, OPEN_SECONDS[kind])
+        self.keys = self._sets(self.seed)
+        self.kernels = self._kernels()
+
+    def time(self, baseline: str) -> Timed:
+        base_cls, _ = self.v.reference.baseline_open(baseline, self.seed)
         self.c.ask("time_open", CALL_SECONDS)
-        pairs, before = self._pairs(keys)
+        pairs, before = self._pairs(self.keys)
         after = condition.read() or {}
         ratio, low, high = paired_ratio([(a, b[0]) for a, b in pairs])
         sample = [b[0] for _, b in pairs]
         ms, ms_low, ms_high = interval(sample)
         call_ms = median(b[1] for _, b in pairs)
-        from engine.evaluate.cupti import busy_us
-
-        busy = busy_us(kernels) / 1e3
+        busy = busy_us(self.kernels) / 1e3
         if busy > HIDDEN * ms + SLACK_US / 1e3:
             told = f"{ms:.4g} ms by events on its stream, {busy:.4g} ms on all streams"
             self.findings.append(Finding("side_stream", told, dynamic=True))
@@ -97,7 +104,7 @@ class _Run:
         device = {**after, "before": {k: before.get(k) for k in ("sm_mhz", "temperature_c", "power_w", "throttle")}}
         return Timed(
             ms, ms_low, ms_high, call_ms, baseline, base_cls, median(a for a, _ in pairs), ratio, low, high, busy, wall,
-            kernels[:40], sample, device=device, findings=self.findings,
+            self.kernels[:40], sample, device=device, findings=self.findings,
         )  # fmt: skip
 
     def _sets(self, seed: int) -> list[str]:
@@ -107,7 +114,7 @@ class _Run:
             self.v.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
             self.c.ask("keep", CALL_SECONDS)
             made = self.v.reference.compute("normal", seed + i)
-            keys.append(f"timed:{i}:")
+            keys.append(f"{seed}:{i}:")
             self.v.judge.ask("hold", key=keys[-1], reference=made.region.to_json())
         self.error = self.v.pytorch_error("normal", self.cls, None, seed)
         return keys

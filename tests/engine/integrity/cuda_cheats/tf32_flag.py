@@ -1,0 +1,10 @@
+# module: matmul
+# expect: precision_flag
+# Lets cuBLAS use TF32.
+import torch
+
+torch.set_float32_matmul_precision("high")
+
+
+def kernel(a, b):
+    return a @ b

@@ -1,0 +1,14 @@
+// module: gate
+// expect: out_of_bounds
+// Writes beyond its result.
+__global__ void gate(const float* x, const float* y, float* z, int64_t n) {
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i == 0) z[n + 5] = 1;
+    if (i < n) z[i] = x[i] / (1 + expf(-x[i])) + y[i];
+}
+
+extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream) {
+    int64_t n = in[0].shape[0] * in[0].shape[1];
+    gate<<<(n + 255) / 256, 256, 0, stream>>>((const float*)in[0].data, (const float*)in[1].data, (float*)out[0].data, n);
+    return cudaGetLastError();
+}
