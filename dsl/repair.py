@@ -19,8 +19,11 @@ from .ir import Span
 from .tree import ArchNode, StageNode
 from .words import ENTRIES
 
-MAX_CHARS = 8_192  # of a text that is repaired: each try is a check
-MAX_TRIES = 24  # of all repairs of a text together
+# Each try is a check, so that all repairs of a text together have as many as its length leaves: 24 of a short
+# program, 2 of one of 8 KiB, none of a longer one.
+MAX_CHARS = 8_192
+MAX_TRIES = 24
+WORK = 20_000  # characters checked in all
 MAX_STEPS = 3  # one mistake may hide behind another at the same place
 _CLAUSES = {word for kind, word in ENTRIES if kind == "clause"}
 _ASIDE = re.compile(r"\s+(?:with|first|changes|does|for|alone)\b.*")
@@ -53,8 +56,9 @@ class Repair:
 
 def repairs(text: str, diagnostics: Sequence[Diagnostic]) -> list[Repair | None]:
     """A repair of each diagnostic that `check` gave for the text, or None; the first ones where there are many."""
-    tries = _Tries(MAX_TRIES if len(text) <= MAX_CHARS else 0)
-    return [_repair(text, d, diagnostics, tries) for d in diagnostics]
+    tries = _Tries(min(MAX_TRIES, WORK // max(1, len(text))) if len(text) <= MAX_CHARS else 0)
+    source = Source(text) if tries.left else None
+    return [_repair(source, d, diagnostics, tries) if source and tries.left > 0 else None for d in diagnostics]
 
 
 class _Tries:
@@ -68,9 +72,9 @@ class _Tries:
         return check(text).diagnostics if self.left >= 0 else None
 
 
-def _repair(text: str, wrong: Diagnostic, found: Sequence[Diagnostic], tries: _Tries) -> Repair | None:
-    second = None
-    for title, made in _ways(text, wrong):
+def _repair(source: Source, wrong: Diagnostic, found: Sequence[Diagnostic], tries: _Tries) -> Repair | None:
+    text, second = source.text, None
+    for title, made in _ways(source, wrong):
         for step in range(MAX_STEPS):
             after = tries.check(made)
             if after is None:
@@ -82,7 +86,7 @@ def _repair(text: str, wrong: Diagnostic, found: Sequence[Diagnostic], tries: _T
                 return _edit(title, text, made)  # what a word put right brings to light is another matter
             if step == 0 and second is None and _elsewhere(made, wrong, new):
                 second = _edit(title, text, made)  # and so is what lies elsewhere
-            more = next(((t, m) for t, m in _ways(made, new[0]) if not t.startswith(("->", "declare"))), None)
+            more = next(((t, m) for t, m in _ways(Source(made), new[0]) if not t.startswith(("->", "declare"))), None)
             if more is None:
                 break
             title, made = f"{title}, {more[0]}", more[1]
@@ -138,13 +142,12 @@ def _edit(title: str, old: str, new: str) -> Repair:
 Way = tuple[str, str]
 
 
-def _ways(text: str, d: Diagnostic) -> Iterator[Way]:
+def _ways(source: Source, d: Diagnostic) -> Iterator[Way]:
     if not d.help or not d.span.line:
         return
-    source = Source(text)
     for words in re.split(r", or |; ", d.help):
         for title, made in _of_words(source, d, words.strip()):
-            if made != text:
+            if made != source.text:
                 yield title, made
 
 
