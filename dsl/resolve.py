@@ -123,7 +123,12 @@ def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
     if c.scheduler.kind == "stream_k":
         waves = tiles / slots
     # wgmma reads its 64-row A slice and its B tile from shared memory: 128 bytes a cycle, N / 2 cycles an instruction.
-    starved = max(1.0, (64 + n) / (2 * n))
+    sliced, width = 64, n
+    if p.compute is DType.TF32 and p.transposes:
+        # A slice that lies along M is read element by element, five times as slowly, on its way through registers;
+        # where it is b that does so, the kernel computes the transposed result (dsl.lower.cpp.gemm).
+        sliced, width = 320, m if p.a_along_k else n
+    starved = max(1.0, (sliced + width) / (2 * width))
     math = 2 * m * n * k / _FLOPS[p.compute] * starved
     load = (m / cn + n / cm) * k * p.compute.bits / 8 / _L2
     store = m * n * (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8 / (_L2 / 2)

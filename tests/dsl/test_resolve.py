@@ -83,3 +83,15 @@ def test_resolving_an_unchecked_impossible_stage_says_so():
     bad = replace(flat.stages[0], config=replace(flat.stages[0].config, cluster=(4, 1, 1)))
     with pytest.raises(ValueError, match="no legal configuration"):
         resolve(replace(flat, stages=(bad,)))
+
+
+def test_tf32_with_b_along_n_gives_the_kernel_its_wide_instruction():
+    """The kernel computes the transposed result, so the tile's M is the instruction's N; 128 of it ran at 0.6 times."""
+    text = (
+        "program p(x: f32[2048, 8192], w: f32[8192, 4096]) -> f32[2048, 4096] "
+        "{ y = gemm(x, w) { compute tf32 } return y }"
+    )
+    c = resolve(check(text).program).stages[0].config
+    assert (c.tile, c.cluster) == ((256, 128, 32), (1, 2, 1))
+    c = resolve(check(text.replace("w: f32[8192, 4096]", "w: f32[4096, 8192]").replace("(x, w)", "(x, w.T)")).program)
+    assert c.stages[0].config.tile == (128, 256, 32)
