@@ -52,7 +52,9 @@ export function words(view, info) {
   const now = phase(view);
   if (view.ended) {
     const head = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" }[view.ended.state] ?? "Ended";
-    const end = `${head}: ${inWords(view.ended.reason).replace(/\.$/, "")}`;
+    // The best stands beside this, in large; what is left to say is why the search ended.
+    const why = inWords(view.ended.reason).replace(/^The search is over: /, "").replace(/ Best in .*$/, "").replace(/\.$/, "");
+    const end = `${head}: ${why}`;
     return view.ended.state === "refused" ? head : `${end} · ${duration(view.ended.seconds)}`;
   }
   if (now === "waiting" || info.state === "queued") return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is taking it up…");

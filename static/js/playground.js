@@ -57,10 +57,9 @@ tablist(document.querySelector(".source-bar [role=tablist]"), (tab) => show(tab.
 $("words-to-module").addEventListener("click", () => { show("module"); editor.focus(); });
 
 function listExamples(kind) {
-  drawExamples($("examples"), (boot.examples ?? []).filter((e) => e.kind === kind), state[kind], (text) => {
+  drawExamples($("examples"), (boot.examples ?? []).filter((e) => e.kind === kind), state[kind], (text, typing) => {
     editor.setText(text);
-    listExamples(kind);
-    editor.focus();
+    if (typing) editor.focus();
   });
 }
 

@@ -79,6 +79,17 @@ def test_all_examples_are_one_stop_of_the_tab_key(open_page, app):
     assert last["text"].splitlines()[0] in page.locator("#editor .cm-content").inner_text()
 
 
+def test_the_list_of_examples_goes_by_arrow_keys(open_page, app):
+    """A closed list chooses at every press, so it must keep the focus that the second press needs."""
+    page = open_page("/")
+    modules = [e for e in app.get("/api/examples")["examples"] if e["kind"] == "module"]
+    page.get_by_label("All examples").focus()
+    for i in range(3):
+        page.keyboard.press("ArrowDown")
+        expect(page.locator("#editor .cm-content")).to_contain_text(modules[i]["text"].splitlines()[0])
+    expect(page.locator("#examples button[aria-pressed=true]")).to_have_count(1)
+
+
 def test_an_empty_budget_field_is_told_and_means_no_number(open_page):
     """An empty "Stop within" was sent as 0%, which never stops early: the opposite of what the field said before."""
     page = open_page("/")
