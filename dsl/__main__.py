@@ -213,7 +213,7 @@ def _write(folder: str, name: str, text: str) -> str:
 def _explain(args: argparse.Namespace) -> int:
     end = PASSED
     for i, word in enumerate(args.words):
-        page = codes.CODES.get(word.upper()) or entry(word)
+        page = codes.page(word) or entry(word)
         if page is None:
             print(f"no code or word {word}; codes are {', '.join(codes.CODES)}", file=sys.stderr)
             end = REJECTED

@@ -1,7 +1,8 @@
-"""The pages of the error codes, read from codes.toml."""
+"""The pages of the error codes (codes.toml) and of a back end's refusals (refusals.toml)."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from textwrap import fill
 
 @dataclass(frozen=True)
 class Page:
-    """`why` the rule is there, an `example` that breaks it, and the `fix`."""
+    """`why` the rule is there, an `example` that breaks it ("" of a refusal), and the `fix`."""
 
     code: str
     title: str
@@ -22,10 +23,21 @@ class Page:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.code} {self.title}\n\n{fill(self.why, 100)}\n\nRejected:  {self.example}\nPasses:    {self.fix}"
+        end = f"Rejected:  {self.example}\nPasses:    {self.fix}" if self.example else f"Helps:     {self.fix}"
+        return f"{self.code} {self.title}\n\n{fill(self.why, 100)}\n\n{end}"
 
 
-CODES: dict[str, Page] = {
-    code: Page(code, **fields)
-    for code, fields in tomllib.loads(Path(__file__).with_name("codes.toml").read_text(encoding="utf-8")).items()
-}
+def _read(name: str) -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+CODES: dict[str, Page] = {code: Page(code, **fields) for code, fields in _read("codes.toml").items()}
+REFUSALS: dict[str, dict[str, str]] = _read("refusals.toml")  # by what follows the back end's name
+
+
+def page(code: str) -> Page | None:
+    """The page of a code such as E204, or cute-tf32 (a program that passes, and that one back end cannot express)."""
+    if code.upper() in CODES:
+        return CODES[code.upper()]
+    told = REFUSALS.get(re.sub(r"^(cute|cpp)-", "", code))
+    return Page(code, example="", **told) if told and code.startswith(("cute-", "cpp-")) else None

@@ -18,6 +18,7 @@ import dsl
 from dsl.check import check
 from dsl.checks import FAMILIES
 from dsl.codes import CODES
+from dsl.codes import page as page_of
 from dsl.diagnostics import closest
 from dsl.words import ENTRIES, Entry, vocabulary
 
@@ -63,18 +64,19 @@ def codes() -> list[dict[str, Any]]:
 
 def code_page(code: str) -> dict[str, Any] | None:
     """The page of a code with its neighbours and its two texts in colour, or None."""
-    page = CODES.get(code.upper())
+    page = page_of(code)
     if page is None:
         return None
     names = list(CODES)
-    at = names.index(page.code)
+    at = names.index(page.code) if page.code in CODES else None
     return {
         "page": page,
         "why": _inline(page.why),
         "example": highlight(page.example),
         "fix": highlight(page.fix),
+        "refusal": at is None,
         "before": CODES[names[at - 1]] if at else None,
-        "after": CODES[names[at + 1]] if at + 1 < len(names) else None,
+        "after": CODES[names[at + 1]] if at is not None and at + 1 < len(names) else None,
     }
 
 
