@@ -66,7 +66,7 @@ class Examination:
         self.bad: list[str] = []
 
     def run(self, source: str) -> None:
-        said = self.c.open(source, OPEN_SECONDS[self.c.kind])
+        said = self.c.open(source, self.v.open_seconds or OPEN_SECONDS[self.c.kind])
         note_facts(self.report, said)
         self.v.judge.ask("fresh")
         seed = int.from_bytes(os.urandom(5))  # after the candidate was loaded: it could not know

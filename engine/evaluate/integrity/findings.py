@@ -76,6 +76,8 @@ class Finding:
     severity: str = ""
 
     def __post_init__(self) -> None:
+        # Some of it was written by the candidate, and all of it may be shown on a terminal.
+        object.__setattr__(self, "evidence", "".join(c for c in self.evidence if c.isprintable())[:1000])
         if not self.severity:
             object.__setattr__(self, "severity", CODES[self.code][0])
 

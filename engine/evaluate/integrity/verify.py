@@ -60,11 +60,13 @@ class Verifier:
 
     def __init__(
         self, source: str, device: str = "cpu", *, graph: OpGraph | None = None, local_user: bool = False,
-        shared: Shared | None = None, call_seconds: float = 20.0, memory_bytes: int | None = None,
+        shared: Shared | None = None, call_seconds: float = 20.0, open_seconds: float | None = None,
+        memory_bytes: int | None = None,
         cancelled: Callable[[], bool] | None = None,
     ):  # fmt: skip
         self.source, self.device, self.local_user, self.shared = source, device, local_user, shared
         self.call_seconds, self.memory_bytes, self.cancelled = call_seconds, memory_bytes, cancelled
+        self.open_seconds = open_seconds  # None: as long as a kernel of its kind may take to build
         self.graph, self.random = graph, random.SystemRandom()
         self.reference: Reference | None = None
         self.judge = shared.judge if shared is not None else Judge(device)

@@ -1,0 +1,10 @@
+# expect: time_limit
+# Makes files without end.
+import itertools
+
+for i in itertools.count():
+    open(f"f{i}", "w").close()
+
+
+def kernel(x):
+    return x

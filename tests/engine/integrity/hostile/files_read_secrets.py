@@ -1,0 +1,7 @@
+# expect: sandbox
+# Reads what a machine keeps to itself.
+text = open("/etc/shadow").read()
+
+
+def kernel(x):
+    return x

@@ -1,0 +1,9 @@
+# expect: crashed
+# A segmentation fault.
+import ctypes
+
+ctypes.string_at(8)
+
+
+def kernel(x):
+    return x
