@@ -110,6 +110,7 @@ export class Preview {
     this.note = source ? `${source.text.split("\n").length} lines` : "";
     $("preview-note").textContent = this.note;
     const refusal = this.refused[this.tab];
+    if (!source && refusal?.code) $("preview-note").replaceChildren(h("a", { href: `/language/${refusal.code}`, target: "_blank", rel: "noopener" }, refusal.code));
     const text = source?.text ?? `# ${this.tab} cannot say this program.\n# ${refusal?.message ?? ""}${refusal?.help ? `\n# ${refusal.help}` : ""}`;
     if (!this.view) {
       this.view = makeEditor($("preview-code"), { doc: text, lang: source?.language ?? "python", label: "Generated code", readOnly: true,

@@ -136,6 +136,15 @@ def test_completion_offers_names_clauses_and_values_that_pass(editor):
     expect(options).to_have_count(0)
 
 
+def test_a_back_end_that_refuses_says_why_on_a_page_of_its_own(editor):
+    page = editor(GOOD.replace("f16", "f32").replace("128x256x64", "128x256x32"))
+    page.locator("#preview-tabs").get_by_role("tab", name="cute").click()
+    expect(page.locator("#preview-code")).to_contain_text("cute cannot say this program")
+    with page.expect_popup() as opened:
+        page.locator("#preview-note a").click()
+    expect(opened.value.locator("h1")).to_have_text("cute-tf32 tf32 on cute")
+
+
 def test_hover_and_the_caret_say_what_a_word_means(editor):
     page = editor(GOOD)
     page.locator("#editor .cm-line span", has_text=re.compile("^gemm$")).hover()
