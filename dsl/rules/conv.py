@@ -97,7 +97,9 @@ def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
     """Those of a gemm; where phases of a transposed convolution are columns of one tile, N divides all of them."""
     found = [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
-    if p.compute is DType.TF32:  # `cpp` alone, which has a launch for each phase: N is channels out, and no more
+    if p.compute is DType.TF32:  # `cpp` alone, which has a launch for most phases: N is channels out, and no more
+        if p.beside > 1:  # whole columns, twice those that a tile of one phase has
+            return [t for t in found if p.filters * p.beside % t[1] == 0] or found
         return [t for t in found if t[1] < p.filters + 32]
     whole = {p.columns // n for n in range(1, 9) if p.columns and p.columns % (16 * n) == 0}
     if not whole:

@@ -42,7 +42,7 @@ class Problem:
     `kind`: gemm | grouped_gemm | conv (a direct one has no configuration, so no Problem). `channels`: of a
     convolution's operands, one group: what a K tile is cut from. `columns`: of a transposed convolution, one group:
     channels out in all phases along w, which share a tile where there are 2 to 4; 0 otherwise. `filters`: of a
-    convolution, one group: channels out.
+    convolution, one group: channels out. `beside`: phases of a transposed one along w that share a tile on `cpp`.
     """
 
     arch: Arch
@@ -56,6 +56,7 @@ class Problem:
     channels: int = 0
     columns: int = 0
     filters: int = 0
+    beside: int = 1
 
     @property
     def transposes(self) -> bool:
@@ -90,7 +91,17 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
         columns = w[1] * phases if stage.transposed else 0
         filters = w[1] if stage.transposed else w[0] // stage.groups
         shape = conv_shape(known, stage)
-        return Problem(arch, shape, compute, use, kind="conv", channels=channels, columns=columns, filters=filters)
+        return Problem(
+            arch,
+            shape,
+            compute,
+            use,
+            kind="conv",
+            channels=channels,
+            columns=columns,
+            filters=filters,
+            beside=phases_beside(stage),
+        )
     if isinstance(stage, GroupedGemm):
         (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]
         shape = GemmShape(1, rows, n, k)
@@ -104,6 +115,13 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
         not stage.b.transposed,
         not stage.a.transposed,
     )
+
+
+def phases_beside(stage: Conv) -> int:
+    """Phases along w that share a tile on `cpp`: both of a transposed convolution of stride 2 whose result has rows of
+    w, since a thread holds neighbouring columns of its tile and stores them together; else 1."""
+    rows = stage.type is not None and stage.type.layout == NCHW and stage.type.shape[-1] > 1
+    return 2 if stage.transposed and stage.stride[-1] == 2 and rows else 1
 
 
 def types_of(program: Program) -> dict[str, TensorType]:

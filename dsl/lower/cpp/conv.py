@@ -9,13 +9,15 @@ A work tile of the kernel is rows of pixels by columns of filters, in one slab. 
 
 A transposed convolution of stride s is s convolutions of stride 1 an axis, one for each phase of the output: the taps
 that meet a phase are every s-th, in reverse. Their filters are packed by a kernel of its own before the first phase.
+With stride 2 along w and a result in rows, both phases along w share a tile: its columns 2 c and 2 c + 1 are neighbours
+in a row of channel c, which a thread stores together; a phase multiplies zeros at the taps that the other alone meets.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 
 from dsl.axes import SPATIAL, image_axes
 from dsl.ir import NCHW, NHWC, Conv, DType, Load, Program, TensorType
@@ -23,6 +25,7 @@ from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Leaf, Tree, Write, build, shared
 from dsl.lower.cpp.gemm import COMPUTE, CUTLASS_GEMM, whole_groups
 from dsl.lower.cpp.names import aligned, identifier, storage
+from dsl.rules.problem import phases_beside
 
 CUTLASS_CONV = (
     *CUTLASS_GEMM,
@@ -94,6 +97,8 @@ class ConvPlan:
     swizzle: int
     splits: int
     packed: int  # elements of packed filters
+    beside: tuple[tuple[int, ...], ...] = ()  # of both phases along w that share a tile: taps in memory, -1 for none
+    width: int = 1  # pixels of a row of the result
     kind: str = "conv"
     template: str = "conv_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_CONV
@@ -137,9 +142,19 @@ class ConvPlan:
         return "ColumnMajor" if self.way == "image" else "RowMajor"
 
     @property
+    def across(self) -> int:
+        """Columns of a filter: phases along w that share a tile."""
+        return max(1, len(self.beside))
+
+    @property
+    def even(self) -> bool:
+        """Whether pairs of pixels are whole, in rows that begin where a pair may be stored at once."""
+        return self.width % 2 == 0
+
+    @property
     def columns(self) -> int:
-        """Filters of a group: N of the product."""
-        return self.filters // self.groups
+        """N of the product: of one group."""
+        return self.filters // self.groups * self.across
 
     @property
     def pitch(self) -> str:
@@ -167,6 +182,8 @@ class ConvPlan:
         parts = []
         if self.transposed:
             parts.append("a kernel packs the filters first")
+        if self.beside:
+            parts.append("both phases along w are neighbouring columns of one tile")
         if len(self.phases) > 1:
             parts.append(f"{len(self.phases)} launches, one for each phase of the output")
         return "; ".join(parts)
@@ -186,25 +203,30 @@ def plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> Co
     storage(store, name)
     s, groups = stage.spatial, stage.groups
     channels, filters = x.shape[1], y.shape[1]
+    beside: tuple[tuple[int, ...], ...] = ()
     if stage.transposed:
         phases, step, tap_step = _phases(stage, x, w, y)
         dilation = tuple(d // math.gcd(d, t) for d, t in zip(stage.dilation, stage.stride, strict=True))
+        if phases_beside(stage) == 2:
+            phases, apart, beside = _beside(stage, x, w, y)
+            dilation = (*dilation[:-1], apart)
     else:
         phases, step, tap_step, dilation = _plain(stage, w, y), (1,) * s, (1,) * s, stage.dilation
     _window(stage, phases, dilation)
     pixels = math.prod(y.shape[2:])
-    way = _way(stage, y, store, len(phases), pixels, types)
+    way = "direct" if beside else _way(stage, y, store, len(phases), pixels, types)
     inner = x.shape[1] // groups
-    packed = sum(filters * math.prod(p.taps) * inner for p in phases) if stage.transposed else 0
-    tree, own_arguments, own_values = _epilogue(stage, types, y, way, groups, phases, step)
+    columns = filters * max(1, len(beside))
+    packed = sum(columns * math.prod(p.taps) * inner for p in phases) if stage.transposed else 0
+    tree, own_arguments, own_values = _epilogue(stage, types, y, way, groups, phases, step, bool(beside))
     rows = math.prod(phases[0].out) * (1 if way == "image" else x.shape[0])
     return ConvPlan(
         name, identifier(stage.x.name), identifier(stage.w.name), s, x.shape[0], channels, filters, groups, x.shape[2:],
         (1,) * s if stage.transposed else stage.stride,
         dilation, step, tap_step, phases, stage.transposed, w.strides, way, pixels, element, 128 // operand.bits, store,
         config.tile, config.cluster, config.schedule, config.scheduler.kind != "persistent", config.stages, tree,
-        whole_groups(rows, filters // groups, config.tile, config.cluster, config.swizzle or 1),
-        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, packed,
+        whole_groups(rows, columns // groups, config.tile, config.cluster, config.swizzle or 1),
+        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, packed, beside, y.shape[-1],
         own_arguments=own_arguments, own_values=own_values,
     )  # fmt: skip
 
@@ -258,27 +280,50 @@ def _phases(
     with r * dilation = f + padding (mod stride): every (stride / gcd)-th from a first one, r_j. With o = f + stride q,
     i = q + base - j * dilation / gcd: a convolution whose taps go backwards.
     """
-    axes = []
-    for i, t, d, p, r, out in zip(
-        x.shape[2:], stage.stride, stage.dilation, stage.padding, w.shape[2:], y.shape[2:], strict=True
-    ):
-        common = math.gcd(t, d)
-        every, apart, ways = t // common, d // common, []
-        for f in range(min(t, out)):
-            count = -(-(out - f) // t)
-            meets = [k for k in range(r) if (f + p - k * d) % t == 0]
-            taps = max(1, len(meets))
-            base = (f + p - meets[0] * d) // t if meets else 0
-            lower = (taps - 1) * apart - base
-            upper = count - i - lower + (taps - 1) * apart
-            ways.append((taps, lower, upper, count, f, meets[0] if meets else 0, not meets))
-        axes.append((ways, t, every))
-    inner, filters, at, found = x.shape[1] // stage.groups, y.shape[1], 0, []
-    for combination in product(*(ways for ways, _, _ in axes)):
+    every = tuple(t // math.gcd(t, d) for t, d in zip(stage.stride, stage.dilation, strict=True))
+    return _combined(stage, x, y, [_ways(stage, x, w, y, axis) for axis in range(stage.spatial)]), stage.stride, every
+
+
+def _ways(stage: Conv, x: TensorType, w: TensorType, y: TensorType, axis: int) -> list[tuple]:
+    """Of each phase along an axis: the fields of Phase but the last two, and whether no tap meets it."""
+    i, r, out = x.shape[2 + axis], w.shape[2 + axis], y.shape[2 + axis]
+    t, d, p = stage.stride[axis], stage.dilation[axis], stage.padding[axis]
+    apart, ways = d // math.gcd(t, d), []
+    for f in range(min(t, out)):
+        count = -(-(out - f) // t)
+        meets = [k for k in range(r) if (f + p - k * d) % t == 0]
+        taps = max(1, len(meets))
+        base = (f + p - meets[0] * d) // t if meets else 0
+        lower = (taps - 1) * apart - base
+        upper = count - i - lower + (taps - 1) * apart
+        ways.append((taps, lower, upper, count, f, meets[0] if meets else 0, not meets))
+    return ways
+
+
+def _combined(stage: Conv, x: TensorType, y: TensorType, ways: list[list[tuple]], across: int = 1) -> tuple[Phase, ...]:
+    """A phase of the image for each combination of phases along its axes; `across`: columns of a filter."""
+    inner, at, found = x.shape[1] // stage.groups, 0, []
+    for combination in product(*ways):
         taps, lower, upper, count, f, first, none = zip(*combination, strict=True)
         found.append(Phase(taps, lower, upper, count, f, first, at, any(none)))
-        at += filters * math.prod(taps) * inner
-    return tuple(found), tuple(t for _, t, _ in axes), tuple(every for _, _, every in axes)
+        at += y.shape[1] * across * math.prod(taps) * inner
+    return tuple(found)
+
+
+def _beside(stage: Conv, x: TensorType, w: TensorType, y: TensorType):
+    """As _phases, with all phases along w in one: the phases, the step between the input pixels that it meets, and for
+    each phase along w the tap in memory of each of those pixels, -1 for none."""
+    i, r, out = x.shape[-1], w.shape[-1], y.shape[-1]
+    t, d, p = stage.stride[-1], stage.dilation[-1], stage.padding[-1]
+    met = {(f, (f + p - k * d) // t): k for f in range(t) for k in range(r) if (f + p - k * d) % t == 0}
+    pixels = sorted({pixel for _, pixel in met})
+    apart = math.gcd(*(b - a for a, b in pairwise(pixels))) or 1
+    pixels = range(pixels[0], pixels[-1] + 1, apart)
+    count = -(-out // t)
+    way = (len(pixels), -pixels[0], count - i + pixels[-1], count, 0, 0, False)
+    ways = [*(_ways(stage, x, w, y, axis) for axis in range(stage.spatial - 1)), [way]]
+    beside = tuple(tuple(met.get((f, pixel), -1) for pixel in pixels) for f in range(t))
+    return _combined(stage, x, y, ways, t), apart, beside
 
 
 def _window(stage: Conv, phases: tuple[Phase, ...], dilation: tuple[int, ...]) -> None:
@@ -317,16 +362,21 @@ def _way(stage: Conv, y: TensorType, store: DType, phases: int, pixels: int, typ
 class _Place:
     """Offsets of elements in tensors of the epilogue, from where the kernel stands."""
 
-    def __init__(self, y: TensorType, way: str, groups: int, phases: int, step: tuple[int, ...]):
+    def __init__(
+        self, y: TensorType, way: str, groups: int, phases: tuple[Phase, ...], step: tuple[int, ...], beside: bool
+    ):
         self.rank = len(y.shape)
-        self.y, self.way, self.groups, self.phases, self.step = y, way, groups, phases, step
+        self.y, self.way, self.groups, self.step, self.beside = y, way, groups, step, beside
+        self.phased = len(phases) > 1 or beside
+        self.origin = len(phases) > 1
+        self.out = phases[0].out if len({p.out for p in phases}) == 1 else ()  # () where it differs by phase
         self.whole = True  # the spatial axes are read together, as one pixel index
         self.names = SPATIAL[self.rank - 2]
 
     def offset(self, kind: TensorType, axes: tuple[str, ...]) -> str:
         strides = dict(zip(axes, kind.strides, strict=True))
         terms = []
-        if self.phases == 1 and set(self.names) <= set(axes):
+        if not self.phased and set(self.names) <= set(axes):
             strides = {a: s for a, s in strides.items() if a not in self.names} | {"pixel": strides["w"]}
         elif set(self.names) & set(axes):
             self.whole = False
@@ -338,7 +388,7 @@ class _Place:
         """b, c, pixel and, where something reads them apart, d, h and w."""
         columns = self.y.shape[1] // self.groups
         lines = []
-        pixels = math.prod(self.y.shape[2:]) if self.phases == 1 else "on.pixels"
+        pixels = math.prod(self.out) if self.out else "on.pixels"
         if self.way == "image":
             lines.append(
                 f"int const b = l / {self.groups}, pixel = m;" if self.groups > 1 else "int const b = l, pixel = m;"
@@ -347,18 +397,26 @@ class _Place:
         else:
             lines.append(f"int const b = m / {pixels}, pixel = m - b * {pixels};")
             group = "l"
-        lines.append(f"int const c = n + {group} * {columns};" if self.groups > 1 else "int const c = n;")
-        if not self.whole or self.phases > 1:
+        filter_ = "n / 2" if self.beside else "n"
+        lines.append(
+            f"int const c = {filter_} + {group} * {columns};" if self.groups > 1 else f"int const c = {filter_};"
+        )
+        if not self.whole or self.phased:
             rest = "pixel"
             for i, axis in reversed(list(enumerate(self.names))):
-                extent = self.y.shape[2 + i] if self.phases == 1 else f"on.out[{i}]"
+                extent = self.out[i] if self.out else f"on.out[{i}]"
                 at = f"{rest} % {extent}" if i else rest
-                if self.phases > 1:
-                    at = f"({at}) * {self.step[i]} + on.origin[{i}]"
+                if self.beside and axis == "w":
+                    at = f"({at}) * 2 + n % 2"
+                elif self.phased:
+                    origin = f" + on.origin[{i}]" if self.origin else ""
+                    at = f"({at}) * {self.step[i]}{origin}"
                 lines.append(f"int const {axis} = {at};")
                 if i:
                     lines.append(f"int const after_{axis} = {rest} / {extent};")
                     rest = f"after_{axis}"
+        if self.beside and self.y.shape[-1] % 2:
+            lines.append(f"inside = inside && w < {self.y.shape[-1]};  // a row ends with a phase of its own")
         return tuple(lines)
 
 
@@ -370,8 +428,9 @@ def _epilogue(
     groups: int,
     phases: tuple[Phase, ...],
     step: tuple[int, ...],
+    beside: bool,
 ) -> tuple[Tree, tuple[str, ...], tuple[str, ...]]:
-    place = _Place(y, way, groups, len(phases), step)
+    place = _Place(y, way, groups, phases, step, beside)
     every = tuple(image_axes(len(y.shape)))
     filters, pixels = y.shape[1], math.prod(y.shape[2:])
     columns = filters // groups
@@ -381,7 +440,7 @@ def _epilogue(
         storage(kind.dtype, name)
         if kind.elements == 1:
             return Leaf("scalar", name, kind.dtype)
-        if axes == ("c",) and (way != "image" or groups == 1):
+        if axes == ("c",) and not beside and (way != "image" or groups == 1):
             return Leaf("row", name, kind.dtype, columns if groups > 1 else 0)
         if axes == ("b", "c") and way == "image" and groups == 1:
             return Leaf("row", name, kind.dtype, filters)

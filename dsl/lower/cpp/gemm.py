@@ -80,6 +80,7 @@ class GemmPlan:
     kind: str = "gemm"
     template: str = "gemm_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_GEMM
+    beside = ()  # no columns of a product are neighbours in memory that the compute node stores at once
 
     @property
     def shared(self) -> tuple[str, ...]:

@@ -103,6 +103,18 @@ CUTLASS_HOST_DEVICE float fn_gelu(float x) { return (x < 0.0f ? 0.0f : x) - 0.5f
 // Where a thread's share of a tile lies: m and n of its first element, and of the tile.
 struct Share { int m, n, l, rows, columns, tile_m, tile_n, tiles_m, tiles_n, warp, total_rows, total_columns; };
 
+// Two neighbouring elements of a row; `second` is inside it where the row has an odd number (not `Even`).
+template <bool Even, class T>
+CUTLASS_DEVICE void store_beside(T* to, float first, float second, bool both = true) {
+  struct alignas(2 * sizeof(T)) Two { T first, second; };
+  if constexpr (Even) {
+    *reinterpret_cast<Two*>(to) = Two{static_cast<T>(first), static_cast<T>(second)};
+  } else {
+    to[0] = static_cast<T>(first);
+    if (both) to[1] = static_cast<T>(second);
+  }
+}
+
 // A node of a visitor tree that knows where in the output it stands. `Body` says what becomes of an element at (m, n)
 // of slab l, given what the leaves fetched, and may read and write memory of its own; `inside` is false beyond the edge.
 // `reduced` takes what the totals add up, and `rebase` moves a tile's rows where they are not the tensor's.
@@ -158,6 +170,22 @@ struct Node {
                               cutlass::Array<Inputs, Size> const&... in) {
       cutlass::Array<float, Size> result;
       auto const at = coordinates(cute::_, cute::_, cute::_, epi_m, epi_n);
+      if constexpr (Body::kBeside) {  // everything is computed before the first of it is stored, so that no load waits
+        float stored[Size][Body::kOutputs];
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Size; ++i) {
+          auto const c = at(epi_v * Size + i);
+          int const row = m + int(cute::get<0>(c)), column = n + int(cute::get<1>(c));
+          result[i] = body(params, row, column, l, row < rows && column < columns, stored[i], static_cast<float>(in[i])...);
+        }
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Size; i += 2) {
+          auto const c = at(epi_v * Size + i);
+          int const row = m + int(cute::get<0>(c)), column = n + int(cute::get<1>(c));
+          body.store(params, row, column, l, row < rows && column < columns, stored[i], stored[i + 1]);
+        }
+        return cutlass::NumericArrayConverter<Output, float, Size, cutlass::FloatRoundStyle::round_to_nearest>{}(result);
+      }
       CUTLASS_PRAGMA_UNROLL
       for (int i = 0; i < Size; i += Body::kPairs ? 2 : 1) {
         auto const c = at(epi_v * Size + i);
@@ -229,6 +257,8 @@ using StageCount = cutlass::gemm::collective::StageCount<3>;
 // The epilogue: a visitor tree whose leaves fetch and whose one compute node evaluates the expression in f32.
 struct Body {
   static constexpr bool kPairs = false;
+  static constexpr bool kBeside = false;
+  static constexpr int kOutputs = 0;
   static constexpr int kWarps = 8;
   template <int SubM, int StepM, int SubN, int Warps>
   using Totals = cute::tuple<>;

@@ -564,6 +564,7 @@ namespace stage_y {
 namespace fusion = cutlass::epilogue::fusion;
 
 constexpr int kBatch = 16, kChannels = 64, kFilters = 128, kGroups = 1, kSpatial = 2;
+constexpr int kColumns = 128;  // of the product: filters of a group
 using Element = cutlass::half_t;
 using ElementC = void;
 using ElementD = float;
@@ -638,7 +639,7 @@ inline Phase const phases[] = {
 inline typename Kernel::Arguments arguments(Device const& device, Operands const& on, Phase const& phase, int const* launch) {
   using Problem = typename CollectiveMainloop::Problem;
   typename Problem::TensorExtent const x{kBatch, 256, 256, kChannels};
-  typename Problem::TensorExtent const w{kFilters, phase.taps[0], phase.taps[1], kChannels / kGroups};
+  typename Problem::TensorExtent const w{kColumns, phase.taps[0], phase.taps[1], kChannels / kGroups};
   Problem const problem(
       cutlass::conv::Mode::kCrossCorrelation, x, Problem::packed_stride_right_major(x), w, Problem::packed_stride_right_major(w),
       phase.lower, phase.upper, typename Problem::TraversalStride{1, 1}, typename Problem::ShapeDilation{1, 1}, 1);
@@ -654,7 +655,7 @@ inline typename Kernel::Arguments arguments(Device const& device, Operands const
   auto const pitch = cute::make_stride(cute::Int<1>{}, int64_t(64516), int64_t(8258048));
   return typename Kernel::Arguments{
       cutlass::gemm::GemmUniversalMode::kGemm,
-      {phase.pixels, kFilters / kGroups, CollectiveMainloop::depth(problem), kBatch * kGroups},
+      {phase.pixels, kColumns, CollectiveMainloop::depth(problem), kBatch * kGroups},
       {static_cast<Element const*>(on.x), static_cast<Element const*>(on.w), problem, phase.pixels},
       {tree, nullptr, pitch, static_cast<ElementD*>(on.d), pitch},
       hardware, scheduler};
