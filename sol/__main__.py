@@ -64,7 +64,13 @@ def _replay(args: argparse.Namespace) -> int:
     print(f"No policy of the grid beats these:\n{replays.policies_table(front)}")
     found = replays.best(grid, args.keep)
     if found:
-        print(f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {found.eps:g} --window {found.window}")
+        print(
+            f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {found.eps:g} --window {found.window} "
+            f"({found.trials_saved:.0%} of {sum(r.trials_total for r in runs):,} trials saved, "
+            f"{found.speedup_kept:.1%} kept, {found.efficiency:.2f}x efficiency)"
+        )
+    else:
+        print(f"\nNo policy of the grid keeps {args.keep:.0%} of the speedup; give a lower --keep")
     return 0
 
 
@@ -97,7 +103,8 @@ def main(argv: list[str] | None = None) -> int:
     one.set_defaults(run=_report)
     commands.add_parser("gpus", help="the GPUs we have numbers for").set_defaults(run=_gpus)
     again = commands.add_parser("replay", help="what recorded sessions would have cost under other stop rules")
-    again.add_argument("sessions", nargs="+", metavar="SESSIONS", help="recordings (JSON lines), or folders of them")
+    known = "recordings (.jsonl), folders of them, or the results of a bench (.json)"
+    again.add_argument("sessions", nargs="+", metavar="SESSIONS", help=known)
     again.add_argument("--eps", type=float, default=0.25, help="stop within this share of the limit (default 0.25)")
     again.add_argument("--window", type=int, default=12, help="stop after so many trials without a better one")
     again.add_argument("--keep", type=float, default=0.96, help="share of the speedup that a policy must keep")

@@ -159,7 +159,8 @@ def sweep(
     epsilons: Sequence[float] = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0),
     windows: Sequence[int] = (2, 3, 4, 6, 8, 12, 16, 24),
 ) -> tuple[list[Policy], list[Policy]]:
-    """Every policy of the grid, and the Pareto front of cost saved against speedup kept, by rising saving."""
+    """Every policy of the grid, and the Pareto front of cost saved against speedup kept, by rising saving: of
+    policies that come to the same, the most patient one."""
     grid = [policy(sessions, e, w) for e in epsilons for w in windows]
     front = [
         p
@@ -171,4 +172,6 @@ def sweep(
             for q in grid
         )
     ]
-    return grid, sorted(front, key=lambda p: (p.cost_saved, -p.eps))
+    front.sort(key=lambda p: (p.cost_saved, p.eps, -p.window))
+    first = {(p.cost_saved, p.speedup_kept): p for p in reversed(front)}
+    return grid, [p for p in front if first[p.cost_saved, p.speedup_kept] is p]

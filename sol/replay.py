@@ -1,7 +1,9 @@
-"""Recorded sessions read for replay: JSON lines as the engine records them, one Recorded a precision class.
+"""Recorded sessions read for replay, one Recorded a precision class: JSON lines as the engine records a session, or
+the results of `python -m engine bench`, which are one session a module and class.
 
-Only what replay needs is read (the reported limits, the baselines, each trial's end), by the events' own names; a
-file of another kind gives one clear error.
+Only what replay needs is read (the limits, the baselines, each trial's end), by the writers' own names; a file of
+another kind gives one clear error. Baselines are those of a live session: PyTorch in the class itself, so autocast
+for half precision.
 """
 
 from __future__ import annotations
@@ -52,12 +54,43 @@ def recorded(text: str, name: str) -> list[Recorded]:
     ]
 
 
+FLAGGED = 0.9  # a time below this share of the limit is never a result
+HALF = ("f16", "bf16")
+
+
+def of_bench(text: str, name: str) -> list[Recorded]:
+    """Every module and class of a bench with a limit, a baseline and a trial, in the file's order. Trials are in the
+    order in which they ran; one that failed, or that undercuts the limit, counts as failed. Raises ValueError."""
+    try:
+        problems = json.loads(text)["problems"]
+        return [
+            made
+            for module, row in problems.items()
+            for cls, limit in row["limits"].items()
+            if (made := _benched(f"{row['id']} {module} ({cls})", row, cls, float(limit)))
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise ValueError(f"{name}: not the results of a bench ({type(e).__name__}: {e})") from None
+
+
+def _benched(name: str, row: dict[str, Any], cls: str, limit: float) -> Recorded | None:
+    baseline = row["baselines"].get("eager_f16" if cls in HALF else "eager_tf32", {}).get("ms")
+    trials = tuple(
+        Trial(float(t["ms"]) if t["ok"] and t.get("ms", 0) >= FLAGGED * limit else None)
+        for t in row["trials"]
+        if t["class"] == cls
+    )
+    return Recorded(name, trials, limit, float(baseline)) if trials and baseline else None
+
+
 def load(paths: Iterable[str]) -> list[Recorded]:
-    """All sessions of files and of folders of `*.jsonl`. Raises OSError, or ValueError when there is none."""
+    """All sessions of files (a bench's end in `.json`) and of folders of `*.jsonl`. Raises OSError, or ValueError
+    when there is none."""
     sessions: list[Recorded] = []
     for given in map(Path, paths):
         for path in sorted(given.glob("*.jsonl")) if given.is_dir() else [given]:
-            sessions += recorded(path.read_text(encoding="utf-8"), path.stem)
+            read = of_bench if path.suffix == ".json" else recorded
+            sessions += read(path.read_text(encoding="utf-8"), path.stem)
     if not sessions:
         raise ValueError("no recorded session with a limit, a baseline and a trial among these")
     return sessions

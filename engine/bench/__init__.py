@@ -5,7 +5,8 @@
 
 Every module of the set is traced, lowered by the planner, built ahead in parallel, verified against itself in float64
 and timed in alternation with eager TF32. The results file is both the report and the state: a later call with more
-trials goes on from what the first ones found, and the baselines are timed once.
+trials goes on from what the first ones found, and the baselines are timed once. No stop rule ends a module before
+its trials are made, so `--trials 24` records sessions that `python -m sol replay OUT` can cut under any rule.
 
 plan     a module's graph, its planner in each class, and the trials to make next      (no torch)
 runner   builds ahead, asks the child, writes after every answer                       (no torch)

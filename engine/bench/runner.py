@@ -22,6 +22,7 @@ from engine.bench.plan import Plan, ahead, places, plan
 from engine.build import toolchain
 from engine.build.cute import environment
 from engine.build.nvcc import BuildError
+from engine.evaluate.condition import read as condition_of
 from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.strategies import Proposal
 from engine.suite.cases import PROBLEMS, Case
@@ -117,6 +118,8 @@ class _Bench:
             "toolchain": toolchain.find().versions(), "device": self.wanted.device, "hardware": self.hw.name,
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
         }  # fmt: skip
+        if condition := None if self.small else condition_of():
+            self.book.about["driver"] = condition["driver"]
         self.gpu.start()
         planner = threading.Thread(target=self._plan_all, name="planner", daemon=True)
         planner.start()
