@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import torch
+
 from dsl.ir import NHWC, Acc, Also, Config, Conv, DType, Load, Operand, Param, Program, Scheduler, TensorType
 
 PRECISION = {"tf32": (DType.F32, DType.TF32), "f16": (DType.F16, DType.F16), "bf16": (DType.BF16, DType.BF16)}
@@ -75,6 +77,24 @@ def read(program: Program, name: str, axes: str) -> tuple[Param, Load]:
 def image(plan) -> tuple[int, ...]:
     """The spatial size of the whole result."""
     return tuple(max(p.origin[i] + (p.out[i] - 1) * plan.step[i] + 1 for p in plan.phases) for i in range(plan.spatial))
+
+
+def filters_of(plan, phase, w: torch.Tensor) -> torch.Tensor:
+    """What a phase of a transposed convolution multiplies: [columns, channels of a group, window] of w as it is given,
+    [channels, filters of a group, window]."""
+    taps = [
+        [f + (n - 1 - j) * step for j in range(n)]
+        for f, n, step in zip(phase.first, phase.taps, plan.tap_step, strict=True)
+    ]
+    if plan.beside:
+        taps[-1] = range(w.shape[-1])
+    filters = w[(slice(None), slice(None), *torch.meshgrid(*map(torch.tensor, taps), indexing="ij"))]
+    filters = torch.zeros_like(filters) if phase.empty else filters
+    filters = torch.cat([part.transpose(0, 1) for part in filters.chunk(plan.groups)])
+    if plan.beside:
+        padded = torch.nn.functional.pad(filters, (0, 1))  # what -1 takes is zero
+        filters = torch.stack([padded[..., list(seen)] for seen in plan.beside], 1).flatten(0, 1)
+    return filters
 
 
 def changed(program: Program, **changes) -> Program:

@@ -19,19 +19,7 @@ def by_phases(plan, x, w):
     out = torch.full((first, last, *image), float("nan"), dtype=x.dtype)
     conv = (torch.conv1d, torch.conv2d, torch.conv3d)[s - 1]
     for phase in plan.phases:
-        taps = [
-            [f + (n - 1 - j) * step for j in range(n)]
-            for f, n, step in zip(phase.first, phase.taps, plan.tap_step, strict=True)
-        ]
-        if plan.beside:
-            taps[-1] = range(w.shape[-1])
-        filters = w[(slice(None), slice(None), *torch.meshgrid(*map(torch.tensor, taps), indexing="ij"))]
-        filters = torch.zeros_like(filters) if phase.empty else filters
-        # [channels, filters of a group] to [filters, channels of a group]
-        filters = torch.cat([part.transpose(0, 1) for part in filters.chunk(plan.groups)])
-        if plan.beside:
-            padded = torch.nn.functional.pad(filters, (0, 1))  # what -1 takes is zero
-            filters = torch.stack([padded[..., list(seen)] for seen in plan.beside], 1).flatten(0, 1)
+        filters = convolutions.filters_of(plan, phase, w)
         edges = [e for pair in zip(phase.lower, phase.upper, strict=True) for e in pair]
         padded = torch.nn.functional.pad(x, [e for i in range(s - 1, -1, -1) for e in edges[2 * i : 2 * i + 2]])
         part = conv(padded, filters, None, plan.stride, 0, plan.dilation, plan.groups)
