@@ -76,8 +76,13 @@ def _package(name: str) -> Path | None:
     return Path(places[0]) if places else None
 
 
+def on_path() -> str | None:
+    """The nvcc of an installed CUDA toolkit: on PATH, or where NVIDIA's installer puts one."""
+    return shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+
+
 def find_toolchain() -> Toolchain | None:
-    """CUTLASS's headers from the nvidia-cutlass wheel, CUDA from the nvidia wheels or else from an nvcc on PATH.
+    """CUTLASS's headers from the nvidia-cutlass wheel, CUDA from the nvidia wheels or else from a toolkit (`on_path`).
 
     None where the headers of either are missing.
     """
@@ -88,7 +93,7 @@ def find_toolchain() -> Toolchain | None:
     cutlass = (source / "include", source / "tools/util/include")
     wheel = _package("nvidia.cu13")
     headers = wheel and (wheel / "include/cuda_runtime.h").exists()
-    system = shutil.which("nvcc")
+    system = on_path()
     if headers and ((wheel / "bin/nvcc").exists() or not system):  # a torch wheel may bring headers without nvcc
         nvcc = wheel / "bin/nvcc"
         cuda = (wheel / "include", wheel / "include/cccl")

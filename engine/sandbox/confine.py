@@ -87,6 +87,7 @@ def python_roots(gpu: bool) -> tuple[str, ...]:
         roots.add(str(Path(link).parent.parent))
     if gpu:
         roots.update(driver_folders())
+        roots.update(toolkit_folders())
     real = {os.path.abspath(r) for r in roots} | {os.path.realpath(r) for r in roots}
     real = {r for r in real if os.path.isdir(r) and r not in ("/", str(Path.home()))}
     return tuple(sorted(r for r in real if not any(_inside(r, o) for o in (*real, "/usr") if o != r) and r != "/usr"))
@@ -112,6 +113,15 @@ def driver_folders() -> list[str]:
     """Folders of the NVIDIA driver's libraries that the loader would not find by itself."""
     candidates = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib"]
     return [f for f in dict.fromkeys(candidates) if f.startswith("/") and os.path.isdir(f)]
+
+
+def toolkit_folders() -> list[str]:
+    """Where an installed CUDA toolkit really lies (engine.build.nvcc.on_path): raw CUDA is compiled inside."""
+    found = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if found is None:
+        return []
+    folders = {str(Path(p).parent.parent) for p in (os.path.abspath(found), os.path.realpath(found))}
+    return sorted({f for f in map(os.path.realpath, folders) if os.path.isdir(os.path.join(f, "nvvm"))})
 
 
 def environment(mode: str, gpu: bool, scratch: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine import sandbox
+from engine.evaluate.integrity import compiler
 from engine.evaluate.reference import Reference
 from engine.evaluate.shared import Region, Slot, layout
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
@@ -98,6 +99,7 @@ class Candidate:
         state = [t for t in graph.tensors.values() if t.kind in STATE and t.name in self.where.own]
         message = {
             "do": "open", "source": source, "kind": self.kind, "device": self.device, "library": library,
+            "compiler": compiler.find() if self.kind == "cuda" else None,
             "order": self.reference.order, "init": self.reference.init,
             "state": [{"name": t.name, "path": t.path, "kind": t.kind} for t in state if t.kind != "constant"],
             "outputs": list(graph.outputs), "small": self.where.own_size + self.where.result_size < 8 << 20,

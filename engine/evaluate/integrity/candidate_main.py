@@ -80,7 +80,7 @@ class Held:
         if "cpp_extension" in message["source"]:
             self.native.watch_extensions()
         if message["kind"] == "cuda":
-            self.loaded: Loaded = load_cuda(message["source"], message.get("library"))
+            self.loaded: Loaded = load_cuda(message["source"], message.get("library"), message.get("compiler"))
         else:
             self.loaded = stage("the text", lambda: load_python(message["source"], message.get("init"), self.device))
         self.native.watch_triton()

@@ -276,9 +276,12 @@ class Examination:
         self._lay_out(r)
         said = self.c.ask("kernels", self.v.call_seconds * 3).get("kernels")
         found = [k for k in said if isinstance(k, dict)] if isinstance(said, list) else []
-        own = [k for k in found if k.get("library") is not True]
-        theirs = [k for k in found if k.get("library") is True]
         written = [k["name"] for k in self.report.kernels]
+        # Names tell libraries' kernels from others, but not all of them (PyTorch's softmax has a plain one): a text
+        # that has no kernel and called no native function cannot have brought what ran.
+        brought = self.c.kind == "cuda" or bool(written) or native > 0
+        own = [k for k in found if k.get("library") is not True and brought]
+        theirs = [k for k in found if k not in own]
         names = list(dict.fromkeys(str(k.get("name"))[:80] for k in found))[:12]
         self.report.kernels += [{"name": n, "where": "device"} for n in names]
         products = [str(k.get("name"))[:80] for k in theirs if PRODUCT.search(str(k.get("name")))]

@@ -43,6 +43,7 @@ _DTYPES = {
     "bool": 8,
 }
 NVCC_SECONDS = 110.0
+HOW_TO_GET_NVCC = "pip install -r requirements-gpu.txt, or put CUDA's nvcc on PATH"
 
 
 class CTensor(ctypes.Structure):
@@ -166,14 +167,15 @@ def _entry(names: dict[str, Any], init: list | None, device: str) -> Loaded:
     raise Bad("not_loaded", "there is no entry: define `class ModelNew(nn.Module)` or `def kernel(*inputs)`")
 
 
-def load_cuda(source: str, library: str | None) -> Loaded:
-    """Compiles (or takes a built library, in base64) and loads a CUDA unit. Raises Bad."""
+def load_cuda(source: str, library: str | None, compiler: dict | None) -> Loaded:
+    """Compiles (or takes a built library, in base64) and loads a CUDA unit. `compiler`: see compiler.find. Raises
+    Bad."""
     import base64
 
     path = os.path.abspath("candidate.so")
     log = ""
     if library is None:
-        log = _nvcc(source, path)
+        log = _nvcc(source, path, compiler)
     else:
         with open(path, "wb") as f:
             f.write(base64.b64decode(library))
@@ -189,23 +191,33 @@ def load_cuda(source: str, library: str | None) -> Loaded:
     return Loaded(None, False, loaded, {"entry": "run", "library": built, "log": log[-4000:]})
 
 
-def _nvcc(source: str, path: str) -> str:
+def _arch() -> str:
+    """Of the GPU here, with what only it has (sm_90a); without one, that of the GPU which this is made for."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "sm_90a"
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}" + "a" * (major >= 9)
+
+
+def _nvcc(source: str, path: str, compiler: dict | None) -> str:
     from engine.build import nvcc
 
-    os.environ["PATH"] += ":/usr/local/cuda/bin"  # where an nvcc that is no wheel usually is
-    tools = nvcc.find_toolchain()
-    compiler = str(tools.nvcc) if tools and tools.nvcc else None
     if compiler is None:
-        raise Bad("not_loaded", "there is no nvcc to build it with: pip install -r requirements-gpu.txt")
+        raise Bad("not_loaded", f"there is no nvcc to build it with: {HOW_TO_GET_NVCC}")
+    if not os.access(compiler["nvcc"], os.X_OK):
+        raise Bad("not_loaded", f"the sandbox does not see the engine's nvcc, {compiler['nvcc']}")
     for name, text in (("ucutlass.h", PRELUDE), ("candidate.cu", source)):
         with open(name, "w") as f:
             f.write(text)
-    args = [compiler, *nvcc.CODE, *nvcc.WHOLE, *(f"-I{p}" for p in tools.includes), "-include", "ucutlass.h"]
-    if tools.libraries:
-        args += [f"-L{tools.libraries}", "-Xlinker", f"-rpath={tools.libraries}"]
+    args = [compiler["nvcc"], *nvcc.flags(_arch()), *nvcc.WHOLE, *(f"-I{p}" for p in compiler["includes"])]
+    args += ["-include", "ucutlass.h"]
+    if compiler["libraries"]:
+        args += [f"-L{compiler['libraries']}", "-Xlinker", f"-rpath={compiler['libraries']}"]
     try:
         done = subprocess.run(
-            [*args, nvcc.runtime(tools), "candidate.cu", "-o", path], capture_output=True, text=True,
+            [*args, compiler["runtime"], "candidate.cu", "-o", path], capture_output=True, text=True,
             timeout=NVCC_SECONDS, env={"PATH": "/usr/bin:/bin", "HOME": os.getcwd(), "TMPDIR": os.getcwd()},
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -1,6 +1,9 @@
 # module: matmul
 # class: tf32
-# Triton's dot product in TF32, and it says so.
+# Triton's dot product of three TF32 products each (the operands' lost bits times the other operand): f32's accuracy out
+# of the tensor cores. It declares tf32, the class of its instructions. A single product ("tf32") is no candidate for
+# this zoo: Triton hands f32 bits to the tensor cores, which cut them off where PyTorch rounds, and the error, 7.6e-4 on
+# normal inputs, is 2.6 times PyTorch's.
 import torch
 import triton
 import triton.language as tl
@@ -22,5 +25,5 @@ def matmul(a, b, c, M, N, K, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.c
 def kernel(a, b):
     c = torch.empty(a.shape[0], b.shape[1], device=a.device)
     grid = (triton.cdiv(a.shape[0], 32), triton.cdiv(b.shape[1], 32))
-    matmul[grid](a, b, c, a.shape[0], b.shape[1], a.shape[1], PRECISION="tf32", BM=32, BN=32, BK=32)
+    matmul[grid](a, b, c, a.shape[0], b.shape[1], a.shape[1], PRECISION="tf32x3", BM=32, BN=32, BK=32)
     return c

@@ -1,0 +1,57 @@
+"""The engine finds nvcc and tells the sandbox, which has no PATH and sees no links into places that it lacks."""
+
+import os
+
+import pytest
+
+pytest.importorskip("torch")
+
+from engine.build import nvcc
+from engine.evaluate.integrity import compiler, verify
+from engine.sandbox import Sandbox, confine
+from tests.engine.integrity import zoo
+
+pytestmark = pytest.mark.toolchain
+
+
+@pytest.fixture
+def toolkit(tmp_path, monkeypatch):
+    """A machine whose nvcc is found by PATH alone, over a link in a folder that no sandbox sees."""
+    wheel = nvcc._package("nvidia.cu13")
+    if wheel is None or not (wheel / "bin/nvcc").exists():
+        pytest.skip("needs requirements-gpu.txt")
+    (tmp_path / "cuda").symlink_to(wheel)
+    monkeypatch.setenv("PATH", f"{tmp_path}/cuda/bin:{os.environ['PATH']}")
+    package = nvcc._package
+    monkeypatch.setattr(nvcc, "_package", lambda name: None if name == "nvidia.cu13" else package(name))
+    monkeypatch.setattr(compiler, "find", compiler.find.__wrapped__)
+    return os.path.realpath(wheel)
+
+
+def test_its_folder_is_shown_to_a_sandbox_with_a_gpu(toolkit):
+    assert confine.toolkit_folders() == [toolkit]
+    roots = confine.python_roots.__wrapped__(True)
+    assert any(toolkit == r or toolkit.startswith(r + "/") for r in roots)
+
+
+def test_raw_cuda_is_compiled_inside(toolkit):
+    if Sandbox.strength() != "full":
+        pytest.skip(Sandbox.strength())
+    told = compiler.find()
+    assert told["nvcc"] == f"{toolkit}/bin/nvcc" and told["runtime"].startswith("-l:libcudart.so.")
+    assert not [p for p in told["includes"] if p != os.path.realpath(p)]
+    with verify.Verifier(zoo.module("gate")) as v, v.candidate("cuda") as c:
+        said = c.open((zoo.HERE / "cuda_honest" / "gate.cu").read_text(), timeout=120)
+        assert said["entry"] == "run" and len(said["library"]) > 10_000
+        with pytest.raises(verify.CandidateEnded, match='identifier "nonsense" is undefined'):
+            c.open("__global__ void k() { nonsense; }", timeout=120)
+
+
+def test_without_a_compiler_it_is_said_how_to_get_one(monkeypatch):
+    if Sandbox.strength() != "full":
+        pytest.skip(Sandbox.strength())
+    monkeypatch.setattr(compiler, "find", lambda: None)
+    with verify.Verifier(zoo.module("gate")) as v:
+        report = v.verify((zoo.HERE / "cuda_honest" / "gate.cu").read_text(), "cuda")
+    (told,) = report.findings
+    assert told.code == "not_loaded" and "put CUDA's nvcc on PATH" in told.sentence
