@@ -28,9 +28,10 @@ from typing import Any
 UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-3}
 WORST = 12.0
 PYTORCH_FACTOR = 2.0
-# Below this an error is f32 accumulation, which PyTorch has too: a row of 200 positive terms added one after the other
-# (not by halves, as PyTorch adds) is off by 1.3e-6, one of 10^4 by about 6e-6.
-FLOOR = 5e-6
+# Below this an error is the order of f32 additions, which no kernel owes PyTorch: five honest softmax kernels that add
+# a row of 200 positive terms one after the other (PyTorch adds by halves) are off by 1.2e-6 to 1.3e-6. Longer naive
+# sums lose more (one of 10^4 terms about 6e-6) and are compared with PyTorch's, as they should.
+FLOOR = 2e-6
 
 
 @dataclass(frozen=True)
