@@ -16,7 +16,7 @@ from .checks.gemm import GEMM_CLAUSES
 from .checks.tail import RESERVED
 from .checks.transform import TRANSFORM_CLAUSES
 from .configure import check_one_back_end
-from .diagnostics import Diagnostic, ProgramError, closest, listing
+from .diagnostics import MAX_LISTED, Diagnostic, ProgramError, closest, listing
 from .ir import NCHW, Operand, Param, Program, Span, Stage, TensorType
 from .syntax import parse
 from .tree import ArchNode, LaunchNode, OperandNode, ProgramNode, ReturnNode, StageNode, Word
@@ -205,11 +205,11 @@ class _Checker:
             what = "its own result" if name == stage else f"{name}, which a later stage writes"
             self.error("E401", f"{stage} reads {what}", node.name.span, "a stage reads parameters and earlier stages")
         else:
-            near = closest(name, ctx.types)
+            near = ctx.closest(name, ctx.types)
             ctx.used |= {near}
             self.error(
                 "E101", f"`{name}` names no parameter or stage", node.name.span,
-                f"did you mean `{near}`?" if near else None, (f"in scope are {listing(ctx.types)}",),
+                f"did you mean `{near}`?" if near else None, (f"in scope are {listing(ctx.types, MAX_LISTED)}",),
             )  # fmt: skip
         return operand, None
 
@@ -264,7 +264,7 @@ class _Checker:
                 ctx.used.add(name.text)
                 self.error("E404", f"{name.text} is a parameter; results are stages", name.span)
             else:
-                near = closest(name.text, written)
+                near = ctx.closest(name.text, written)
                 help = f"did you mean `{near}`?" if near else None
                 self.error("E404", f"`{name.text}` is not a stage", name.span, help)
         return tuple(n.text for n in names)

@@ -80,13 +80,18 @@ def _excerpt(line: str, span: Span) -> tuple[str, str]:
     return line, "".join("\t" if c == "\t" else " " for c in line[:start]) + "^" * length
 
 
+MAX_LISTED = 24  # names in scope that a note shows
+
+
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known name that a misspelt word most likely meant."""
     found = difflib.get_close_matches(word[:64], list(known), n=1, cutoff=0.6)
     return found[0] if found else None
 
 
-def listing(words: Iterable[object]) -> str:
-    """`a, b and c`."""
+def listing(words: Iterable[object], most: int | None = None) -> str:
+    """`a, b and c`; of more than `most` words the first and the last: `acc, 94 more, y and z`."""
     words = [str(w) for w in words]
+    if most is not None and len(words) > most:
+        words = [words[0], f"{len(words) - most} more", *words[1 - most :]]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from . import habits
 from .arch import FLOATS
-from .diagnostics import Diagnostic, closest, listing
+from .diagnostics import MAX_LISTED, Diagnostic, closest, listing
 from .functions import BOUNDED, EVERY, INDEXED, NAMED, REDUCTIONS
 from .ir import NCHW, Acc, Call, Expr, Load, Number, Ref, Span, TensorType
 from .tree import CallNode, ExprNode, NumberNode, ParenNode, RefNode
@@ -75,6 +75,7 @@ class Expressions:
     report: Report
     space: Space | None = None
     own: frozenset[str] = frozenset()  # the second results of the stage itself
+    nearest: Callable[[str, Collection[str]], str | None] = closest
     used: set[str] = field(default_factory=set)
     parts: dict[str, _Part] = field(default_factory=dict)
 
@@ -240,12 +241,12 @@ class Expressions:
         elif name in self.later:
             self._error("E311", f"{name} is written by a later stage", node.span, f"move {name} above {self.stage}")
         else:
-            near = closest(name, [*self.scope, *self.parts, "acc"])
+            near = self.nearest(name, [*self.scope, *self.parts, "acc"])
             self.used |= {near}
             if near in self.parts:
                 self.parts[near].read = True
             self.reads_acc |= near == "acc" or near in self.parts
-            notes = (f"in scope are {listing(['acc', *self.parts, *self.scope])}",)
+            notes = (f"in scope are {listing(['acc', *self.parts, *self.scope], MAX_LISTED)}",)
             self._error(
                 "E301", f"`{name}` names nothing", node.span, f"did you mean `{near}`?" if near else None, notes
             )

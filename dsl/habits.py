@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 # A function by another name; a stage that is mistaken for a function of one element.
@@ -37,6 +38,17 @@ _OPENING = "a program begins: program name(x: f16[64, 64]) -> f16[64, 64] {"
 def of_syntax(found: str, allowed: Collection[str], before: Sequence[str]) -> str | None:
     """The help for a word or sign `found` where only the terminals `allowed` may stand, after the words `before`."""
     last, stage = (before[-1] if before else ""), list(before[-3:-1])
+    within = next((w for w in reversed(before) if w in ("[", "]", "over")), "")
+    if within == "[" and last in ("[", ",") and set(allowed) == {"NAME"}:
+        return "a tensor is read at axes of the output, whole: b[n], r[m, n]"
+    if within == "[" and last in ("[", ",") and "INT" in allowed and found.isidentifier():
+        return "sizes are numbers; a program is of one shape: f16[64, 64]"
+    if found == "^" or (found == last == "*"):
+        return "there is no power: acc * acc, sqrt(acc)"
+    if found in ("<", ">"):
+        return "nothing is compared: relu(x), min(x, y), max(x, y) and clamp(x, lo, hi) choose"
+    if found == "." and "TRANSPOSE" in allowed:
+        return f"the transpose is {last}.T; other operations are stages of their own"
     if set(allowed) <= {"PROGRAM"}:
         return _OPENING
     if found in (";", "'", '"', ":") or (found == "," and "RBRACE" in allowed) or (found == "=" and "DIMS" in allowed):
@@ -54,6 +66,16 @@ def of_syntax(found: str, allowed: Collection[str], before: Sequence[str]) -> st
     if "__ANON_0" in allowed and found == "{":
         return "say what comes out before the {: -> f16[64, 64]"
     return None
+
+
+def of_clause(found: str, before: Sequence[str]) -> str | None:
+    """The help for a word `found` where a clause may stand, after the words `before`."""
+    last = before[-1] if before else ""
+    if last.isdigit() and re.fullmatch(r"[xX][0-9]*", found):
+        return "sizes stand together: 128x256x64"
+    if "over" in before[-2:-1] and len(found) == 1:
+        return f"commas stand between axes: over {last}, {found}"
+    return CLAUSES.get(found)
 
 
 def of_function(name: str) -> str | None:

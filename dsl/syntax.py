@@ -318,7 +318,7 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             f"`{found}` is not a clause",
             span,
             (f"clauses are {listing(CLAUSES)}",),
-            habits.CLAUSES.get(found) or (f"did you mean `{near}`?" if near else None),
+            habits.of_clause(found, before) or (f"did you mean `{near}`?" if near else None),
         )
     if not expected:
         message = f"unexpected `{found}`: the program ends with the `}}` before it"

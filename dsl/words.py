@@ -24,7 +24,8 @@ class Entry:
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        values = f"\n\nValues:    {', '.join(self.values)}" if self.values else ""
+        label = "Clauses:" if self.kind == "stage" else "Values: "
+        values = f"\n\n{label}   {', '.join(self.values)}" if self.values else ""
         return f"{self.word}, a {self.kind}: {self.doc}\n\nWritten:   {self.use}{values}"
 
     def to_json(self) -> dict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from dsl import arch as arches
@@ -13,6 +13,7 @@ from dsl.tree import ClauseNode, StageNode, TypeNode, Word
 
 LAYOUTS = (NCHW, NHWC)
 MAX_RANK = 6
+MAX_COMPARED = 2000  # of 10 us each
 MAX_DIM = 2**31 - 1  # CUTLASS counts problem sizes in 32-bit integers
 
 Clauses = dict[str, ClauseNode]
@@ -32,9 +33,16 @@ class Context:
     reads: dict[str, set[str]] = field(default_factory=dict)  # stage -> the names it reads
     writer: dict[str, str] = field(default_factory=dict)  # result -> the stage that writes it
     prepacked: set[str] = field(default_factory=set)
+    compared: int = 0  # misspelt names x names in scope
 
     def error(self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[str, ...] = ()) -> None:
         self.report(Diagnostic(code, message, span, notes, help))
+
+    def closest(self, word: str, known: Collection[str]) -> str | None:
+        """The name in scope that a misspelt one meant; only for the first of very many, so that hundreds of unknown
+        names among hundreds do not take a second."""
+        self.compared += len(known)
+        return closest(word, known) if self.compared <= MAX_COMPARED else None
 
     # ---- types ----
 

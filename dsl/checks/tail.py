@@ -37,7 +37,7 @@ class Tail:
 def expressions(ctx: Context, node: StageNode, space: Space | None) -> Expressions:
     """A checker of this stage's expressions; `keep` hands what they read to the context."""
     own = frozenset(c.value.name.text for c in node.clauses if c.keyword.text == "also")
-    return Expressions(node.name.text, dict(ctx.types), ctx.later, ctx.report, space, own)
+    return Expressions(node.name.text, dict(ctx.types), ctx.later, ctx.report, space, own, ctx.closest)
 
 
 def keep(ctx: Context, node: StageNode, found: Expressions) -> None:

@@ -151,3 +151,15 @@ def test_64_kib_of_anything_is_judged_in_a_moment(seed):
     judged(text)
     # 50 ms is the target on an idle machine; the bound only has to catch anything that is not linear.
     assert time.perf_counter() - start < 1.0
+
+
+def test_hundreds_of_names_misspelt_among_hundreds_are_judged_in_a_moment():
+    """Each with each compared, 125,000 pairs took more than a second."""
+    many = range(250)
+    stages = "\n".join(f"abcdefghijklmnop{i}=gemm(abcdefghijklmnoq{i},abcdefghijklmnor{i})" for i in many)
+    text = "program p(x: f16[64, 64]) -> f16[64, 64] {" + stages + "\nreturn abcdefghijklmnop9 }"
+    start = time.process_time()
+    unknown = [d for d in check(text).diagnostics if d.code == "E101"]
+    assert time.process_time() - start < 0.5
+    assert len(unknown) == 500 and "did you mean" in unknown[5].help and unknown[-1].help is None
+    assert "more" in unknown[-1].notes[0] and len(unknown[-1].notes[0]) < 1000

@@ -23,6 +23,7 @@ class Report:
     def __init__(self, path: Path | None):
         self.path, self.rows, self.rejected = path, [], {}
         self.began, self._last, self._lock = time.time(), 0.0, threading.Lock()
+        self.names: set[str] = set()  # of every configuration asked for
         self._known: dict[str, dict] = {}
         if path is not None and path.exists():
             with contextlib.suppress(ValueError, KeyError):
@@ -52,7 +53,7 @@ class Report:
     def counts(self) -> dict:
         built = [r for r in self.rows if "refused" not in r]
         good = [r for r in built if r["ok"]]
-        names = {r["name"] for r in self.rows}
+        names = self.names | {r["name"] for r in self.rows}
         failed = {r["name"] for r in built if not r["ok"]}
         return {
             "configurations": len(names),
@@ -98,7 +99,9 @@ def main() -> int:
     todo = []
     for family in args.family.split(",") if args.family else FAMILIES:
         kept, report.rejected[family] = configurations(family)
-        todo += jobs(kept[: args.sample or None], report.add, args.backend)
+        kept = kept[: args.sample or None]
+        report.names |= {c.name for c in kept}
+        todo += jobs(kept, report.add, args.backend)
     if args.generate:
         for family, backend, said in report.gaps():
             print(f"{family:16} {backend:9} {said}")
