@@ -75,8 +75,9 @@ def _replay(args: argparse.Namespace) -> int:
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    judged = sweeps.judge(Path(args.sweep).read_text(encoding="utf-8"), load(args.gpu), top=args.top)
+    text = Path(args.sweep).read_text(encoding="utf-8")
     if args.json:
+        judged = sweeps.judge(text, load(args.gpu), top=args.top)
         rows = [
             {"id": j.id, "held_out": j.held_out, "regret": j.regret, "error": j.error, "bias": j.bias,
              "runs": [asdict(r) for r in j.runs]}
@@ -84,7 +85,7 @@ def _sweep(args: argparse.Namespace) -> int:
         ]  # fmt: skip
         print(json.dumps({"total": asdict(sweeps.total(judged)), "problems": rows}))
     else:
-        print(sweeps.markdown(judged), end="")
+        print(sweeps.document(text, load(args.gpu), top=args.top), end="")
     return 0
 
 

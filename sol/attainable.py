@@ -17,8 +17,8 @@ from dsl.printer import word_of
 from sol.hardware import Hardware
 from sol.tiles import GAP_MS, LAUNCH_MS, Product, Tiling, tile_time
 
-# The median relative error of `predict` against recorded runs; None until sweeps are recorded.
-KNOWN_ERROR: float | None = None
+# The median relative error of `predict` against recorded runs: engine/results/sweep.md, which a test holds it to.
+KNOWN_ERROR: float | None = 0.115
 
 CLASS_OF_COMPUTE = {
     ir.DType.F64: "f64",

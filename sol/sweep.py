@@ -135,6 +135,23 @@ def total(judged: Sequence[Judged], within: float = WITHIN) -> Total:
     )
 
 
+def document(text: str, hw: Hardware, *, top: int = TOP) -> str:
+    """The report with what the sweep says of itself (gpu, driver, date, recorded, method) above it, where it does."""
+    judged, told = judge(text, hw, top=top), json.loads(text)
+    lines = ["# The attainable model against configurations that a GPU really ran", ""]
+    if "gpu" in told:
+        lines += [f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}."]
+    lines += [f"{told[key]}." for key in ("recorded", "method") if key in told]
+    lines += [
+        "",
+        "The model sees a program and prices it (`sol/tiles.py`); it is held to what was measured. Of each problem, "
+        f"the best of the model's first {top} is shown beside the best of all. Held out: not looked at when the "
+        "model's constants were set. Bias below zero: the model is too fast.",
+        "",
+    ]
+    return "\n".join(lines) + "\n" + markdown(judged)
+
+
 def markdown(judged: Sequence[Judged], within: float = WITHIN) -> str:
     """The report: totals (all, fitted on, held out), then a line a problem."""
     top = judged[0].top if judged else TOP

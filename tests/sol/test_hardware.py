@@ -53,9 +53,9 @@ def test_the_fp32_peak_is_lanes_times_two_times_clock(name):
 
 def test_the_h200_carries_what_we_measured():
     h200 = load("h200")
-    assert h200.peak("bf16") == 989.4e12 and h200.ceiling("bf16") == 780e12
-    assert h200.ceiling("tf32") == 400e12
-    assert h200.copy_rate == 4.3e12
+    assert h200.peak("bf16") == 989.4e12 and h200.ceiling("bf16") == 838.5e12
+    assert h200.ceiling("tf32") == 434e12
+    assert h200.copy_rate == 4.268e12
     assert h200.ridge("bf16") == pytest.approx(206, abs=1)
 
 

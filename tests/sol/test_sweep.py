@@ -68,7 +68,7 @@ def test_the_command_prints_totals_and_problems(tmp_path, capsys):
     path.write_text(sweep(lambda i, c: predicted(c)))
     assert main(["sweep", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "| all: 1 | 24 | 100% |" in out and "| square | 24 |" in out
+    assert out.startswith("# ") and "| all: 1 | 24 | 100% |" in out and "| square | 24 |" in out
 
 
 @pytest.mark.parametrize(
