@@ -41,6 +41,10 @@ def test_it_names_every_function_clause_and_stage():
         assert f"{op}(" in TEXT or re.sub(r"\dd$", "2d", op) + "(" in TEXT, op
 
 
+def test_it_shows_what_stands_between_axes():
+    assert re.search(r"over \w, \w", TEXT)
+
+
 def test_it_states_the_limits_that_the_checks_use():
     for number in (legal.MAX_ACCUMULATORS, legal.MAX_STAGES, legal.MAX_SPLITS, "232,448"):
         assert str(number) in TEXT
