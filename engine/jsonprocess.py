@@ -57,7 +57,12 @@ class JsonProcess:
 
     def request(self, message: dict, *, timeout: float, cancelled: Callable[[], bool] = lambda: False) -> dict:
         """The child's reply. Raises WorkerLost (and ends the child) on death, on silence beyond `timeout` seconds,
-        when `cancelled()` turns true, and on a reply that is no JSON object or is over 16 MiB."""
+        when `cancelled()` turns true, on a reply that is no JSON object or is over 16 MiB, and on words that nobody
+        asked for: they would be taken for the answer."""
+        if self._buffer or select.select([self._process.stdout], [], [], 0)[0]:
+            if not self._buffer and not os.read(self._process.stdout.fileno(), 1 << 20):
+                self._lost("died")
+            self._lost("garbled", "answered more than it was asked")
         try:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()

@@ -113,14 +113,16 @@ class CuteBuilder:
         partial = aside.with_suffix(f".{os.getpid()}.{id(self)}")
         partial.write_text(source.text)
         os.replace(partial, aside)
-        reply = self._ask({"op": "build", "path": str(aside)}, seconds, cancelled)
-        if "error" in reply:
-            message = reply["message"].strip()
-            first = next((line.strip() for line in message.splitlines() if line.strip()), reply["error"])
-            raise BuildError("compile_failed", f"CuTe DSL failed: {reply['error']}: {first[:300]}", message)
-        facts = json.dumps({"resources": reply["resources"], "objects": reply["objects"]}).encode()
-        folder = self.cache.put(key, {"module.py": source.text.encode(), "built.json": facts})
-        aside.unlink(missing_ok=True)
+        try:
+            reply = self._ask({"op": "build", "path": str(aside)}, seconds, cancelled)
+            if "error" in reply:
+                message = str(reply.get("message", "")).strip()
+                first = next((line.strip() for line in message.splitlines() if line.strip()), reply["error"])
+                raise BuildError("compile_failed", f"CuTe DSL failed: {reply['error']}: {first[:300]}", message)
+            facts = json.dumps({"resources": reply["resources"], "objects": reply["objects"]}).encode()
+            folder = self.cache.put(key, {"module.py": source.text.encode(), "built.json": facts})
+        finally:
+            aside.unlink(missing_ok=True)  # of a build that was lost, too
         return Built(folder / "module.py", time.perf_counter() - started, reply["cached"], tuple(reply["resources"]))
 
     def close(self) -> None:

@@ -28,10 +28,14 @@ _WORDS = {
 
 
 class Worker:
-    """`device`: cuda, or cpu for the tests. `generation` counts processes: what one held is gone with the next."""
+    """`device`: cuda, or cpu for the tests. `generation` counts processes: what one held is gone with the next.
+    `command`: another program that speaks the protocol of worker_main."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, device: str = "cuda"):
+    def __init__(
+        self, environment: Mapping[str, str] | None = None, device: str = "cuda", command: list[str] | None = None
+    ):
         self.environment, self.device = dict(environment or {}), device
+        self._command = command or [sys.executable, "-m", "engine.evaluate.worker_main", "--device", device]
         self.generation = 0
         self.about: dict | None = None  # what the process says of its GPU, once it is warm
         self._process: JsonProcess | None = None
@@ -47,8 +51,7 @@ class Worker:
         self.close()
         path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
         env = {**os.environ, **self.environment, "PYTHONPATH": path}
-        args = [sys.executable, "-m", "engine.evaluate.worker_main", "--device", self.device]
-        self._process = JsonProcess(args, env=env, name="process that runs the programs")
+        self._process = JsonProcess(self._command, env=env, name="process that runs the programs")
         self.generation += 1
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:

@@ -6,7 +6,8 @@ three descriptors. A request is
 engine, never by pasted text.
 
 {"fork": true} makes a copy of this process, which answers from then on until {"end": true}, or until it dies; then the
-first one, which has run nobody's text, goes on: what it loaded (torch takes 1.5 s) is loaded once for many texts.
+first one, which has run nobody's text, says so, reads past whatever was meant for the copy until {"back": word}, and
+goes on: what it loaded (torch takes 1.5 s) is loaded once for many texts.
 """
 
 from __future__ import annotations
@@ -56,13 +57,20 @@ def main() -> None:
         torch.cuda.synchronize()
         ready["gpu"] = torch.cuda.get_device_name(0)
     reply(ready)
+    passing = False
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             message = channel.decode(line)
+            if passing:  # a request that the copy did not live to read is not served here
+                if "back" in message:
+                    passing = False
+                    reply({"back": message["back"]})
+                continue
             if message.get("end"):
                 os._exit(0)  # the one that was forked from answers, when we are gone
             if message.get("fork"):
                 me, status = _fork()
+                passing = status is not None
                 reply({"forked": me} if status is None else {"ended": status})
                 continue
             entry = importlib.import_module(message.pop("entry"))

@@ -186,11 +186,12 @@ class Sandbox:
                 raise self._error()
             time.sleep(0.002)
         self._inner = self._first
-        # The first process says that its copy is gone. Whatever else waits in the pipe, the copy wrote.
-        while "ended" not in (answer := self._receive(end, None, "did not come back after its copy ended")):
-            if time.monotonic() > end or not answer:
-                self._finish("garbled", "it did not come back after its copy ended")
-                raise self._error()
+        # The copy is dead and cannot know this word: what comes before it, the copy wrote, or it tells of its end.
+        word = os.urandom(8).hex()
+        late = "did not come back after its copy ended"
+        answer = self.request({"back": word}, timeout=timeout)
+        while answer.get("back") != word:
+            answer = self._receive(end, None, late)
         if self._buffer:
             self._finish("garbled", "its copy left words behind")
             raise self._error()
