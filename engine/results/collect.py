@@ -126,7 +126,10 @@ def table(path: str | Path) -> str:
 
 
 def suite(path: str | Path) -> dict[str, Any]:
-    """`python -m engine suite --json`: every run's numbers and pairs of times [eager TF32, ours], in ms."""
+    """`python -m engine suite --json`: every run's numbers and pairs of times [eager TF32, ours], in ms.
+
+    A row's `commit` is added by hand: only the person who ran it knows what the machine had.
+    """
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
     about = raw["about"]
     left_out = ("seconds", "cached", "log")
@@ -158,19 +161,22 @@ def suite_table(path: str | Path) -> str:
         f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}.",
         f"{told['method']}.",
         "The ratio is that module's time over the program's (above 1: the program is faster), with its 95% interval.",
-        f"Raw data: `{Path(path).name}`; made by `{told['command']}`.",
+        f"Raw data: `{Path(path).name}`; made by `{told['command']}`, gone on from as the code changed: each row names",
+        "the commit that it was measured at. Of a convolution's batch a few images are held against float64 (`scope`",
+        "in the raw data) and the whole result against eager TF32.",
         "",
-        "| problem | program | back end | class | error | allowed | ms | eager TF32, ms | ratio |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| problem | program | back end | class | error | allowed | ms | eager TF32, ms | ratio | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in told["results"]:
         name = f"| {r['id']} | {r['program']} | {r['backend']} | {r.get('class', '')} "
         if not r["ok"]:
-            rows.append(f"{name}| {r['failed']}: {r['message'].strip().splitlines()[0][:120]} | | | | |")
+            rows.append(f"{name}| {r['failed']}: {r['message'].strip().splitlines()[0][:120]} | | | | | |")
             continue
         ratio = f"{r['ratio']:.2f} ({r['ratio_low']:.2f} to {r['ratio_high']:.2f})"
         allowed = max(r["tolerance"], 2 * (r["pytorch_error"] or 0)) if r["error"] > r["tolerance"] else r["tolerance"]
-        rows.append(f"{name}| {r['error']:.1e} | {allowed:.1e} | {r['ms']:.4f} | {r['eager_ms']:.4f} | {ratio} |")
+        times = f"{r['ms']:.4f} | {r['eager_ms']:.4f} | {ratio}"
+        rows.append(f"{name}| {r['error']:.1e} | {allowed:.1e} | {times} | {r['commit']} |")
     return "\n".join([*rows, "", *summary(told["results"])])
 
 
