@@ -52,9 +52,19 @@ def _replay(args: argparse.Namespace) -> int:
     runs = [budget.replay(s, args.eps, args.window) for s in sessions]
     total = budget.policy(sessions, args.eps, args.window)
     grid, front = budget.sweep(sessions)
-    if args.json:
+    if args.json or args.figure:
         chosen = replays.best(grid, args.keep)
         drawn = charts.policies(grid, front, chosen, args.keep)
+        if args.figure:
+            words = f"{drawn.title}: {len(sessions)} recorded sessions, {sum(r.trials_total for r in runs):,} trials."
+            if chosen:
+                words += (
+                    f" Stopping within {chosen.eps:.0%} of the limit or after {chosen.window} trials without a better "
+                    f"one saves {chosen.trials_saved:.0%} of the trials and keeps {chosen.speedup_kept:.1%} of the "
+                    "speedup."
+                )
+            print(json.dumps({"from": args.sessions, "title": words, "rows": drawn.rows, "figure": drawn.figure}))
+            return 0
         made = {"sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
                 "front": [asdict(p) for p in front], "best": asdict(chosen) if chosen else None,
                 "figure": asdict(drawn)}  # fmt: skip
@@ -109,7 +119,9 @@ def main(argv: list[str] | None = None) -> int:
     again.add_argument("--eps", type=float, default=0.25, help="stop within this share of the limit (default 0.25)")
     again.add_argument("--window", type=int, default=12, help="stop after so many trials without a better one")
     again.add_argument("--keep", type=float, default=0.96, help="share of the speedup that a policy must keep")
-    again.add_argument("--json", action="store_true", help="everything as JSON")
+    shape = again.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="everything as JSON")
+    shape.add_argument("--figure", action="store_true", help="the figure of the policies as the page draws it (JSON)")
     again.set_defaults(run=_replay)
     known = commands.add_parser("sweep", help="how well the model ranks configurations that a GPU really ran")
     known.add_argument("sweep", metavar="SWEEP.json", help="problems with their measured configurations")

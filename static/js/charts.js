@@ -1,4 +1,4 @@
-// The three charts. Plotly comes late, after the page is usable; a chart is drawn at most twice a second, only when
+// The three charts that follow a session live, and what every chart is made of. Plotly comes late, after the page is usable; a chart is drawn at most twice a second, only when
 // it changed, and each stands below as a table too.
 import { blob, h, throttle } from "./page.js";
 import { headline } from "./store.js";
@@ -18,7 +18,7 @@ function loadPlotly() {
   return plotly;
 }
 
-class Chart {
+export class Chart {
   constructor(root, id, title, waiting, choose) {
     this.plot = h("div", { class: "plot", id: `${id}-plot`, role: "img", "aria-label": `${title}; the numbers are in the table below` });
     this.waiting = h("p", { class: "waiting" }, waiting);

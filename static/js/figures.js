@@ -169,3 +169,20 @@ export function breakdown(view, report, best, p) {
   layout.bargap = 0.35;
   return { data, layout, caption: sentence(cls, b, base, report), head: ["", "time", "kind"], rows: bars.toReversed().map((x) => [x.name, time(x.ms), x.kind]) };
 }
+
+/** A figure that the server drew ({figure: {data, layout}, rows, title}; sol/charts.py) in the colours of this page. */
+export function served(told, p) {
+  if (!told?.rows.length) return null;
+  const INK = "#767676"; // sol.palette's ink, the one colour of it that follows the theme
+  const ours = JSON.parse(JSON.stringify(told.figure).replaceAll(`"${INK}"`, JSON.stringify(p.muted)));
+  const axis = ({ title, range, type, autorange }) => ({ title: title?.text, ...(range && { range }), ...(type && { type }), ...(autorange && { autorange }) });
+  const { shapes = [], annotations = [], barmode, xaxis, yaxis } = ours.layout;
+  const layout = { ...axes(p, axis(xaxis), axis(yaxis)), shapes, annotations, ...(barmode && { barmode }) };
+  layout.margin.r = 16;
+  layout.showlegend = ours.data.filter((d) => d.showlegend !== false && d.name).length > 1;
+  if (yaxis.type === "category") layout.bargap = 0.4;
+  // A number stands beside its bar: on a pale one no ink reads in both themes.
+  const data = ours.data.map((d) => ({ ...d, customdata: undefined, hovertemplate: d.hovertemplate?.replace(/, %\{customdata.*?(?=<extra>|$)/, ""), ...(d.text && d.type === "bar" && { textposition: d.x.map((x) => (x > 85 ? "inside" : "outside")) }), ...(d.type === "bar" && { outsidetextfont: { color: p.ink }, cliponaxis: false, textangle: 0 }) }));
+  const said = (v) => (v === null ? "not tried" : v === true ? "yes" : v === false ? "" : typeof v === "number" ? digits(v) : String(v));
+  return { data, layout, caption: told.title, head: Object.keys(told.rows[0]), rows: told.rows.map((row) => Object.values(row).map(said)) };
+}

@@ -5,6 +5,7 @@ import { Stream } from "./stream.js";
 import { Timeline } from "./timeline.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
+import { More } from "./more.js";
 import { drawHeader, drawLink } from "./header.js";
 import { Owner } from "./owner.js";
 import { Replay } from "./replay.js";
@@ -49,12 +50,13 @@ const choose = (n) => { place.trial = n; chosen = true; if (place.diff === n) pl
 const timeline = new Timeline(choose);
 const code = new Code((change) => { Object.assign(place, change); if (!chosen && trialNow()) { place.trial = trialNow(); chosen = true; } keep(); draw(); });
 const charts = new Charts($("charts"), choose);
+const more = new More($("charts"), session.id, choose);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 const replay = new Replay((seq) => { replayTo = seq; replayed = seq === null ? null : fold(log, seq); draw(); });
 tablist(document.querySelector(".panes-nav"), (tab) => {
   $("panes").dataset.pane = tab.dataset.pane;
   select(tab.parentElement, tab);
-  if (tab.dataset.pane === "charts") charts.resize();
+  if (tab.dataset.pane === "charts") { charts.resize(); more.resize(); }
 });
 
 function draw() {
@@ -71,6 +73,7 @@ function draw() {
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
   refusal(now);
   charts.draw(now, n);
+  more.draw(now, n);
 }
 const soon = throttle(draw, 60);
 

@@ -92,6 +92,16 @@ def test_what_is_no_recording_gets_one_line(tmp_path, capsys, text, says):
     assert says in err and err.count("\n") == 1
 
 
+def test_the_figure_on_the_page_is_drawn_from_committed_sessions(capsys, monkeypatch):
+    """Fails after new sessions: `python -m sol replay SESSIONS --figure > static/data/policies.json`."""
+    root = Path(__file__).resolve().parents[2]
+    shown = json.loads((root / "static/data/policies.json").read_text())
+    monkeypatch.chdir(root)
+    assert main(["replay", *shown["from"], "--figure"]) == 0
+    assert json.loads(capsys.readouterr().out) == shown
+    assert "recorded sessions" in shown["title"] and len(shown["rows"]) == 64
+
+
 # ---- the results of a bench ----
 
 
