@@ -6,6 +6,7 @@ python -m engine.results.collect table optimize-GPU-DATE.json   # the table of t
 python -m engine.results.collect suite suite.json               > engine/results/suite59-GPU-DATE.json
 python -m engine.results.collect suite-table suite59-GPU-DATE.json > engine/results/suite59.md
 python -m engine.results.collect matrix matrix.json             > engine/results/matrix-DATE.json
+python -m engine.results.collect bench bench.json               > engine/results/bench-CLASS-GPU-DATE.json
 """
 
 from __future__ import annotations
@@ -195,6 +196,32 @@ def matrix(path: str | Path) -> dict[str, Any]:
     }
 
 
+def bench(path: str | Path) -> dict[str, Any]:
+    """`python -m engine bench --json` without the programs' texts but that of the best: `sol replay` reads it."""
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    about, left_out = raw["about"], ("why", "elements", "whole_error", "agrees", "max_error", "cached", "log")
+    for row in raw["problems"].values():
+        best: dict[str, float] = {}
+        for t in row["trials"]:
+            best[t["class"]] = min(best.get(t["class"], float("inf")), t.get("ms", float("inf")))
+        row["trials"] = [
+            {
+                k: _short(v)
+                for k, v in t.items()
+                if k not in left_out and (k != "text" or t.get("ms") == best[t["class"]])
+            }
+            for t in row["trials"]
+        ]
+    classes = sorted({t["class"] for row in raw["problems"].values() for t in row["trials"]})
+    return {
+        **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
+        "command": f"python -m engine bench suite59 --device cuda --class {' --class '.join(classes)} --trials "
+        f"{max(len(row['trials']) for row in raw['problems'].values()) // len(classes)} --json bench.json",
+        "about": {k: v for k, v in about.items() if k in ("device", "hardware", "torch")},
+        "problems": raw["problems"],
+    }
+
+
 MAKERS: dict[str, Callable[[list[str]], Any]] = {
     "optimize": optimize,
     "app": lambda paths: app(*paths),
@@ -202,6 +229,7 @@ MAKERS: dict[str, Callable[[list[str]], Any]] = {
     "suite": lambda paths: suite(*paths),
     "suite-table": lambda paths: suite_table(*paths),
     "matrix": lambda paths: matrix(*paths),
+    "bench": lambda paths: bench(*paths),
 }
 
 
