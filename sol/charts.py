@@ -209,17 +209,17 @@ def levers_kept(outcomes: Sequence[Outcome]) -> Figure:
     ran = [o for o in outcomes if o.observed]
     data = []
     for i, action in enumerate(actions):
-        some = [o for o in ran if o.action == action]
+        some, words = [o for o in ran if o.action == action], action.replace("_", " ")
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": action,
+                "name": words,
                 "x": [o.predicted for o in some],
                 "y": [o.observed for o in some],
                 "text": [f"{o.problem} ({o.cls})" for o in some],
                 "marker": {"color": colours[i % len(colours)], "size": 9, "symbol": i},
-                "hovertemplate": f"{action}: %{{text}}<br>predicted %{{x:.2f}}x, observed %{{y:.2f}}x<extra></extra>",
+                "hovertemplate": f"{words}: %{{text}}<br>predicted %{{x:.2f}}x, observed %{{y:.2f}}x<extra></extra>",
             }
         )
     values = [v for o in ran for v in (o.predicted, o.observed) if v]

@@ -89,6 +89,6 @@ def test_levers_lie_on_the_diagonal_when_they_keep_their_promise():
     f = levers_kept(
         [Outcome("split_k", 2.0, 1.5, "a", "tf32"), Outcome("fuse_tail", 1.2, None), Outcome("split_k", 3.0, 3.0)]
     )
-    assert [t["name"] for t in f.figure["data"]] == ["split_k", "fuse_tail"]
+    assert [t["name"] for t in f.figure["data"]] == ["split k", "fuse tail"]
     assert f.figure["data"][0]["x"] == [2.0, 3.0] and f.figure["data"][0]["y"] == [1.5, 3.0]
     assert f.rows[1]["observed"] is None and len(f.rows) == 3
