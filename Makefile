@@ -15,7 +15,7 @@ run: ## set everything up and start the app with its engine (ARGS="--port 9000 -
 test: ## set everything up, lint, and run every test that this machine can run
 	@.ci/setup gpu test chromium
 	@$(MAKE) --no-print-directory lint
-	@$(PY) -m pytest $(ARGS)
+	@.ci/test $(ARGS)
 
 lint: ## style, and the arrows between the rooms
 	@$(VENV)/bin/ruff check .
