@@ -26,7 +26,8 @@ from dsl.lower.cute.pointwise import (
     unique,
     walk_tensors,
 )
-from dsl.lower.cute.reduce import Reduction, Result, add_reduction, plain_element
+from dsl.lower.cute.reduce_kernels import add_reduction, plain_element
+from dsl.lower.cute.reduce_writer import Reduction, Result
 from dsl.lower.cute.space import (
     WIDE,
     MergedSpace,
