@@ -25,6 +25,7 @@ from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Leaf, Tree, Write, build, shared
 from dsl.lower.cpp.gemm import COMPUTE, CUTLASS_GEMM, whole_groups
 from dsl.lower.cpp.names import aligned, identifier, storage
+from dsl.lower.cpp.product import Product3x
 from dsl.rules.problem import phases_beside
 
 CUTLASS_CONV = (
@@ -66,7 +67,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class ConvPlan:
+class ConvPlan(Product3x):
     name: str
     x: str
     w: str
@@ -116,26 +117,6 @@ class ConvPlan:
     @property
     def shared(self) -> tuple[str, ...]:
         return ("implicit.cu.j2", *(["node.cu.j2"] if self.tree.node else []))
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        return self.tree.functions
-
-    @property
-    def launch(self) -> tuple[int, ...]:
-        return (self.swizzle, self.splits)
-
-    @property
-    def aux(self) -> bool:
-        return any(leaf.kind == "aux" for leaf in self.tree.leaves)
-
-    @property
-    def element_d(self) -> str:
-        return storage(self.store, self.name)
-
-    @property
-    def alignment_d(self) -> int:
-        return 128 // self.store.bits
 
     @property
     def layout_d(self) -> str:

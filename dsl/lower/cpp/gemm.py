@@ -10,7 +10,8 @@ from dsl.ir import DType, Gemm, GroupedGemm, Program, TensorType, gemm_shape
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Tree
 from dsl.lower.cpp.gemm_epilogue import Output, folds, plan_output
-from dsl.lower.cpp.names import aligned, identifier, storage
+from dsl.lower.cpp.names import aligned, identifier
+from dsl.lower.cpp.product import Product3x
 from dsl.rules.sm90 import TURNED_N
 
 # compute -> (element types the operands may have in memory, element the collective builder is given).
@@ -51,7 +52,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class GemmPlan:
+class GemmPlan(Product3x):
     name: str
     l: int  # noqa: E741 - the field's own name
     m: int
@@ -101,27 +102,6 @@ class GemmPlan:
         """The operands (its own order, turned or not), the result, and what the epilogue reads."""
         sizes = (self.sizes,) if self.sizes else ()
         return (self.a.name, self.b.name, *sizes, self.name, *self.tree.tensors)
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        return self.tree.functions
-
-    @property
-    def launch(self) -> tuple[int, ...]:
-        return (self.swizzle, self.splits)
-
-    @property
-    def aux(self) -> bool:
-        """Whether it reads a second full tensor."""
-        return any(leaf.kind == "aux" for leaf in self.tree.leaves)
-
-    @property
-    def element_d(self) -> str:
-        return storage(self.store, self.name)
-
-    @property
-    def alignment_d(self) -> int:
-        return 128 // self.store.bits
 
     @property
     def layout_d(self) -> str:

@@ -14,6 +14,7 @@ from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Leaf, Output, Tree, Write, build, leaf, reduction, shared
 from dsl.lower.cpp.gemm_epilogue import folds
 from dsl.lower.cpp.names import aligned, identifier, storage
+from dsl.lower.cpp.product import Product
 
 HEADERS = (
     "cutlass/cutlass.h",
@@ -57,7 +58,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Gemm2xPlan:
+class Gemm2xPlan(Product):
     name: str
     l: int  # noqa: E741 - the field's own name
     m: int
@@ -105,14 +106,6 @@ class Gemm2xPlan:
     @property
     def tensors(self) -> tuple[str, ...]:
         return (self.a.name, self.b.name, self.name, *(x.name for x in self.read), *(x.name for x in self.written[1:]))
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        return self.tree.functions
-
-    @property
-    def launch(self) -> tuple[int, ...]:
-        return (self.swizzle, self.splits)
 
 
 def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Gemm2xPlan:
