@@ -7,12 +7,14 @@ real run says is what the person reads.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
 from engine.trace import capture
 from engine.trace.explain import data_dependent, explain
+from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, load
 
 _watch: Watch | None = None
@@ -45,16 +47,9 @@ def _trace(source: str, fake: bool) -> dict:
 
 
 def _attempt(source: str, fake: bool) -> dict:
-    import contextlib
-
     import torch
 
-    mode: Any = contextlib.nullcontext()
-    if fake:
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
-        mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with torch.no_grad(), mode:
+    with torch.no_grad(), fake_tensors() if fake else contextlib.nullcontext():
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
         inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)

@@ -2,13 +2,11 @@
 
 import torch
 
-from engine.trace import child, explain, load  # noqa: F401
+from engine.trace import child, explain, fake, load  # noqa: F401
 
 
 def _once() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+    with torch.no_grad(), fake.fake_tensors():
         model, x = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(inplace=True)).eval(), torch.randn(2, 2)
         model(x)
     child.capture.export(model, (x,))

@@ -166,3 +166,26 @@ def test_a_layer_with_seventy_billion_parameters_needs_no_memory():
     )
     assert sum(t.elements for t in g.tensors.values() if t.kind == "parameter") > 68e9
     assert bounds(g, H200, "bf16").fused.flops > 1.1e15
+
+
+@pytest.mark.parametrize(
+    ("said", "dtype"),
+    [("self.to(torch.bfloat16)", "bf16"), ("self.half()", "f16"), ("self.up.double(); self.down.double()", "f64")],
+)
+def test_a_layer_that_needs_no_memory_may_be_converted(said, dtype):
+    init = "self.up = nn.Linear(131072, 262144, bias=False)\nself.down = nn.Linear(262144, 131072, bias=False)"
+    g = graph(
+        "return self.down(F.silu(self.up(args[0].to(self.up.weight.dtype))))", "torch.randn(8192, 131072)",
+        f"{init}\n{said}"
+    )  # fmt: skip
+    assert {t.dtype for t in g.tensors.values() if t.kind == "parameter"} == {dtype}
+    assert ops(g) == ["to", "linear", "silu", "linear"]
+
+
+def test_a_converted_instance_and_a_tied_weight_stay_what_they_are():
+    tied = "self.a, self.b = (nn.Linear(8, 8, bias=False) for _ in range(2))\nself.b.weight = self.a.weight"
+    g = graph(
+        "return self.b(self.a(args[0]))", f"{X}.half()", f"{tied}\nself.half()",
+        head="ready = nn.LSTM(4, 4).half(); assert ready._flat_weights[0] is ready.weight_ih_l0"
+    )  # fmt: skip
+    assert [(t.dtype, t.shape) for t in g.tensors.values() if t.kind == "parameter"] == [("f16", (8, 8))]

@@ -1,0 +1,45 @@
+"""Building and calling a module on fake tensors, which have shapes and types but no memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def fake_tensors() -> Iterator[None]:
+    """Within, tensors are fake, and a module that is made of them can be converted (`.half()`, `.to(torch.bfloat16)`).
+
+    `Module._apply` exchanges a fake parameter with its conversion by `torch.utils.swap_tensors`, which refuses
+    whatever has a weak reference, as every fake tensor does. Setting `.data` keeps the parameter's identity just as
+    well, and with it tied weights and lists that hold it.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    original = torch.nn.Module._apply
+
+    def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+        own = [p for p in self._parameters.values() if p is not None]
+        if not own or not all(isinstance(p, FakeTensor) and p.grad is None for p in own):
+            return original(self, fn, recurse)
+        if recurse:
+            for child in self.children():
+                child._apply(fn)
+        with torch.no_grad():
+            for p in own:
+                new = fn(p)
+                if new is not p:
+                    p.data = new.data
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    torch.nn.Module._apply = _apply
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        torch.nn.Module._apply = original
