@@ -27,6 +27,7 @@ from .rules.problem import (
     configured,
     dims,
     is_direct,
+    is_rowmajor,
     kib,
     problem_of,
     program_problem,
@@ -37,8 +38,8 @@ from .rules.sm90 import MAX_ACCUMULATORS, accumulators, shared_memory
 __all__ = [
     "ARCHS", "BACKENDS", "DIRECT_CHANNELS", "MAX_ACCUMULATORS", "MAX_SPLITS", "MAX_STAGES", "MIN_STAGES", "SCHEDULERS",
     "SCHEDULES", "SWIZZLES", "Objection", "Problem", "accumulators", "auto_stages", "backends", "clusters",
-    "compute_of", "configured", "dims", "is_direct", "kib", "objections", "problem_of", "program_problem", "schedules",
-    "shared_memory", "tiles", "tiles_for", "types_of",
+    "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib", "objections", "problem_of",
+    "program_problem", "schedules", "shared_memory", "tiles", "tiles_for", "types_of",
 ]  # fmt: skip
 
 
