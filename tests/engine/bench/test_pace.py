@@ -1,0 +1,93 @@
+"""How fast trials come: what counts, on which side, and that the loop really builds in turn by nvcc."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from engine.bench import pace
+from engine.build.nvcc import BuildError
+from tests.engine.counting import PROGRAM, CountingDevice
+
+MODULES = [("scale", PROGRAM, "program"), ("scale_again", PROGRAM, "program")]
+
+
+class Slow(CountingDevice):
+    """A trial of 0.15 s, all of it the build's."""
+
+    def build(self, candidate):
+        time.sleep(0.15)
+        return super().build(candidate)
+
+
+def test_the_window_is_filled_session_by_session():
+    made = pace.play(MODULES, CountingDevice(), 60.0, trials=3)
+    assert [(e.module, e.trial) for e in made.judged] == [(name, n) for name, *_ in MODULES for n in (1, 2, 3)]
+    assert made.seconds < 60.0  # nothing was left to try
+    told = made.to_json()
+    assert told["trials"] == 6 and told["failed"] == 0 and told["trial_s"]["n"] == 6
+    assert [s["end"].split(":")[0] for s in told["sessions"]] == ["done", "done"]
+    assert all(0 < s["first_trial_s"] <= s["stages"]["measured"] for s in told["sessions"])
+
+
+def test_a_trial_that_the_clock_cuts_is_not_counted_and_the_session_is_stopped():
+    made = pace.play(MODULES, Slow(), 0.9, trials=50)
+    assert 1 <= len(made.judged) <= 6
+    assert all(e.at <= 0.9 and e.seconds >= 0.15 for e in made.judged) and not [e for e in made.ended if e.failed]
+    assert made.sessions[-1]["end"].startswith("stopped") and len(made.sessions) == 1
+
+
+def test_a_failed_trial_is_told_and_does_not_count():
+    made = pace.play(MODULES[:1], CountingDevice(fail={2: "validate"}), 60.0, trials=3)
+    assert [(e.trial, e.failed) for e in made.ended] == [(1, ""), (2, "validate: broken"), (3, "")]
+    assert made.to_json()["trials"] == 2 and made.to_json()["failed"] == 1
+
+
+class Ahead(CountingDevice):
+    """Counts what it is told to build ahead, as a GPU is."""
+
+    kind = "measured"
+
+    def __init__(self):
+        super().__init__()
+        self.ahead = 0
+
+    def prefetch(self, candidates):
+        self.ahead += len(candidates)
+
+
+def test_the_loop_builds_every_program_by_nvcc_and_none_ahead():
+    built = []
+
+    def build(source, cancelled):
+        built.append(source.backend)
+        return SimpleNamespace(seconds=36.0, cached=False, resources=())
+
+    device = Ahead()
+    made = pace.play(MODULES[:1], pace.Loop(device, build), 60.0, trials=2)
+    assert built == ["cpp", "cpp"] and [e.built_s for e in made.judged] == [36.0, 36.0]
+    assert device.ahead == 0
+    pace.play(MODULES[:1], device, 60.0, trials=2)
+    assert device.ahead > 0
+
+
+def test_what_nvcc_refuses_costs_the_loop_one_trial():
+    def build(source, cancelled):
+        raise BuildError("compile_failed", "nvcc failed: error: no", "log")
+
+    made = pace.play(MODULES[:1], pace.Loop(CountingDevice(), build), 60.0, trials=1)
+    assert [e.failed for e in made.ended] == ["compile: compile_failed"]
+    assert made.to_json()["a_trial_every_s"] is None
+
+
+@pytest.mark.parametrize(("cute", "loop", "times"), [((40, 1.5), (3, 30.0), 20.0), ((40, 1.5), (0, None), None)])
+def test_trials_a_second_are_compared_each_up_to_its_last(cute, loop, times):
+    sides = [{"trials": n, "a_trial_every_s": every} for n, every in (cute, loop)]
+    assert pace.times_as_many(*sides) == times
+
+
+def test_its_modules_are_problems_of_the_suite():
+    from engine.suite.cases import module_ids
+
+    assert set(pace.MODULES) <= set(module_ids()) and len(set(pace.MODULES)) == 25
+    assert [name for name, *_ in pace._sources(())] == list(pace.MODULES)
