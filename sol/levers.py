@@ -7,14 +7,15 @@ not simply add up. `action` is stable: the planner has an action of the same nam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from math import ceil
 
 from sol.attainable import Attainable, StageTime, predict_eager, stream_ms
-from sol.bounds import external_bytes, legal_classes, live_ops, native_class, recast
+from sol.bounds import external_bytes, fused_bound, legal_classes, live_ops, native_class, recast
 from sol.eager import library_product, product_dims
+from sol.fusion import groups, tail
 from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
+from sol.op_table import LAYOUT_COPIES
 from sol.ops import canonical
 from sol.tiles import LAUNCH_MS, Product, Tiling, tile_time
 
@@ -35,40 +36,6 @@ class Lever:
     op: str = ""
 
 
-def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
-    """The pointwise ops that can run on a product's tile while it is in registers, and the tensors they add.
-
-    An op joins when it is pointwise, keeps the shape, and needs nothing but the tile, earlier results and externals.
-    """
-    order, producer, costs = graph.order, graph.producer, graph.costs
-    shape = graph.tensors[root.outputs[0]].shape
-    inside, ops, extra = set(root.outputs), [], []
-    # Readers of what is inside, in the order in which the module runs them.
-    waiting = [order[o.name] for n in root.outputs for o in graph.readers.get(n, ())]
-    seen: set[str] = set()
-    heapify(waiting)
-    while waiting:
-        op = graph.ops[heappop(waiting)]
-        if op.name in seen:
-            continue
-        seen.add(op.name)
-        c = costs[op.name]
-        joined = c.kind == "view" and graph.tensors[op.outputs[0]].shape == shape
-        pointwise = c.kind == "pointwise" or (canonical(op.op) == "batch_norm" and not op.attrs.get("training", False))
-        outside = [n for n in op.inputs if n not in inside]
-        early = all(n not in producer or order[producer[n].name] < order[root.name] for n in outside)
-        if not joined and pointwise and early and graph.tensors[op.outputs[0]].shape == shape:
-            joined = True
-            ops.append(op)
-            extra += outside
-        if joined:
-            inside |= set(op.outputs)
-            for n in op.outputs:
-                for reader in graph.readers.get(n, ()):
-                    heappush(waiting, order[reader.name])
-    return tuple(ops), tuple(dict.fromkeys(extra))
-
-
 def _mb(n: float) -> str:
     return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"
 
@@ -80,10 +47,22 @@ class _Levers:
         self.graph = recast(graph, "f16" if cls == "f16" else "bf16") if low else graph
         self.eager: Attainable = predict_eager(graph, hw, cls, cast_parameters=True)
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
+        self.limit = fused_bound(graph, hw, cls).ms
         self.found: list[Lever] = []
 
-    def add(self, action: str, title: str, why: str, saves: float, op: str = "", before: float | None = None) -> None:
+    def add(
+        self,
+        action: str,
+        title: str,
+        why: str,
+        saves: float,
+        op: str = "",
+        before: float | None = None,
+        limit: float | None = None,
+    ) -> None:
+        """No lever promises to get below the limit of the class that it ends in."""
         before = self.eager.ms if before is None else before
+        saves = min(saves, before - (self.limit if limit is None else limit))
         if saves > 0.002 * self.eager.ms:
             self.found.append(Lever(action, title, why, saves, before / max(before - saves, 1e-6), self.cls, op))
 
@@ -110,21 +89,24 @@ class _Levers:
                 root.name,
             )
         rest = [o for o in live_ops(self.graph) if o.name in self.stage and o.name not in fused]
-        loose = [o for o in rest if self.graph.costs[o.name].kind in ("pointwise", "norm", "reduction", "pool")]
-        if len(loose) > 1:
-            touched = {n for o in loose for n in (*o.inputs, *o.outputs)}
-            made = {n for o in loose for n in o.outputs}
-            own = {o.name for o in loose}
-            later = {n for o in self.graph.ops if o.name not in own for n in o.inputs} | set(self.graph.outputs)
-            least = sum(self.graph.tensors[n].bytes for n in touched if n not in made or n in later)
-            moved = sum(self.stage[o.name].bytes for o in loose)
-            saves = sum(self.stage[o.name].ms for o in loose) - stream_ms(least, 0, self.hw)
-            self.add(
-                "fuse_pointwise",
-                f"Run {', '.join(canonical(o.op) for o in loose[:5])}{', ...' if len(loose) > 5 else ''} as one kernel",
-                f"saves {_mb(max(0.0, moved - least))}: each op now writes what the next one reads",
-                saves,
-            )
+        loose = {o.name for o in rest if self.graph.costs[o.name].kind in ("pointwise", "norm", "reduction", "pool")}
+        for group in groups(self.graph, loose):
+            self._one_kernel(group)
+
+    def _one_kernel(self, group: tuple[Op, ...]) -> None:
+        own = {o.name for o in group}
+        touched = {n for o in group for n in (*o.inputs, *o.outputs)}
+        made = {n for o in group for n in o.outputs}
+        later = {n for o in self.graph.ops if o.name not in own for n in o.inputs} | set(self.graph.outputs)
+        least = sum(self.graph.tensors[n].bytes for n in touched if n not in made or n in later)
+        moved = sum(self.stage[o.name].bytes for o in group)
+        self.add(
+            "fuse_pointwise",
+            f"Run {', '.join(canonical(o.op) for o in group[:5])}{', ...' if len(group) > 5 else ''} as one kernel",
+            f"saves {_mb(max(0.0, moved - least))}: each op now writes what the next one reads",
+            sum(self.stage[o.name].ms for o in group) - stream_ms(least, 0, self.hw),
+            group[0].name,
+        )
 
     def classes(self, allowed: tuple[str, ...]) -> None:
         for cls in allowed:
@@ -140,6 +122,7 @@ class _Levers:
                 f"the matrix peak is {ratio:.1f} times that of {self.cls}, at {bits.get(cls, 'less precision')}: "
                 f"a choice to make knowingly",
                 self.eager.ms - after.ms,
+                limit=fused_bound(self.original, self.hw, cls).ms,
             )
 
     def quantisation(self) -> None:
@@ -198,8 +181,10 @@ class _Levers:
                 )
 
     def copies(self) -> None:
+        costs = self.graph.costs
+        changes = {o.name for o in live_ops(self.graph) if costs[o.name].kind == "copy" and self._only_changes(o)}
         for s in self.eager.stages:
-            if s.kind == "copy" and s.name in {o.name for o in self.graph.ops}:
+            if s.name in changes:
                 self.add(
                     "drop_copy",
                     f"Drop the copy {s.name}",
@@ -215,6 +200,22 @@ class _Levers:
                     s.parts["layout"] + 2 * LAUNCH_MS,
                     s.name,
                 )
+
+    def _only_changes(self, op: Op) -> bool:
+        """Whether a copy does nothing that its reader could not do. Making tensors (`zeros`) or joining them (`cat`)
+        is work, and so is a copy which is what the module is for: from an input straight to an output."""
+        if canonical(op.op) not in LAYOUT_COPIES:
+            return False
+        below = self._through_views(op.inputs[0])
+        above = {self._through_views(n) for n in self.graph.outputs}
+        return below in self.graph.producer or not above.intersection(op.outputs)
+
+    def _through_views(self, name: str) -> str:
+        """The tensor whose memory this one is."""
+        producer, costs = self.graph.producer, self.graph.costs
+        while name in producer and costs[producer[name].name].kind == "view" and producer[name].inputs:
+            name = producer[name].inputs[0]
+        return name
 
 
 def levers(graph: OpGraph, hw: Hardware, cls: str, allowed: tuple[str, ...] | None = None) -> tuple[Lever, ...]:

@@ -130,6 +130,12 @@ COPIES = frozenset(
         "_index_put_impl index_reduce diagonal_scatter as_strided_scatter atleast_nd chalf cfloat cdouble"
     )
 )
+LAYOUT_COPIES = MAY_COPY | frozenset(  # the same numbers in another order or type
+    _names(
+        "clone contiguous copy to _to_copy type_as float half bfloat16 double int long bool convert_element_type "
+        "chalf cfloat cdouble"
+    )
+)
 UPSAMPLE = frozenset(_names("upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"))
 SOURCES = frozenset(
     _names(

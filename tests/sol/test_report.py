@@ -1,4 +1,4 @@
-"""One report, three renderings, levers with reasons, one sentence to take home."""
+"""One report, three renderings, one sentence to take home."""
 
 import json
 
@@ -7,7 +7,6 @@ from suite59 import Builder, gemm_problem
 
 from sol.__main__ import main
 from sol.hardware import HardwareError, load
-from sol.levers import levers, tail
 from sol.report import Report, report
 
 H200 = load("h200")
@@ -101,53 +100,6 @@ def test_a_module_of_views_has_nothing_to_make_faster():
 def test_a_wrong_class_is_refused():
     with pytest.raises(HardwareError, match=r"'int3' does not apply.*tf32"):
         report(scale_leaky(), H200, ["int3"])
-
-
-# ---- levers ---------------------------------------------------------------------------------------------------
-
-
-def actions(graph, cls, **more):
-    return {lever.action: lever for lever in levers(graph, H200, cls, **more)}
-
-
-def test_fusing_the_tail_saves_its_traffic():
-    lever = actions(scale_leaky(), "tf32", allowed=())["fuse_tail"]
-    assert "134.2 MB" in lever.why and "2 launches" in lever.why  # two round trips of 1024x8192 floats
-    assert lever.op == "linear_0" and 1.05 < lever.speedup < 1.2
-
-
-def test_a_tail_reaches_as_far_as_the_tile_does():
-    graph = gemm_problem("L2/22")  # ... clamp; logsumexp; y * mish(y): the reduction ends it
-    ops, extra = tail(graph, graph.ops[0])
-    assert [o.op for o in ops] == ["mul", "add", "clamp"] and extra == ()
-    graph = gemm_problem("L2/40")  # x0.5, then the unscaled value is added: both are in registers
-    assert [o.op for o in tail(graph, graph.ops[0])[0]] == ["mul", "add"]
-
-
-def test_a_tail_names_the_tensors_it_adds():
-    graph = gemm_problem("L2/33")
-    ops, extra = tail(graph, graph.ops[0])
-    assert [o.op for o in ops] == ["mul", "batch_norm"] and len(extra) == 5
-
-
-def test_a_lower_class_is_proposed_only_where_allowed():
-    assert "lower_class" in actions(scale_leaky(), "f32", allowed=("f32", "tf32"))
-    assert "lower_class" not in actions(scale_leaky(), "f32", allowed=("f32",))
-
-
-def test_few_tiles_and_a_long_k_call_for_split_k_with_the_idle_sms():
-    lever = actions(gemm_problem("L1/6"), "tf32", allowed=())["split_k"]
-    assert "4 tiles of 128x128 leave 128 of 132 SMs idle" in lever.why
-
-
-def test_misaligned_rows_call_for_padding():
-    assert actions(gemm_problem("L1/8"), "tf32", allowed=())["align"].speedup > 2
-
-
-def test_levers_are_ranked_by_what_they_save():
-    found = levers(gemm_problem("L2/37"), H200, "tf32")
-    assert [x.saves_ms for x in found] == sorted((x.saves_ms for x in found), reverse=True)
-    assert all(x.speedup > 1 and x.why and x.title for x in found)
 
 
 # ---- command line ---------------------------------------------------------------------------------------------

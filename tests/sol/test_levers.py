@@ -1,0 +1,75 @@
+"""Levers: what the report recommends, why, and what it promises."""
+
+import pytest
+from suite59 import PROBLEMS, Builder, gemm_problem
+
+from sol.bounds import t_sol
+from sol.hardware import load
+from sol.levers import levers
+
+H200 = load("h200")
+
+
+def actions(graph, cls, **more):
+    return {lever.action: lever for lever in levers(graph, H200, cls, **more)}
+
+
+def test_fusing_the_tail_saves_its_traffic():
+    lever = actions(gemm_problem("L2/12"), "tf32", allowed=())["fuse_tail"]
+    assert "134.2 MB" in lever.why and "2 launches" in lever.why  # two round trips of 1024x8192 floats
+    assert lever.op == "linear_0" and 1.05 < lever.speedup < 1.2
+
+
+def test_a_lower_class_is_proposed_only_where_allowed():
+    assert "lower_class" in actions(gemm_problem("L2/12"), "f32", allowed=("f32", "tf32"))
+    assert "lower_class" not in actions(gemm_problem("L2/12"), "f32", allowed=("f32",))
+
+
+def test_few_tiles_and_a_long_k_call_for_split_k_with_the_idle_sms():
+    lever = actions(gemm_problem("L1/6"), "tf32", allowed=())["split_k"]
+    assert "4 tiles of 128x128 leave 128 of 132 SMs idle" in lever.why
+
+
+def test_misaligned_rows_call_for_padding():
+    assert actions(gemm_problem("L1/8"), "tf32", allowed=())["align"].speedup > 2
+
+
+def test_levers_are_ranked_by_what_they_save():
+    found = levers(gemm_problem("L2/37"), H200, "tf32")
+    assert [x.saves_ms for x in found] == sorted((x.saves_ms for x in found), reverse=True)
+    assert all(x.speedup > 1 and x.why and x.title for x in found)
+
+
+def test_operations_that_a_product_parts_are_not_one_kernel():
+    b = Builder()
+    x = b.op("sigmoid", b.op("softmax", b.input("x", 4096, 1024), dim=-1))
+    y = b.linear(x, 2048)
+    b.op("softmax", y, dim=-1)
+    graph = b.done(b.op("sum", b.ops[-1].outputs[0], shape=(4096, 1), dim=[1]))
+    fuse = [lever.title for lever in levers(graph, H200, "tf32") if lever.action == "fuse_pointwise"]
+    assert sorted(fuse) == ["Run softmax, sigmoid as one kernel", "Run softmax, sum as one kernel"]
+
+
+def test_making_and_joining_tensors_are_no_copies_to_drop():
+    b = Builder()
+    x = b.input("x", 4096, 1024)
+    zeros = b.op("zeros", shape=(4096, 1024))
+    both = b.op("cat", b.op("relu", x), zeros, shape=(4096, 2048), dim=1)
+    assert "drop_copy" not in actions(b.done(b.linear(both, 1024)), "tf32")
+
+
+def test_a_layout_change_between_operations_can_be_dropped_and_one_that_is_the_module_cannot():
+    b = Builder()
+    y = b.op("contiguous", b.t(b.op("relu", b.input("x", 4096, 1024))))
+    assert "drop_copy" in actions(b.done(b.linear(y, 1024)), "tf32", allowed=())
+    b = Builder()
+    assert "drop_copy" not in actions(b.done(b.op("contiguous", b.t(b.input("x", 4096, 1024)))), "tf32")
+
+
+@pytest.mark.parametrize("pid", [i for i, p in PROBLEMS.items() if p["family"] == "gemm"])
+def test_no_lever_promises_more_than_the_limit_allows(pid):
+    graph = gemm_problem(pid)
+    for lever in levers(graph, H200, "tf32", ("tf32", "f16")):
+        cls = lever.title.split()[2] if lever.action == "lower_class" else "tf32"
+        before = lever.saves_ms / (1 - 1 / lever.speedup)
+        assert before - lever.saves_ms >= t_sol(graph, H200, cls) * (1 - 1e-9)
