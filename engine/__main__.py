@@ -11,6 +11,7 @@
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
     python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
     python -m engine bench suite59 [--device cuda|cpu] [--class tf32 --class f16] [--trials 3] [--seconds S] --json OUT
+    python -m engine bench merge FILE.json FILE.json .. --json OUT
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
 Exit status: 0 done, 1 failed, 2 the input was refused.
@@ -108,9 +109,11 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_suite)
 
     one = commands.add_parser("bench", help="let the planner work on a whole set of modules, resumably")
-    one.add_argument("set", choices=("suite59", "outside"), help="which modules")
+    one.add_argument("set", choices=("suite59", "outside", "merge"), help="which modules; merge: results files as one")
+    one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
     one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
+    one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long: a process a GPU")
     one.add_argument("--trials", type=int, default=3, help="of each class and module, earlier calls' too (default 3)")
     one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")
     one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
@@ -261,15 +264,24 @@ def _suite(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     import secrets
 
+    from engine.bench import shards
     from engine.bench.runner import Wanted, run
     from engine.bench.table import table
     from engine.suite.cases import module_set
     from sol.hardware import HardwareError, load
 
+    if args.set == "merge":
+        return _merge(args)
+    if args.files:
+        raise BadInput(
+            f"bench {args.set} takes no files; `bench merge {' '.join(args.files)} --json OUT` joins results"
+        )
     if args.device == "cuda" and not Path("/dev/nvidiactl").exists():
         raise BadInput("there is no NVIDIA GPU here; `--device cpu` holds the programs' meanings against the modules")
     try:
         modules = module_set(args.set, tuple(filter(None, args.only.split(","))))
+        if args.shard:
+            modules = shards.deal(modules, shards.parse(args.shard))
         hw = load(args.gpu)
     except (ValueError, HardwareError) as e:
         raise BadInput(str(e)) from None
@@ -283,6 +295,25 @@ def _bench(args: argparse.Namespace) -> int:
     print(table(chosen, classes))
     right = [all(any(t["ok"] for t in r["trials"] if t["class"] == c) for c in classes) for r in chosen.values()]
     return OK if right and all(right) else FAILED
+
+
+def _merge(args: argparse.Namespace) -> int:
+    import json
+
+    from engine.bench import shards
+    from engine.bench.table import table
+
+    if not args.files or not args.json:
+        raise BadInput("bench merge takes the files to join and where to: bench merge a.json b.json --json OUT")
+    _writable(args.json)
+    try:
+        merged = shards.merge([Path(f) for f in args.files])
+    except shards.BadResults as e:
+        raise BadInput(str(e)) from None
+    Path(args.json).write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
+    tried = {t["class"] for row in merged["problems"].values() for t in row["trials"]}
+    print(table(merged["problems"], tuple(args.classes or sorted(tried, reverse=True))))
+    return OK
 
 
 def _optimize(args: argparse.Namespace) -> int:

@@ -1,0 +1,102 @@
+"""One bench on several GPUs of one host: which modules each process takes, and their results files as one.
+
+    CUDA_VISIBLE_DEVICES=0 python -m engine bench suite59 --shard 1/4 --json a.json    # and so on, at once
+    python -m engine bench merge a.json b.json c.json d.json --json bench.json
+
+Every process deals the same cards: the weights are eager times of the newest committed run of the suite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.suite.cases import ROOT
+
+RESULTS = ROOT / "engine/results"
+FIXED = 10.0  # what a module costs whatever its size (tracing, builds, launches), in ms of eager time
+SAME = ("gpu", "torch", "device", "hardware", "driver", "toolchain")
+
+
+class BadResults(ValueError):
+    """Results files that are none, or that are of different machines; the message is one sentence."""
+
+
+def parse(text: str) -> tuple[int, int]:
+    """(2, 4) of `2/4`. Raises ValueError."""
+    this, _, of = text.partition("/")
+    if not (this.isdigit() and of.isdigit() and 1 <= int(this) <= int(of)):
+        raise ValueError(f"--shard takes I/N with I from 1 to N, such as 1/4; it was given {text}")
+    return int(this), int(of)
+
+
+def weights() -> dict[str, float]:
+    """Module -> eager time in ms where the newest committed run of the suite has one."""
+    found: dict[str, float] = {}
+    for path in sorted(RESULTS.glob("suite59-*.json"), key=lambda p: p.stem[-10:]):
+        for row in json.loads(path.read_text(encoding="utf-8"))["results"]:
+            if "eager_ms" in row:
+                found[row["problem"]] = row["eager_ms"]
+    return found
+
+
+def deal(modules: dict[str, str], shard: tuple[int, int], known: dict[str, float] | None = None) -> dict[str, str]:
+    """The modules of one shard in the set's order: the longest is dealt first, each to whom has least."""
+    this, of = shard
+    known = weights() if known is None else known
+    usual = sorted(known.values())[len(known) // 2] if known else FIXED
+    cost = {m: FIXED + known.get(m, usual) for m in modules}
+    loads, dealt = [0.0] * of, {}
+    for m in sorted(modules, key=lambda m: (-cost[m], m)):
+        dealt[m] = loads.index(min(loads))
+        loads[dealt[m]] += cost[m]
+    return {m: pid for m, pid in modules.items() if dealt[m] == this - 1}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """{about, problems} of a results file. Raises BadResults."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        return {"about": dict(held["about"]), "problems": dict(held["problems"])}
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise BadResults(f"{path} is no results file of a bench: {type(e).__name__}: {e}") from None
+
+
+def merge(paths: Sequence[Path]) -> dict[str, Any]:
+    """{about, problems} of all. A module in several files keeps each different trial once, in the files' order, and
+    of its baselines the first that was timed. Raises BadResults where two files are of different machines."""
+    about: dict[str, Any] = {}
+    problems: dict[str, dict] = {}
+    for path in paths:
+        held = read(path)
+        for name in SAME:
+            if name in about and name in held["about"] and about[name] != held["about"][name]:
+                words = f"{held['about'][name]!r} where the files before it have {about[name]!r}"
+                raise BadResults(f"{path} is of another machine or toolchain: its {name} is {words}")
+        dates = [d for d in (about.get("date"), held["about"].get("date")) if d]
+        about = held["about"] | about | ({"date": max(dates)} if dates else {})
+        for module, row in held["problems"].items():
+            problems[module] = _both(problems[module], row) if module in problems else row
+    return {"about": about, "problems": problems}
+
+
+def _both(a: dict, b: dict) -> dict:
+    """Two accounts of one module."""
+    known = {_name(t) for t in a["trials"]}
+    baselines = dict(a["baselines"])
+    for name, told in b["baselines"].items():
+        if "ratio" not in baselines.get(name, {}):
+            baselines[name] = told
+    more = a if a["trials"] or not b["trials"] else b  # who tried says what was refused
+    trials = a["trials"] + [t for t in b["trials"] if _name(t) not in known]
+    return {
+        **a, **b, "refused": more["refused"], "baselines": baselines,
+        "limits": {**a["limits"], **b["limits"]}, "trials": trials,
+        "exhausted": sorted({*a.get("exhausted", ()), *b.get("exhausted", ())}),
+    }  # fmt: skip
+
+
+def _name(trial: dict) -> tuple:
+    return trial["class"], trial.get("text"), trial["backend"], trial["change"]

@@ -1,0 +1,75 @@
+"""A bench over several GPUs: every module is dealt once, the shards weigh about the same, results join into one."""
+
+import json
+
+import pytest
+
+from engine.__main__ import main
+from engine.bench import shards
+from engine.suite.cases import module_set
+
+SUITE = module_set("suite59")
+
+
+@pytest.mark.parametrize("many", [1, 2, 4, 8])
+def test_every_module_is_in_one_shard_and_the_shards_weigh_about_the_same(many):
+    parts = [shards.deal(SUITE, (i + 1, many)) for i in range(many)]
+    assert sorted(m for p in parts for m in p) == sorted(SUITE)
+    known = shards.weights()
+    loads = [sum(shards.FIXED + known[m] for m in p) for p in parts]
+    assert max(loads) / min(loads) < 1.25
+
+
+def test_the_heaviest_modules_go_to_different_shards_and_one_without_a_time_counts_as_usual():
+    known = {"a": 90.0, "b": 80.0, "c": 1.0}
+    parts = [shards.deal(dict.fromkeys("abcd", ""), (i, 2), known) for i in (1, 2)]
+    assert [set(p) & {"a", "b"} for p in parts] == [{"a"}, {"b"}]
+    assert sorted([*parts[0], *parts[1]]) == list("abcd")
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "4", "a/b", "-1/4"])
+def test_a_shard_that_is_none_is_refused_with_the_form(text):
+    with pytest.raises(ValueError, match="I/N"):
+        shards.parse(text)
+
+
+def trial(text, ok=True):
+    return {"class": "tf32", "backend": "cpp", "change": text, "text": text, "ok": ok, "message": "wrong"}
+
+
+def written(path, about, **problems):
+    row = {"id": "L1/1", "baselines": {}, "limits": {}, "trials": [], "refused": ""}
+    path.write_text(json.dumps({"about": about, "problems": {m: {**row, **p} for m, p in problems.items()}}))
+    return path
+
+
+ABOUT = {"gpu": "H200", "torch": "2.11"}
+
+
+def test_shards_join_and_a_module_in_two_keeps_each_trial_once_and_the_baselines_that_were_timed(tmp_path):
+    a = written(tmp_path / "a", ABOUT | {"date": "2026-11-21"}, one={
+        "trials": [trial("p"), trial("q", ok=False)],
+        "baselines": {"eager": {"ms": 1.0, "ratio": 1.0}, "compile": {"error": "no memory"}}})  # fmt: skip
+    b = written(tmp_path / "b", ABOUT | {"date": "2026-11-22"}, two={"trials": [trial("r")]}, one={
+        "trials": [trial("p"), trial("s")],
+        "baselines": {"eager": {"ms": 2.0, "ratio": 1.0}, "compile": {"ms": 1.0, "ratio": 0.5}}})  # fmt: skip
+    merged = shards.merge([a, b])
+    assert set(merged["problems"]) == {"one", "two"} and merged["about"]["date"] == "2026-11-22"
+    one = merged["problems"]["one"]
+    assert [t["text"] for t in one["trials"]] == ["p", "q", "s"]
+    assert one["baselines"] == {"eager": {"ms": 1.0, "ratio": 1.0}, "compile": {"ms": 1.0, "ratio": 0.5}}
+
+
+def test_results_of_another_machine_are_not_joined(tmp_path, capsys):
+    a = written(tmp_path / "a", ABOUT)
+    b = written(tmp_path / "b", ABOUT | {"torch": "2.12"})
+    assert main(["bench", "merge", str(a), str(b), "--json", str(tmp_path / "c")]) == 2
+    assert "its torch is '2.12'" in capsys.readouterr().err and not (tmp_path / "c").exists()
+
+
+def test_merge_writes_one_file_that_a_later_call_goes_on_from(tmp_path, capsys):
+    a = written(tmp_path / "a", ABOUT, one={"trials": [trial("p", ok=False)]})
+    b = written(tmp_path / "b", ABOUT, two={"trials": [trial("r", ok=False)]})
+    assert main(["bench", "merge", str(a), str(b), "--json", str(tmp_path / "c")]) == 0
+    assert set(shards.read(tmp_path / "c")["problems"]) == {"one", "two"}
+    assert "0 of 2 problems" in capsys.readouterr().out
