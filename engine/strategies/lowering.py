@@ -44,8 +44,8 @@ from engine.strategies.rules_own import (
     reduction,
 )
 from engine.strategies.rules_products import PRODUCTS, product
-from engine.strategies.walk import Walk, key, refuse, unkey
-from sol.graph import OpGraph, Tensor
+from engine.strategies.walk import Walk, blamed, key, refuse, unkey
+from sol.graph import OpGraph
 
 SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
 VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "select")
@@ -184,8 +184,9 @@ def _result(walk: Walk, name: str) -> str:
         value = walk.store(value)
     at = stage_of(value.source) if isinstance(value, Leaf) else None
     if at is None:
-        raise refuse(None, "The module returns something that no stage made: there is nothing to optimise yet. "
-                           f"Covered are modules made of: {covered()}")  # fmt: skip
+        why = "The module returns something that no stage made: there is nothing to optimise yet."
+        maker = walk.graph.producer.get(name)
+        raise blamed(refuse(None, f"{why} Covered are modules made of: {covered()}"), maker.name if maker else "")
     walk.drafts[at].dtype = walk.graph.tensors[name].dtype
     return value.source
 
@@ -218,7 +219,7 @@ class _Finish:
         keys = dict(sorted(self.keys.items(), key=lambda item: self._rank(item[0][0])))
         params, inputs = [], []
         for (tensor, shape), name in keys.items():
-            params.append(ir.Param(name, ir.TensorType(_dtype(self.graph.tensors[tensor]), shape)))
+            params.append(ir.Param(name, ir.TensorType(self._dtype(tensor), shape)))
             inputs.append(Binding(name, tensor, shape))
         names = [
             tuple(fresh("y" if i == len(stages) - 1 else f"h{i + 1}", self.taken) for _ in stage.outs)
@@ -255,6 +256,15 @@ class _Finish:
             t = self.graph.tensors[tensor]
             self.keys[(tensor, shape)] = fresh(t.path or t.name, self.taken)
 
+    def _dtype(self, tensor: str) -> DType:
+        t = self.graph.tensors[tensor]
+        try:
+            return DType(t.dtype)
+        except ValueError:
+            why = f"`{t.path or t.name}` has elements of {t.dtype}, which is not covered yet"
+            readers = self.graph.readers.get(tensor, ())
+            raise blamed(SessionRefused("not_covered", why), readers[0].name if readers else "") from None
+
     def _rank(self, tensor: str) -> tuple[int, int]:
         """Inputs first, in call order; then parameters and buffers as the module holds them."""
         if tensor in self.graph.inputs:
@@ -287,15 +297,6 @@ def _move(stage: Draft, moved: dict[str, str]) -> None:
     if isinstance(stage, Reduction | Normalization):
         stage.of = expr(stage.of)
     stage.outs = [expr(e) for e in stage.outs]
-
-
-def _dtype(t: Tensor) -> DType:
-    try:
-        return DType(t.dtype)
-    except ValueError:
-        raise SessionRefused(
-            "not_covered", f"`{t.path or t.name}` has elements of {t.dtype}, which is not covered yet"
-        ) from None
 
 
 def fresh(wanted: str, taken: set[str]) -> str:

@@ -44,7 +44,13 @@ def refuse(op: Op | None, why: str) -> SessionRefused:
     part = op.op.replace("_", "") not in op.module.lower() and op.op not in FACTORIES
     notes += [f"its aten.{op.op}"] if op.module and part else []
     where = f" ({', '.join(notes)})" if notes else ""
-    return SessionRefused("not_covered", f"{what}{where} {why}", line)
+    return blamed(SessionRefused("not_covered", f"{what}{where} {why}", line), op.name)
+
+
+def blamed(error: SessionRefused, op: str) -> SessionRefused:
+    """The refusal with the operation (its name in the graph) that is to be left to PyTorch for it."""
+    error.op = op
+    return error
 
 
 class Walk:
@@ -256,4 +262,4 @@ def collapsed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 
 
-__all__ = ["Walk", "collapsed", "image_names", "key", "refuse", "unkey"]
+__all__ = ["Walk", "blamed", "collapsed", "image_names", "key", "refuse", "unkey"]

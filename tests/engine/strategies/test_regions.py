@@ -1,0 +1,116 @@
+"""A module is cut into regions that become programs; the rest is named, and everything runs in an order that exists."""
+
+import pytest
+
+from dsl.printer import to_text
+from engine.devices import SessionRefused
+from engine.strategies.regions import partition
+from tests.engine.graphs import Builder, linear
+
+
+def experts(count=2):
+    """Every expert on every row, weighted by a router: a slice is no rule's."""
+    g = Builder()
+    x = g.input("x", (64, 32))
+    weights = g.op(
+        "softmax", [g.op("linear", [x, g.parameter("router", (count, 32))], (64, count))], (64, count), dim=-1
+    )
+    y = None
+    for i in range(count):
+        up = g.op("gelu", [g.op("linear", [x, g.parameter(f"up.{i}", (48, 32))], (64, 48))], (64, 48))
+        down = g.op("linear", [up, g.parameter(f"down.{i}", (32, 48))], (64, 32))
+        share = g.op("slice", [weights], (64, 1), dim=1, start=i, end=i + 1, step=1)
+        part = g.op("mul", [share, down], (64, 32))
+        y = part if y is None else g.op("add", [y, part], (64, 32), alpha=1)
+    return g.graph(y)
+
+
+def runs_in_order(found):
+    """Every region and every operation outside finds what it reads: by executing names, each as soon as it can."""
+    held = {n for n, t in found.graph.tensors.items() if t.kind != "intermediate"}
+    inside = {name for r in found.regions for name in r.ops}
+    todo = [(set(r.inputs), set(r.outputs)) for r in found.regions]
+    todo += [(set(op.inputs), set(op.outputs)) for op in found.graph.ops if op.name not in inside]
+    while todo:
+        ready = next((t for t in todo if t[0] <= held), None)
+        if ready is None:
+            return False
+        held |= ready[1]
+        todo.remove(ready)
+    return set(found.graph.outputs) <= held
+
+
+def test_a_module_that_the_rules_take_whole_is_one_region():
+    found = partition(linear([("relu", {})]))
+    assert found.whole and not found.uncovered and found.regions[0].number == 1
+
+
+def test_what_no_rule_takes_is_named_with_its_line_and_reason():
+    found = partition(experts())
+    assert [(u.op, u.line) for u in found.uncovered] == [("slice", 6), ("slice", 11)]
+    assert found.uncovered[0].reason == "`aten.slice` (line 6) is not covered yet"
+    assert not found.whole and [op.op for op in found.rest.ops] == ["slice", "slice"]
+
+
+def test_the_experts_wait_for_their_shares_which_their_epilogues_apply():
+    router, both = partition(experts()).regions
+    assert router.outputs == ("softmax_1",) and "softmax" in to_text(router.lowered.program("tf32"))
+    assert set(both.inputs) >= {"x", "slice_5", "slice_10"}
+    text = to_text(both.lowered.program("tf32"))
+    assert text.count("gemm(") == 4 and "epilogue h2[m, n] + slice_10[m] * acc" in text
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_part_finds_what_it_reads(count):
+    assert runs_in_order(partition(experts(count)))
+
+
+def test_an_operation_outside_parts_what_comes_before_from_what_comes_after():
+    g = Builder()
+    h = g.op("linear", [g.input("x", (64, 32)), g.parameter("a", (32, 32))], (64, 32))
+    s = g.op("cumsum", [h], (64, 32), dim=0)
+    y = g.op("linear", [g.op("add", [s, h], (64, 32), alpha=1), g.parameter("b", (32, 32))], (64, 32))
+    found = partition(g.graph(y))
+    assert [r.ops for r in found.regions] == [("linear_0",), ("add_2", "linear_3")]
+    assert found.regions[1].inputs[:2] == ("cumsum_1", "linear_0") and runs_in_order(found)
+
+
+def test_a_view_that_is_read_outside_stays_outside_with_its_reader():
+    g = Builder()
+    x = g.input("x", (64, 32))
+    turned = g.op("transpose", [x], (32, 64), dim0=0, dim1=1)
+    s = g.op("cumsum", [turned], (32, 64), dim=0)
+    y = g.op("linear", [s, g.parameter("w", (16, 64))], (32, 16))
+    found = partition(g.graph(y))
+    assert {u.op for u in found.uncovered} == {"transpose", "cumsum"} and len(found.regions) == 1
+
+
+def test_a_second_result_that_is_read_leaves_its_operation_outside():
+    from sol.graph import Op, OpGraph, Tensor
+
+    g = linear()
+    tensors = {**g.tensors, **{n: Tensor(n, (256, 1), "f32", "intermediate") for n in ("values", "where")}}
+    top = Op("topk", "topk", g.outputs, ("values", "where"), {"k": 1, "dim": -1}, 2)
+    found = partition(OpGraph(tensors, (*g.ops, top), g.inputs, ("where",)))
+    assert [u.name for u in found.uncovered] == ["topk"] and "several results" in found.uncovered[0].reason
+
+
+def test_a_region_that_no_back_end_takes_is_cut_until_the_fault_stands_alone():
+    g = Builder()
+    h = g.input("x", (64, 32))
+    for i in range(4):
+        h = g.op("linear", [h, g.parameter(f"w.{i}", (32 + 16 * i, 32 + 16 * max(i - 1, 0)))], (64, 32 + 16 * i))
+
+    def accept(lowered):
+        return "too wide" if any(s.shape == (64, 64) for s in lowered.stages) else None  # the third alone
+
+    found = partition(g.graph(h), accept)
+    assert [u.name for u in found.uncovered] == ["linear_2"]
+    assert [r.ops for r in found.regions] == [("linear_0", "linear_1"), ("linear_3",)] and runs_in_order(found)
+
+
+def test_nothing_covered_is_refused_with_the_first_reason_in_full():
+    g = Builder()
+    with pytest.raises(SessionRefused, match=r"cumsum.*covered are: products") as caught:
+        partition(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8), dim=0)))
+    assert caught.value.line == 1
