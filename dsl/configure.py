@@ -118,7 +118,8 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
     have = types[first.name].dtype
     want = COMPUTE_FOR[have]
     plain = have is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
-    if c.compute and c.compute is not want and not (c.compute is DType.F32 and plain):
+    as_it_lies = legal.is_rowmajor(stage, types)  # rounds f32 to any of the tensor cores' types on its way to them
+    if c.compute and c.compute is not want and not (c.compute is DType.F32 and plain) and not as_it_lies:
         help = f"compute {want.value}"
         if c.compute not in (DType.TF32, DType.F32):
             help = f"transform the operands to {c.compute.value} first, or {help}"
@@ -203,6 +204,8 @@ def _help(
         return "scheduler persistent, or schedule cooperative" if "cooperative" in o.message else "scheduler persistent"
     if o.code == "E207" and legal.schedules(p) == (None,):
         return "leave schedule out"
+    if o.code == "E216":
+        return f"leave {o.clause} out"
     ways = []
     order = {"E204": ("stages", "tile"), "E207": ("schedule", "tile"), "E206": ("cluster",)}.get(o.code, (o.clause,))
     for clause in order:

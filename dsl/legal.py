@@ -11,7 +11,7 @@ from types import ModuleType
 
 from .arch import ARCHS
 from .ir import Config, DType
-from .rules import conv, simt, sm80, sm90, sm100
+from .rules import conv, rowmajor, simt, sm80, sm90, sm100
 from .rules.problem import (
     BACKENDS,
     DIRECT_CHANNELS,
@@ -45,6 +45,8 @@ __all__ = [
 
 def rules_of(p: Problem) -> ModuleType:
     """The module whose rules this problem stands under."""
+    if p.kind == "rowmajor":
+        return rowmajor
     if p.compute is DType.F32:
         return simt
     if p.arch.name in ("sm_80", "sm_89"):

@@ -18,6 +18,7 @@ from . import legal
 from .arch import DEFAULT
 from .functions import REDUCTIONS
 from .ir import Call, Config, Conv, DType, Program, Scheduler, Stage
+from .rules import rowmajor
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
 _FLOPS = {
@@ -98,6 +99,9 @@ def _candidates(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]]) 
             if stages < legal.MIN_STAGES:
                 continue
             for cluster in [c.cluster] if c.cluster else legal.clusters(p):
+                if p.kind == "rowmajor":
+                    yield replace(c, compute=p.compute, tile=tile, stages=stages)
+                    continue
                 scheduler = c.scheduler or Scheduler("persistent")
                 swizzle = c.swizzle or _swizzle(p, tile)
                 yield replace(
@@ -114,6 +118,8 @@ def _swizzle(p: legal.Problem, tile: tuple[int, int, int]) -> int:
 
 def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
     """Expected run time of a whole configuration; see the module's text for the model."""
+    if p.kind == "rowmajor":
+        return rowmajor.seconds(p, c, sm_count)
     m, n, k = c.tile
     cm, cn, _ = c.cluster
     tiles = p.shape.l * -(-p.shape.m // (m * cm)) * cm * -(-p.shape.n // (n * cn)) * cn

@@ -137,6 +137,12 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
             ctx.error("E115", f"a direct convolution reads its weight as nchw; {s.w.name} is {tw}", s.w.span, help)
             return False
         return True
+    if legal.is_rowmajor(s, ctx.types):
+        if s.type.layout != NCHW:
+            message = f"a convolution that reads nchw on the tensor cores stores nchw; {s.name} would be {s.type}"
+            ctx.error("E115", message, s.clause_span("store"), f"store nchw, or transform({s.name}) below it")
+            return False
+        return True
     ok = True
     for o, t in ((s.x, tx), (s.w, tw)):
         if t.layout != NHWC:

@@ -23,6 +23,8 @@ from dsl.ir import (
     gemm_shape,
 )
 
+from .image import Image, image_of
+
 BACKENDS = ("cute", "cpp")
 SCHEDULES = ("cooperative", "pingpong")
 SCHEDULERS = ("persistent", "stream_k", "split_k")
@@ -39,10 +41,11 @@ DIRECT_CHANNELS = 16
 class Problem:
     """A collective stage as the rules see it; `compute` is the operand precision (never None here).
 
-    `kind`: gemm | grouped_gemm | conv (a direct one has no configuration, so no Problem). `channels`: of a
-    convolution's operands, one group: what a K tile is cut from. `columns`: of a transposed convolution, one group:
-    channels out in all phases along w, which share a tile where there are 2 to 4; 0 otherwise. `filters`: of a
-    convolution, one group: channels out. `beside`: phases of a transposed one along w that share a tile on `cpp`.
+    `kind`: gemm | grouped_gemm | conv | rowmajor (a direct convolution has no configuration, so no Problem); the shape
+    of a row-major one is its images': L of them, M filters, N pixels. `channels`: of a convolution's operands, one
+    group: what a K tile is cut from. `columns`: of a transposed convolution, one group: channels out in all phases
+    along w, which share a tile where there are 2 to 4; 0 otherwise. `filters`: of a convolution, one group: channels
+    out. `beside`: phases of a transposed one along w that share a tile on `cpp`.
     """
 
     arch: Arch
@@ -53,6 +56,7 @@ class Problem:
     b_along_n: bool = False  # the second operand has N contiguous (it is read without .T)
     a_along_k: bool = True  # the first operand has K contiguous (it is read without .T)
     kind: str = "gemm"
+    image: Image | None = None  # of a convolution that reads nchw
     channels: int = 0
     columns: int = 0
     filters: int = 0
@@ -104,6 +108,10 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
     """The product that a typed collective stage poses."""
     compute, use = compute_of(stage, types), smem.stage_use(stage, types.get)
     known = SimpleNamespace(type_of=types.get)
+    if is_rowmajor(stage, types):
+        image = image_of(stage, types)
+        shape = GemmShape(image.batch, image.filters, image.pixels, image.channels * image.taps)
+        return Problem(arch, shape, compute, use, kind="rowmajor", image=image)
     if isinstance(stage, Conv):
         w = types[stage.w.name].shape
         channels = w[0] // stage.groups if stage.transposed else w[1]

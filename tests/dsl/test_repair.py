@@ -109,4 +109,10 @@ def test_no_text_breaks_it(data):
     for wrong, repair in offered(text):
         if repair is not None:
             after = check(repair.apply(text)).diagnostics
-            assert (wrong.code, wrong.message) not in {(d.code, d.message) for d in after}
+            # The parser's one message may be the same again, further on: it read past what was put right.
+            past = {d for d in after if d.code == "E001" and _at(d) > _at(wrong)}
+            assert (wrong.code, wrong.message) not in {(d.code, d.message) for d in set(after) - past}
+
+
+def _at(d) -> tuple[int, int]:
+    return d.span.line, d.span.col

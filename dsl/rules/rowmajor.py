@@ -1,0 +1,174 @@
+"""Convolutions that read x and w as they lie (nchw) on the tensor cores: mma.sync, on every architecture since sm_80.
+
+A tile is M filters x N pixels of one image x K, the depth of a step: channels at all their taps. `cpp` alone writes it,
+as a kernel of our own (dsl.rules.image has its geometry); blocks have no clusters, schedules or order to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dsl.ir import Config
+
+from .image import Cut, channels_of, cut, depths
+from .problem import Objection, Problem, kib
+
+MIN_STAGES, MAX_STAGES = 2, 4
+MS = (16, 32, 64, 128)
+NS = (64, 128, 256)
+MAX_TILE = 128 * 256  # 128 accumulators a thread of 8 warps
+MULTIPROCESSOR = {"sm_80": 167_936, "sm_89": 102_400}  # bytes of shared memory; later ones have 233,472
+MULTIPROCESSOR_LATER = 233_472
+BLOCK_RESERVE = 1024  # of shared memory, the system's own a block
+REGISTERS = 65_536  # of a multiprocessor
+# Clauses that mean nothing here.
+WITHOUT = ("cluster", "schedule", "scheduler", "swizzle")
+
+# What a multiprocessor does in a clock, for the first choice of a tile: mma.sync reaches six tenths of the tensor
+# peak (H200: 2,135 tf32 FLOPs a clock), shared memory gives 128 bytes, L2 half of its 64.
+PEAK_CLOCK = {8: 2135.0, 16: 4270.0}
+MMA_SHARE = 0.6
+L2_CLOCK = 32.0
+STEP_CLOCKS = 60.0  # barriers and waiting, a step
+TILE_CLOCKS = 1500.0  # the first step's loads, which nothing hides
+
+
+def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
+    """Every rule of a row-major convolution on the tensor cores that this configuration breaks."""
+    return [*_back_end(backend), *_without(c), *_tile(p, c), *_stages(c)]
+
+
+def _back_end(backend: str) -> Iterator[Objection]:
+    if backend == "cute":
+        message = "`cute` reads channels last on the tensor cores; `cpp` has the convolution that reads nchw there"
+        yield Objection("E212", "backend", message)
+
+
+def _without(c: Config) -> Iterator[Objection]:
+    for clause in WITHOUT:
+        if getattr(c, clause) is not None:
+            message = f"a convolution that reads nchw has no {clause}; one of channels last has"
+            yield Objection("E216", clause, message)
+
+
+def _stages(c: Config) -> Iterator[Objection]:
+    if c.stages is not None and not MIN_STAGES <= c.stages <= MAX_STAGES:
+        message = f"stages {c.stages}: a convolution that reads nchw takes {MIN_STAGES} to {MAX_STAGES}"
+        yield Objection("E210", "stages", message)
+
+
+def _tile(p: Problem, c: Config) -> Iterator[Objection]:
+    if c.tile is None:
+        return
+    (m, n, k), image = c.tile, p.image
+    if m not in MS:
+        yield Objection("E203", "tile", f"tile M is {m}; filters of a block are {_either(MS)}")
+    elif n not in NS:
+        yield Objection("E203", "tile", f"tile N is {n}; pixels of a block are {_either(NS)}")
+    elif m * n > MAX_TILE:
+        message = f"a {m}x{n} tile needs {m * n // 256} accumulator registers a thread; {MAX_TILE // 256} can be kept"
+        yield Objection("E209", "tile", message)
+    elif channels_of(image, k) is None:
+        message = f"tile K is {k}; a step is whole channels of {image.taps} tap{'s'[: image.taps > 1]}"
+        known = ", ".join(map(str, depths(image)))
+        note = f"in instructions of {image.step}: {known}"
+        yield Objection("E203", "tile", message, (note,))
+    else:
+        stages = c.stages if c.stages in range(MIN_STAGES, MAX_STAGES + 1) else MIN_STAGES
+        made = cut(image, c.tile)
+        total = made.shared_bytes(stages)
+        if total > p.arch.smem_block:
+            message = f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}"
+            box = f"{made.channels} x {made.inner_rows}x{made.inner_columns} of x"
+            note = f"{stages} stages x {kib(made.stage_bytes)} ({box}, {m}x{k} of w) + {kib(made.fixed_bytes)}"
+            yield Objection("E204", "tile", message, (note,))
+
+
+def _either(values: tuple[int, ...]) -> str:
+    return f"{', '.join(map(str, values[:-1]))} or {values[-1]}"
+
+
+def tiles(p: Problem) -> list[tuple[int, int, int]]:
+    """Filters rounded up and half of them, any box of pixels, any depth."""
+    rows = [m for m in MS if m < 2 * p.image.filters] or [MS[0]]
+    return [(m, n, k) for m in rows for n in NS if m * n <= MAX_TILE for k in depths(p.image)]
+
+
+def schedules(p: Problem) -> tuple[str | None, ...]:
+    return (None,)
+
+
+def clusters(p: Problem) -> tuple[tuple[int, int, int] | None, ...]:
+    return (None,)
+
+
+def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
+    """As many as there are steps, three at most, and as few as let two blocks stand on a multiprocessor; too few where
+    nothing fits."""
+    if channels_of(p.image, tile[2]) is None:
+        return MIN_STAGES
+    made = cut(p.image, tile)
+    for stages in range(min(3, max(MIN_STAGES, made.steps)), MIN_STAGES - 1, -1):
+        if made.shared_bytes(stages) <= multiprocessor(p) // 2 - BLOCK_RESERVE:
+            return stages
+    return MIN_STAGES if made.shared_bytes(MIN_STAGES) <= p.arch.smem_block else 0
+
+
+def multiprocessor(p: Problem) -> int:
+    return MULTIPROCESSOR.get(p.arch.name, MULTIPROCESSOR_LATER)
+
+
+def resident(p: Problem, made: Cut, stages: int) -> int:
+    """Blocks that stand on a multiprocessor at once, by their shared memory and registers."""
+    registers = 32 * made.warps * (made.accumulators + 64)
+    memory = multiprocessor(p) // (made.shared_bytes(stages) + BLOCK_RESERVE)
+    return max(1, min(memory, REGISTERS // registers, 8))
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Of one block on a multiprocessor alone. `mma`, `shared`, `load`: all its steps on the tensor cores, at the shared
+    memory and at the L2; `rest`: barriers, the first loads; `store`: its results."""
+
+    mma: float
+    shared: float
+    load: float
+    rest: float
+    store: float
+
+
+def clocks(made: Cut, out_bytes: float, *, flops_clock: float, l2_clock: float = L2_CLOCK) -> Clocks:
+    """What a block costs where a multiprocessor multiplies `flops_clock` a clock and L2 gives it `l2_clock` bytes.
+
+    Shared memory: each warp reads its rows of w and its pixels of x for each 4 of K, a word a lane at a time, and the
+    loads of a step are written to it.
+    """
+    m, n, k = made.tile
+    steps, warps = made.steps, made.warps
+    warp_m = min(m, 64)
+    warp_n = max(8, n * m // (warps * warp_m))
+    words = (warp_m + warp_n + 8) * k // 4 * warps // 8  # reads of 32 lanes: one serves 8 x 4
+    moved = made.channels * made.box_words + m * k
+    return Clocks(
+        mma=steps * 2.0 * m * n * k / flops_clock,
+        shared=steps * (words + moved / 16.0),
+        load=steps * moved * 4.0 / l2_clock,
+        rest=steps * STEP_CLOCKS + TILE_CLOCKS,
+        store=m * n * out_bytes / l2_clock,
+    )
+
+
+def seconds(p: Problem, c: Config, sm_count: int = 132) -> float:
+    """Expected time of a whole configuration on an H200's multiprocessors, by the same model as dsl.resolve's."""
+    made = cut(p.image, c.tile)
+    per_block = clocks(
+        made,
+        (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8,
+        flops_clock=MMA_SHARE * PEAK_CLOCK[p.image.step],
+    )
+    blocks = made.blocks[0] * made.blocks[1] * made.blocks[2]
+    together = resident(p, made, c.stages or MIN_STAGES)
+    busy = max(per_block.mma, per_block.shared, per_block.load) + (per_block.rest + per_block.store) / together
+    waves = -(-blocks // (sm_count * together))
+    return waves * together * busy / 1.755e9
