@@ -104,7 +104,8 @@ def _roofline(story: Story, hw: Hardware, report: dict[str, Any] | None) -> figu
     if report is None:
         return None
     totals = report["totals"]
-    flops, moved = totals["matrix_flops"] or totals["vector_flops"], totals["bytes"]
+    needed = totals.get("needed_flops", totals["matrix_flops"])  # older reports have what PyTorch counts alone
+    flops, moved = needed or totals["vector_flops"], totals["bytes"]
     if not flops or not moved:
         return None
     points = [

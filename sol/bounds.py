@@ -3,10 +3,11 @@
     t_sol = max(matrix FLOPs / peak of the class, vector FLOPs / peak of the pipes, specials / SFU rate,
                 bytes / memory bandwidth)
 
-with the whole module fused: bytes are each external tensor read once and each output written once. (The roofline of
-Williams, Waterman, Patterson, CACM 52(4), 2009, with one roof more for each unit.) In class f32 products run on the
-same pipes as everything else, so the two add up. The unfused bound is the sum of the ops' own bounds: what is left
-of the difference is what fusing can buy. `ceiling` is the fused bound at the rates measured on such a device.
+where matrix FLOPs are those that must be done (`sol.needed`), with the whole module fused: bytes are each external
+tensor read once, as far as it is read, and each output written once. (The roofline of Williams, Waterman, Patterson,
+CACM 52(4), 2009, with one roof more for each unit.) In class f32 products run on the same pipes as everything else, so
+the two add up. The unfused bound is the sum of the ops' own bounds: what is left of the difference is what fusing can
+buy. `ceiling` is the fused bound at the rates measured on such a device.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def roofs(
 
 def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
     """The bound of one operation that reads its inputs from memory and writes its outputs there."""
-    return roofs(c.matrix, c.vector, c.special, c.bytes, hw, cls)
+    return roofs(c.must, c.vector, c.special, c.bytes, hw, cls)
 
 
 def native_class(graph: OpGraph) -> str:
@@ -211,7 +212,7 @@ def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False
     graph = as_stored(graph, cls)
     costs = [graph.costs[op.name] for op in graph.live]
     return roofs(
-        sum(c.matrix for c in costs),
+        sum(c.must for c in costs),
         sum(c.vector for c in costs),
         sum(c.special for c in costs),
         sum(external_bytes(graph).values()),

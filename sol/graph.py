@@ -7,7 +7,7 @@ so that whoever knows PyTorch reads a graph without a key. Costs are computed in
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -118,10 +118,14 @@ class OpGraph:
 
     @cached_property
     def costs(self) -> dict[str, Cost]:
-        """Op name -> its cost; computed once, since bounds, reports and levers all ask again and again."""
-        from sol.ops import cost  # it builds on this module
+        """Op name -> its cost; computed once, since bounds, reports and levers all ask again and again. What an op
+        need not do because of the ops around it is out of its `needed`."""
+        from sol.needed import shares  # both build on this module
+        from sol.ops import cost
 
-        return {op.name: cost(op, self.tensors) for op in self.ops}
+        own = {op.name: cost(op, self.tensors) for op in self.ops}
+        part = {name: replace(own[name], needed=own[name].must * s) for name, s in shares(self, own).items()}
+        return own | part
 
     @cached_property
     def derived(self) -> dict[str, OpGraph]:

@@ -18,13 +18,14 @@ POINTWISE: dict[str, tuple[float, float]] = {
             "add sub rsub mul neg abs relu relu6 hardtanh clamp clamp_min clamp_max maximum minimum "
             "max_pointwise sign ceil floor round trunc frac square lerp eq ne lt le gt ge logical_and "
             "logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor where "
-            "masked_fill threshold isnan isinf isfinite heaviside tril triu copysign fmax fmin nan_to_num "
+            "masked_fill threshold isnan isinf isfinite heaviside copysign fmax fmin nan_to_num "
             "isneginf isposinf positive isreal signbit sgn subtract multiply negative greater less "
             "greater_equal less_equal equal not_equal clip maximum_ bitwise_left_shift bitwise_right_shift deg2rad "
             "rad2deg isclose"
         ),
         (1, 0),
     ),
+    **dict.fromkeys(_names("tril triu"), (0, 0)),
     **dict.fromkeys(_names("addcmul leaky_relu prelu hardsigmoid softshrink hardshrink rrelu"), (2, 0)),
     **dict.fromkeys(_names("addcdiv div true_divide divide remainder fmod floor_divide"), (1, 1)),
     **dict.fromkeys(_names("reciprocal exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tanh"), (1, 1)),

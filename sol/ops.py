@@ -2,7 +2,8 @@
 
 Conventions, kept by every rule below:
 * a multiply-add of a product is 2 FLOPs (the convention of data sheets and of torch.utils.flop_counter);
-* convolutions count every tap, those that fall on padding included, as torch.utils.flop_counter does;
+* convolutions count every tap, those that fall on padding included, as torch.utils.flop_counter does; what of a
+  product's FLOPs must really be done stands beside it (`needed`, from `sol.needed`), and bounds take that;
 * vector FLOPs are what the ordinary pipes must do at least; `special` counts results of the special-function
   units (exp2, log2, rcp, rsqrt, tanh: 16 a clock and SM, CUDA C++ Programming Guide, "Arithmetic instructions");
 * bytes: each distinct input read once, each output written once; a gather reads at most the rows it takes.
@@ -17,6 +18,7 @@ from math import log2, prod
 from typing import Any
 
 from sol.graph import DTYPE_BYTES, Op, Tensor
+from sol.needed import contraction, convolution, kept, pooled
 from sol.op_table import (
     COPIES,
     EXACT_POWERS,
@@ -39,6 +41,7 @@ class Cost:
     """`kind`: matrix | conv | attention | pointwise | reduction | norm | pool | gather | copy | view | none | bytes.
 
     `matrix`, `vector` in FLOPs, `special` in special-function results; `read`: input name -> bytes; `write`: bytes.
+    `needed`: the part of `matrix` that no kernel can leave out; None where that is all of it.
     """
 
     kind: str
@@ -47,6 +50,12 @@ class Cost:
     special: float = 0.0
     read: Mapping[str, float] = field(default_factory=dict)
     write: float = 0.0
+    needed: float | None = None
+
+    @property
+    def must(self) -> float:
+        """Matrix FLOPs that must be done."""
+        return self.matrix if self.needed is None else self.needed
 
     @property
     def bytes(self) -> float:
@@ -132,31 +141,45 @@ def _bilinear(w: Work):
     return "matrix", 2.0 * rows * o * j * i + 2.0 * rows * o * j, 0, 0
 
 
-@rule("einsum")
-def _einsum(w: Work):
-    """Pairs contracted left to right: 2 x the product of every index a pair spans (1 x when nothing is summed)."""
+def _einsum_terms(w: Work) -> tuple[list[frozenset[str]], frozenset[str], dict[str, int]] | None:
+    """An einsum's factors, its result and the size of every index; None for an equation that we do not read ("...")."""
     equation = str(w.attr("equation", default="")).replace(" ", "")
-    left, _, out = equation.partition("->")
+    left, arrow, out = equation.partition("->")
     terms = left.split(",")
     if not left or "." in equation or len(terms) != len(w.ins):
+        return None
+    size = {c: n for term, t in zip(terms, w.ins, strict=True) for c, n in zip(term, t.shape, strict=False)}
+    if not arrow:
+        out = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
+    return [frozenset(t) for t in terms], frozenset(out), size
+
+
+@rule("einsum")
+def _einsum(w: Work):
+    """Pairs contracted left to right: 2 x the product of every index a pair spans (1 x when nothing is summed). What
+    one factor alone has is summed beforehand."""
+    known = _einsum_terms(w)
+    if known is None:
         k = w.ins[0].shape[-1] if w.ins and w.ins[0].shape else 1
         return "matrix", 2.0 * w.out.elements * k, 0, 0
-    size = {c: n for term, t in zip(terms, w.ins, strict=True) for c, n in zip(term, t.shape, strict=False)}
-    if "->" not in equation:
-        out = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
+    terms, out, size = known
     matrix = vector = 0.0
-    have = set(terms[0])
+    left: list[frozenset[str]] = []
+    for i, term in enumerate(terms):
+        keep = term & out.union(*terms[:i], *terms[i + 1 :])
+        vector += float(prod(size[c] for c in term)) if term - keep else 0.0
+        left.append(keep)
     if len(terms) == 1:
-        return "reduction", 0, float(prod(size[c] for c in have)), 0
-    for i, term in enumerate(terms[1:], 1):
-        span = have | set(term)
-        keep = span & (set(out) | set("".join(terms[i + 1 :])))
+        return ("reduction" if vector else "view"), 0, vector, 0
+    have = left[0]
+    for i, term in enumerate(left[1:], 1):
+        span = have | term
+        have = span & out.union(*left[i + 1 :])
         work = float(prod(size[c] for c in span))
-        if span - keep:
+        if span - have:
             matrix += 2 * work
         else:
             vector += work
-        have = keep
     return ("matrix" if matrix else "pointwise"), matrix, vector, 0
 
 
@@ -175,6 +198,11 @@ def _conv(w: Work, transposed: bool):
     return "conv", 2.0 * positions * prod(weight.shape[1:]), bias, 0
 
 
+CONVOLUTIONS = frozenset(
+    ("convolution", "_convolution", *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)))
+)
+
+
 @rule("conv1d", "conv2d", "conv3d")
 def _conv_forward(w: Work):
     return _conv(w, False)
@@ -190,7 +218,7 @@ def _convolution(w: Work):
     return _conv(w, bool(w.attr("transposed", default=False)))
 
 
-@rule(
+_ATTENTION = (
     "scaled_dot_product_attention",
     "_scaled_dot_product_flash_attention",
     "_scaled_dot_product_efficient_attention",
@@ -198,12 +226,19 @@ def _convolution(w: Work):
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_attention_math",
 )
+
+
+@rule(*_ATTENTION)
 def _attention(w: Work):
-    """Two products and one exp a score. A causal mask over equal lengths needs only the lower triangle."""
+    """Two products and one exp a score. Under a causal mask, row i of L has min(i + 1, S) scores: PyTorch aligns the
+    mask at the upper left, whatever the lengths."""
     q, k, v = w.ins[:3]
-    scores = float(prod(q.shape[:-1])) * k.shape[-2]
-    if w.attr("is_causal", default=False) and q.shape[-2] == k.shape[-2]:
-        scores *= (q.shape[-2] + 1) / (2 * q.shape[-2])
+    rows, keys = q.shape[-2], k.shape[-2]
+    scores = float(rows * keys)
+    if w.attr("is_causal", default=False):
+        full = min(rows, keys)
+        scores = full * (full + 1) / 2 + (rows - full) * keys
+    scores *= prod(q.shape[:-2])
     return "attention", 2 * scores * (q.shape[-1] + v.shape[-1]), 4 * scores, scores
 
 
@@ -237,16 +272,6 @@ _OPERATORS = {"or": "bitwise_or", "and": "bitwise_and", "xor": "bitwise_xor", "l
 _COMPLEX = {"mul": 6.0, "div": 11.0, "reciprocal": 7.0, "addcmul": 8.0, "square": 6.0, "abs": 3.0}
 
 
-def _kernel_size(w: Work) -> float:
-    kernel = w.attr("kernel_size")
-    spatial = len(w.ins[0].shape) - 1
-    if kernel is not None:
-        kernel = kernel if isinstance(kernel, list | tuple) else [kernel]
-        dims = next((d for d in (1, 2, 3) if f"{d}d" in w.op.op), len(kernel))
-        return float(prod(kernel) if len(kernel) > 1 else kernel[0] ** dims)
-    return max(1.0, w.ins[0].elements / max(1, w.out.elements)) if spatial else 1.0
-
-
 def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
     out = float(w.outs[0].elements) if w.outs else 0.0
     big = float(max((t.elements for t in w.ins), default=0))
@@ -275,8 +300,8 @@ def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
     if name in NORMS:
         flops, special = NORMS[name]
         return "norm", 0, flops * out, special * out
-    if name in POOLS:
-        return "pool", 0, out * _kernel_size(w), 0
+    if name in POOLS:  # overlapping windows can share their sums and comparisons: an element is used once at least
+        return "pool", 0, max(out, float(pooled(w.op, w.ins[0], w.out))), 0
     if name in UPSAMPLE:
         return "pool", 0, 8 * out, 0
     if name in GATHERS:
@@ -334,26 +359,63 @@ def cost(op: Op, tensors: Mapping[str, Tensor]) -> Cost:
     name = canonical(op.op)
     try:
         kind, matrix, vector, special = _priced(name, w)
-    except (IndexError, TypeError, ValueError, KeyError):  # an overload whose arguments the rule does not expect
-        kind, matrix, vector, special = "bytes", 0.0, 0.0, 0.0
+        needed = _needed(name, w, matrix)
+    except (IndexError, TypeError, ValueError, KeyError, ZeroDivisionError):  # arguments that the rule does not expect
+        kind, matrix, vector, special, needed = "bytes", 0.0, 0.0, 0.0, None
     if kind in ("view", "none"):
         return Cost(kind)
     if any(t.complex for t in (*w.ins, *w.outs)):  # a complex multiply-add is four real ones
         matrix, vector = 4 * matrix, vector * _COMPLEX.get(name, 2.0)
+        needed = None if needed is None else 4 * needed
     read = {n: touched(op, tensors[n], tensors) * DTYPE_BYTES[tensors[n].dtype] for n in dict.fromkeys(op.inputs)}
     if name in SOURCES:
         read = {}
-    return Cost(kind, float(matrix), float(vector), float(special), read, float(sum(t.bytes for t in w.outs)))
+    write = float(sum(t.bytes for t in w.outs))
+    return Cost(kind, float(matrix), float(vector), float(special), read, write, needed)
+
+
+def _needed(name: str, w: Work, matrix: float) -> float | None:
+    """The part of an op's own FLOPs that cannot be left out, where that is less than all."""
+    least = matrix
+    if name in CONVOLUTIONS and len(w.ins) > 1 and len(w.ins[1].shape) > 2:
+        least = convolution(w.op, w.ins[0], w.ins[1], w.out, _transposed(name, w.op))[0]
+    elif name == "einsum" and len(w.ins) > 2 and (known := _einsum_terms(w)) is not None:
+        least = contraction(*known)
+    return least if least < matrix else None
+
+
+def _transposed(name: str, op: Op) -> bool:
+    return "transpose" in name or bool(op.attrs.get("transposed", False))
 
 
 def touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
     """How many elements of an input the op can be made to read at least: a gather or a slice takes a part."""
+    try:
+        return min(tensor.elements, _touched(op, tensor, tensors))
+    except (IndexError, TypeError, ValueError, ZeroDivisionError):  # an overload with other arguments
+        return tensor.elements
+
+
+def _touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
     name = canonical(op.op)
     if name in GATHERS or name in SUBSETS:
         taken = sum(tensors[n].elements for n in op.outputs)
         source = op.inputs[1] if name.startswith("embedding") and _table_second(op, tensors) else op.inputs[0]
         if tensor.name == source:
-            return min(tensor.elements, taken)
+            return taken
+    elif tensor.name == op.inputs[0]:
+        out = tensors[op.outputs[0]]
+        if name in CONVOLUTIONS and len(op.inputs) > 1 and len(tensors[op.inputs[1]].shape) > 2:
+            return convolution(op, tensor, tensors[op.inputs[1]], out, _transposed(name, op))[1]
+        if name in POOLS:
+            return pooled(op, tensor, out)
+        if name in ("tril", "triu") and len(tensor.shape) > 1:
+            return kept(op, tensor)
+        if "pad" in name and name in COPIES:  # a negative padding leaves some out
+            return out.elements
+    elif name in _ATTENTION and tensor.name in op.inputs[1:3] and op.attrs.get("is_causal"):
+        rows, keys = tensors[op.inputs[0]].shape[-2], tensor.shape[-2]  # no row sees a key behind the last row
+        return tensor.elements * min(rows, keys) // max(1, keys)
     return tensor.elements
 
 

@@ -73,6 +73,12 @@ def best_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
+def _flops(o: dict[str, Any]) -> str:
+    """As PyTorch counts them; beside it what must be done, where the two would read differently."""
+    counted, needed = si(o["flops"], "FLOP"), si(o.get("needed", o["flops"]), "FLOP")
+    return counted if needed == counted else f"{counted} ({needed} needed)"
+
+
 def ops_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Op by op; views are left out, since they cost nothing."""
     head = ["op", "line", "shapes", "FLOPs", "traffic", "FLOP/byte", "own limit", "set by", "share"]
@@ -87,7 +93,7 @@ def ops_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
                 o["name"],
                 str(o["line"] or ""),
                 f"{shapes} -> {out}",
-                si(o["flops"], "FLOP"),
+                _flops(o),
                 si(o["bytes"], "B"),
                 f"{o['intensity']:.3g}",
                 ms(o["ms"][_main(r)]),

@@ -105,6 +105,7 @@ def report(
     found = levers(graph, hw, main, tuple(chosen))
     totals = {
         "matrix_flops": sum(graph.costs[o.name].matrix for o in live_ops(graph)),
+        "needed_flops": sum(graph.costs[o.name].must for o in live_ops(graph)),
         "vector_flops": sum(graph.costs[o.name].vector for o in live_ops(graph)),
         "special": sum(graph.costs[o.name].special for o in live_ops(graph)),
         "bytes": sum(external.values()),
@@ -180,6 +181,7 @@ def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str], main: str) ->
                 "shapes": [list(graph.tensors[n].shape) for n in op.inputs],
                 "out": [list(graph.tensors[n].shape) for n in op.outputs],
                 "flops": c.flops,
+                "needed": c.must + c.vector,
                 "special": c.special,
                 "bytes": c.bytes,
                 "intensity": c.intensity,
@@ -204,6 +206,13 @@ def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequen
             f"PyTorch holds up to {render.si(held.peak_bytes, 'B')} at once, while {held.peak_op} runs; inputs and "
             f"parameters are {render.si(held.held_bytes, 'B')} of it."
         )
+    counted = sum(graph.costs[o.name].matrix for o in graph.live)
+    needed = sum(graph.costs[o.name].must for o in graph.live)
+    if needed < counted:
+        yield (
+            f"Of the {render.si(counted, 'FLOP')} in products that PyTorch counts, {render.si(needed, 'FLOP')} must be "
+            "done: the rest meets padding or known zeros, or nothing reads it. The limits take what must be done."
+        )
     if any(graph.costs[o.name].kind == "conv" for o in graph.ops):
         yield "Convolutions count the direct algorithm; Winograd or FFT would need fewer products."
     if any(not t.elements for t in graph.tensors.values()):
@@ -218,7 +227,7 @@ def _sentence(hw, priced, baselines, totals, found, chosen) -> str:
     """What a student should take home, in one sentence."""
     cls = min(chosen, key=lambda c: priced[c].ms) if "tf32" not in chosen else "tf32"
     b, base = priced[cls], baselines[cls]
-    flops = totals["matrix_flops"] + totals["vector_flops"]
+    flops = totals["needed_flops"] + totals["vector_flops"]
     if b.ms == 0:
         return "The module moves no data and computes nothing: there is nothing to make faster."
     says = "takes" if base["kind"] == "measured" else "should take (predicted)"

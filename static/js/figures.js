@@ -55,7 +55,7 @@ function ticks(lo, hi, steps) {
 /** Log-log: each class's roof, the memory roof, what is reached in practice, the baseline pinned, the trail of trials. */
 export function roofline(view, report, selected, p) {
   if (!report) return null;
-  const flops = report.totals.matrix_flops + report.totals.vector_flops;
+  const flops = (report.totals.needed_flops ?? report.totals.matrix_flops) + report.totals.vector_flops;
   if (!flops) return null;
   const allowed = new Set([...(view.started?.classes ?? report.classes), ...view.baselines.map((b) => b.cls)]);
   const classes = report.classes.filter((c) => report.bounds[c] && allowed.has(c));

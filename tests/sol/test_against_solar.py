@@ -13,6 +13,7 @@ from sol.hardware import from_toml
 
 # configs/arch/B200.yaml of NVlabs/SOLAR, commit d3524c4
 GHZ, TF32_MACS, FP32_MACS, DRAM_BYTES = 1.5, 301_875, 40_251, 5_111.6
+TRIANGLES = ("L1/14", "L1/15")  # only a triangle of the product is kept, so only that must be computed
 SAME = f"""
 name = "b200-of-solar"
 title = "B200 as SOLAR has it"
@@ -44,4 +45,5 @@ def solar_ms(pid):
 def test_both_bounds_agree_to_two_percent(pid):
     ours = fused_bound(gemm_problem(pid), from_toml(SAME, "solar"), "tf32")
     assert ours.bound_by in ("matrix", "memory")  # what SOLAR does not model would be named
-    assert ours.ms == pytest.approx(solar_ms(pid), rel=0.02)
+    half = 0.5 if pid in TRIANGLES else 1.0  # SOLAR counts a product in full whatever becomes of it
+    assert ours.ms == pytest.approx(half * solar_ms(pid), rel=0.02)

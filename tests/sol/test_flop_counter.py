@@ -19,6 +19,8 @@ from sol.ops import bytes_only  # noqa: E402
 from sol.report import Report, report  # noqa: E402
 
 H200 = load("h200")
+# How many elements of their input these read: a triangle, and every second of 64 but the last.
+READ_IN_PART = {"lower triangle": 64 * 65 // 2, "conv1d dilated, strided": 2 * 8 * 32}
 
 
 @cache
@@ -63,6 +65,8 @@ def test_bytes_are_the_distinct_inputs_parameters_and_outputs(name):
     state = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
     if name == "embedding":  # it touches the rows that it takes
         state["weight"] = state["weight"][: inputs[0].numel()]
+    if name in READ_IN_PART:
+        inputs = [inputs[0].flatten()[: READ_IN_PART[name]]]
     expected = sum(t.numel() * t.element_size() for t in [*inputs, *state.values(), *tree_leaves(out)])
     assert sum(external_bytes(traced(name)).values()) == expected
 

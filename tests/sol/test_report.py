@@ -145,3 +145,11 @@ def test_mistakes_get_one_line(tmp_path, capsys, content, gpu, says):
     assert main(["report", str(path), "--gpu", gpu]) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
+
+
+def test_what_pytorch_counts_and_what_must_be_done_stand_side_by_side():
+    r = report(gemm_problem("L1/14"), H200, ["tf32"])  # triu(A @ B)
+    assert r.totals["needed_flops"] < 0.51 * r.totals["matrix_flops"]
+    assert r.ops[0]["needed"] == r.totals["needed_flops"] and "needed)" in r.to_markdown()
+    assert any("137 GFLOP" in n and "68.7 GFLOP" in n and "must be done" in n for n in r.notes)
+    assert "needed" not in report(scale_leaky(), H200, ["tf32"]).to_markdown()
