@@ -188,7 +188,11 @@ class TrialValidated(Event):
 
 @dataclass(frozen=True)
 class TrialMeasured(Event):
-    """`ratio`: baseline time over this time, median of paired ratios (or ratio of predictions), with interval."""
+    """`ratio`: baseline time over this time, median of paired ratios (or ratio of predictions), with interval.
+
+    `checks`: what the run showed of itself, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] of a
+    prediction, where nothing ran on the device.
+    """
 
     KIND: ClassVar[str] = "trial.measured"
     trial: int
@@ -198,11 +202,13 @@ class TrialMeasured(Event):
     ratio: float
     ratio_low: float | None = None
     ratio_high: float | None = None
+    checks: list[dict[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class TrialJudged(Event):
-    """`verdict`: clean | minor | gaming | library only. `best`: the best of its class so far."""
+    """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}]: the checks of
+    its run, the class of its products, the limit. `best`: the best of its class so far."""
 
     KIND: ClassVar[str] = "trial.judged"
     trial: int
@@ -216,6 +222,7 @@ class TrialJudged(Event):
     sol_score: float
     best: bool
     text: str
+    evidence: list[dict[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
+from engine.classes import class_of
 from engine.devices import Candidate, Device, TrialError
+from engine.evaluate.integrity import trial as integrity
 from engine.strategies import Finished, Proposal, Strategy
 from engine.words import baseline_name
 from sol import budget
@@ -208,26 +210,27 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
 
 
 def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) -> events.TrialJudged:
-    """The verdict from the measured event: against the limit, the baseline and the best of the class."""
+    """The verdict from the measured event: its evidence, and against the limit, the baseline and the best."""
     m: events.TrialMeasured = ctx.past(events.TrialMeasured, number)
     ms, limit = m.time.ms, ctx.limits[proposal.cls]
     gap = budget.gap(ms, limit)
     score = budget.score(ms, limit, m.baseline_ms)
     kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
-    clean = gap >= TOO_FAST
-    best = clean and (best_ms is None or ms < best_ms)
-    if not clean:
-        text = (
-            f"{ms:.3g} ms is below {TOO_FAST:.0%} of the limit of {limit:.3g} ms: no honest kernel does that, "
-            "so it is not counted"
-        )
+    derived = class_of(checked(proposal.text))
+    evidence = [*m.checks, integrity.of_precision(derived, proposal.cls), integrity.of_limit(gap, limit, TOO_FAST)]
+    verdict = integrity.worst(evidence)
+    counts = verdict in ("clean", "minor")
+    best = counts and (best_ms is None or ms < best_ms)
+    if not counts:
+        why = next(c["said"] for c in evidence if c["verdict"] == verdict)
+        text = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
     else:
         word = "faster than" if m.ratio >= 1 else "slower than"
         factor = m.ratio if m.ratio >= 1 else 1 / m.ratio
         text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
         text += f"; the best in {proposal.cls} so far" if best else ""
     return events.TrialJudged(
-        number, "clean" if clean else "gaming", proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text
+        number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence
     )
 
 

@@ -30,7 +30,8 @@ from engine.devices import Candidate, Problem, SessionRefused, TrialError
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate import condition, reference
 from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
-from engine.evaluate.timing import METHOD, interval, paired_ratio
+from engine.evaluate.integrity import trial
+from engine.evaluate.timing import METHOD, interval, net, paired_ratio
 from engine.evaluate.worker import Worker
 from engine.jsonprocess import WorkerLost
 from sol.bounds import native_class
@@ -254,9 +255,13 @@ class Cuda:
     def _baseline_sample(self) -> tuple[float, float]:
         if self._reference is not None:
             found = self._reference.baseline_sample()
-            return found.ms, found.call_ms
+            return net(found.ms, self._overhead()), found.call_ms
         found = self._ask("measure", "baseline_sample", SAMPLE_SECONDS)
-        return found["ms"], found["call_ms"]
+        return net(found["ms"], self._overhead()), found["call_ms"]
+
+    def _overhead(self) -> float:
+        """Milliseconds that CUDA events add here to what they enclose: the same for PyTorch and for a program."""
+        return float((self.worker.about or {}).get("events_ms") or 0.0)
 
     def _condition(self) -> dict:
         return condition.read((self.worker.about or {}).get("uuid")) or dict(self.gpu)
@@ -265,6 +270,7 @@ class Cuda:
         times = [ms for ms, _ in samples]
         ms, low, high = interval(times)
         device = {**self._condition(), "before": {k: v for k, v in before.items() if k not in ("name", "driver")}}
+        device["events_us"] = round(self._overhead() * 1e3, 2)
         return events.Measurement(ms, low, high, times, METHOD, device, median(c for _, c in samples))
 
     # ---- a trial ----
@@ -370,22 +376,28 @@ class Cuda:
         self._ask("measure", "time_open", CHECK_SECONDS, seed=self._timing_seed)
         sample = functools.partial(self._ask, "measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
 
+        looked_at = 0
+
         def pair(check: bool = False) -> tuple[tuple[float, float], tuple[float, float]]:
+            nonlocal looked_at
             theirs, ours = self._baseline_sample(), sample(check=check)
-            return theirs, (ours["ms"], ours["call_ms"])
+            looked_at += ours["checked"]
+            return theirs, (net(ours["ms"], self._overhead()), ours["call_ms"])
 
         for _ in range(WARM_UP):
             pair()
-        before, pairs = self._condition(), []
+        looked_at, before, pairs = 0, self._condition(), []
         ratio = low = high = 0.0
         while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and (high - low) > WIDE * ratio):
             pairs.append(pair(check=not pairs))  # one is always checked, the others by chance
             if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
                 ratio, low, high = paired_ratio([(a[0], b[0]) for a, b in pairs])
         time_ = self._measurement([b for _, b in pairs], before)
+        facts = self._ask("measure", "integrity", CHECK_SECONDS)
         self._ask("measure", "time_close", SAMPLE_SECONDS)
         theirs = median(a[0] for a, _ in pairs)
-        return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high)
+        checks = trial.of_run(facts, time_.ms, looked_at, len(pairs))
+        return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high, checks)
 
 
 def repeatable(candidate: Candidate) -> bool:

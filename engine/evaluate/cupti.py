@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+HOLD = "spin_kernel"  # of torch.cuda._sleep
 MOST = 400  # kernels that are told of one call
 # Kernels of NVIDIA's libraries and of PyTorch, by the names that they give them.
 LIBRARY = re.compile(
@@ -68,26 +69,34 @@ def span_us(found: list[dict]) -> float:
     return max(k["start_us"] + k["us"] for k in found) - min(k["start_us"] for k in found)
 
 
-def spans_us(call: Callable[[], object], flush: Callable[[], object], repeats: int) -> list[float]:
-    """Span of each of `repeats` calls with a flush of L2 before each, all in one recording."""
+def spans_us(call: Callable[[], object], timer: Any, repeats: int) -> list[float]:
+    """Span of each of `repeats` calls, all in one recording: the L2 flushed and the stream held before each, as when
+    events time it (`timer`: engine.evaluate.timing.Timer)."""
     import torch
 
-    flushed = [k["name"] for k in record(flush)]
+    flushed = [k["name"] for k in record(timer.flush)]
 
     def run() -> None:
         for _ in range(repeats):
-            flush()
+            timer.flush()
+            timer.hold()
             call()
             torch.cuda.synchronize()
 
-    groups: list[list[dict[str, Any]]] = []
+    return [span_us(g) for g in groups(record(run), flushed) if g]
+
+
+def groups(found: list[dict], flushed: list[str]) -> list[list[dict]]:
+    """What ran between the holds: after each flush (kernels named `flushed`) and the one kernel that held the stream,
+    up to the next flush."""
+    made: list[list[dict]] = []
     waiting: list[str] = []
-    for k in record(run):
-        if not waiting and k["name"] == flushed[0] and (not groups or groups[-1]):
-            groups.append([])
-            waiting = flushed[1:]
-        elif waiting and k["name"] == waiting[0]:
+    for k in found:
+        if not waiting and k["name"] == flushed[0] and (not made or made[-1]):
+            made.append([])
+            waiting = [*flushed[1:], HOLD]
+        elif waiting and (k["name"] == waiting[0] or (waiting[0] == HOLD and HOLD in k["name"])):
             waiting.pop(0)
-        elif groups:
-            groups[-1].append(k)
-    return [span_us(g) for g in groups if g]
+        elif made and not waiting:
+            made[-1].append(k)
+    return made

@@ -20,27 +20,22 @@ import torch
 
 from engine import jsonprocess
 from engine.build.cute_worker import import_generated
-from engine.evaluate import eager_graph, oracle, shared
+from engine.evaluate import cupti, eager_graph, oracle, shared
 from engine.evaluate import inputs as data
 from engine.evaluate.correctness import Comparison, compare
+from engine.evaluate.faults import Wrong, answered, cuda_code
 from engine.evaluate.guarded import Guarded, same_bits, wrong_writes
+from engine.evaluate.integrity.tracing import Snapshot
 from engine.evaluate.oracle_main import _finite as finite
 from engine.evaluate.oracle_main import _program as checked
 from engine.evaluate.oracle_main import bound
+from engine.evaluate.silent import silenced
 from sol.graph import OpGraph
 
 KEEP_BYTES = 8 << 30  # of references on the GPU
 BUFFERS = 4  # sets of inputs that timing rotates through, as the baseline's does
 CHECKED = 0.1  # of the timed outputs
 AUTOCAST = {"eager_f16": torch.float16, "eager_bf16": torch.bfloat16}
-
-
-class Wrong(Exception):
-    """The program did what it must not. `code` is stable; the message one sentence."""
-
-    def __init__(self, code: str, message: str):
-        super().__init__(message)
-        self.code = code
 
 
 class HostTimer:
@@ -81,9 +76,12 @@ class Worker:
         self.references: dict[tuple[str, int], list[torch.Tensor]] = {}
         self.reference_bytes = 0
         self.run: Callable | None = None
+        self.module: tuple[Any, str | None] = (None, None)  # of `run`, with its artifact
+        self.snapshot: Snapshot | None = None  # of the functions that harness and program share
         self.bindings: dict[str, list[dict]] = {}
         self.program: str = ""
         self.timed: Timed | None = None
+        self.sets: list[list[torch.Tensor]] = []  # that timing rotates through
         self.expected: list[list[torch.Tensor]] = []
         self.outputs: list[Guarded] = []
         self.baseline: Timed | None = None
@@ -100,16 +98,19 @@ class Worker:
                 pass  # the cpp back end needs neither
 
     def warm(self, request: dict) -> dict:
-        """{name, uuid, total_bytes, capability}; the imports are done once this is answered."""
+        """{name, uuid, total_bytes, capability, events_ms: what CUDA events add to a time}; the imports are done once
+        this is answered."""
         if self.device != "cuda":
-            return {"name": "cpu", "uuid": None, "total_bytes": 0, "capability": None}
+            return {"name": "cpu", "uuid": None, "total_bytes": 0, "capability": None, "events_ms": 0.0}
         p = torch.cuda.get_device_properties(0)
-        self._clock()
+        Snapshot()
+        overhead = self._clock().overhead()  # loads CUPTI too, which the first trial would wait for
         return {
             "name": p.name,
             "uuid": str(getattr(p, "uuid", "")) or None,
             "total_bytes": p.total_memory,
             "capability": [p.major, p.minor],
+            "events_ms": overhead,
         }
 
     def open(self, request: dict) -> dict:
@@ -128,7 +129,8 @@ class Worker:
         return {}
 
     def unload(self) -> None:
-        self.run, self.timed, self.expected, self.outputs = None, None, [], []
+        self.run, self.timed, self.expected, self.outputs, self.sets = None, None, [], [], []
+        self.module = None, None
 
     def _empty(self) -> None:
         if self.device == "cuda":
@@ -183,8 +185,9 @@ class Worker:
         self._empty()
         self.bindings = {"inputs": request["inputs"], "outputs": request["outputs"]}
         self.program = request.get("program", "")
-        module = import_generated(request["path"])
-        self.run = module.load(request.get("artifact"))
+        self.snapshot = Snapshot()
+        self.module = import_generated(request["path"]), request.get("artifact")
+        self.run = self.module[0].load(self.module[1])
         return {"seconds": time.perf_counter() - started}
 
     def _values(self, family: str, seed: int) -> dict[str, torch.Tensor]:
@@ -282,7 +285,7 @@ class Worker:
                     seen[key] = bound(b, value).contiguous()
                 row.append(seen[key])
             sets.append(row)
-        self.expected = [[t.clone() for t in self._call(row)] for row in sets]
+        self.sets, self.expected = sets, [[t.clone() for t in self._call(row)] for row in sets]
         outputs = [o.tensor for o in self._outputs()]
         self.timed = Timed(lambda at: self.run(sets[at], outputs), len(sets), self._clock())
         return {"buffers": len(sets)}
@@ -308,8 +311,45 @@ class Worker:
                 raise Wrong("timed_differs", "a timed call gave another result than an untimed one on the same inputs")
 
     def time_close(self, request: dict) -> dict:
-        self.timed, self.expected = None, []
+        self.timed, self.sets, self.expected = None, [], []
         return {}
+
+    # ---- who did it ----
+
+    def integrity(self, request: dict) -> dict:
+        """Of a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out}, kernels:
+        CUPTI's list of one call or None with `no_kernels`: why, busy_us, patched: functions that were replaced}."""
+        said: dict[str, Any] = {"patched": self.snapshot.changed(), "kernels": None}
+        if self.device != "cuda":
+            said["no_kernels"] = "nothing ran on a GPU"
+        else:
+            try:
+                found = cupti.record(lambda: self.run(self.sets[0], [o.tensor for o in self._outputs()]))
+                said |= {"kernels": found[: cupti.MOST], "busy_us": cupti.busy_us(found)}
+            except Exception as e:
+                if cuda_code(e):
+                    raise
+                said["no_kernels"] = f"CUPTI did not answer: {type(e).__name__}"
+        return {**said, "silent": self._silent()}
+
+    def _silent(self) -> dict:
+        """The same call with every kernel of the program left out, on poisoned outputs."""
+        outputs = self._outputs()
+        try:
+            with silenced(*self.module) as (run, launches):
+                for o in outputs:
+                    o.poison()
+                run(self.sets[0], [o.tensor for o in outputs])
+                self._sync()
+        except Exception as e:
+            if cuda_code(e) not in (None, "out_of_memory"):
+                raise
+            return {"left_out": f"its kernels could not be left out: {type(e).__name__}: {str(e)[:120]}"}
+        same = all(same_bits(o.tensor, want) for o, want in zip(outputs, self.expected[0], strict=True))
+        return {
+            "launches": launches.names[:40], "same": same, "unwritten": sum(o.unwritten() for o in outputs),
+            "elements": sum(o.tensor.numel() for o in outputs),
+        }  # fmt: skip
 
     # ---- PyTorch on a program's graph ----
 
@@ -346,50 +386,9 @@ class Worker:
 
 
 REQUESTS = (
-    "warm", "open", "close", "keep", "load", "check", "time_open", "time_sample", "time_close", "baseline_open",
-    "baseline_sample", "baseline_close",
+    "warm", "open", "close", "keep", "load", "check", "time_open", "time_sample", "integrity", "time_close",
+    "baseline_open", "baseline_sample", "baseline_close",
 )  # fmt: skip
-
-
-def answered(work: Callable[[dict], dict]) -> Callable[[dict], dict]:
-    """The request's answer; a program's own faults as {wrong, message, lost}: with `lost` this process is of no use."""
-
-    def answer(request: dict) -> dict:
-        try:
-            return work(request)
-        except Wrong as e:
-            return {"wrong": e.code, "message": str(e), "lost": False}
-        except Exception as e:
-            code = cuda_code(e) or _broken()
-            if code is None:
-                raise
-            return {"wrong": code, "message": str(e)[:4000], "lost": True}
-
-    return answer
-
-
-def cuda_code(e: Exception) -> str | None:
-    """What CUDA's error was, or None where the exception is something else."""
-    text = str(e).lower().replace("_", " ")
-    if isinstance(e, torch.OutOfMemoryError) or "out of memory" in text:
-        return "out_of_memory"
-    if any(
-        word in text.replace("_", " ") for word in ("illegal memory access", "illegal address", "misaligned address")
-    ):
-        return "illegal_address"
-    if isinstance(e, getattr(torch, "AcceleratorError", ())) or ("cuda" in text and "error" in text):
-        return "cuda_error"
-    return None
-
-
-def _broken() -> str | None:
-    """The code of an error that the device still holds, whoever reported what."""
-    if torch.cuda.is_initialized():
-        try:
-            torch.cuda.synchronize()
-        except Exception as e:
-            return cuda_code(e) or "cuda_error"
-    return None
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """What a session emits, in which order, and how it ends, whatever goes wrong."""
 
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -132,6 +132,27 @@ def test_a_judge_that_is_killed_twice_costs_one_trial_and_no_more():
     log, _ = play(device=Loses(2))
     (failed,) = of(log, events.TrialFailed)
     assert (failed.trial, failed.step, failed.code) == (2, "validate", "reference_crashed")
+
+
+class Dressed(CountingDevice):
+    """Its first trial's kernels have no part in the result."""
+
+    def measure(self, candidate, baseline):
+        made = super().measure(candidate, baseline)
+        if candidate.trial > 1:
+            return made
+        return replace(
+            made, checks=[{"name": "without kernels", "verdict": "gaming", "said": "the result is the same"}]
+        )
+
+
+def test_a_trial_is_judged_by_the_worst_of_its_evidence_and_a_trick_is_never_the_best():
+    log, _ = play(device=Dressed())
+    first, second = of(log, events.TrialJudged)[:2]
+    assert first.verdict == "gaming" and not first.best and first.text.endswith("not counted: the result is the same")
+    assert second.verdict == "clean" and second.best
+    assert [c["name"] for c in second.evidence] == ["precision", "limit"]
+    assert log[-1].best["f16"] != 1
 
 
 def test_a_session_without_one_right_result_says_so():

@@ -239,9 +239,18 @@ class Held:
     # ---- as when it is timed ----
 
     def do_keep(self) -> dict:
-        """Keeps the values that lie in the region as one more set of a burst."""
-        self.sets.append({n: v.clone() for n, v in self.views.items()})
+        """Keeps the values that lie in the region as one more set of a burst, where the candidate will read them."""
+        self.sets.append({n: v.to(self.device, copy=True) for n, v in self.views.items()})
         return {"sets": len(self.sets)}
+
+    def do_lay(self, turns: list[int]) -> dict:
+        """What a burst does besides its calls, for the engine's clock: lays down each set in turn."""
+        for at in turns[:HELD]:
+            for name, value in self.sets[at].items():
+                self.tensors[name].copy_(value)
+            self.loaded.refresh(self.tensors)
+        self._sync()
+        return {}
 
     def do_burst(self, turns: list[int]) -> dict:
         """Calls one after the other on the sets of `turns`, nothing looked at in between: {seconds: [...]}."""
@@ -280,7 +289,7 @@ class Held:
         from engine.evaluate.cupti import spans_us
 
         call = self._ready(self._arguments(None, {}))
-        return {"ms": [us / 1e3 for us in spans_us(call, self.timer.flush, repeats)]}
+        return {"ms": [us / 1e3 for us in spans_us(call, self.timer, repeats)]}
 
     def do_time_open(self) -> dict:
         from engine.evaluate.timing import Timer
@@ -288,14 +297,13 @@ class Held:
         if self.device == "cpu":
             raise Bad("no_cuda", "Times are taken on a GPU only.")
         self.timer, self.turn, self.burst = Timer(), 0, []
-        self.on_device = [{n: v.to(self.device) for n, v in s.items()} for s in self.sets]
         return {"sets": len(self.sets)}
 
     def do_time_sample(self, keep: bool = False) -> dict:
         """One timed call on the next set: {ms, call_ms, set}; with `keep` its result waits for `fetch` at 0."""
-        at = self.turn % len(self.on_device)
+        at = self.turn % len(self.sets)
         self.turn += 1
-        for name, value in self.on_device[at].items():
+        for name, value in self.sets[at].items():
             self.tensors[name].copy_(value)
         self.loaded.refresh(self.tensors)
         arguments, got = self._arguments(None, {}), []

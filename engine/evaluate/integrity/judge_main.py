@@ -53,6 +53,14 @@ class Judge:
         self.held.clear()
         return {}
 
+    def overhead(self, request: dict) -> dict:
+        """{ms}: what CUDA events add to the work between them, by a clock of ours (engine.evaluate.timing)."""
+        if self.device != "cuda":
+            return {"ms": 0.0}
+        from engine.evaluate.timing import Timer
+
+        return {"ms": Timer().overhead()}
+
     def hold(self, request: dict) -> dict:
         """Keeps what is right for the values of `key`: the reference's memory holds one answer at a time."""
         self.held[request["key"]] = shared.read(Region.from_json(request["reference"]))
@@ -201,7 +209,7 @@ def _blocks(out: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> dict |
     return best
 
 
-REQUESTS = ("open", "fresh", "draw", "look", "results", "hold")
+REQUESTS = ("overhead", "open", "fresh", "draw", "look", "results", "hold")
 
 
 def main() -> None:

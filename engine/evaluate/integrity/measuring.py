@@ -25,9 +25,9 @@ from engine.evaluate.integrity.examination import OPEN_SECONDS
 from engine.evaluate.integrity.findings import Finding
 from engine.evaluate.integrity.judging import explain, number
 from engine.evaluate.integrity.verify import Verifier
-from engine.evaluate.timing import METHOD, interval, paired_ratio
+from engine.evaluate.timing import METHOD, interval, net, paired_ratio
 
-WARM_UP, PAIRS, MOST_PAIRS, LOOK = 3, 15, 63, 8
+WARM_UP, PAIRS, MOST_PAIRS, LOOK = 3, 15, 127, 8
 NARROW = 0.02  # the interval's width, as a share of the ratio, at which no more pairs are taken
 SETS, CHECKED = 4, 0.1
 HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden
@@ -86,6 +86,7 @@ class Run:
         self.c.open(source, OPEN_SECONDS[kind])
         self.keys = self._sets(self.seed)
         self.kernels = self._kernels()
+        self.overhead = self.v.judge.ask("overhead")["ms"]
 
     def time(self, baseline: str) -> Timed:
         base_cls, _ = self.v.reference.baseline_open(baseline, self.seed)
@@ -102,6 +103,7 @@ class Run:
             self.findings.append(Finding("side_stream", told, dynamic=True))
         wall = self._wall(call_ms)
         device = {**after, "before": {k: before.get(k) for k in ("sm_mhz", "temperature_c", "power_w", "throttle")}}
+        device["events_us"] = self.overhead * 1e3
         return Timed(
             ms, ms_low, ms_high, call_ms, baseline, base_cls, median(a for a, _ in pairs), ratio, low, high, busy, wall,
             self.kernels[:40], sample, device=device, findings=self.findings,
@@ -145,7 +147,7 @@ class Run:
         return pairs, before
 
     def _pair(self, keys: list[str], check: bool) -> tuple[float, tuple[float, float]]:
-        theirs = self.v.reference.baseline_sample().ms
+        theirs = net(self.v.reference.baseline_sample().ms, self.overhead)
         ours = self.c.ask("time_sample", CALL_SECONDS, keep=check)
         ms, call_ms, at = number(ours.get("ms")), number(ours.get("call_ms")), ours.get("set")
         if ms <= 0 or at not in range(SETS):
@@ -159,7 +161,7 @@ class Run:
             for a in looked["results"]:
                 found = explain(self.cls, a, "timed", self.error, {}, loose=True)
                 self.findings += [f for f in found if f.code not in {o.code for o in self.findings}]
-        return theirs, (ms, call_ms)
+        return theirs, (net(ms, self.overhead), call_ms)
 
     def _wall(self, call_ms: float) -> float:
         """Milliseconds of a call by our own clock: a long run less a short one, so that the pipes cancel out."""

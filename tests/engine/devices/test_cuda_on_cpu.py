@@ -190,6 +190,50 @@ def test_a_wrong_program_is_told_why(device, code, what):
     assert e.step == "validate" and e.code == what[0] and re.search(what[1], e.reason)
 
 
+STAGED = """\
+import torch
+{before}
+def y_stage(x, w, b, y):
+    y.copy_({stage})
+STAGES = {{"y": (y_stage, None)}}
+def load(artifact=None):
+    def run(inputs, outputs):
+        x, w, b = inputs
+        y, = outputs
+        y_stage(x, w, b, y)
+        {more}
+    return run
+"""
+
+
+def checks_of(device, code: str) -> dict[str, dict]:
+    opened(device)
+    mine = candidate(PROGRAM, code)
+    device.build(mine)
+    device.validate(mine)
+    (baseline,) = [b for b in device.baselines(["tf32"]) if b.cls == "tf32"]
+    return {c["name"]: c for c in device.measure(mine, baseline).checks}
+
+
+def test_a_measured_trial_shows_that_its_kernels_made_the_result(device):
+    seen = checks_of(device, STAGED.format(before="", stage=RIGHT, more=""))
+    assert seen["without kernels"]["verdict"] == "passed"
+    assert seen["without kernels"]["said"] == "1 launch left out, 6,144 of 6,144 elements stay unwritten"
+    assert seen["clocks"]["verdict"] == "passed" and "timed results were compared" in seen["timed results"]["said"]
+    assert seen["kernels"]["verdict"] == "not looked at"  # the rules' test on a CPU: nothing ran on a GPU
+
+
+def test_kernels_that_have_no_part_in_the_result_are_seen(device):
+    seen = checks_of(device, STAGED.format(before="", stage=RIGHT, more=f"y.copy_({RIGHT})"))
+    assert seen["without kernels"]["verdict"] == "gaming"
+
+
+def test_a_program_that_replaces_a_clock_is_seen(device):
+    before = "torch.cuda.Event.elapsed_time = lambda self, other: 0.001"
+    seen = checks_of(device, STAGED.format(before=before, stage=RIGHT, more=""))
+    assert seen["clocks"]["verdict"] == "gaming" and "torch.cuda.Event.elapsed_time" in seen["clocks"]["said"]
+
+
 def test_a_lost_worker_costs_one_trial(device):
     opened(device)
     lost = failure(device, generated(RIGHT, "os._exit(3)"))

@@ -1,0 +1,54 @@
+"""A program's faults as answers of the process that runs it: what it did wrong, and whether that process is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+
+class Wrong(Exception):
+    """The program did what it must not. `code` is stable; the message one sentence."""
+
+    def __init__(self, code: str, message: str):
+        super().__init__(message)
+        self.code = code
+
+
+def answered(work: Callable[[dict], dict]) -> Callable[[dict], dict]:
+    """The request's answer; a program's own faults as {wrong, message, lost}: with `lost` this process is of no use."""
+
+    def answer(request: dict) -> dict:
+        try:
+            return work(request)
+        except Wrong as e:
+            return {"wrong": e.code, "message": str(e), "lost": False}
+        except Exception as e:
+            code = cuda_code(e) or _broken()
+            if code is None:
+                raise
+            return {"wrong": code, "message": str(e)[:4000], "lost": True}
+
+    return answer
+
+
+def cuda_code(e: Exception) -> str | None:
+    """What CUDA's error was, or None where the exception is something else."""
+    text = str(e).lower().replace("_", " ")
+    if isinstance(e, torch.OutOfMemoryError) or "out of memory" in text:
+        return "out_of_memory"
+    if any(word in text for word in ("illegal memory access", "illegal address", "misaligned address")):
+        return "illegal_address"
+    if isinstance(e, getattr(torch, "AcceleratorError", ())) or ("cuda" in text and "error" in text):
+        return "cuda_error"
+    return None
+
+
+def _broken() -> str | None:
+    """The code of an error that the device still holds, whoever reported what."""
+    if torch.cuda.is_initialized():
+        try:
+            torch.cuda.synchronize()
+        except Exception as e:
+            return cuda_code(e) or "cuda_error"
+    return None

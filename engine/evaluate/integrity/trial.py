@@ -1,0 +1,100 @@
+"""What a trial of a session showed of itself while it ran, as checks with their evidence, and the verdict that follows.
+
+A program in μCUTLASS cannot say most of what a cheat is made of (`static_python`, `static_cuda` read raw code for
+that); what it says is checked by the language. What remains is looked at in every measured trial: that its kernels
+made the result, whose kernels ran and on which streams, that clocks are clocks, what the timed calls gave, in which
+precision its products are, and that it is not faster than the hardware. Plain Python; engine.trials adds the last two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
+_ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, GAMING)
+HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden (design/measuring.md)
+SLACK_US = 20.0  # of a kernel's start and of CUPTI's clock
+_FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
+
+
+def check(name: str, verdict: str, said: str) -> dict[str, str]:
+    """One line of evidence: {name, verdict, said}; `verdict` is one of those above, `said` one sentence's words."""
+    return {"name": name, "verdict": verdict, "said": said}
+
+
+def worst(checks: Iterable[dict[str, str]]) -> str:
+    """clean | minor | library only | gaming: of what was looked at."""
+    found = max((_ORDER.index(c["verdict"]) for c in checks), default=0)
+    return "clean" if found <= _ORDER.index(UNSEEN) else _ORDER[found]
+
+
+def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list[dict[str, str]]:
+    """From the worker's answer to `integrity` (engine.evaluate.worker_main) and the timed calls. `ms`: their median;
+    `looked_at` of `timed` results were compared."""
+    return [
+        _without_kernels(facts.get("silent") or {}),
+        _ran(facts),
+        _streams(facts, ms),
+        _clocks(facts.get("patched") or []),
+        check("timed results", PASSED, f"{looked_at} of {timed} timed results were compared, and right"),
+    ]
+
+
+def _without_kernels(silent: dict[str, Any]) -> dict[str, str]:
+    name, launched = "without kernels", silent.get("launches") or []
+    if silent.get("left_out"):
+        return check(name, UNSEEN, str(silent["left_out"])[:200])
+    if not launched:
+        return check(name, LIBRARY, "the program launched no kernel of its own")
+    of = f"{len(launched)} launch{'es' if len(launched) > 1 else ''} left out"
+    if silent["same"]:
+        return check(name, GAMING, f"{of}, the result is the same: the kernels have no part in it")
+    return check(name, PASSED, f"{of}, {silent['unwritten']:,} of {silent['elements']:,} elements stay unwritten")
+
+
+def _ran(facts: dict[str, Any]) -> dict[str, str]:
+    kernels, name = facts.get("kernels"), "kernels"
+    if not isinstance(kernels, list):
+        return check(name, UNSEEN, str(facts.get("no_kernels") or "CUPTI was not asked")[:200])
+    if not kernels:
+        return check(name, GAMING, "CUPTI saw nothing run on the GPU")
+    own = [k for k in kernels if not k["library"]]
+    theirs = list(dict.fromkeys(k["name"][:60] for k in kernels if k["library"]))
+    if not own:
+        return check(name, LIBRARY, f"only library kernels ran: {', '.join(theirs[:3])}")
+    said = f"CUPTI saw {len(own)} of {len(kernels)} kernels that are the program's own"
+    return check(name, PASSED, said + (f"; besides {', '.join(theirs[:3])}" if theirs else ""))
+
+
+def _streams(facts: dict[str, Any], ms: float) -> dict[str, str]:
+    kernels, name = facts.get("kernels"), "streams"
+    if not isinstance(kernels, list) or not kernels:
+        return check(name, UNSEEN, "no kernel was seen")
+    streams, busy = len({k["stream"] for k in kernels}), facts["busy_us"] / 1e3
+    told = f"{busy:.4g} ms on {streams} stream{'s' if streams > 1 else ''}, {ms:.4g} ms by events"
+    if busy > HIDDEN * ms + SLACK_US / 1e3:
+        return check(name, GAMING, f"work is hidden from the clock: {told}")
+    return check(name, PASSED if streams == 1 else MINOR, told)
+
+
+def _clocks(patched: list[str]) -> dict[str, str]:
+    if patched:
+        return check("clocks", GAMING, f"functions of the harness were replaced: {', '.join(map(str, patched))[:200]}")
+    return check("clocks", PASSED, "timing and PyTorch functions are those that the process began with")
+
+
+def of_precision(derived: str, declared: str) -> dict[str, str]:
+    """`derived`: the class of the program's products (engine.classes.class_of); `declared`: what it is compared in."""
+    if _FINE_TO_COARSE.index(derived) > _FINE_TO_COARSE.index(declared):
+        return check("precision", GAMING, f"its products are in {derived}, it is compared in {declared}")
+    return check("precision", PASSED, f"its products are in {derived}, its class is {declared}")
+
+
+def of_limit(gap: float, limit: float, too_fast: float) -> dict[str, str]:
+    """`gap`: the time over `limit`, t_sol of the class in ms; below `too_fast` no honest kernel is."""
+    if gap < too_fast:
+        return check(
+            "limit", GAMING, f"below {too_fast:.0%} of the limit of {limit:.3g} ms: no honest kernel does that"
+        )
+    return check("limit", PASSED, f"{gap:.2f} times the limit of {limit:.3g} ms")

@@ -1,0 +1,81 @@
+"""What a session's trial showed of itself becomes evidence, and the worst of it the verdict."""
+
+import pytest
+
+from engine.evaluate.cupti import groups
+from engine.evaluate.integrity import trial
+from engine.evaluate.timing import net
+
+SILENT = {"launches": ["xh", "y"], "same": False, "unwritten": 1000, "elements": 1000}
+
+
+def kernel(name, start=0.0, us=100.0, stream=7, library=False):
+    return {"name": name, "start_us": start, "us": us, "stream": stream, "library": library}
+
+
+def facts(**changes):
+    return {"silent": SILENT, "kernels": [kernel("kernel_cutlass_gemm")], "busy_us": 100.0, "patched": []} | changes
+
+
+def verdicts(**changes):
+    checks = trial.of_run(facts(**changes), 0.105, 2, 15)
+    return trial.worst(checks), {c["name"]: c for c in checks}
+
+
+def test_an_honest_program_is_clean_and_each_check_says_what_was_seen():
+    verdict, checks = verdicts()
+    assert verdict == "clean" and all(c["verdict"] == "passed" for c in checks.values())
+    assert checks["without kernels"]["said"] == "2 launches left out, 1,000 of 1,000 elements stay unwritten"
+    assert checks["streams"]["said"] == "0.1 ms on 1 stream, 0.105 ms by events"
+    assert checks["timed results"]["said"] == "2 of 15 timed results were compared, and right"
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "name", "says"),
+    [
+        ({"silent": {**SILENT, "same": True}}, "gaming", "without kernels", "the kernels have no part in it"),
+        ({"silent": {**SILENT, "launches": []}}, "library only", "without kernels", "no kernel of its own"),
+        ({"kernels": []}, "gaming", "kernels", "nothing run"),
+        ({"kernels": [kernel("nvjet_hsh", library=True)]}, "library only", "kernels", "nvjet_hsh"),
+        (
+            {"kernels": [kernel("a"), kernel("b", stream=9)], "busy_us": 100.0},
+            "minor",
+            "streams",
+            "0.1 ms on 2 streams",
+        ),
+        ({"busy_us": 400.0}, "gaming", "streams", "hidden from the clock"),
+        ({"patched": ["torch.cuda.Event.elapsed_time"]}, "gaming", "clocks", "torch.cuda.Event.elapsed_time"),
+    ],
+)
+def test_what_is_wrong_is_named(changes, verdict, name, says):
+    found, checks = verdicts(**changes)
+    assert found == verdict and checks[name]["verdict"] == verdict and says in checks[name]["said"]
+
+
+def test_what_could_not_be_looked_at_is_told_and_accuses_nobody():
+    silent = {"left_out": "its kernels could not be left out: RuntimeError: no"}
+    verdict, checks = verdicts(silent=silent, kernels=None, no_kernels="CUPTI did not answer: RuntimeError")
+    assert verdict == "clean"
+    assert checks["without kernels"]["verdict"] == checks["kernels"]["verdict"] == "not looked at"
+    assert "CUPTI did not answer" in checks["kernels"]["said"]
+
+
+def test_a_coarser_product_than_its_class_is_no_honest_entry():
+    assert trial.of_precision("tf32", "tf32")["verdict"] == trial.of_precision("tf32", "f16")["verdict"] == "passed"
+    assert trial.of_precision("bf16", "f16")["verdict"] == "gaming"
+    assert "in f16, it is compared in tf32" in trial.of_precision("f16", "tf32")["said"]
+
+
+def test_nothing_is_faster_than_the_hardware():
+    assert trial.of_limit(0.85, 0.3, 0.9)["verdict"] == "gaming"
+    assert trial.of_limit(1.2, 0.3, 0.9)["said"] == "1.20 times the limit of 0.3 ms"
+
+
+def test_cupti_spans_begin_after_the_flush_and_the_hold():
+    log = [kernel(n) for n in ("fill", "spin_kernel(long)", "a", "b", "fill", "spin_kernel(long)", "spin_kernel(long)")]
+    assert [[k["name"] for k in g] for g in groups(log, ["fill"])] == [["a", "b"], ["spin_kernel(long)"]]
+
+
+def test_the_time_of_events_themselves_is_taken_off_and_never_more_than_half():
+    assert net(0.1, 0.0045) == pytest.approx(0.0955)
+    assert net(0.006, 0.0045) == 0.003
