@@ -1,6 +1,6 @@
 """The process that owns the GPU for a bench: the suite's child, which also traces a module and times PyTorch.
 
-    python -m engine.bench.child --device cuda|cpu      JSON lines over pipes
+    python -m engine.bench.child --device cuda|cpu [--turn FILE]     JSON lines over pipes
 
 The modules are this repository's own, so they need no sandbox. With `--device cpu` they are small, and a program's
 meaning runs in the place of its machine code.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,35 @@ from typing import Any
 import torch
 
 from engine import jsonprocess
+from engine.bench.precompile import MODES, found, precompile
+from engine.bench.turns import Turn
 from engine.evaluate.timing import interval, paired_ratio
 from engine.suite.child import PAIRS, SLOW_MS, SLOW_PAIRS, WARM_UP, Child
 from engine.suite.problem import Instance
 from engine.trace import capture
 from engine.trace import child as tracing
 
-COMPILED = {"compile": "default", "compile_max": "max-autotune-no-cudagraphs"}
-TIMED = ("eager", "eager_tf32", "eager_f16", *COMPILED)
-
 
 class BenchChild(Child):
-    """Every public method is a request by its name."""
+    """Every public method is a request by its name. `turn`: the file that its GPU is waited for with, or None."""
+
+    def __init__(self, device: str, turn: str | None = None):
+        self.turn = Turn(turn)
+        with self.turn:
+            super().__init__(device)
+
+    def open(self, request: dict) -> dict:
+        """As the suite's; with `times_only` nothing is computed that a program would be held against."""
+        if not request.get("times_only"):
+            return super().open(request)
+        began = time.perf_counter()
+        self.close({})
+        self.problem = Instance.make(Path(request["module"]), request["seed"], self.device, self.small)
+        return {"scope": "", "seconds": time.perf_counter() - began}
+
+    def precompile(self, request: dict) -> dict:
+        """A module compiled into Inductor's caches, beside another process that times: {seconds} or {left_out}."""
+        return precompile(Path(request["module"]), request["name"], self.device, self.turn)
 
     def trace(self, request: dict) -> dict:
         """{graph: the module's op graph as JSON}; with `small` of a little instance."""
@@ -63,22 +81,27 @@ class BenchChild(Child):
         return found
 
     def _baseline(self, name: str) -> dict:
-        model, inputs = self.problem.model, self.problem.inputs
-        if name in COMPILED:
+        model, inputs, began, held = self.problem.model, self.problem.inputs, time.perf_counter(), 0
+        if name in MODES:
+            held = found()
             torch.compiler.reset()
-            model = torch.compile(model, mode=COMPILED[name])
+            model = torch.compile(model, mode=MODES[name])
         tf32 = self.problem.call
 
         def call() -> Any:
             with torch.no_grad(), _as(name):
                 return model(*inputs)
 
+        if name in MODES:
+            call()  # compiles, or finds it compiled
+        compiled = time.perf_counter() - began
         for _ in range(WARM_UP):
             slow = max(self._timer.sample(call), self._timer.sample(tf32))
         pairs = []
         for _ in range(SLOW_PAIRS if slow > SLOW_MS else PAIRS):
             pairs.append((self._timer.sample(call), self._timer.sample(tf32)))
-        return {"ms": interval([a for a, _ in pairs])[0], "ratio": paired_ratio(pairs)[0]}
+        told = {"ms": interval([a for a, _ in pairs])[0], "ratio": paired_ratio(pairs)[0]}
+        return told | ({"seconds": round(compiled, 2), "ahead": found() > held} if name in MODES else {})
 
 
 @contextlib.contextmanager
@@ -101,12 +124,22 @@ def _as(name: str) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
-    child = BenchChild(parser.parse_args().device)
+    parser.add_argument("--turn", help="file whose lock says whose turn the GPU is")
+    args = parser.parse_args()
+    child = BenchChild(args.device, args.turn)
     torch.set_grad_enabled(False)
-    handlers: dict[str, Callable] = {
-        name: getattr(child, name) for name in ("warm", "open", "close", "run", "trace", "baselines")
-    }
-    jsonprocess.serve(handlers)
+
+    def alone(work: Callable[[dict], dict]) -> Callable[[dict], dict]:
+        """Nobody else's work on the GPU meanwhile."""
+
+        def handler(request: dict) -> dict:
+            with child.turn:
+                return work(request)
+
+        return handler
+
+    handlers = {name: alone(getattr(child, name)) for name in ("warm", "open", "close", "run", "baselines")}
+    jsonprocess.serve(handlers | {"trace": child.trace, "precompile": child.precompile})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,72 @@
+"""The results file of a bench: {about, problems: {module: {id, baselines, limits, trials, ..}}}, report and state.
+
+A baseline is keyed by the module's text (which fixes its shapes), PyTorch's and Triton's versions, the driver and the
+GPU, as engine.evaluate.baselines does: one that was taken elsewhere is taken again, never mixed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.evaluate.baselines import key
+from engine.suite.cases import PROBLEMS
+
+
+class Book:
+    """Written whole after each change. Who changes a row beside the writer holds `lock`.
+
+    `machine`: (the GPU's name, the driver), once known; without it every baseline counts as taken elsewhere.
+    """
+
+    def __init__(self, path: Path | None):
+        self.path, self.about, self.problems = path, {}, {}
+        self.lock = threading.Lock()
+        self.machine: tuple[str, str | None] | None = None
+        if path is not None and path.exists():
+            with contextlib.suppress(ValueError, KeyError):
+                held = json.loads(path.read_text())
+                self.about, self.problems = held["about"], held["problems"]
+
+    def problem(self, module: str, pid: str) -> dict:
+        with self.lock:
+            return self.problems.setdefault(
+                module, {"id": pid, "baselines": {}, "limits": {}, "trials": [], "refused": ""}
+            )
+
+    def write(self) -> None:
+        if self.path is None:
+            return
+        with self.lock:
+            partial = self.path.with_suffix(f".{os.getpid()}.part")
+            partial.write_text(json.dumps({"about": self.about, "problems": self.problems}, indent=1) + "\n")
+            os.replace(partial, self.path)
+
+    def spent(self, module: str, seconds: dict[str, float]) -> None:
+        """Wall seconds of a step of a module, the last time that it was taken."""
+        with self.lock:
+            self.problems[module].setdefault("spent", {}).update({k: round(v, 2) for k, v in seconds.items()})
+
+    # ---- baselines ----
+
+    def keep(self, module: str, found: dict[str, dict]) -> None:
+        """Baselines as the child timed them, or their errors."""
+        with self.lock:
+            row = self.problems[module]
+            for name, told in found.items():
+                row["baselines"][name] = told | {"key": self._key(module, name)}
+
+    def missing(self, module: str, names: Iterable[str]) -> list[str]:
+        """Those of `names` that are still to be timed here. What failed here fails again, so it is not missing."""
+        with self.lock:
+            held = self.problems.get(module, {}).get("baselines", {})
+            return [n for n in names if held.get(n, {}).get("key") != self._key(module, n)]
+
+    def _key(self, module: str, name: str) -> str | None:
+        if self.machine is None:
+            return "unknown"
+        return key((PROBLEMS / f"{module}.py").read_text(encoding="utf-8"), "", name, *self.machine)

@@ -1,0 +1,131 @@
+"""torch.compile of a module into Inductor's caches on disk, so that the process that times finds it there.
+
+Compiling is minutes of CPU and seconds of GPU. This runs in processes of its own beside the one that times, and takes
+its turn (engine.bench.turns) for what it does on the GPU: filling the tensors, measuring choices, the first run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from engine.bench.turns import Turn
+from engine.suite.problem import Instance, names_of
+
+MODES = {"compile": "default", "compile_max": "max-autotune-no-cudagraphs"}
+MOST_BYTES = 24e9  # of a module that is compiled beside others; a larger one is left to the process that times
+
+
+def precompile(path: Path, name: str, device: str, turn: Turn, seed: int = 0) -> dict:
+    """{seconds, found: graphs that the caches held} of a module compiled in mode MODES[name], or {left_out: why}."""
+    import torch._inductor.compile_fx  # takes seconds, which nobody should wait for
+
+    small = device == "cpu"
+    if not small and (needs := bytes_of(path)) > MOST_BYTES:
+        return {"left_out": f"its tensors take {needs / 1e9:.0f} GB"}
+    began, before = time.perf_counter(), found()
+    torch.compiler.reset()
+    try:
+        with turn, _in_turn(turn), torch.no_grad():
+            problem = Instance.make(path, seed, device, small)
+            _settle()
+            torch.compile(problem.model, mode=MODES[name])(*problem.inputs)
+            _settle()
+    finally:
+        with turn:
+            problem = None
+            gc.collect()
+            if not small:
+                torch.cuda.empty_cache()
+    return {"seconds": time.perf_counter() - began, "found": found() - before}
+
+
+def found() -> int:
+    """How many graphs Inductor's caches held already, of those that this process asked them for."""
+    from torch._dynamo.utils import counters
+
+    return counters["inductor"]["fxgraph_cache_hit"]
+
+
+def bytes_of(path: Path) -> float:
+    """Of a module's state, its inputs and all that its operations give, in eager mode: counted without any memory."""
+    names = names_of(path)
+    with torch.no_grad(), torch.device("meta"):
+        model = names["Model"](*names["get_init_inputs"]()).eval()
+        inputs = names["get_inputs"]()
+        count = _Bytes()
+        count.add((list(model.state_dict().values()), inputs))
+        with count:
+            model(*inputs)
+    return count.total
+
+
+class _Bytes(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+        self._seen: dict[int, Any] = {}  # held, so that no other storage takes the same place
+
+    def add(self, tree: Any) -> None:
+        for t in tree_leaves(tree):
+            if isinstance(t, torch.Tensor) and (at := t.untyped_storage())._cdata not in self._seen:
+                self._seen[at._cdata] = at
+                self.total += at.nbytes()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.add(out)
+        return out
+
+
+@contextlib.contextmanager
+def _in_turn(turn: Turn) -> Iterator[None]:
+    """Inductor's compiler gives the turn back, and takes it for whatever it measures on the GPU."""
+    from torch._inductor import compile_fx, select_algorithm
+    from torch._inductor.fx_passes import pad_mm
+
+    def beside(work: Callable) -> Callable:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            _settle()
+            with turn.given_back():
+                return work(*args, **kwargs)
+
+        return run
+
+    def measured(work: Callable) -> Callable:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with turn:
+                try:
+                    return work(*args, **kwargs)
+                finally:
+                    _settle()
+
+        return run
+
+    choices = select_algorithm.AlgorithmSelectorCache
+    benchmark = choices.benchmark_in_current_process
+    put = [(compile_fx, "compile_fx", beside(compile_fx.compile_fx)),
+           (choices, "benchmark_in_current_process", staticmethod(measured(benchmark))),
+           (pad_mm, "should_pad", measured(pad_mm.should_pad))]  # fmt: skip
+    held = [(where, name, vars(where)[name]) for where, name, _ in put]
+    for where, name, value in put:
+        setattr(where, name, value)
+    try:
+        yield
+    finally:
+        for where, name, value in held:
+            setattr(where, name, value)
+
+
+def _settle() -> None:
+    """Nothing of this process may still run on the GPU when the turn goes to another."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
