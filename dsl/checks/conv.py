@@ -1,8 +1,9 @@
 """conv1d to conv3d and conv_transpose1d to conv_transpose3d: shapes, groups, layouts, and their configurations.
 
-There are two kinds of kernel. On the tensor cores a convolution is an implicit product: x and w lie channels last
-(nhwc), with channels in groups of 16 bytes. A direct convolution multiplies on the CUDA cores (`compute f32`): x and w
-lie as PyTorch keeps them; it is what few channels a group (depthwise above all) get unless the author says otherwise.
+There are three kinds of kernel. On the tensor cores a convolution is an implicit product: x and w lie channels last
+(nhwc), with channels in groups of 16 bytes; or, where `compute` names their precision, as PyTorch keeps them (nchw),
+with any number of channels in one group. A direct convolution multiplies on the CUDA cores (`compute f32`) and reads
+nchw too; it is what few channels a group (depthwise above all) get unless the author says otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dsl import legal
 from dsl.axes import image_axes
 from dsl.configure import check_config, read_config
 from dsl.epilogue import Space, shape_text
-from dsl.ir import NCHW, NHWC, Conv, TensorType, expressions, loads
+from dsl.ir import NCHW, NHWC, Conv, DType, TensorType, expressions, loads
 from dsl.tree import StageNode
 
 from .context import Clauses, Context, Typed, spans
@@ -143,16 +144,19 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
             ctx.error("E115", message, s.clause_span("store"), f"store nchw, or transform({s.name}) below it")
             return False
         return True
-    ok = True
+    first = {o.name for o, t in ((s.x, tx), (s.w, tw)) if t.layout != NHWC}
     for o, t in ((s.x, tx), (s.w, tw)):
-        if t.layout != NHWC:
+        if o.name in first:
             pack = "  prepack" if o is s.w and o.name in ctx.params else ""
-            small = ", or compute f32 for a direct convolution" if o is s.x else ""
             message = f"{s.word} on the tensor cores reads channels last; {o.name} is {t}, channels first"
-            ctx.error("E115", message, o.span, f"{o.name}_ = transform({o.name}) {{ layout nhwc{pack} }} first{small}")
-            ok = False
-    if not ok:
+            if len(first) == 2 and s.config.compute is not None:
+                what = "has one group" if s.groups > 1 else "is not transposed" if s.transposed else "reads f32"
+                message = f"a convolution that reads nchw on the tensor cores {what}; {o.name} is {t}, channels first"
+            help = f"{o.name}_ = transform({o.name}) {{ layout nhwc{pack} }} first{_as_it_lies(s, tx, first, o is s.x)}"
+            ctx.error("E115", message, o.span, help)
+    if first:
         return False
+    ok = True
     step = 128 // tx.dtype.bits
     inner = tx.shape[1] // s.groups
     outer = s.type.shape[1] // s.groups
@@ -170,3 +174,12 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
             ctx.error("E213", message, o.span, help, (f"{tx.dtype.value} channels are a multiple of {step}",))
             ok = False
     return ok
+
+
+def _as_it_lies(s: Conv, tx: TensorType, first: set[str], image: bool) -> str:
+    """The other ways of a convolution whose operands lie channels first."""
+    if not image:
+        return ""
+    plain = s.groups == 1 and not s.transposed and len(first) == 2 and s.config.compute is None
+    named = ", or compute tf32 to read both as they are" if plain and tx.dtype is DType.F32 else ""
+    return f"{named}, or compute f32 for a direct convolution"

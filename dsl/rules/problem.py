@@ -84,24 +84,18 @@ def is_direct(stage: Conv, types: dict[str, TensorType | None]) -> bool:
     return w.layout == NCHW and x.layout == NCHW and x.shape[1] // stage.groups <= DIRECT_CHANNELS
 
 
-# What operands as PyTorch keeps them may be multiplied in, by the type they are stored in: f32 is rounded on its way to
-# the tensor cores, halves are themselves.
-ROW_MAJOR_COMPUTE = {
-    DType.F32: (DType.TF32, DType.F16, DType.BF16),
-    DType.F16: (DType.F16,),
-    DType.BF16: (DType.BF16,),
-}
+# What f32 operands may be multiplied in as they lie: they are rounded on their way to the tensor cores.
+ROW_MAJOR_COMPUTE = (DType.TF32, DType.F16, DType.BF16)
 
 
 def is_rowmajor(stage: Collective, types: dict[str, TensorType | None]) -> bool:
-    """Whether a stage is a convolution on the tensor cores that reads x and w as they lie (nchw): it names the
+    """Whether a stage is a convolution on the tensor cores that reads x and w as they lie (f32, nchw): it names the
     precision, and is neither transposed nor grouped."""
     if not isinstance(stage, Conv) or stage.transposed or stage.groups != 1:
         return False
-    x, w = types[stage.x.name], types[stage.w.name]
-    if x.layout != NCHW or w.layout != NCHW or x.dtype is not w.dtype:
-        return False
-    return stage.config.compute in ROW_MAJOR_COMPUTE.get(x.dtype, ())
+    operands = (types[stage.x.name], types[stage.w.name])
+    as_it_lies = all(t.layout == NCHW and t.dtype is DType.F32 for t in operands)
+    return as_it_lies and stage.config.compute in ROW_MAJOR_COMPUTE
 
 
 def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None]) -> Problem:

@@ -168,6 +168,26 @@ def _conv(b: Build) -> None:
     )  # fmt: skip
 
 
+def _rowmajor(b: Build) -> None:
+    """A convolution on the tensor cores whose operands lie as PyTorch keeps them."""
+    draw = b.draw
+    spatial = draw(st.integers(1, 3))
+    compute = draw(st.sampled_from([ir.DType.TF32, ir.DType.F16, ir.DType.BF16]))
+    axes = [[draw(st.integers(1, n)) for n in (4, 3, 3)] + [draw(st.integers(0, 2))] for _ in range(spatial)]
+    window, stride, dilation, padding = (tuple(v) for v in zip(*axes, strict=True))
+    reach = [d * (w - 1) + 1 for w, d in zip(window, dilation, strict=True)]
+    size = tuple(max(1, r - 2 * p) + draw(st.integers(0, 9)) for r, p in zip(reach, padding, strict=True))
+    out = [(n + 2 * p - r) // s + 1 for n, p, r, s in zip(size, padding, reach, stride, strict=True)]
+    batch, channels, filters = draw(small), draw(small), draw(small)
+    x = b.param("x", ir.DType.F32, (batch, channels, *size))
+    w = b.param("w", ir.DType.F32, (filters, channels, *window))
+    t = ir.TensorType(ir.DType.F32, (batch, filters, *out))
+    b.end(
+        "y", ir.Conv, t, image_axes(len(t.shape)), x=x, w=w, spatial=spatial, stride=stride, padding=padding,
+        dilation=dilation, output_padding=(0,) * spatial, config=ir.Config(compute=compute),
+    )  # fmt: skip
+
+
 def _reshaped(draw, shape: tuple[int, ...], fields: dict) -> tuple[int, ...]:
     if draw(st.booleans()):
         shape = draw(st.sampled_from([(prod(shape),), (1, prod(shape)), (prod(shape[:1]), prod(shape[1:]), 1)]))
@@ -287,7 +307,7 @@ def _pool(b: Build) -> None:
     b.end("y", ir.Pool, t, image_axes(len(t.shape)), x=x, op=op, window=window, stride=stride, padding=padding)
 
 
-KINDS = (_gemm, _bytes, _simt, _grouped, _conv, _transform, _map, _reduce, _normalize, _pool)
+KINDS = (_gemm, _bytes, _simt, _grouped, _conv, _rowmajor, _transform, _map, _reduce, _normalize, _pool)
 
 
 @st.composite

@@ -17,6 +17,7 @@ from dsl.lower.cute.pointwise import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.space import WIDE, Offset, aligned_vector, index_function, reach
 from dsl.lower.cute.stage import StagePlan, Text, types_of
 from dsl.lower.cute.window import Windows
+from dsl.rules.problem import is_rowmajor
 
 UNROLLED = 640  # multiplications of a thread between two loop ends
 STAGED = 40 << 10  # bytes of shared memory for weights
@@ -37,9 +38,15 @@ def takes(program: Program, stage: Conv) -> bool:
 
 def plan(program: Program, stage: Conv) -> StagePlan | None:
     """None where the stage belongs on tensor cores."""
+    types = types_of(program)
+    if is_rowmajor(stage, types):
+        raise Refusal(
+            "cute-conv-layout",
+            f"{stage.name} reads {stage.x.name} and {stage.w.name} as they lie; on the tensor cores cute takes nhwc",
+            "use `cpp`, or transform both with layout nhwc",
+        )
     if not takes(program, stage):
         return None
-    types = types_of(program)
     x, w, y = types[stage.x.name], types[stage.w.name], stage.type
     rank = len(x.shape)
     if x.dtype not in (DType.F32, DType.F16, DType.BF16) or w.dtype not in (DType.F32, DType.F16, DType.BF16):

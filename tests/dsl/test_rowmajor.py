@@ -1,0 +1,116 @@
+"""Convolutions on the tensor cores that read x and w as they lie: which those are, and what resolve makes of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from dsl import legal
+from dsl.check import check
+from dsl.compile import compile as generate
+from dsl.ir import DType
+from dsl.printer import to_text
+from dsl.resolve import resolve
+from dsl.rules import image, rowmajor
+
+TEXT = """program p(x: f32[{batch}, {channels}, {size}], w: f32[{filters}, {channels}, {window}], b: f32[{filters}])
+-> f32[{batch}, {filters}, {out}] {{
+  arch {arch}
+  y = conv{rank}d(x, w) {{ stride {stride}  padding {padding}  compute {compute}  epilogue relu(acc + b[c]) }}
+  return y
+}}"""
+# name: batch, channels, size, filters, window, stride, padding
+CASES = {
+    "alexnet": (256, 3, (224, 224), 96, (11, 11), (4, 4), (2, 2)),
+    "volume": (16, 3, (64, 64, 64), 64, (3, 3, 3), (1, 1, 1), (0, 0, 0)),
+    "signal": (64, 64, (131072,), 128, (3,), (3,), (0,)),
+    "pointwise": (16, 64, (512, 512), 128, (1, 1), (1, 1), (0, 0)),
+    "small": (1, 5, (7, 9), 7, (3, 2), (1, 2), (1, 0)),
+}
+
+
+def program(case: str, compute: str = "tf32", arch: str = "sm_90a"):
+    batch, channels, size, filters, window, stride, padding = CASES[case]
+    out = [(n + 2 * p - k) // s + 1 for n, p, k, s in zip(size, padding, window, stride, strict=True)]
+    text = TEXT.format(
+        batch=batch, channels=channels, size=", ".join(map(str, size)), filters=filters, out=", ".join(map(str, out)),
+        window=", ".join(map(str, window)), stride=legal.dims(stride), padding=legal.dims(padding), rank=len(size),
+        compute=compute, arch=arch,
+    )  # fmt: skip
+    checked = check(text)
+    assert checked.ok, [d.render(text) for d in checked.diagnostics]
+    return checked.program
+
+
+@pytest.mark.parametrize("compute", ["tf32", "f16", "bf16"])
+def test_operands_as_they_lie_with_a_named_precision_are_row_major(compute):
+    p = program("alexnet", compute)
+    types = legal.types_of(p)
+    assert legal.is_rowmajor(p.stages[0], types) and not legal.is_direct(p.stages[0], types)
+    assert legal.compute_of(p.stages[0], types).value == compute
+    assert legal.program_problem(p, p.stages[0]).kind == "rowmajor"
+
+
+def test_without_a_precision_few_channels_are_convolved_directly():
+    p = program("alexnet")
+    plain = replace(p.stages[0], config=replace(p.stages[0].config, compute=None))
+    assert legal.is_direct(plain, legal.types_of(p)) and not legal.is_rowmajor(plain, legal.types_of(p))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("case", CASES)
+def test_resolve_fills_a_tile_and_stages_that_fit_and_nothing_else(case, arch):
+    resolved = resolve(program(case, arch=arch))
+    stage = resolved.stages[0]
+    c, p = stage.config, legal.program_problem(resolved, stage)
+    assert c.tile and c.stages in range(rowmajor.MIN_STAGES, rowmajor.MAX_STAGES + 1)
+    assert all(getattr(c, clause) is None for clause in rowmajor.WITHOUT)
+    assert legal.backends(p, c) == ("cpp",)
+    assert check(to_text(resolved)).program == resolved == resolve(resolved)
+
+
+def test_all_filters_of_a_small_layer_are_one_tile_so_that_x_is_read_once():
+    for case in ("pointwise", "volume"):
+        p = program(case)
+        assert resolve(p).stages[0].config.tile[0] == CASES[case][3]
+
+
+def test_cute_refuses_it_and_says_what_takes_it():
+    refused = generate(program("small")).refused["cute"]
+    assert refused.code == "cute-conv-layout" and "`cpp`" in refused.help
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_tile_proposed_is_legal_or_too_large(case):
+    p = legal.program_problem(program(case), program(case).stages[0])
+    c = program(case).stages[0].config
+    codes = {o.code for t in legal.tiles_for(p) for o in legal.objections(p, replace(c, tile=t), "cpp")}
+    assert codes <= {"E204"}
+
+
+def test_a_box_of_pixels_covers_an_image_without_waste_at_its_edges():
+    p = program("pointwise")
+    seen = image.image_of(p.stages[0], legal.types_of(p))
+    assert seen.out == (1, 1, 512 * 512) and image.box(seen, 128) == (1, 128)  # one long row
+    p = program("alexnet")
+    seen = image.image_of(p.stages[0], legal.types_of(p))
+    rows, columns = image.box(seen, 128)
+    pieces = -(-55 // rows) * -(-55 // columns)
+    assert rows * columns == 128 and pieces * 128 < 1.2 * 55 * 55
+
+
+def test_depth_is_whole_channels_in_whole_instructions():
+    p = program("volume")
+    seen = image.image_of(p.stages[0], legal.types_of(p))
+    assert image.depth(seen, 1) == 32 and image.depth(seen, 3) == 88
+    assert image.channels_of(seen, 88) == 3 and image.channels_of(seen, 40) is None
+    half = replace(seen, step=image.step_of(DType.F16))
+    assert image.depth(half, 3) == 96
+
+
+def test_a_tensor_read_by_columns_alone_keeps_the_rows_apart():
+    text = """program p(x: f32[2, 8, 16, 16], w: f32[8, 8, 1, 1], r: f32[16]) -> f32[2, 8, 16, 16] {
+      y = conv2d(x, w) { compute tf32  epilogue acc + r[w] }
+      return y
+    }"""
+    p = check(text).program
+    assert image.image_of(p.stages[0], legal.types_of(p)).out == (1, 16, 16)
