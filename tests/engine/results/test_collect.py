@@ -69,6 +69,16 @@ def test_the_matrix_has_no_configuration_that_passed_the_checks_and_failed_to_co
     assert [r["name"] for r in told["results"] if not r["ok"] and "refused" not in r] == []
 
 
+def test_the_zoo_was_judged_as_expected_on_a_gpu():
+    newest = max(RESULTS.glob("zoo-*.json"), key=lambda path: path.stem[-10:])
+    told = json.loads(newest.read_text(encoding="utf-8"))
+    assert told["gpu"] and [r["name"] for r in told["results"] if not r["ok"]] == []
+    zoo = ROOT / "tests/engine/integrity"
+    assert all((zoo / r["where"] / r["name"]).exists() for r in told["results"])
+    cheats = [r for r in told["results"] if "cheats" in r["where"]]
+    assert len(cheats) >= 45 and len(told["results"]) - len(cheats) >= 25
+
+
 def test_every_result_says_where_it_is_from_and_names_no_place_of_that_machine():
     for path in RESULTS.glob("*.json"):
         text = path.read_text(encoding="utf-8")
