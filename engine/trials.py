@@ -28,8 +28,9 @@ from sol import budget
 
 T = TypeVar("T")
 TOO_FAST = 0.9  # below this share of t_sol a time is flagged, never celebrated (design/sol.md, Integrity)
-# A child of ours ended before it judged: says nothing about the program. (A GPU worker that ends is no such thing.)
-LOST = ("reference_crashed", "oracle_died")
+# A process of ours ended before it judged, which says little about the program: the step is done once more, by a fresh
+# one. (A program that ends the GPU's worker itself ends the second one too. An error of CUDA has its own code.)
+LOST = ("reference_crashed", "oracle_died", "worker_lost")
 
 
 class Stopped(Exception):
@@ -177,19 +178,8 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
         yield from ctx.emit(done)
 
     def validate() -> Steps[None]:
-        if ctx.past(events.TrialValidated, number) is not None:
-            return
-        try:
-            done = yield from ctx.call(lambda: ctx.device.validate(made["candidate"]))
-        except TrialError as e:
-            if e.code not in LOST:
-                raise
-            # The program was not judged, so it is not spent: the device starts a fresh child at the next call.
-            yield from ctx.emit(
-                events.Progress(f"Trial {number}: {e.reason.rstrip('.')}. Verifying once more", "validate")
-            )
-            done = yield from ctx.call(lambda: ctx.device.validate(made["candidate"]))
-        yield from ctx.emit(done)
+        if ctx.past(events.TrialValidated, number) is None:
+            yield from twice("Verifying", lambda: ctx.device.validate(made["candidate"]))
 
     def measure() -> Steps[None]:
         baseline = ctx.baselines.get(proposal.cls)
@@ -197,7 +187,17 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
             raise TrialError(
                 "measure", "no_baseline", f"there is no PyTorch time in class {proposal.cls} to compare with"
             )
-        done = yield from ctx.call(lambda: ctx.device.measure(made["candidate"], baseline))
+        yield from twice("Measuring", lambda: ctx.device.measure(made["candidate"], baseline))
+
+    def twice(doing: str, work: Callable[[], events.Event]) -> Steps[None]:
+        try:
+            done = yield from ctx.call(work)
+        except TrialError as e:
+            if e.code not in LOST:
+                raise
+            why = e.reason.rstrip(".")
+            yield from ctx.emit(events.Progress(f"Trial {number}: {why}. {doing} once more", e.step))
+            done = yield from ctx.call(work)
         yield from ctx.emit(done)
 
     if ctx.past(events.TrialMeasured, number) is not None:

@@ -109,29 +109,38 @@ def test_a_mistake_of_the_device_costs_one_trial():
 
 
 class Loses(CountingDevice):
-    """Its reference's process is killed in the middle of the second trial's verification, so many times."""
+    """A process of ours is killed in the middle of the second trial's step, so many times."""
 
-    def __init__(self, times: int):
+    def __init__(self, times: int, step: str = "validate", code: str = "reference_crashed"):
         super().__init__()
-        self.times = times
+        self.times, self.step, self.code = times, step, code
 
-    def validate(self, candidate):
-        done = super().validate(candidate)
-        if candidate.trial == 2 and self.asked["validate", 2] <= self.times:
-            raise TrialError("validate", "reference_crashed", "PyTorch's own run was lost.")
-        return done
+    def _ask(self, step, candidate):
+        super()._ask(step, candidate)
+        if step == self.step and candidate.trial == 2 and self.asked[step, 2] <= self.times:
+            raise TrialError(step, self.code, "A process of ours was lost.")
 
 
-def test_a_trial_whose_judge_was_killed_is_judged_by_the_next_one():
-    log, _ = play(device=Loses(1))
+@pytest.mark.parametrize(
+    ("step", "code", "doing"),
+    [
+        ("validate", "reference_crashed", "Verifying"),
+        ("validate", "worker_lost", "Verifying"),
+        ("measure", "worker_lost", "Measuring"),
+    ],
+)
+def test_a_trial_whose_process_was_killed_is_done_once_more_by_a_fresh_one(step, code, doing):
+    log, _ = play(device=Loses(1, step, code))
     assert [e.trial for e in of(log, events.TrialJudged)] == [1, 2, 3, 4]
-    assert any("was lost. Verifying once more" in e.text for e in of(log, events.Progress))
+    assert any(f"Trial 2: A process of ours was lost. {doing} once more" == e.text for e in of(log, events.Progress))
 
 
-def test_a_judge_that_is_killed_twice_costs_one_trial_and_no_more():
-    log, _ = play(device=Loses(2))
+@pytest.mark.parametrize("step", ["validate", "measure"])
+def test_a_process_that_is_lost_twice_costs_one_trial_and_no_more(step):
+    log, _ = play(device=Loses(2, step, "worker_lost"))
     (failed,) = of(log, events.TrialFailed)
-    assert (failed.trial, failed.step, failed.code) == (2, "validate", "reference_crashed")
+    assert (failed.trial, failed.step, failed.code) == (2, step, "worker_lost")
+    assert log[-1].trials == 4
 
 
 class Dressed(CountingDevice):
