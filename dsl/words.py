@@ -36,6 +36,7 @@ _KEYWORDS = {
     "program": ("program NAME(x: f16[8, 8], ...) -> f16[8, 8] { ... }", "a pipeline: parameters in, results out"),
     "arch": ("arch sm_90a", "what it is compiled for; said once, before the stages"),
     "launch": ("launch graph", "how the stages are launched: one after another, or all as one CUDA graph"),
+    "guard": ("guard f32", "what is cast from f32 to f16 is watched; out of f16's range all is computed again in f32"),
     "return": ("return y, z", "the results, in the order of the types after ->"),
     "auto": ("tile auto", "the compiler chooses; the same as leaving the clause out"),
     "acc": ("epilogue relu(acc)", "the element that the stage computed, in f32"),
@@ -44,9 +45,11 @@ _KEYWORDS = {
 
 # clause -> (how it is written, what it says, its values where there are a few)
 _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "compute": ("compute tf32", "operand precision: on the tensor cores the operands' own, tf32 for f32; "
-                "f32 is the CUDA cores", ("tf32", "f16", "bf16", "e4m3", "e5m2", "i8", "f32")),
-    "tile": ("tile 128x256x64", "one block's piece of the output, M x N, and its step in K", ()),
+    "compute": ("compute tf32", "operand precision: on the tensor cores the operands' own, tf32 for f32 (of a "
+                "convolution of nchw also f16 and bf16); f32 is the CUDA cores",
+                ("tf32", "f16", "bf16", "e4m3", "e5m2", "i8", "f32")),
+    "tile": ("tile 128x256x64", "one block's piece of the output, M x N, and its step in K; of a convolution "
+             "of nchw filters x pixels x channels at their taps", ()),
     "cluster": ("cluster 2x1x1", "blocks that share the operand tiles they load", ()),
     "schedule": ("schedule cooperative", "two warp groups on one tile, or each on its own", legal.SCHEDULES),
     "scheduler": ("scheduler persistent", "how tiles meet SMs; stream_k and split_k(n) cut K where tiles are few",
