@@ -21,7 +21,7 @@ POINTWISE: dict[str, tuple[float, float]] = {
             "masked_fill threshold isnan isinf isfinite heaviside copysign fmax fmin nan_to_num "
             "isneginf isposinf positive isreal signbit sgn subtract multiply negative greater less "
             "greater_equal less_equal equal not_equal clip maximum_ bitwise_left_shift bitwise_right_shift deg2rad "
-            "rad2deg isclose"
+            "rad2deg isclose kron outer ger"
         ),
         (1, 0),
     ),
@@ -104,7 +104,7 @@ POOLS = frozenset(
 GATHERS = frozenset(
     _names(
         "embedding index_select gather index take take_along_dim embedding_bag _embedding_bag "
-        "grid_sampler grid_sampler_2d grid_sampler_3d unfold im2col"
+        "grid_sampler grid_sampler_2d grid_sampler_3d im2col"
     )
 )
 VIEWS = frozenset(
@@ -114,7 +114,7 @@ VIEWS = frozenset(
         "narrow chunk split split_with_sizes tensor_split unbind getitem detach alias lift_fresh_copy "
         "lift_fresh identity diagonal as_strided real imag view_as_real view_as_complex broadcast_to broadcast_tensors "
         "atleast_1d atleast_2d atleast_3d ravel unsafe_split unsafe_chunk squeeze_dims hsplit vsplit conj "
-        "resolve_conj resolve_neg set_ requires_grad_"
+        "resolve_conj resolve_neg set_ requires_grad_ unfold"
     )
 )
 SUBSETS = frozenset(_names("slice select narrow chunk split split_with_sizes tensor_split unbind diagonal getitem"))

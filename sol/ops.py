@@ -112,9 +112,22 @@ def _linear(w: Work):
     return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], bias, 0
 
 
-@rule("mm", "bmm", "matmul", "mv", "dot", "vdot", "inner", "chain_matmul", "_int_mm")
+@rule("mm", "bmm", "matmul", "mv", "dot", "vdot", "inner", "_int_mm")
 def _matmul(w: Work):
     return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], 0, 0
+
+
+@rule("chain_matmul", "linalg_multi_dot")
+def _chain(w: Work):
+    """The cheapest order of the products, as PyTorch chooses it: the chain's dimensions decide."""
+    shapes = [t.shape for t in w.ins]
+    dims = [
+        *(s[0] if len(s) > 1 or i else 1 for i, s in enumerate(shapes)),
+        shapes[-1][1] if len(shapes[-1]) > 1 else 1,
+    ]
+    terms = [frozenset((str(i), str(i + 1))) for i in range(len(shapes))]
+    out = frozenset(("0", str(len(shapes))))
+    return "matrix", contraction(terms, out, {str(i): d for i, d in enumerate(dims)}), 0, 0
 
 
 @rule("_grouped_mm")
@@ -142,15 +155,24 @@ def _bilinear(w: Work):
 
 
 def _einsum_terms(w: Work) -> tuple[list[frozenset[str]], frozenset[str], dict[str, int]] | None:
-    """An einsum's factors, its result and the size of every index; None for an equation that we do not read ("...")."""
+    """An einsum's factors, its result and the size of every index; None for an equation that we do not read."""
     equation = str(w.attr("equation", default="")).replace(" ", "")
     left, arrow, out = equation.partition("->")
     terms = left.split(",")
-    if not left or "." in equation or len(terms) != len(w.ins):
+    if not left or len(terms) != len(w.ins):
         return None
-    size = {c: n for term, t in zip(terms, w.ins, strict=True) for c, n in zip(term, t.shape, strict=False)}
     if not arrow:
-        out = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
+        once = "".join(sorted(c for c in set(left) - {",", "."} if left.count(c) == 1))
+        out = ("..." if "..." in left else "") + once
+    # "..." is as many axes as a factor has left, aligned at the right: digits name them, the last one 0.
+    rests = [len(t.shape) - len(term.replace("...", "")) for term, t in zip(terms, w.ins, strict=True)]
+    terms = [t.replace("...", "".join(map(str, reversed(range(n))))) for t, n in zip(terms, rests, strict=True)]
+    out = out.replace("...", "".join(map(str, reversed(range(max(rests))))))
+    size: dict[str, int] = {}
+    for term, t in zip(terms, w.ins, strict=True):
+        if len(term) != len(t.shape):
+            return None
+        size |= {c: max(n, size.get(c, 1)) for c, n in zip(term, t.shape, strict=True)}
     return [frozenset(t) for t in terms], frozenset(out), size
 
 

@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 from engine.sandbox.channel import PASTED
+from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 
 MAX_OPS = 5000
@@ -150,14 +151,14 @@ class Capture:
         dtype = self.dtypes.get(value.dtype)
         if dtype is None:
             line = self._line(node)
-            raise Bad("element_type", f"Element type {value.dtype} is not one this engine knows.", line)
+            at = f"{quoted(line)} makes" if line else f"The module's {kind} {path or name} is"
+            known = ", ".join(str(d).removeprefix("torch.") for d in self.dtypes)
+            raise Bad("element_type", f"{at} a tensor of {value.dtype}; this engine knows {known}.", line)
         try:
             shape = [int(s) for s in value.shape]
         except Exception:
-            line = self._line(node)
-            raise Bad(
-                "data_dependent", f"Line {line} makes a tensor whose shape depends on the values of another.", line
-            ) from None
+            name = getattr(getattr(node.target, "_schema", None), "name", "").split("::")[-1]
+            raise depends_on_values(name, self._line(node), "forward", resizes=True) from None
         self.tensors[name] = {"name": name, "shape": shape, "dtype": dtype, "kind": kind, "path": path}
         if not value.is_contiguous():
             self.tensors[name]["strides"] = [int(s) for s in value.stride()]
@@ -167,7 +168,11 @@ class Capture:
         name = self.names.get(node)
         if isinstance(name, str):
             return name
-        raise Bad("not_covered", f"The module uses {node.target} in a way that cannot be traced.", self._line(node))
+        line, op = self._line(node), str(node.target).removeprefix("aten.").split(".")[0]
+        if op in ("item", "_local_scalar_dense"):
+            raise depends_on_values(op, line, "forward")
+        at = quoted(line) if line else "The module"
+        raise Bad("not_covered", f"{at} uses {op} in a way that the tracer does not follow; leave it out.", line)
 
     # ---- ops ----
 
@@ -203,6 +208,8 @@ class Capture:
                 self._inline(node)
                 return
             line = line or self._line_within(node)
+            if getattr(node.target, "__module__", "") == "_operator" or "sym" in getattr(node.target, "__name__", ""):
+                raise depends_on_values("", line, "forward")  # arithmetic on a size that only a value tells
             where = f"Line {line} uses" if line else "The module uses"
             raise Bad("not_covered", f"{where} {_foreign(node.target)}.", line)
         op = schema.name.split("::")[-1]
@@ -271,6 +278,10 @@ class Capture:
                 inputs.append(self._name(value))
             elif isinstance(value, (list, tuple)) and any(isinstance(v, torch.fx.Node) for v in value):
                 inputs.extend(self._name(v) for v in value if isinstance(v, torch.fx.Node))
+                lists = sum("List[" in str(a.type) and "Tensor" in str(a.type) for a in schema.arguments)
+                if lists > 1 or not all(isinstance(v, torch.fx.Node) for v in value):
+                    # Whose tensors are whose, and which places are empty: x[:, i] reads (None, i).
+                    attrs[argument.name] = ["@" if isinstance(v, torch.fx.Node) else None for v in value]
             else:
                 attrs[argument.name] = self._plain(value)
         return inputs, attrs

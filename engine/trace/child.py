@@ -49,6 +49,7 @@ def _trace(source: str, fake: bool) -> dict:
 def _attempt(source: str, fake: bool) -> dict:
     import torch
 
+    torch.compiler.set_stance("force_eager")  # a compiled function within computes what the plain one does
     with torch.no_grad(), fake_tensors() if fake else contextlib.nullcontext():
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
@@ -62,10 +63,14 @@ def _attempt(source: str, fake: bool) -> dict:
         if data_dependent(e):
             raise explain(e, "forward") from None
         why = explain(e, "torch.export")
+        if why.code in ("not_covered", "leaves_torch"):
+            raise why from None
         raise Bad("cannot_trace", f"PyTorch cannot export this module: {why.reason}", why.line) from None
     graph = capture.Capture(program).graph()
     if not graph["ops"]:
-        raise Bad("nothing_computed", "The module computes nothing: its outputs are its inputs.", None)
+        raise Bad(
+            "nothing_computed", "The module computes nothing: its outputs are its inputs.", forward_return_line(loaded)
+        )
     return {
         "graph": graph,
         "title": loaded.title or _summary(graph),
@@ -111,7 +116,8 @@ def _check_result(loaded: Loaded, result: Any) -> None:
         raise Bad("not_a_tensor", "forward returns nothing; it must return a tensor, or several in a tuple.", line)
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
-            said = "nothing (None)" if leaf is None else f"a {type(leaf).__name__}"
+            kind = type(leaf).__name__
+            said = "nothing (None)" if leaf is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
             reason = f"forward returns {said}; it must return a tensor, or several in a tuple."
             raise Bad("not_a_tensor", reason, line)
 

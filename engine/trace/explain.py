@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import linecache
 import re
 
 from engine.sandbox.channel import PASTED
@@ -57,6 +58,46 @@ def data_dependent(error: BaseException) -> bool:
     return any(type(e).__name__ in _DATA_TYPES or _DATA.search(str(e)[:2000]) for e in _chain(error))
 
 
+def quoted(line: int | None) -> str:
+    """`Line 10, "y = x[x > 0]"`: the line as the person wrote it, so that they need not count."""
+    text = linecache.getline(PASTED, line).strip() if line else ""
+    return f"Line {line}, `{text if len(text) <= 70 else text[:67] + '...'}`," if text else f"Line {line}"
+
+
+def depends_on_values(op: str, line: int | None, doing: str, resizes: bool = False) -> Bad:
+    """The refusal of an operation that needs more than shapes. `op`: ATen's name, "" where nobody knows it; `resizes`:
+    its result's size is what depends on values, and else its result is itself a Python value."""
+    at = quoted(line) if line else f"Calling {doing}"
+    text = linecache.getline(PASTED, line) if line else ""
+    if op in ("nonzero", "nonzero_numpy") and "nonzero" not in text:
+        op = "where(condition)" if re.search(r"\bwhere\(", text) else "indexing with a mask"
+    if not resizes and op not in ("", "item", "_local_scalar_dense"):
+        what = f"reads the values of a tensor ({op.strip('_')})"
+    elif op in ("", "item", "_local_scalar_dense"):
+        word = next(
+            (w for w in ("item", "tolist", "int", "float", "bool", "range") if re.search(rf"\b{w}\(", text)), ""
+        )
+        word = word or next((w for w in ("while", "if", "assert") if re.match(rf"\s*(el)?{w}\b", text)), "")
+        what = f"reads the value of a tensor ({word or 'item'})"
+    else:
+        what = f"uses {op.strip('_').rstrip('2')}, which makes a tensor whose size depends on the values of another"
+    return Bad(
+        "data_dependent",
+        f"{at} {what}; what a program computes may depend on shapes only. Express the choice with torch.where, or "
+        "leave it out of the module.",
+        line,
+    )
+
+
+def _op_of(chain: list[BaseException]) -> str:
+    """ATen's name of the operation that one of these is about, where it says so."""
+    for e in chain:
+        schema = getattr(getattr(e, "func", None), "_schema", None)
+        if schema is not None:
+            return schema.name.split("::")[-1]
+    return ""
+
+
 def explain(error: BaseException, doing: str) -> Bad:
     """`doing`: where it happened, e.g. "get_inputs()" or "forward"."""
     chain = _chain(error)
@@ -94,10 +135,16 @@ def explain(error: BaseException, doing: str) -> Bad:
             line,
         )
     if data_dependent(error):
+        resizes = any(type(e).__name__ == "DynamicOutputShapeException" for e in chain)
+        return depends_on_values(_op_of(chain), line, doing, resizes)
+    if unknown := next((e for e in chain if type(e).__name__ == "UnsupportedOperatorException"), None):
+        op = _op_of([unknown]) or said(unknown)
+        return Bad("not_covered", f"{quoted(line)} uses {op}, which the tracer does not know; leave it out.", line)
+    if "is not supported for tensor subclasses" in text:  # .numpy() and .tolist() of a fake tensor
         return Bad(
-            "data_dependent",
-            f"{at} decides on the values of a tensor; what a program computes may depend on shapes only. "
-            "Express the choice with torch.where, or leave it out of the module.",
+            "leaves_torch",
+            f"{quoted(line)} takes numbers out of a tensor ({said(error).split()[0]}), where the tracer cannot follow; "
+            "use torch's own functions.",
             line,
         )
     if isinstance(error, (RuntimeError, ValueError, IndexError)) and _SHAPES.search(text[:2000]):

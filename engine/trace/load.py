@@ -76,6 +76,11 @@ class Loaded:
             said = type(value).__name__
             raise Bad("bad_inputs", f"{self.inputs_from} must give a list of tensors, not a {said}.", line)
         if not any(isinstance(v, torch.Tensor) for v in value):
+            if value and isinstance(value[0], (list, tuple, dict)):
+                reason = (
+                    f"{self.inputs_from} gives its tensors inside a {type(value[0]).__name__}; give each of them alone"
+                )
+                raise Bad("bad_inputs", f"{reason}, as an argument of forward of its own.", line)
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
         for i, x in enumerate(value):
             if isinstance(x, torch.Tensor) and 0 in x.shape:

@@ -120,3 +120,17 @@ def test_causal_attention_sees_the_keys_up_to_its_row(rows, keys):
     (cost,) = graph.costs.values()
     assert (cost.matrix, cost.special) == (2 * scores * 32, scores)
     assert external_bytes(graph)["k"] == 4 * 2 * 4 * min(rows, keys) * 16
+
+
+def test_an_ellipsis_stands_for_the_axes_that_are_left():
+    b = Builder()
+    b.op("einsum", b.input("a", 3, 1, 4, 8), b.input("b", 2, 8, 5), shape=(3, 2, 4, 5), equation="...ij,...jk->...ik")
+    (cost,) = b.done(b.ops[-1].outputs[0]).costs.values()
+    assert (cost.matrix, cost.must) == (2 * 3 * 2 * 4 * 8 * 5, 2 * 3 * 2 * 4 * 8 * 5)
+
+
+@pytest.mark.parametrize("name", ["linalg_multi_dot", "chain_matmul"])
+def test_a_chain_is_multiplied_in_its_cheapest_order(name):
+    b = Builder()
+    graph = b.done(b.op(name, b.input("a", 4, 8), b.input("b", 8, 16), b.input("c", 16, 2), shape=(4, 2)))
+    assert next(iter(graph.costs.values())).matrix == 2 * (8 * 16 * 2 + 4 * 8 * 2)

@@ -45,18 +45,48 @@ def ops(g):
 
 
 @pytest.mark.parametrize(
-    "forward",
+    ("forward", "said"),
     [
-        "if args[0].sum() > 0:\n    return args[0] * 2\nreturn args[0]",
-        "return args[0] * args[0].max().item()",
-        "return args[0][args[0] > 0]",
-        "return torch.nonzero(args[0])",
+        ("if args[0].sum() > 0:\n    return args[0] * 2\nreturn args[0]", "reads the value of a tensor (if)"),
+        ("return args[0] * args[0].max().item()", "reads the value of a tensor (item)"),
+        ("return args[0][: args[1]]", "reads the value of a tensor (item)"),
+        ("return args[0][: args[1].tolist()]", "reads the value of a tensor (tolist)"),
+        ("return torch.arange(args[1]) * args[0].sum()", "reads the value of a tensor (item)"),
+        ("return args[0] * torch.equal(args[0], args[0])", "reads the values of a tensor (equal)"),
+        ("return args[0][args[0] > 0]", "indexing with a mask"),
+        ("return torch.where(args[0] > 0)[0]", "where(condition)"),
+        ("return torch.nonzero(args[0])", "nonzero"),
+        ("return torch.unique(args[0])", "unique"),
+        ("return torch.masked_select(args[0], args[0] > 0)", "masked_select"),
+        ("return torch.repeat_interleave(args[0], args[0][0].int(), dim=0)", "repeat_interleave"),
     ],
 )
-def test_control_flow_on_values_names_the_line_and_a_way_out(forward):
-    bad = refused(forward)
+def test_dependence_on_values_names_the_operation_the_line_and_a_way_out(forward, said):
+    bad = refused(forward, f"{X}, torch.tensor(3)")
     assert (bad.code, bad.line) == ("data_dependent", 10)
-    assert "torch.where" in bad.reason
+    assert f"Line 10, `{forward.splitlines()[0]}`" in bad.reason and said in bad.reason and "torch.where" in bad.reason
+
+
+@pytest.mark.parametrize(
+    ("forward", "code", "said"),
+    [
+        ("return torch.from_numpy(args[0].numpy()) * 2", "leaves_torch", ".numpy()"),
+        ("return torch.nested.nested_tensor([args[0]])", "not_covered", "_nested_tensor_from_tensor_list"),
+        ("return args[0].to(torch.uint16)", "element_type", "torch.uint16; this engine knows float64"),
+        ("return args[0]", "nothing_computed", "its outputs are its inputs"),
+    ],
+)
+def test_what_cannot_be_traced_is_named_with_its_line(forward, code, said):
+    bad = refused(forward)
+    assert (bad.code, bad.line) == (code, 10) and said in bad.reason
+
+
+def test_a_compiled_function_is_what_it_compiles():
+    assert ops(graph("return torch.compile(lambda x: x * 2)(args[0])")) == ["mul"]
+
+
+def test_tensors_inside_a_list_are_asked_for_alone():
+    assert "inside a list; give each of them alone" in refused("return args[0][0]", f"[{X}, {X}]").reason
 
 
 @pytest.mark.parametrize(
