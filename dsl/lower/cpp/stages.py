@@ -38,6 +38,8 @@ from dsl.lower.cpp.own.mapping import plan_map, plan_transform
 from dsl.lower.cpp.own.normalize import plan_normalize
 from dsl.lower.cpp.own.pool import plan_pool
 from dsl.lower.cpp.own.reduce import plan_reduce
+from dsl.lower.cpp.own.rowmajor import plan_rowmajor
+from dsl.rules.problem import is_rowmajor
 
 
 class Plan(Protocol):
@@ -54,7 +56,10 @@ class Plan(Protocol):
 
 
 def _plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> Plan:
-    """Channels last goes to the tensor cores; row-major, and what is asked for in f32, to the direct kernel."""
+    """Channels last goes to the tensor cores by CUTLASS, row-major by a kernel of our own; what is asked for in f32 to
+    the direct kernel."""
+    if is_rowmajor(stage, types):
+        return plan_rowmajor(program, stage, types)
     if types[stage.x.name].layout == NHWC or stage.transposed:
         _hopper(program, stage)
         return plan_conv(program, stage, types)

@@ -40,7 +40,8 @@ class Read:
 
 @dataclass(frozen=True)
 class OwnPlan:
-    """`tensors` in the order of Operands, each as member t_<name>; `scratch` in bytes."""
+    """`tensors` in the order of Operands, each as member t_<name>; `scratch` in bytes; `main`: the part whose threads
+    and shared memory the facts name."""
 
     name: str
     kind: str
@@ -52,6 +53,7 @@ class OwnPlan:
     template: str = "own/stage.cu.j2"
     shared: tuple[str, ...] = ("own/common.cu.j2", "own/parts.cu.j2")
     launch: tuple[int, ...] = ()
+    main: int = 0
 
 
 @dataclass
@@ -85,10 +87,12 @@ class Builder:
     def pointers(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         return tuple((name, self.places[name]) for name in names)
 
-    def plan(self, values: Sequence[Value]) -> OwnPlan:
+    def plan(self, values: Sequence[Value], **more) -> OwnPlan:
         headers = tuple(sorted({HEADER[d] for d in self.dtypes if d in HEADER}))
         functions = tuple(sorted({f for v in values for f in v.functions}))
-        return OwnPlan(self.name, self.kind, tuple(self.tensors), tuple(self.parts), headers, functions, self.scratch)
+        return OwnPlan(
+            self.name, self.kind, tuple(self.tensors), tuple(self.parts), headers, functions, self.scratch, **more
+        )
 
 
 def entry(number: int) -> str:

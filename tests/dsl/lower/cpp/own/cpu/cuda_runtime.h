@@ -23,6 +23,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
+#define __constant__ static const
 #define __shared__ static __attribute__((section("uc_shared")))
 
 struct uint3 { unsigned x, y, z; };
@@ -35,7 +36,8 @@ inline dim3 gridDim, blockDim;
 
 namespace uc_cpu {
 enum State { kReady, kWarp, kBlock, kDone };
-struct Fiber { ucontext_t context; uint3 index; State state; std::unique_ptr<char[]> stack; };
+struct Copy { void* to; void const* from; int bytes; };
+struct Fiber { ucontext_t context; uint3 index; State state; std::unique_ptr<char[]> stack; std::vector<std::vector<Copy>> copies; };
 inline std::vector<Fiber> fibers;
 inline ucontext_t scheduler;
 inline Fiber* now = nullptr;
@@ -69,6 +71,7 @@ inline void run_block(size_t count) {
     f.context.uc_link = nullptr;
     f.index = {unsigned(i), 0, 0};
     f.state = kReady;
+    f.copies.assign(1, {});
     makecontext(&f.context, body, 0);
   }
   for (;;) {
@@ -107,6 +110,7 @@ template <class P, void (*F)(P)> struct Entry<F> { static void call(void* p) { F
 
 #define UCUTLASS_ENTRY(kernel) reinterpret_cast<void const*>(&uc_cpu::Entry<&kernel>::call)
 
+inline void __syncwarp(unsigned = 0xffffffffu) { uc_cpu::wait(uc_cpu::kWarp); }
 inline void __syncthreads() { uc_cpu::wait(uc_cpu::kBlock); }
 template <class T> inline T __shfl_xor_sync(unsigned, T v, int mask) { return uc_cpu::exchange(v, int(uc_cpu::now->index.x) ^ mask); }
 template <class T> inline T __ldg(T const* p) {
@@ -116,6 +120,8 @@ template <class T> inline T __ldg(T const* p) {
 template <class T> inline T __ldcs(T const* p) { return __ldg(p); }
 inline float __expf(float x) { return expf(x); }
 inline int __float2int_rn(float x) { return x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : int(lrintf(x)); }
+
+#include "tensor_cores.h"
 
 // ---- the few calls of the runtime that a launcher makes
 typedef int cudaError_t;
@@ -139,6 +145,7 @@ inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void co
   gridDim = config->gridDim;
   blockDim = config->blockDim;
   if (gridDim.x > 2147483647u || gridDim.y > 65535u || gridDim.z > 65535u || blockDim.x > 1024u || blockDim.x == 0) return 9;
+  if (config->dynamicSmemBytes > sizeof(c::dynamic_shared)) return 9;
   c::kernel = reinterpret_cast<void (*)(void*)>(const_cast<void*>(kernel));
   c::params = arguments[0];
   size_t const count = blockDim.x;
@@ -151,6 +158,7 @@ inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void co
       for (unsigned x = 0; x < gridDim.x; ++x) {
         blockIdx = {x, y, z};
         if (__start_uc_shared) std::memset(__start_uc_shared, 0xff, __stop_uc_shared - __start_uc_shared);
+        std::memset(c::dynamic_shared, 0xff, config->dynamicSmemBytes);
         c::run_block(count);
       }
   return cudaSuccess;

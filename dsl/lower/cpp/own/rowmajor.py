@@ -1,0 +1,247 @@
+"""Convolution on the tensor cores that reads x and w as they lie (nchw), by mma.sync and asynchronous copies.
+
+One image is y[filters, pixels] = w[filters, K] x[K, pixels]. A first, small kernel writes the weights once in the order
+of the instruction's fragments, rounded. The second is persistent: each block takes tiles of filters x (rows x columns)
+in turn and walks K in steps of whole channels, the halo boxes of the next steps (of this tile or the next) on their
+way into shared memory meanwhile. Weights that fit stay there; else each step brings its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dsl.arch import ARCHS, DEFAULT
+from dsl.axes import axes_of
+from dsl.ir import NCHW, Conv, DType, Program, TensorType
+from dsl.lower import Refusal
+from dsl.lower.cpp.own.direct import Seen
+from dsl.lower.cpp.own.mapping import results_of
+from dsl.lower.cpp.own.parts import MULTIPROCESSORS, Builder, OwnPlan, access, entry
+from dsl.lower.cpp.own.rowmajor_layout import WORD, Layout, channels_of
+from dsl.lower.cpp.own.space import CTYPE, Access, grid_of
+from dsl.lower.cpp.own.values import Reader, Value
+from dsl.rules import image as geometry
+
+ROUND = {DType.TF32: "tf32", DType.F16: "f16", DType.BF16: "bf16"}
+SHARED = ("own/common.cu.j2", "own/tensor.cu.j2")  # templates
+PACK_THREADS = 256
+STAGED = True
+UNROLLED = 20  # instructions along K that are written out, so that every offset is part of an instruction
+REGISTERS = 65_536  # of a multiprocessor
+RESERVED = 1024  # bytes of shared memory a block that are the system's
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tensor that the epilogue reads. `each`: 0 one element for a row, 1 a vector, 2 an element for each pixel."""
+
+    pointer: str
+    ctype: str
+    strides: tuple[int, ...]
+    each: int
+
+
+@dataclass(frozen=True)
+class PackPart:
+    label: str
+    entry: str
+    pointers: tuple
+    layout: Layout
+    w: Seen
+    w_type: str
+    round: str
+    words: int
+    groups: int  # quads of a tap, or of a window's row
+    grid: tuple[int, ...]
+    values: tuple[Value, ...] = ()
+    threads: int = PACK_THREADS
+    shared_bytes: int = 0
+    template: str = "own/pack.cu.j2"
+
+
+@dataclass(frozen=True)
+class RowmajorPart:
+    """`warp_m` x `warp_n`: a warp's part of the tile. `resident`: weights stay in shared memory. `staged`: results go
+    through it. `vector`: elements of one access to the result. `suffix`: of constants that count elements."""
+
+    label: str
+    entry: str
+    pointers: tuple
+    values: tuple[Value, ...]
+    layout: Layout
+    x: Seen
+    x_type: str
+    reads: tuple[Read, ...]
+    outputs: tuple[Seen, ...]
+    round: str
+    stages: int
+    warps: int
+    warps_m: int
+    warp_m: int
+    warp_n: int
+    resident: bool
+    staged: bool
+    vector: int
+    blocks: int
+    stage_words: int
+    suffix: str
+    copies_unrolled: int
+    lines_unrolled: int
+    unrolled: bool
+    grid: tuple[int, ...]
+    threads: int
+    shared_bytes: int
+    template: str = "own/rowmajor.cu.j2"
+
+
+def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -> OwnPlan:
+    """Raises Refusal for what the kernel cannot read, and for a tile that does not fit."""
+    xt, wt = types[stage.x.name], types[stage.w.name]
+    if xt.layout != NCHW or wt.layout != NCHW or stage.type.layout != NCHW or xt.dtype is not DType.F32:
+        raise Refusal(
+            "cpp-conv-rowmajor",
+            f"on the tensor cores {stage.name} reads row-major f32 and writes row-major; {stage.x.name} is {xt}",
+            "leave the layouts out, or use channels last throughout",
+        )
+    image = geometry.image_of(stage, types)
+    m, n, k = stage.config.tile
+    channels = channels_of(image, k)
+    rows, columns = geometry.box(image, n)
+    layout = Layout(image, m, rows, columns, channels)
+    builder = Builder(stage.name, "conv", types)
+    rank = stage.spatial + 2
+    reader = Reader(axes_of(stage, rank), types, rank)
+    results, outputs = results_of(builder, stage, reader)
+    builder.tensor("x", stage.x.name)
+    builder.tensor("w", stage.w.name)
+    builder.reads(reader)
+    words = layout.blocks[0] * layout.chunks * layout.weight_words
+    builder.room("packed", WORD * words)
+    shape = stage.type.shape
+
+    def seen(a: Access, expression: str = "") -> Seen:
+        return Seen(a.pointer, a.ctype, _spatial(a.strides, shape, image.out), expression)
+
+    written = tuple(seen(o, r.value.call("acc", "e_{}")) for r, o in zip(results, outputs, strict=True))
+    sizes = _fit(program, stage, layout, 8 if m * n > 128 * 128 else 4)
+    vector = _vector(image, layout, [o.strides for o in written], 4 if sizes["staged"] else 2)
+    reads = tuple(_read(a, _spatial(a.strides, shape, image.out), vector) for a in reader.accesses())
+    w = access("w", wt).strides
+    builder.parts.append(
+        PackPart(
+            label="part2",
+            entry=entry(1),
+            pointers=builder.pointers(["packed", "w"]),
+            layout=layout,
+            w=Seen("w", CTYPE[wt.dtype], (w[0], w[1], *(0,) * (5 - len(w)), *w[2:])),
+            w_type=CTYPE[wt.dtype],
+            round=ROUND[stage.config.compute],
+            words=words,
+            groups=-(-image.window[2] // 4) if layout.along_columns else -(-layout.channels // 4),
+            grid=(grid_of(-(-words // PACK_THREADS), stage.name),),
+        )
+    )
+    far = max(_extent(o.strides, image.filters, image.out) for o in (*written, *reads))
+    x = _spatial(access("x", xt).strides, xt.shape, image.size)
+    builder.parts.append(
+        RowmajorPart(
+            label="part1",
+            entry=entry(0),
+            pointers=builder.pointers(["x", "packed", *reader.names, *(r.pointer for r in results)]),
+            values=tuple(r.value for r in results),
+            layout=layout,
+            x=Seen("x", CTYPE[xt.dtype], x),
+            x_type=CTYPE[xt.dtype],
+            reads=reads,
+            outputs=written,
+            round=ROUND[stage.config.compute],
+            vector=vector,
+            suffix="ll" if max(far, _extent(x, layout.channels, image.size)) >= 2**31 else "",
+            copies_unrolled=4,
+            lines_unrolled=2,
+            unrolled=layout.steps <= UNROLLED,
+            **sizes,
+        )
+    )
+    return builder.plan([r.value for r in results], main=1, shared=SHARED)
+
+
+def _fit(program: Program, stage: Conv, layout: Layout, warps: int) -> dict:
+    """How a tile is shared among warps and what of it lies in shared memory. Raises Refusal where it does not fit."""
+    warps_m = 2 if layout.m > 64 and layout.m % 32 == 0 else 1
+    warps_n = warps // warps_m
+    if layout.n % (8 * warps_n):
+        raise Refusal("cpp-conv-rowmajor", f"{layout.n} pixels are no whole pieces of {warps} warps", "use tile N 128")
+    warp_m, warp_n = layout.m // warps_m, layout.n // warps_n
+    if warp_n % layout.columns and layout.columns % warp_n:
+        raise Refusal("cpp-conv-rowmajor", f"rows of {layout.columns} pixels split badly", "use tile N 128")
+    stages = stage.config.stages or 2
+    limit = ARCHS[program.arch or DEFAULT].smem_block
+    lines = warps * 8 * (warp_n + 8)
+    kept = layout.chunks * layout.weight_words
+
+    def bytes_of(resident: bool, staged: bool) -> int:
+        step = layout.box_words + (0 if resident else layout.weight_words)
+        return WORD * (stages * step + resident * kept + staged * lines)
+
+    staged = STAGED and (bytes_of(True, True) <= limit or bytes_of(True, False) > limit)
+    streams = bytes_of(False, staged)
+    resident = bytes_of(True, staged) <= limit
+    needed = bytes_of(resident, staged)
+    if needed > limit:
+        raise Refusal(
+            "cpp-conv-rowmajor",
+            f"{stage.name} needs {streams:,} bytes of shared memory; {program.arch or DEFAULT} gives a block {limit:,}",
+            "use fewer stages, a smaller tile or fewer channels a step",
+        )
+    accumulators = warp_m * warp_n // 32
+    registers = 128 if accumulators <= 64 else 255
+    blocks = max(1, min((limit + RESERVED) // (needed + RESERVED), REGISTERS // (registers * 32 * warps), 8))
+    grid = MULTIPROCESSORS * blocks // layout.blocks[0] * layout.blocks[0] or layout.blocks[0]
+    return {
+        "stages": stages,
+        "warps": warps,
+        "warps_m": warps_m,
+        "warp_m": warp_m,
+        "warp_n": warp_n,
+        "resident": resident,
+        "staged": staged,
+        "blocks": blocks,
+        "stage_words": layout.box_words + (0 if resident else layout.weight_words),
+        "grid": (min(grid, layout.tiles),),
+        "threads": 32 * warps,
+        "shared_bytes": needed,
+    }
+
+
+def _spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: geometry.Triple) -> tuple[int, ...]:
+    """Strides along b, k, d, h, w of a tensor seen as an image of that size: as it is, or one long row."""
+    space, lengths = strides[2:], shape[2:]
+    if (*(1,) * (3 - len(space)), *lengths) == size:
+        return (*strides[:2], *(0,) * (3 - len(space)), *space)
+    steps = [(s, n) for s, n in zip(space, lengths, strict=True) if n > 1]
+    if any(outer != inner * n for (outer, _), (inner, n) in pairwise(steps)):
+        raise Refusal("cpp-conv-rowmajor", "a tensor's rows and columns are exchanged", "transform it first")
+    return (*strides[:2], 0, 0, steps[-1][0] if steps else 0)
+
+
+def _vector(image: geometry.Image, layout: Layout, outputs: list[tuple[int, ...]], most: int) -> int:
+    """Elements of one access to the result, neighbours along a row: they start and end with the row."""
+    for width in range(most, 1, -2):
+        whole = image.out[2] % width == 0 and all(s[4] == 1 and not any(n % width for n in s[:4]) for s in outputs)
+        if whole and layout.n % (8 * width) == 0:
+            return width
+    return 1
+
+
+def _read(a: Access, strides: tuple[int, ...], vector: int) -> Read:
+    if strides[4] == 0:
+        return Read(a.pointer, a.ctype, strides, 0)
+    whole = strides[4] == 1 and not any(s % vector for s in strides[:4])
+    return Read(a.pointer, a.ctype, strides, 1 if whole else 2)
+
+
+def _extent(strides: tuple[int, ...], channels: int, size: tuple[int, int, int]) -> int:
+    """Elements from the first of an image to the last."""
+    return sum((n - 1) * s for n, s in zip((channels, *size), strides[1:], strict=True))
