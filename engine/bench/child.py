@@ -96,10 +96,10 @@ class BenchChild(Child):
             call()  # compiles, or finds it compiled
         compiled = time.perf_counter() - began
         for _ in range(WARM_UP):
-            slow = max(self._timer.sample(call), self._timer.sample(tf32))
+            slow = max(self._sample(call), self._sample(tf32))
         pairs = []
         for _ in range(SLOW_PAIRS if slow > SLOW_MS else PAIRS):
-            pairs.append((self._timer.sample(call), self._timer.sample(tf32)))
+            pairs.append((self._sample(call), self._sample(tf32)))
         told = {"ms": interval([a for a, _ in pairs])[0], "ratio": paired_ratio(pairs)[0]}
         return told | ({"seconds": round(compiled, 2), "ahead": found() > held} if name in MODES else {})
 

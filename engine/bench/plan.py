@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.bench.judge import counts
 from engine.devices import Problem, SessionRefused
 from engine.strategies import Finished, Proposal, State
 from engine.strategies.planner import Planner
@@ -49,7 +50,7 @@ def finished(rows: list[dict]) -> tuple[Finished, ...]:
     """Trials of the results file as the planner reads them."""
     return tuple(
         Finished(i + 1, r["text"], r["class"], r["backend"], ms=r.get("ms") if r["ok"] else None,
-                 failed="" if r["ok"] else r.get("failed", "measure"))
+                 clean=counts(r) or "ms" not in r, failed="" if r["ok"] else r.get("failed", "measure"))
         for i, r in enumerate(rows)
     )  # fmt: skip
 

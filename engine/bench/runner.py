@@ -21,6 +21,7 @@ from dsl.check import check
 from dsl.compile import compile as to_sources
 from engine.bench.book import Book
 from engine.bench.compilers import COMPILE_SECONDS, THREADS, Compilers
+from engine.bench.judge import counts, derived, judge
 from engine.bench.plan import Plan, ahead, places, plan
 from engine.build import toolchain
 from engine.build.cute import environment
@@ -30,17 +31,15 @@ from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.strategies import Proposal
 from engine.suite.cases import PROBLEMS, Case
 from engine.suite.runner import OPEN_SECONDS, RUN_SECONDS, WARM_SECONDS, Builds, Gpu, Task
-from sol.budget import gap, score
 from sol.graph import OpGraph
 from sol.hardware import Hardware
 
-BASELINES = ("eager", "eager_tf32", "eager_f16")
+EAGER = ("eager", "eager_tf32", "eager_f16")
 COMPILED = ("compile", "compile_max")
 BASELINE_SECONDS, TRACE_SECONDS = 60.0, 120.0
 TURN_SECONDS = 120.0  # that a request may have to wait for the GPU while others measure choices on it
 LATE_SECONDS = 50.0  # that what is under way may take when the time given is over
 COMPILERS = 2  # processes that run torch.compile ahead; each may hold 24 GB of the GPU
-NATIVE = "eager_tf32"  # what every time alternates with
 
 
 @dataclass(frozen=True)
@@ -158,14 +157,14 @@ class _Bench:
             elif not done or self.works:
                 time.sleep(0.2)
             elif rest := next((m for m in self.wanted.modules if self._untimed(m)), None):
-                self._time(rest, BASELINES)  # no program of ours: PyTorch's times are wanted all the same
+                self._time(rest, EAGER)  # no program of ours: PyTorch's times are wanted all the same
             elif self.pairs:
                 time.sleep(0.2)
             else:
                 break
 
     def _untimed(self, module: str) -> bool:
-        return not self.small and module not in self.unable and bool(self.book.missing(module, BASELINES))
+        return not self.small and module not in self.unable and bool(self.book.missing(module, EAGER))
 
     # ---- planning, in a thread of its own ----
 
@@ -247,6 +246,7 @@ class _Bench:
             trial = {
                 "class": proposal.cls, "backend": proposal.backend, "change": proposal.change, "why": proposal.why,
                 "predicted_ms": proposal.predicted_ms, "text": proposal.text,
+                "derived": derived(proposal.text), "algebraic": bool(getattr(proposal, "algebraic", False)),
             }  # fmt: skip
             began = time.monotonic()
             try:
@@ -261,8 +261,8 @@ class _Bench:
                     break
                 found = {"ok": False, "failed": e.why, "message": f"{e} {e.log[-500:]}"}
             trial |= task.build | found | {"seconds": time.monotonic() - began}
-            self._judge(work, row, trial)
             row["trials"].append(trial)
+            judge(row)
             self.book.write()
             self.say(self._line(row, work.plan.module, trial))
         if opened:
@@ -279,7 +279,7 @@ class _Bench:
         self.book.about |= self.gpu.about
         row["scope"] = answer["scope"]
         row.setdefault("spent", {})["open"] = round(answer["seconds"], 2)
-        if not self.small and (names := self.book.missing(work.plan.module, BASELINES)):
+        if not self.small and (names := self.book.missing(work.plan.module, EAGER)):
             self._baselines(work.plan.module, names, BASELINE_SECONDS)
         return True
 
@@ -341,24 +341,15 @@ class _Bench:
         answer.pop("pairs", None)
         return answer
 
-    def _judge(self, work: Work, row: dict, trial: dict) -> None:
-        """Speedups over PyTorch's ways, and the distance to the limit."""
-        if not trial["ok"] or "ms" not in trial:
-            return
-        limit = work.plan.limits[trial["class"]]
-        theirs = {n: b["ratio"] for n, b in row["baselines"].items() if "ratio" in b}
-        trial["over"] = {n: ratio * trial["ratio"] for n, ratio in theirs.items()}
-        base = trial["ms"] * trial["over"].get("eager_f16" if trial["class"] == "f16" else NATIVE, trial["ratio"])
-        trial["gap"], trial["score"] = gap(trial["ms"], limit), score(trial["ms"], limit, base)
-
     def _line(self, row: dict, module: str, trial: dict) -> str:
         head = f"{row['id']:7} {module:34} {trial['class']:5} {trial['backend']:5}"
         if not trial["ok"]:
             return f"{head} {trial['failed']}: {(trial['message'] or '').strip()[:140]}"
         if "ms" not in trial:
             return f"{head} error {trial['error']:.1e}"
-        over = trial["over"]
+        over, gap = trial["over"].get("eager", 0), trial.get("gap", 0)
+        doubt = "" if counts(trial) else f"  {trial['verdict']}: {trial['message'][:80]}"
         return (
-            f"{head} {trial['ms']:9.4f} ms, {over.get('eager', 0):5.2f}x eager, {trial['ratio']:5.2f}x TF32, gap "
-            f"{trial['gap']:4.2f}  {trial['change'][:70]}"
+            f"{head} {trial['ms']:9.4f} ms, {over:5.2f}x eager, {trial['ratio']:5.2f}x TF32, gap {gap:4.2f}  "
+            f"{trial['change'][:70]}{doubt}"
         )

@@ -1,106 +1,168 @@
 """A bench's results for people: a line a problem for each class, geometric means, and what failed.
 
-A problem without a right program counts as 1.0x of eager, in every mean.
+A problem without a right program counts as 1.0x of eager, in every mean. `rows` and `summary` are what the committed
+report (engine.results.bench_report) and its figures are made of, too.
 """
 
 from __future__ import annotations
 
-from math import exp, log
+from dataclasses import dataclass
 
+from engine.bench.judge import BASELINES, NATIVE, best, counts, judge, mean, rival
 from engine.suite.cases import order
 
-BASELINES = {
-    "eager": "eager as shipped", "eager_tf32": "eager TF32", "eager_f16": "autocast f16", "compile": "torch.compile",
-    "compile_max": "max-autotune",
+NAMES = {
+    "eager": "eager as shipped", "eager_tf32": "eager TF32", "eager_f16": "autocast f16",
+    "compile": "torch.compile", "compile_max": "torch.compile max-autotune",
 }  # fmt: skip
+LOSING = 0.95  # of the best baseline's speed
+TRIALS_AIM, SECONDS_AIM = 12.0, 60.0
 
 
-def best(row: dict, cls: str) -> dict | None:
-    """The fastest right trial of a class."""
-    timed = [t for t in row["trials"] if t["class"] == cls and t["ok"] and "ms" in t]
-    return min(timed, key=lambda t: t["ms"], default=None)
+@dataclass(frozen=True)
+class Line:
+    """One problem in one class. Times in ms; `over`: speedup by baseline, of a problem without a program eager's own
+    share; `trial`: the best one that counts, or None with `why` not."""
+
+    module: str
+    pid: str
+    baselines: dict[str, float]
+    over: dict[str, float]
+    trial: dict | None
+    why: str
+    rival: str | None  # the fastest baseline that the class allows
+    against: float | None  # speedup over it
+    trials: int
+    failed: int
+    refuted: int  # right and timed, but a check speaks against them
+    seconds: float | None
+    limit: float | None
+
+    @property
+    def verdict(self) -> str:
+        return "no program" if self.trial is None else self.trial.get("verdict", "not looked at")
 
 
-def rival(row: dict, cls: str) -> float | None:
-    """The best time of PyTorch in the class, in units of eager TF32's: eager or compiled, autocast for half."""
-    eager = ("eager_f16",) if cls == "f16" else ("eager", "eager_tf32")
-    names = (*eager, "compile", "compile_max")
-    found = [row["baselines"][n]["ratio"] for n in names if "ratio" in row["baselines"].get(n, {})]
-    return min(found, default=None)
+def line(module: str, row: dict, cls: str) -> Line:
+    judge(row)
+    b, tried = best(row, cls), [t for t in row["trials"] if t["class"] == cls]
+    ratios = {n: told["ratio"] for n, told in row["baselines"].items() if "ratio" in told}
+    best_of = rival(row, cls)
+    over = dict(b["over"]) if b else {n: r / ratios.get("eager", 1.0) for n, r in ratios.items()}
+    why = row["refused"] or row.get("left_out", {}).get(cls) or (tried[-1].get("message") if tried else "") or ""
+    return Line(
+        module, row["id"], {n: told["ms"] for n, told in row["baselines"].items() if "ms" in told}, over, b,
+        "" if b else why.strip() or "not tried", best_of and best_of[0],
+        over.get(best_of[0]) if best_of and b else None, len(tried), sum(not t["ok"] for t in tried),
+        sum(t["ok"] and "ms" in t and not counts(t) for t in tried), seconds(row, cls), row["limits"].get(cls),
+    )  # fmt: skip
 
 
-def mean(values: list[float]) -> float:
-    """The geometric one; 0 of none."""
-    return exp(sum(map(log, values)) / len(values)) if values else 0.0
+def lines(problems: dict[str, dict], cls: str) -> list[Line]:
+    """In the set's order."""
+    found = [line(module, row, cls) for module, row in problems.items()]
+    return sorted(found, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
+
+
+def seconds(row: dict, cls: str) -> float | None:
+    """What a session with warm workers would have lasted: tracing, planning, opening, every trial of the class on the
+    GPU, and its slowest build, for builds run beside each other. None where nothing was kept."""
+    spent, tried = row.get("spent"), [t for t in row["trials"] if t["class"] == cls]
+    if not spent or not tried:
+        return None
+    once = sum(spent.get(step, 0.0) for step in ("trace", "plan", "open", "baselines"))
+    return once + sum(t.get("seconds", 0.0) for t in tried) + max(t.get("build_seconds", 0.0) for t in tried)
 
 
 def summary(problems: dict[str, dict], cls: str) -> dict:
-    """{problems, solved, over: {baseline: geomean}, score, trials, slower: modules below 0.95x of the best baseline}"""
-    rows = {m: (row, best(row, cls)) for m, row in problems.items()}
-    names = [n for n in BASELINES if any("ratio" in row["baselines"].get(n, {}) for row, _ in rows.values())]
-    over = {}
-    for n in names:
-        # Without a program of ours the module runs as eager ships it.
-        found = [
-            b["over"].get(n, 1.0) if b else row["baselines"].get(n, {}).get("ratio", 1.0) / _shipped(row)
-            for row, b in rows.values()
-        ]
-        over[n] = mean(found)
-    slower = [m for m, (row, b) in rows.items() if b and (rival(row, cls) or 1.0) * b["ratio"] < 0.95]
-    tried = [sum(t["class"] == cls for t in row["trials"]) for row, _ in rows.values()]
-    scores = [b["score"] if b else 0.5 for _, b in rows.values()]
-    solved = [m for m, (row, _) in rows.items() if any(t["class"] == cls and t["ok"] for t in row["trials"])]
+    """{problems, solved, over: {baseline: geomean}, best: geomean over each problem's best baseline or None, slower:
+    [lines below 0.95x of it], score, trials, seconds, algebraic, others: [lines won by a finer class], verdicts}"""
+    found = lines(problems, cls)
+    timed = [n for n in BASELINES if any(n in x.over for x in found)]
+    against = [x.against if x.against is not None else _best_of_eager(x) for x in found]
+    scores = [x.trial["score"] if x.trial else 0.5 for x in found]
+    times = [x.seconds for x in found if x.seconds is not None]
+    verdicts: dict[str, int] = {}
+    for x in found:
+        verdicts[x.verdict] = verdicts.get(x.verdict, 0) + 1
+    right = [m for m, row in problems.items() if any(t["class"] == cls and t["ok"] for t in row["trials"])]
     return {
-        "problems": len(rows), "solved": len(solved), "over": over, "slower": slower,
-        "score": sum(scores) / len(scores) if scores else 0.0, "trials": sum(tried) / len(tried) if tried else 0.0,
+        "problems": len(found), "solved": len(right),
+        "over": {n: mean([x.over.get(n, 1.0) for x in found]) for n in timed},
+        "best": mean([a for a in against if a is not None]) if any(a is not None for a in against) else None,
+        "slower": [x for x in found if x.against is not None and x.against < LOSING],
+        "score": sum(scores) / len(scores) if scores else 0.0,
+        "trials": sum(x.trials for x in found) / len(found) if found else 0.0,
+        "seconds": sum(times) / len(times) if times else None,
+        "algebraic": [x for x in found if x.trial and x.trial.get("algebraic")],
+        "finer": [x for x in found if x.trial and x.trial["by"] != cls],
+        "verdicts": verdicts,
     }  # fmt: skip
 
 
-def _shipped(row: dict) -> float:
-    return row["baselines"].get("eager", {}).get("ratio", 1.0)
+def _best_of_eager(x: Line) -> float | None:
+    """A problem without a program runs as eager ships it."""
+    return x.over.get(x.rival) if x.rival else None
+
+
+# ---- in a terminal ----
+
+COLUMNS = (
+    ("best ms", 9), ("eager", 9), ("TF32", 9), ("compile", 9), ("max", 9), ("x eager", 8), ("x TF32", 7), ("x comp", 7),
+    ("x best", 7), ("gap", 6), ("SOL", 5), ("error", 8),
+)  # fmt: skip
 
 
 def table(problems: dict[str, dict], classes: tuple[str, ...]) -> str:
     """Every problem in the set's order, a table a class, and what it comes to."""
     said: list[str] = []
     for cls in classes:
-        heads = ("best ms", "eager", "TF32", "x eager", "x TF32", "x best", "gap", "SOL", "error")
-        widths = (9, 9, 9, 8, 7, 7, 6, 5, 8)
-        columns = " ".join(f"{h:>{w}}" for h, w in zip(heads, widths, strict=True))
-        said.append(f"\n{cls:7} {'problem':36} {columns} trials")
-        for module, row in sorted(problems.items(), key=lambda item: _place(item[1]["id"])):
-            said.append(_line(module, row, cls))
-        s = summary(problems, cls)
-        over = ", ".join(f"{v:.2f}x {BASELINES[n]}" for n, v in s["over"].items())
-        solved = f"{s['solved']} of {s['problems']} problems have a right program"
-        said.append(
-            f"{cls}: {solved}; geometric means: {over or 'nothing was timed'}; mean SOL score {s['score']:.2f}; "
-            f"{s['trials']:.1f} trials a problem"
-        )
-        if s["slower"]:
-            said.append(f"below 0.95x of the best baseline: {', '.join(s['slower'])}")
+        heads = " ".join(f"{h:>{w}}" for h, w in COLUMNS)
+        said.append(f"\n{cls:7} {'problem':36} {heads} trials")
+        said += [_line(x, problems[x.module], cls) for x in lines(problems, cls)]
+        said += words(summary(problems, cls), cls)
     return "\n".join(said)
 
 
-def _place(pid: str) -> tuple:
-    return (0, *order(pid)) if "/" in pid else (1, 0, 0)
+def words(s: dict, cls: str) -> list[str]:
+    """A summary as sentences."""
+    over = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in s["over"].items())
+    if s["best"] is not None:
+        over += f", {s['best']:.2f}x the best of these"
+    took = "" if s["seconds"] is None else f", {s['seconds']:.0f} s a problem with warm workers"
+    said = [
+        f"{cls}: {s['solved']} of {s['problems']} problems have a right program; geometric means: "
+        f"{over or 'nothing was timed'}; mean SOL score {s['score']:.2f}; {s['trials']:.1f} trials a problem{took}"
+    ]
+    if s["slower"]:
+        named = ", ".join(f"{x.module} ({x.against:.2f})" for x in s["slower"])
+        said.append(f"below {LOSING}x of the best baseline: {named}")
+    if s["algebraic"]:
+        named = ", ".join(x.module for x in s["algebraic"])
+        said.append(f"algebraic, a rewrite dropped work that the module asks for: {len(s['algebraic'])}: {named}")
+    if s["finer"]:
+        named = ", ".join(f"{x.module} ({x.trial['by']})" for x in s["finer"])
+        said.append(f"won by products of a finer class: {named}")
+    if doubtful := {v: n for v, n in s["verdicts"].items() if v not in ("clean", "no program", "not looked at")}:
+        said.append("verdicts that are not clean: " + ", ".join(f"{n} {v}" for v, n in doubtful.items()))
+    return said
 
 
-def _line(module: str, row: dict, cls: str) -> str:
-    head = f"{row['id']:7} {module:36}"
-    b, base = best(row, cls), row["baselines"]
-    tried = [t for t in row["trials"] if t["class"] == cls]
-    if b is None:
-        why = row["refused"] or row.get("left_out", {}).get(cls) or (tried[-1].get("message") if tried else "not tried")
-        right = [t for t in tried if t["ok"]]
+def _line(x: Line, row: dict, cls: str) -> str:
+    head = f"{x.pid:7} {x.module:36}"
+    if x.trial is None:
+        right = [t for t in row["trials"] if t["class"] == cls and t["ok"] and "ms" not in t]
         if right:
             return f"{head} right, error {min(t['error'] for t in right):.1e}; nothing was timed"
-        return f"{head} no program: {(why or '').strip()[:120]}"
-    ms = {n: base.get(n, {}).get("ms", float("nan")) for n in ("eager", "eager_tf32")}
-    against = (rival(row, cls) or 1.0) * b["ratio"]
-    failed = sum(not t["ok"] for t in tried)
-    return (
-        f"{head} {b['ms']:9.4f} {ms['eager']:9.4f} {ms['eager_tf32']:9.4f} {b['over'].get('eager', 0):8.2f} "
-        f"{b['ratio']:7.2f} {against:7.2f} {b['gap']:6.2f} {b['score']:5.2f} {b['error']:8.1e} "
-        f"{len(tried)}{f' ({failed} failed)' if failed else ''} {b['backend']}"
-    )
+        return f"{head} no program: {x.why[:120]}"
+    b, base = x.trial, x.baselines
+    nan = float("nan")
+    values = [
+        f"{b['ms']:9.4f}", *(f"{base.get(n, nan):9.4f}" for n in ("eager", NATIVE, "compile", "compile_max")),
+        f"{x.over.get('eager', nan):8.2f}", f"{x.over.get(NATIVE, nan):7.2f}", f"{x.over.get('compile', nan):7.2f}",
+        f"{x.against or nan:7.2f}", f"{b['gap']:6.2f}", f"{b['score']:5.2f}", f"{b['error']:8.1e}",
+    ]  # fmt: skip
+    notes = [f"{x.trials}", f"({x.failed} failed)" * bool(x.failed), f"({x.refuted} refuted)" * bool(x.refuted),
+             b["backend"], f"by {b['by']}" * (b["by"] != cls), "algebraic" * bool(b.get("algebraic")),
+             x.verdict * (x.verdict not in ("clean", "not looked at"))]  # fmt: skip
+    return f"{head} {' '.join(values)} {' '.join(n for n in notes if n)}"

@@ -21,21 +21,16 @@ from engine import jsonprocess
 from engine.build.cute_worker import import_generated
 from engine.evaluate import oracle
 from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
+from engine.evaluate.faults import Wrong
 from engine.evaluate.guarded import Guarded
+from engine.evaluate.integrity.tracing import Snapshot
 from engine.evaluate.rounding import TORCH
-from engine.evaluate.timing import interval, paired_ratio
+from engine.evaluate.timing import interval, net, paired_ratio
+from engine.suite.evidence import Loaded, checks
 from engine.suite.problem import Instance, compare
 
 HOLD_CYCLES = 3_000_000  # 1.5 ms: a pipeline of six launches is queued before the first event
 WARM_UP, PAIRS, SLOW_PAIRS, SLOW_MS = 2, 11, 5, 10.0
-
-
-class Wrong(Exception):
-    """The program did what it must not; `code` is stable."""
-
-    def __init__(self, code: str, message: str):
-        super().__init__(message)
-        self.code = code
 
 
 class Child:
@@ -45,7 +40,9 @@ class Child:
         self.device, self.small = device, device == "cpu"
         self.problem: Instance | None = None
         self.results: dict[str, torch.Tensor] = {}  # of the problem's programs, by program and back end
+        self.loaded: Loaded | None = None  # the program that runs, as machine code
         self._timer: Any = None
+        self._overhead = 0.0  # ms that events add to what they enclose
         if not self.small:
             torch.empty(1, device=device)
             try:
@@ -55,15 +52,20 @@ class Child:
                 pass  # the cpp back end needs neither
 
     def warm(self, request: dict) -> dict:
-        """{gpu, torch, total_bytes}"""
+        """{gpu, torch, total_bytes, events_us: what CUDA events add to a time, taken off every one}"""
         if self.small:
             return {"gpu": "none: meanings on the CPU", "torch": torch.__version__, "total_bytes": 0}
         from engine.evaluate.timing import Timer
 
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        self._timer = Timer(HOLD_CYCLES)
+        if self._timer is None:
+            self._timer = Timer(HOLD_CYCLES)
+            self._overhead = self._timer.overhead()
         p = torch.cuda.get_device_properties(0)
-        return {"gpu": p.name, "torch": torch.__version__, "total_bytes": p.total_memory}
+        return {
+            "gpu": p.name, "torch": torch.__version__, "total_bytes": p.total_memory,
+            "events_us": round(self._overhead * 1e3, 2),
+        }  # fmt: skip
 
     def open(self, request: dict) -> dict:
         """Take up a module. {images, scope, eager_ms, seconds}"""
@@ -74,7 +76,7 @@ class Child:
         return {"scope": self.problem.scope(), "seconds": time.perf_counter() - began}
 
     def close(self, request: dict) -> dict:
-        self.problem, self.results = None, {}
+        self.problem, self.results, self.loaded = None, {}, None
         if not self.small:
             torch.cuda.empty_cache()
         return {}
@@ -126,6 +128,8 @@ class Child:
         }  # fmt: skip
         if not self.small:
             answer |= self._time(call)
+            first = self.results[f"{case}:{request['backend']}"]
+            answer["checks"] = checks(self.loaded, first, cls, answer["ms"], len(answer["pairs"]))
         return answer | {"seconds": time.perf_counter() - began}
 
     def _inputs(self, request: dict, program: Any) -> list[torch.Tensor]:
@@ -137,7 +141,9 @@ class Child:
 
     def _machine_code(self, request: dict, program: Any, inputs: list[torch.Tensor]) -> tuple[Callable, list[Guarded]]:
         """Run it once on poisoned outputs. Raises Wrong for what it left out or wrote elsewhere."""
-        run = import_generated(request["path"]).load(request["artifact"])
+        snapshot = Snapshot()
+        module = import_generated(request["path"])
+        run = module.load(request["artifact"])
         outputs = [Guarded(t.shape, TORCH[DType(t.dtype)], self.device) for t in program.result_types]
         tensors = [o.tensor for o in outputs]
         before = [_checksum(x) for x in inputs]
@@ -152,6 +158,7 @@ class Child:
                 raise Wrong("out_of_bounds", f"the program wrote outside of result {i + 1}")
         if before != [_checksum(x) for x in inputs]:
             raise Wrong("input_written", "the program changed one of its inputs")
+        self.loaded = Loaded(module, request["artifact"], run, inputs, outputs, snapshot)
         return lambda: run(inputs, tensors), outputs
 
     def _agree(self, case: str, backend: str, out: torch.Tensor, cls: str) -> dict | None:
@@ -169,15 +176,19 @@ class Child:
     def _time(self, call: Callable) -> dict:
         eager = self.problem.call
         for _ in range(WARM_UP):
-            slow = self._timer.sample(eager)
-            self._timer.sample(call)
+            slow = self._sample(eager)
+            self._sample(call)
         count = SLOW_PAIRS if slow > SLOW_MS else PAIRS
-        pairs = [(self._timer.sample(eager), self._timer.sample(call)) for _ in range(count)]
+        pairs = [(self._sample(eager), self._sample(call)) for _ in range(count)]
         ratio, low, high = paired_ratio(pairs)
         return {
             "ms": interval([b for _, b in pairs])[0], "eager_ms": interval([a for a, _ in pairs])[0],
             "ratio": ratio, "ratio_low": low, "ratio_high": high, "pairs": pairs,
         }  # fmt: skip
+
+    def _sample(self, call: Callable) -> float:
+        """Milliseconds of one call without the events' own."""
+        return net(self._timer.sample(call), self._overhead)
 
 
 def _numbers(c: Comparison) -> dict:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.bench.runner import BASELINES, Wanted, run
+from engine.bench.runner import EAGER, Wanted, run
 from sol.hardware import load
 
 MODULES = {"matmul_square": "L1/1", "matmul_triu": "L1/14", "matmul_tril": "L1/15"}
@@ -35,7 +35,7 @@ def test_default_of_all_comes_before_max_autotune_of_any_and_nothing_is_timed_tw
     asked, _ = bench()
     names = [line.split()[2:] for line in asked if "compile" in line]
     assert names == 3 * [["compile"]] + 3 * [["compile_max"]]
-    assert sum(line.split()[2:] == list(BASELINES) for line in asked) == 3  # eager's, for they have no trial
+    assert sum(line.split()[2:] == list(EAGER) for line in asked) == 3  # eager's, for they have no trial
     assert bench() == ([], [])
 
 

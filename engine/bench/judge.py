@@ -1,0 +1,87 @@
+"""What a bench's trials are worth: over PyTorch's ways, against the limit, and whether they count at all.
+
+A row is a problem of the results file (engine.bench.book). Nothing here is measured: baselines that come later (a call
+with `--compile`) are set against the trials that are there.
+
+A class's best may be a program of a finer one: what is at least as accurate is allowed where the class is. So an f16
+entry may be won by a tf32 program, and a tf32 entry by one whose products are in f32. The class of a program is read
+off its text (engine.classes.class_of), never off its label.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+
+from dsl.check import check
+from engine.classes import class_of
+from engine.evaluate.integrity import trial as integrity
+from engine.trials import TOO_FAST
+from sol.budget import gap, score
+
+NATIVE = "eager_tf32"  # what every time alternates with
+# How fine a class's products are: at least as fine is allowed. The 8-bit ones allow everything.
+FINENESS = {"f32": 0, "tf32": 1, "f16": 2, "bf16": 3, "fp8": 4, "i8": 4}
+BASELINES = ("eager", "eager_tf32", "eager_f16", "compile", "compile_max")
+EAGER_OF = {"f32": "eager", "f16": "eager_f16"}  # PyTorch's eager way in a class; else with TF32 allowed
+
+
+def derived(text: str) -> str | None:
+    """The class of a program's products; None of a text that does not pass its checks."""
+    program = check(text).program
+    return None if program is None else class_of(program)
+
+
+def judge(row: dict) -> None:
+    """Sets each right trial's `over` (speedup by baseline), `gap`, `score` and `verdict` from what the row holds."""
+    for t in row["trials"]:
+        if not t["ok"] or "ms" not in t:
+            continue
+        t["over"] = {n: b["ratio"] * t["ratio"] for n, b in row["baselines"].items() if "ratio" in b}
+        limit = row["limits"].get(t["class"])
+        if limit is None:
+            continue
+        t["gap"], t["score"] = gap(t["ms"], limit), score(t["ms"], limit, base_ms(row, t, t["class"]))
+        if "checks" in t:
+            evidence = [*t["checks"], integrity.of_limit(t["gap"], limit, TOO_FAST)]
+            if t.get("derived"):
+                evidence.append(integrity.of_precision(t["derived"], t["class"]))
+            t["verdict"] = integrity.worst(evidence)
+            if t["verdict"] not in ("clean", "minor"):
+                t["message"] = next(c["said"] for c in evidence if c["verdict"] == t["verdict"])
+
+
+def base_ms(row: dict, trial: dict, cls: str) -> float:
+    """The time of PyTorch's eager way in the class, as it was beside this trial."""
+    ratio = row["baselines"].get(EAGER_OF.get(cls, NATIVE), {}).get("ratio", 1.0)
+    return trial["ms"] * trial["ratio"] * ratio
+
+
+def counts(trial: dict) -> bool:
+    """Whether it is right, timed, and no check speaks against it."""
+    return bool(trial["ok"]) and "ms" in trial and trial.get("verdict", "clean") in ("clean", "minor")
+
+
+def best(row: dict, cls: str) -> dict | None:
+    """The fastest trial that counts and was held to the class's tolerance or a finer one, with `gap` and `score`
+    against the class's own limit, and `by`: the class of its products."""
+    able = [t for t in row["trials"] if counts(t) and (t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls])]
+    found = min(able, key=lambda t: t["ms"], default=None)
+    if found is None:
+        return None
+    limit = row["limits"].get(cls) or row["limits"].get(found["class"], 0.0)
+    return found | {
+        "gap": gap(found["ms"], limit), "score": score(found["ms"], limit, base_ms(row, found, cls)),
+        "by": found.get("derived") or found["class"],
+    }  # fmt: skip
+
+
+def rival(row: dict, cls: str) -> tuple[str, float] | None:
+    """PyTorch's best way that is allowed in the class, with its time in units of eager TF32's."""
+    allowed = ["eager"] if cls == "f32" else [n for n in BASELINES if n != "eager_f16" or cls == "f16"]
+    found = {n: row["baselines"][n]["ratio"] for n in allowed if "ratio" in row["baselines"].get(n, {})}
+    return min(found.items(), key=lambda item: item[1], default=None)
+
+
+def mean(values: list[float]) -> float:
+    """The geometric one; 0 of none."""
+    return exp(sum(map(log, values)) / len(values)) if values else 0.0

@@ -1,0 +1,79 @@
+"""What a trial is worth: which class it may win, what speaks against it, and what a problem cost."""
+
+import pytest
+
+from engine.bench.judge import best, counts, derived, judge, rival
+from engine.bench.table import line, summary, table
+
+BASE = {"eager": {"ms": 8.0, "ratio": 4.0}, "eager_tf32": {"ms": 2.0, "ratio": 1.0},
+        "eager_f16": {"ms": 1.2, "ratio": 0.6}, "compile": {"ms": 1.6, "ratio": 0.8}}  # fmt: skip
+PASSED = [{"name": "kernels", "verdict": "passed", "said": "its own"}]
+PRODUCT = "program p(x: f32[64, 64], w: f32[64, 64]) -> f32[64, 64] {{\n  y = gemm(x, w.T) {{ {} }}\n  return y\n}}"
+
+
+def trial(cls, ms, **more):
+    return {"class": cls, "ok": True, "ms": ms, "ratio": 2.0 / ms, "error": 1e-4, "backend": "cpp", "checks": PASSED,
+            "derived": cls, "seconds": 0.5, "build_seconds": 30.0} | more  # fmt: skip
+
+
+def row(*trials, **more):
+    made = {"id": "L1/1", "baselines": BASE, "trials": list(trials), "refused": "",
+            "limits": {"f32": 3.0, "tf32": 0.5, "f16": 0.25, "bf16": 0.25}} | more  # fmt: skip
+    judge(made)
+    return made
+
+
+@pytest.mark.parametrize(("clause", "cls"), [("compute tf32", "tf32"), ("compute f32", "f32")])
+def test_the_class_of_a_program_is_read_off_its_text(clause, cls):
+    assert derived(PRODUCT.format(clause)) == cls
+
+
+def test_the_f16_entry_may_be_won_by_a_tf32_program_and_never_the_other_way_round():
+    found = row(trial("tf32", 1.0), trial("f16", 1.1), trial("bf16", 0.4))
+    assert (best(found, "f16")["ms"], best(found, "f16")["by"]) == (1.0, "tf32")
+    assert best(found, "tf32")["ms"] == 1.0
+    assert best(found, "f16")["gap"] == pytest.approx(4.0)  # against f16's own limit
+    faster = row(trial("tf32", 1.0), trial("f16", 0.9))
+    assert best(faster, "tf32")["ms"] == 1.0 and best(faster, "f16")["ms"] == 0.9
+    assert "won by products of a finer class: a (tf32)" in table({"a": found}, ("f16",))
+
+
+def test_products_narrower_than_the_class_said_do_not_count():
+    found = row(trial("tf32", 1.0, derived="f16"), trial("tf32", 1.5))
+    assert found["trials"][0]["verdict"] == "gaming" and not counts(found["trials"][0])
+    assert best(found, "tf32")["ms"] == 1.5
+    assert line("a", found, "tf32").refuted == 1
+
+
+def test_a_time_below_the_limit_or_a_check_that_failed_does_not_count():
+    said = {"name": "kernels", "verdict": "library only", "said": "only library kernels ran: gemm"}
+    found = row(trial("tf32", 0.3), trial("tf32", 1.0, checks=[said]))
+    assert [t["verdict"] for t in found["trials"]] == ["gaming", "library only"]
+    assert best(found, "tf32") is None and "only library kernels ran" in line("a", found, "tf32").why
+
+
+def test_baselines_that_come_later_are_set_against_trials_that_are_there():
+    found = row(trial("tf32", 1.0), baselines={"eager_tf32": BASE["eager_tf32"]})
+    assert set(found["trials"][0]["over"]) == {"eager_tf32"}
+    found["baselines"] = BASE
+    over = {"eager": 8.0, "eager_tf32": 2.0, "eager_f16": 1.2, "compile": 1.6}
+    assert line("a", found, "tf32").over == pytest.approx(over)
+
+
+def test_the_best_baseline_of_a_class_is_no_coarser_than_the_class():
+    found = row()
+    assert rival(found, "tf32") == ("compile", 0.8) and rival(found, "f16") == ("eager_f16", 0.6)
+    assert rival(found, "f32") == ("eager", 4.0)
+
+
+def test_a_rewrite_that_drops_work_is_counted_as_algebraic():
+    s = summary({"a": row(trial("tf32", 1.0, algebraic=True)), "b": row(trial("tf32", 1.0))}, "tf32")
+    assert [x.module for x in s["algebraic"]] == ["a"]
+
+
+def test_a_problem_costs_its_steps_its_trials_and_its_slowest_build():
+    spent = {"trace": 1.0, "plan": 0.5, "open": 2.0, "baselines": 0.5, "compile": 40.0}
+    found = row(trial("tf32", 1.0), trial("tf32", 0.9, build_seconds=20.0), trial("f16", 0.9), spent=spent)
+    assert line("a", found, "tf32").seconds == pytest.approx(4.0 + 2 * 0.5 + 30.0)
+    s = summary({"a": found}, "tf32")
+    assert (s["trials"], s["seconds"]) == (2.0, pytest.approx(35.0))
