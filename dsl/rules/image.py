@@ -165,9 +165,10 @@ def depth(image: Image, channels: int) -> int:
 
 
 def channels_of(image: Image, k: int) -> int | None:
-    """Channels of a step of depth K; None where it is no whole number of them."""
-    most = min(image.channels, k // image.taps)
-    return most if most and depth(image, most) == k else None
+    """Channels of a step of depth K: all, or as many fours as have it, since instructions take K in fours of channels;
+    None where it is no whole number of them."""
+    fits = [c for c in range(1, min(image.channels, k // image.taps) + 1) if depth(image, c) == k]
+    return max(fits, key=lambda c: (c == image.channels or c % 4 == 0, c), default=None)
 
 
 def depths(image: Image, most: int = 512) -> list[int]:

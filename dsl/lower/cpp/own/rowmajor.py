@@ -18,7 +18,7 @@ from dsl.lower import Refusal
 from dsl.lower.cpp.own.direct import Seen
 from dsl.lower.cpp.own.mapping import results_of
 from dsl.lower.cpp.own.parts import MULTIPROCESSORS, Builder, OwnPlan, access, entry
-from dsl.lower.cpp.own.rowmajor_layout import WORD, Layout, channels_of
+from dsl.lower.cpp.own.rowmajor_layout import WORD, Layout
 from dsl.lower.cpp.own.space import CTYPE, Access, grid_of
 from dsl.lower.cpp.own.values import Reader, Value
 from dsl.rules import image as geometry
@@ -29,6 +29,7 @@ PACK_THREADS = 256
 STAGED = True
 UNROLLED = 20  # instructions along K that are written out, so that every offset is part of an instruction
 REGISTERS = 65_536  # of a multiprocessor
+BESIDE = 96  # registers of a thread beside its accumulators, so that nothing spills
 RESERVED = 1024  # bytes of shared memory a block that are the system's
 
 
@@ -106,9 +107,8 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
         )
     image = geometry.image_of(stage, types)
     m, n, k = stage.config.tile
-    channels = channels_of(image, k)
     rows, columns = geometry.box(image, n)
-    layout = Layout(image, m, rows, columns, channels)
+    layout = Layout(image, m, rows, columns, geometry.channels_of(image, k))
     builder = Builder(stage.name, "conv", types)
     rank = stage.spatial + 2
     reader = Reader(axes_of(stage, rank), types, rank)
@@ -196,7 +196,7 @@ def _fit(program: Program, stage: Conv, layout: Layout, warps: int) -> dict:
             "use fewer stages, a smaller tile or fewer channels a step",
         )
     accumulators = warp_m * warp_n // 32
-    registers = 128 if accumulators <= 64 else 255
+    registers = accumulators + BESIDE
     blocks = max(1, min((limit + RESERVED) // (needed + RESERVED), REGISTERS // (registers * 32 * warps), 8))
     grid = MULTIPROCESSORS * blocks // layout.blocks[0] * layout.blocks[0] or layout.blocks[0]
     return {

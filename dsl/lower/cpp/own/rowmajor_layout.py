@@ -162,13 +162,3 @@ def quads(image: Image, channels: int) -> tuple[int, int]:
     """Quads of a step along channels, and along the window's columns."""
     d, h, w = image.window
     return -(-channels // 4) * image.taps, channels * d * h * -(-w // 4)
-
-
-def depth(image: Image, channels: int) -> int:
-    """K of a step of so many channels, in whole instructions."""
-    return -(-4 * min(quads(image, channels)) // image.step) * image.step
-
-
-def channels_of(image: Image, k: int) -> int | None:
-    """The most channels whose step has depth K; None where none has."""
-    return max((c for c in range(1, min(image.channels, k) + 1) if depth(image, c) == k), default=None)
