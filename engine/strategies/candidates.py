@@ -14,9 +14,9 @@ from itertools import product
 
 from dsl import legal
 from dsl.ir import Collective, Config, DType, Gemm, GemmShape, Program, Scheduler
-from sol.attainable import product_of, tiling_of
+from sol.attainable import collective_time, product_of
 from sol.hardware import Hardware
-from sol.tiles import TileTime, tile_time
+from sol.tiles import TileTime
 
 CLUSTERS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1))
 SPLITS = (2, 3, 4, 6, 8, 16, 32)
@@ -50,13 +50,20 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
     out = []
     for config in _enumerate(problem, stage.config):
         if not legal.objections(problem, config, backend):
-            time = tile_time(priced, tiling_of(replace(stage, config=config)), hw)
-            out.append(Ranked(config, time, (config.tile[:2], config.cluster[:2]) in advice))
-    out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -r.config.swizzle, repr(key(r.config))))
+            time = collective_time(program, replace(stage, config=config), hw, priced)
+            advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
+            out.append(Ranked(config, time, advised))
+    out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -(r.config.swizzle or 0), repr(key(r.config))))
     return out
 
 
 def _enumerate(p: legal.Problem, fixed: Config) -> Iterator[Config]:
+    if p.kind == "rowmajor":
+        for tile in [fixed.tile] if fixed.tile else legal.tiles_for(p):
+            stages = fixed.stages or legal.auto_stages(p, tile, None)
+            if stages >= legal.MIN_STAGES:
+                yield replace(fixed, tile=tile, stages=stages)
+        return
     k = 1024 // p.compute.bits
     deep = [t for t in legal.tiles_for(p) if t[2] == k] or legal.tiles_for(p)
     tiles = [fixed.tile] if fixed.tile else deep

@@ -1,0 +1,75 @@
+"""The time of a convolution that reads x and w as they lie (nchw) on the tensor cores, by mma.sync.
+
+A block's clocks are those of dsl.rules.rowmajor, at this device's rates. Blocks stay and take tile after tile, loading
+ahead, so that a multiprocessor's time is the longest of what its resources take for its share of the tiles; x, w and
+the result each meet device memory once, whatever lies around a tile being found in L2.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from dsl import ir, legal
+from dsl.rules import rowmajor
+from dsl.rules.image import cut
+from sol.hardware import Hardware
+from sol.tiles import GAP_MS, LAUNCH_MS, PROLOGUE_CLOCKS, Product, TileTime
+
+OVERLAP = 4.0  # order of the p-norm that joins resources: asynchronous loads, but warps that wait for each other
+PACK_MS = 0.002  # the launch before, which orders the weights
+
+
+def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware) -> TileTime:
+    """Predicted time of one launch of a checked row-major convolution with a tile; `p`: its implicit product.
+
+    Raises HardwareError when the device has no units of its class, ValueError where the tile is no legal one.
+    """
+    problem, c = legal.program_problem(program, stage), stage.config
+    stages = c.stages or rowmajor.auto_stages(problem, c.tile, None) or rowmajor.MIN_STAGES
+    made = cut(problem.image, c.tile)
+    clock = hw.tensor_mhz * 1e6
+    l2 = hw.l2_bandwidth / hw.sms / clock  # bytes a clock of one multiprocessor
+    peak = hw.peak(p.cls) / hw.sms / clock
+    of = rowmajor.clocks(
+        made, p.out_bytes + p.extra_bytes, flops_clock=rowmajor.MMA_SHARE * peak, l2_clock=min(l2, 64.0)
+    )
+    along_m, along_n, images = made.blocks
+    tiles = along_m * along_n * images
+    together = rowmajor.resident(problem, made, stages)
+    slots = hw.sms * together
+    waves = ceil(tiles / slots)
+    # A multiprocessor's blocks overlap; the last wave may leave some of them without a tile.
+    share = (waves - 1) * together + ceil((tiles - (waves - 1) * slots) / hw.sms)
+    own = (of.mma**OVERLAP + of.shared**OVERLAP) ** (1 / OVERLAP)
+    tensor_ms = share * (own + of.rest / together) / clock * 1e3
+    l2_ms = share * of.load / clock * 1e3
+    full = p.l * p.m * p.n
+    x, w = program.type_of(stage.x.name), program.type_of(stage.w.name)
+    written = full * p.out_bytes
+    hbm = x.bytes + w.bytes + written + full * p.extra_bytes
+    memory_ms = hbm / (hw.copy_rate * (0.93 - 0.17 * written / hbm)) * 1e3
+    epilogue_ms = share * of.store / together / clock * 1e3
+    resources = {"tensor": tensor_ms, "l2": l2_ms, "memory": memory_ms}
+    main_ms = sum(v**OVERLAP for v in resources.values()) ** (1 / OVERLAP)
+    fill_ms = PROLOGUE_CLOCKS / clock * 1e3
+    launch_ms = LAUNCH_MS + PACK_MS + GAP_MS
+    by = max(resources, key=lambda r: resources[r])
+    if launch_ms + fill_ms > main_ms + epilogue_ms:
+        by = "launch"
+    return TileTime(
+        launch_ms + fill_ms + main_ms + epilogue_ms,
+        launch_ms,
+        fill_ms,
+        main_ms,
+        epilogue_ms,
+        0.0,
+        tensor_ms,
+        l2_ms,
+        memory_ms,
+        hbm,
+        tiles * (made.steps * (made.channels * made.box_words + c.tile[0] * c.tile[2]) * 4.0) + written,
+        tiles,
+        waves,
+        full / (c.tile[0] * c.tile[1]) / (waves * slots),
+        by,
+    )

@@ -1,0 +1,70 @@
+"""What a convolution that reads nchw on the tensor cores is expected to take: its bytes once, its padding in full."""
+
+import pytest
+
+from dsl.check import check
+from dsl.resolve import resolve
+from sol.attainable import collective_time, predict, product_of
+from sol.hardware import load
+
+H200 = load("h200")
+TEXT = """program p(x: f32[{b}, {c}, 256, 256], w: f32[{k}, {c}, {r}, {r}]) -> f32[{b}, {k}, {o}, {o}] {{
+  y = conv2d(x, w) {{ compute {compute} {more} }}
+  return y
+}}"""
+
+
+def program(b=32, c=8, k=32, r=3, compute="tf32", more=""):
+    return check(TEXT.format(b=b, c=c, k=k, r=r, o=257 - r, compute=compute, more=more)).program
+
+
+def test_few_channels_are_bound_by_memory_and_each_tensor_is_moved_once():
+    p = resolve(program(c=4, r=1))
+    made = predict(p, H200)
+    assert made.bound_by == "memory"
+    tensors = sum(t.bytes for t in (*(x.type for x in p.params), p.stages[0].type))
+    assert made.stages[0].bytes == pytest.approx(tensors)
+    assert tensors / H200.copy_rate * 1e3 < made.ms < 1.5 * tensors / H200.copy_rate * 1e3
+
+
+def test_many_channels_are_bound_by_the_tensor_cores_at_well_under_their_peak():
+    p = resolve(program(c=256, k=128))
+    made = predict(p, H200)
+    assert made.bound_by == "tensor"
+    assert 0.3 * H200.peak("tf32") < made.rate < 0.65 * H200.peak("tf32")
+
+
+def test_filters_that_fill_half_a_tile_are_paid_for_whole():
+    half, full = (
+        collective_time(p, p.stages[0], H200) for p in (program(c=256, k=k, more="tile 128x128x72") for k in (64, 128))
+    )
+    assert half.tensor_ms == pytest.approx(full.tensor_ms)
+
+
+def test_it_beats_the_channels_last_program_where_channels_are_few_and_loses_where_they_are_many():
+    def last(c, k):
+        text = f"""program p(x: f32[32, {c}, 256, 256], w: f32[{k}, {c}, 3, 3]) -> f32[32, {k}, 254, 254] {{
+          xt = transform(x) {{ layout nhwc }}
+          wt = transform(w) {{ layout nhwc }}
+          y = conv2d(xt, wt) {{ store nchw }}
+          return y
+        }}"""
+        return predict(resolve(check(text).program), H200).ms
+
+    def row(c, k):
+        return predict(resolve(program(c=c, k=k)), H200).ms
+
+    assert row(8, 32) < 0.6 * last(8, 32)
+    assert row(512, 512) > last(512, 512)
+
+
+def test_a_class_with_a_higher_peak_is_never_expected_to_be_slower():
+    for c in (8, 64, 256):
+        tf32, f16 = (predict(resolve(program(c=c, compute=x)), H200).ms for x in ("tf32", "f16"))
+        assert f16 < 1.05 * tf32
+
+
+def test_the_flops_are_those_of_the_implicit_product():
+    p = resolve(program(b=2, c=8, k=32))
+    stage = p.stages[0]
+    assert predict(p, H200).stages[0].flops == 2 * 2 * 254 * 254 * 32 * 8 * 9 == product_of(p, stage).flops
