@@ -30,7 +30,7 @@ SCHEDULES = ("cooperative", "pingpong")
 SCHEDULERS = ("persistent", "stream_k", "split_k")
 SWIZZLES = (1, 2, 4, 8)
 MIN_STAGES, MAX_STAGES = 2, 16
-MAX_SPLITS = 32
+MAX_SPLITS = 128
 
 # A convolution of channels-first operands with at most this many channels a group is a direct one unless its author
 # says otherwise: the tensor cores would mostly multiply padding.

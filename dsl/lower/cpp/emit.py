@@ -19,6 +19,7 @@ from dsl.ir import Collective, Program, Scheduler
 from dsl.lower import Refusal, Source
 from dsl.lower.cpp.functions import definitions
 from dsl.lower.cpp.names import TORCH, identifier
+from dsl.lower.cpp.normalized import fused
 from dsl.lower.cpp.stages import Plan, plan_stage
 from dsl.lower.graph import GRAPHS
 from dsl.printer import digest, to_text
@@ -45,9 +46,10 @@ def lower(program: Program) -> Source:
         if kind.dtype not in TORCH:
             raise Refusal("cpp-dtype", f"the cpp back end holds no {kind.dtype.value} in memory ({name})", "cast it")
         identifier(name)
+    written, program = program, fused(program, types)  # what one kernel does for two stages
     places = _places(program)
     plans = {s.name: plan_stage(program, s, types) for s in program.stages if s.name not in places.views}
-    namespace = f"uc_{digest(compiled_in(program))}"
+    namespace = f"uc_{digest(compiled_in(written))}"
     views, launch = [], [0]
     for number, stage in enumerate(program.stages, 1):
         if stage.name in places.views:
@@ -80,7 +82,7 @@ def lower(program: Program) -> Source:
     environment = _environment()
     text, marks = _unmark(environment.get_template("program.cu.j2").render(context))
     binding = environment.get_template("binding.py.j2").render(context)
-    return Source("cpp", "cuda", text, binding, namespace, _line_map(to_text(program), marks), program.arch or DEFAULT)
+    return Source("cpp", "cuda", text, binding, namespace, _line_map(to_text(written), marks), program.arch or DEFAULT)
 
 
 def compiled_in(program: Program) -> Program:
@@ -89,7 +91,7 @@ def compiled_in(program: Program) -> Program:
     def strip(stage):
         if not isinstance(stage, Collective) or stage.config.scheduler is None:
             return stage
-        kind = "persistent" if stage.config.scheduler.kind == "persistent" else "stream_k"
+        kind = stage.config.scheduler.kind
         return dataclasses.replace(
             stage, config=dataclasses.replace(stage.config, swizzle=1, scheduler=Scheduler(kind), backend=None)
         )

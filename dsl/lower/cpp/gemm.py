@@ -6,11 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 
 from dsl.arch import DEFAULT
-from dsl.ir import DType, Gemm, GroupedGemm, Program, TensorType, gemm_shape
+from dsl.ir import Acc, Call, DType, Gemm, GroupedGemm, Number, Program, TensorType, expressions, gemm_shape
 from dsl.lower import Refusal
-from dsl.lower.cpp.epilogue import Tree
+from dsl.lower.cpp.direct_reads import direct_tree, readable
+from dsl.lower.cpp.epilogue import Leaf, Tree, plan, shared
 from dsl.lower.cpp.gemm_epilogue import Output, folds, plan_output
-from dsl.lower.cpp.names import aligned, identifier
+from dsl.lower.cpp.names import aligned, identifier, storage
+from dsl.lower.cpp.normalized import NormalizedGemm, Rows, plan_rows
 from dsl.lower.cpp.product import Product3x
 from dsl.rules.sm90 import TURNED_N
 
@@ -77,6 +79,12 @@ class GemmPlan(Product3x):
     sizes: str = ""  # of a grouped product: the tensor of the groups' rows
     groups: int = 0
     tokens: int = 0  # rows of a grouped product, where m counts whole tiles
+    triangle: int = 0  # cluster tiles a side where only a triangle of them is computed; 0: all are
+    upper: bool = False  # which one, as the program has it
+    rows: Rows | None = None  # its rows are normalised before they are stored
+    into: str = ""  # the tensor stored, where that is another stage's
+    finish: Tree | None = None  # splits of K leave sums of their own, and a second kernel makes the result of them
+    result: DType = DType.F32  # what it stores then
     arch: str = "sm_90a"
     kind: str = "gemm"
     template: str = "gemm_sm90.cu.j2"
@@ -86,7 +94,19 @@ class GemmPlan(Product3x):
     @property
     def shared(self) -> tuple[str, ...]:
         parts = [("node.cu.j2", self.tree.node), ("totals.cu.j2", self.tree.totals), ("grouped.cu.j2", self.grouped)]
+        parts += [("triangle.cu.j2", self.triangle), ("normalized.cu.j2", self.rows)]
+        parts.append(("splits.cu.j2", self.finish))
         return tuple(file for file, used in parts if used)
+
+    @property
+    def later_leaves(self) -> tuple[Leaf, ...]:
+        """What is read once the product is whole, by neither visitor nor compute node."""
+        return self.rows.leaves if self.rows else self.finish.direct if self.finish else ()
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        later = self.rows or self.finish
+        return (*self.tree.functions, *(later.functions if later else ()))
 
     @property
     def blackwell(self) -> bool:
@@ -101,7 +121,15 @@ class GemmPlan(Product3x):
     def tensors(self) -> tuple[str, ...]:
         """The operands (its own order, turned or not), the result, and what the epilogue reads."""
         sizes = (self.sizes,) if self.sizes else ()
-        return (self.a.name, self.b.name, *sizes, self.name, *self.tree.tensors)
+        return (
+            self.a.name, self.b.name, *sizes, self.into or self.name, *self.tree.tensors,
+            *(leaf.name for leaf in self.later_leaves),
+        )  # fmt: skip
+
+    @property
+    def element_result(self) -> str:
+        """C++ type of the result where the kernel stores f32 sums first."""
+        return storage(self.result, self.name)
 
     @property
     def layout_d(self) -> str:
@@ -154,6 +182,10 @@ class GemmPlan(Product3x):
         return end
 
     @property
+    def launches(self) -> int:
+        return 1 + len(self.tree.totals) + self.grouped + bool(self.triangle) + bool(self.finish)
+
+    @property
     def own_arguments(self) -> tuple[str, ...]:
         lines = [f"void* totals[{len(self.tree.totals)}];"] if self.tree.totals else []
         return (*lines, "GroupTile const* table;") if self.grouped else tuple(lines)
@@ -174,6 +206,15 @@ class GemmPlan(Product3x):
         if self.schedule == "pingpong":
             return f"KernelTmaWarpSpecializedPingpong{fast}", "TmaWarpSpecialized"
         return f"KernelTmaWarpSpecializedCooperative{fast}", "TmaWarpSpecializedCooperative"
+
+    @property
+    def scheduler_tag(self) -> str:
+        tag = "cutlass::gemm::" + ("StreamKScheduler" if self.stream_k else "PersistentScheduler")
+        if self.finish:
+            return f"Splits<{tag}, {-(-self.k // self.tile[2])}>"
+        if not self.triangle:
+            return tag
+        return f"Triangle<{tag}, {self.triangle}, {'true' if self.upper != self.turned else 'false'}>"
 
     @property
     def through_registers(self) -> bool:
@@ -218,7 +259,7 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
             f"the result has rows of {n * store.bits // 8:,} bytes; TMA writes rows of a multiple of 16 bytes",
             f"make n a multiple of {128 // store.bits}",
         )
-    tile, cluster = config.tile, config.cluster
+    tile, cluster, m0, n0 = config.tile, config.cluster, m, n
     if turned:
         a, b, m, n, tile, cluster = _turn(stage, a, b, m, n)
     if element == "float" and not a.k_major and not b.k_major and config.tile[2] != 32 and not blackwell:
@@ -228,13 +269,26 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
             f"memory 128 bytes of k at a time, and the tile has k {config.tile[2]}",
             f"write tile {config.tile[0]}x{config.tile[1]}x32",
         )
+    finish, result = None, store
+    if stored and config.scheduler.kind == "split_k" and _splits(stage, types, tree, element) and not blackwell:
+        finish, store = direct_tree(shared(stage)[0], types, m0, n0), DType.F32
+        tree = plan(Acc(), types, 1, m0, n0)
+    side = 0 if finish or blackwell or not stored or tree.totals else triangle(stage, m, n, tile, cluster)
     return GemmPlan(
         name, l, m, n, k, a, b, element, 128 // operand.bits, store, tile, cluster, config.schedule,
-        config.scheduler.kind != "persistent", config.stages, tree,
-        whole_groups(m, n, tile, cluster, config.swizzle or 1),
+        config.scheduler.kind != "persistent" and not finish, config.stages, tree,
+        1 if side else whole_groups(m, n, tile, cluster, config.swizzle or 1),
         config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned, stage.pairs, stored,
+        triangle=side, upper=bool(side) and stage.epilogue.fn == "triu", finish=finish, result=result,
         arch=program.arch or DEFAULT,
     )  # fmt: skip
+
+
+def plan_normalized(program: Program, stage: NormalizedGemm, types: dict[str, TensorType]) -> GemmPlan:
+    """As plan_gemm, of a product that is normalised in its registers."""
+    plain = Gemm(stage.name, stage.a, stage.b, stage.config, store=stage.store, type=stage.type)
+    plan = plan_gemm(program, plain, types)
+    return dataclasses.replace(plan, name=identifier(stage.product), into=plan.name, rows=plan_rows(stage, types))
 
 
 def plan_grouped(program: Program, stage: GroupedGemm, types: dict[str, TensorType]) -> GemmPlan:
@@ -334,6 +388,26 @@ def whole_groups(m: int, n: int, tile: tuple, cluster: tuple, most: int) -> int:
         if group <= most and whole and used:
             return group
     return 1
+
+
+def _splits(stage: Gemm, types: dict[str, TensorType], tree: Tree, element: str) -> bool:
+    """Whether splits of K leave their sums side by side, rather than add them up one after the other as CUTLASS's
+    do (64 of them: 0.2 ms): one product, whose result nothing else is made of."""
+    if stage.also or stage.pairs or tree.totals or len(stage.type.shape) != 2 or element == "int8_t":
+        return False
+    return readable(expressions(stage), types, *stage.type.shape)
+
+
+def triangle(stage: Gemm, m: int, n: int, tile: tuple, cluster: tuple) -> int:
+    """Cluster tiles a side where the epilogue keeps one triangle of a square result and these tiles cover it in whole
+    squares; 0 where every tile must be computed. See templates/triangle.cu.j2."""
+    e = stage.epilogue
+    if not isinstance(e, Call) or e.fn not in ("triu", "tril") or e.args[1:] not in ((), (Number(0.0),)):
+        return 0
+    square = tile[0] * cluster[0]
+    if stage.also or stage.pairs or m != n or tile[1] * cluster[1] != square or m % (2 * square):
+        return 0
+    return m // square
 
 
 def _turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:

@@ -31,8 +31,9 @@ from dsl.ir import (
 )
 from dsl.lower import Refusal
 from dsl.lower.cpp.conv import plan_conv
-from dsl.lower.cpp.gemm import plan_gemm, plan_grouped
+from dsl.lower.cpp.gemm import plan_gemm, plan_grouped, plan_normalized
 from dsl.lower.cpp.gemm_2x import plan_gemm_2x
+from dsl.lower.cpp.normalized import NormalizedGemm
 from dsl.lower.cpp.own.direct import plan_direct
 from dsl.lower.cpp.own.mapping import plan_map, plan_transform
 from dsl.lower.cpp.own.normalize import plan_normalize
@@ -87,6 +88,7 @@ def _plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> P
 
 PLANNERS = {
     Gemm: _plan_gemm,
+    NormalizedGemm: plan_normalized,
     GroupedGemm: _plan_grouped,
     Conv: _plan_conv,
     Transform: plan_transform,

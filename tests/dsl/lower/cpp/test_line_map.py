@@ -33,8 +33,8 @@ def test_clauses_lead_to_their_types_and_the_stage_to_its_namespace():
 def test_a_clause_decided_in_two_places_leads_to_both():
     at = generated(programs.program(programs.SPLIT_K))
     assert len(at["scheduler split_k(4)"]) == 2
-    assert "StreamKScheduler" in at["scheduler split_k(4)"][0]
-    assert "splits = launch[1]" in at["scheduler split_k(4)"][1]
+    assert "Splits<" in at["scheduler split_k(4)"][0]
+    assert "SplitParams" in at["scheduler split_k(4)"][1]
 
 
 def test_each_stage_has_its_own_lines():

@@ -17,12 +17,12 @@
 #define CUTLASS_HOST_DEVICE __forceinline__ __host__ __device__
 #endif
 
-namespace uc_9753973d4a80 {
+namespace uc_cfa2f2473bd0 {
 
 constexpr int kSharedMemoryLimit = 166912;  // bytes a block may ask for on sm_80
 
 #ifndef UCUTLASS_DEVICE_ONLY
-// What went wrong last in this thread, in words; `uc_9753973d4a80_run` returns the number of the stage.
+// What went wrong last in this thread, in words; `uc_cfa2f2473bd0_run` returns the number of the stage.
 inline char* message() { static thread_local char text[512] = ""; return text; }
 
 inline int fail(int stage, char const* name, char const* what, char const* why, cudaError_t error) {
@@ -48,10 +48,10 @@ inline cudaError_t current_device(Device& device) {
 #define UCUTLASS_ENTRY(kernel) reinterpret_cast<void const*>(&kernel)
 #else  // built by g++: the kernel is in the cubin that is linked in
 #define UCUTLASS_ENTRY(kernel) entry(#kernel)
-extern "C" char const uc_9753973d4a80_cubin[];
+extern "C" char const uc_cfa2f2473bd0_cubin[];
 inline void const* entry(char const* name) {
   static cudaLibrary_t library = nullptr;
-  static cudaError_t const loaded = cudaLibraryLoadData(&library, uc_9753973d4a80_cubin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  static cudaError_t const loaded = cudaLibraryLoadData(&library, uc_cfa2f2473bd0_cubin, nullptr, nullptr, 0, nullptr, nullptr, 0);
   cudaKernel_t kernel = nullptr;
   if (loaded != cudaSuccess || cudaLibraryGetKernel(&kernel, library, name) != cudaSuccess) return nullptr;
   return reinterpret_cast<void const*>(kernel);
@@ -314,12 +314,12 @@ static_assert(sizeof(typename Kernel::SharedStorage) <= kSharedMemoryLimit,
 
 #ifdef __CUDACC__
 extern "C" __global__ void __launch_bounds__(Kernel::kThreads)
-uc_9753973d4a80_stage_y(CUTLASS_GRID_CONSTANT typename Kernel::Params const params) {
+uc_cfa2f2473bd0_stage_y(CUTLASS_GRID_CONSTANT typename Kernel::Params const params) {
   extern __shared__ __align__(128) char shared_memory[];
   Kernel{}(params, shared_memory);
 }
 
-extern "C" __global__ void __launch_bounds__(256) uc_9753973d4a80_parts_y(CUTLASS_GRID_CONSTANT typename Kernel::Params const params) { Kernel::add_parts(params); }
+extern "C" __global__ void __launch_bounds__(256) uc_cfa2f2473bd0_parts_y(CUTLASS_GRID_CONSTANT typename Kernel::Params const params) { Kernel::add_parts(params); }
 #endif
 
 #ifndef UCUTLASS_DEVICE_ONLY
@@ -346,11 +346,11 @@ inline int run(Device const&, Operands const& on, void* workspace, cudaStream_t 
       launch[0], splits, (steps + splits - 1) / splits * Tile::kK,
       {static_cast<float const*>(on.in_s_row), static_cast<float const*>(on.in_r_full), static_cast<cutlass::half_t*>(on.out_y), static_cast<cutlass::half_t*>(on.out_d)}};
   int const shared = int(sizeof(typename Kernel::SharedStorage));
-  cudaError_t error = start(UCUTLASS_ENTRY(uc_9753973d4a80_stage_y), dim3(params.tiles_m * params.tiles_n, L, splits),
+  cudaError_t error = start(UCUTLASS_ENTRY(uc_cfa2f2473bd0_stage_y), dim3(params.tiles_m * params.tiles_n, L, splits),
                             dim3(Kernel::kThreads), dim3(1), shared, stream, &params);
   if (error != cudaSuccess) return fail(1, "y", "launch", cudaGetErrorName(error), error);
   if (splits == 1) return 0;
-  error = start(UCUTLASS_ENTRY(uc_9753973d4a80_parts_y), dim3(unsigned((int64_t(L) * M * N / kWidth + 255) / 256)), dim3(256), dim3(1), 0, stream, &params);
+  error = start(UCUTLASS_ENTRY(uc_cfa2f2473bd0_parts_y), dim3(unsigned((int64_t(L) * M * N / kWidth + 255) / 256)), dim3(256), dim3(1), 0, stream, &params);
   if (error != cudaSuccess) return fail(1, "y", "adding the splits", cudaGetErrorName(error), error);
   return 0;
 }
@@ -359,31 +359,31 @@ inline int run(Device const&, Operands const& on, void* workspace, cudaStream_t 
 
 constexpr size_t kIntermediates = 0;  // bytes of workspace: what is prepacked, then the tensors between stages
 
-}  // namespace uc_9753973d4a80
+}  // namespace uc_cfa2f2473bd0
 
 #ifndef UCUTLASS_DEVICE_ONLY
 #define UCUTLASS_API extern "C" __attribute__((visibility("default")))
 
 // Text of the last failure in this thread.
-UCUTLASS_API char const* uc_9753973d4a80_message() { return uc_9753973d4a80::message(); }
+UCUTLASS_API char const* uc_cfa2f2473bd0_message() { return uc_cfa2f2473bd0::message(); }
 
 // Facts of every stage as JSON: shared memory in bytes, pipeline stages, threads, whether CUTLASS takes the problem.
-UCUTLASS_API char const* uc_9753973d4a80_facts() {
+UCUTLASS_API char const* uc_cfa2f2473bd0_facts() {
   static char text[704];
   int at = 0;
-  at += uc_9753973d4a80::stage_y::facts(text + at, sizeof(text) - at, "[", "]");
+  at += uc_cfa2f2473bd0::stage_y::facts(text + at, sizeof(text) - at, "[", "]");
   return text;
 }
 #ifdef UCUTLASS_HOST_CHECK  // g++ alone, for the facts: nothing is launched
-int main() { std::puts(uc_9753973d4a80_facts()); }
+int main() { std::puts(uc_cfa2f2473bd0_facts()); }
 #else
 
 // `launch` holds the run-time choices: [0] 1 when prepacked tensors in the workspace are still valid, then for each
 // gemm in order {swizzle, splits}. One build serves all their values.
 
 // Bytes of workspace that a run with these choices needs.
-UCUTLASS_API long long uc_9753973d4a80_workspace(int const* launch) {
-  namespace program = uc_9753973d4a80;
+UCUTLASS_API long long uc_cfa2f2473bd0_workspace(int const* launch) {
+  namespace program = uc_cfa2f2473bd0;
   program::Device device;
   if (program::current_device(device) != cudaSuccess) return -1;
   size_t most = 0, bytes = 0;
@@ -393,9 +393,9 @@ UCUTLASS_API long long uc_9753973d4a80_workspace(int const* launch) {
   return static_cast<long long>(program::kIntermediates + most);
 }
 
-// Runs every stage on `stream`. 0, or the number of the stage that failed (uc_9753973d4a80_message says why).
-UCUTLASS_API int uc_9753973d4a80_run(void* const* inputs, void* const* outputs, void* workspace, void* stream, int const* launch) {
-  namespace program = uc_9753973d4a80;
+// Runs every stage on `stream`. 0, or the number of the stage that failed (uc_cfa2f2473bd0_message says why).
+UCUTLASS_API int uc_cfa2f2473bd0_run(void* const* inputs, void* const* outputs, void* workspace, void* stream, int const* launch) {
+  namespace program = uc_cfa2f2473bd0;
   char* const scratch = static_cast<char*>(workspace);
   void* const kernel_workspace = scratch + program::kIntermediates;
   cudaStream_t const on = static_cast<cudaStream_t>(stream);

@@ -508,7 +508,9 @@ inline typename Kernel::Arguments arguments(Device const& device, Operands const
   hardware.device_id = device.id;
   hardware.sm_count = device.multiprocessors;
   typename Kernel::TileSchedulerArguments scheduler{};
-  scheduler.max_swizzle_size = launch[0];
+  scheduler.max_swizzle_size = launch[0] & 15;
+  using Order = decltype(scheduler.raster_order);  // the higher bits: 0 is CUTLASS's choice, 1 along m first, 2 along n
+  scheduler.raster_order = static_cast<Order>(launch[0] >> 4);
   return typename Kernel::Arguments{
       cutlass::gemm::GemmUniversalMode::kGemm, {M, N, K, L},
       {static_cast<ElementA const*>(on.a), cute::make_stride(int64_t(64), cute::Int<1>{}, int64_t(8192)),

@@ -19,12 +19,12 @@
 #define CUTLASS_HOST_DEVICE __forceinline__ __host__ __device__
 #endif
 
-namespace uc_367ebe9a1f7a {
+namespace uc_31818a1cc3ab {
 
 constexpr int kSharedMemoryLimit = 232448;  // bytes a block may ask for on sm_90a
 
 #ifndef UCUTLASS_DEVICE_ONLY
-// What went wrong last in this thread, in words; `uc_367ebe9a1f7a_run` returns the number of the stage.
+// What went wrong last in this thread, in words; `uc_31818a1cc3ab_run` returns the number of the stage.
 inline char* message() { static thread_local char text[512] = ""; return text; }
 
 inline int fail(int stage, char const* name, char const* what, char const* why, cudaError_t error) {
@@ -50,10 +50,10 @@ inline cudaError_t current_device(Device& device) {
 #define UCUTLASS_ENTRY(kernel) reinterpret_cast<void const*>(&kernel)
 #else  // built by g++: the kernel is in the cubin that is linked in
 #define UCUTLASS_ENTRY(kernel) entry(#kernel)
-extern "C" char const uc_367ebe9a1f7a_cubin[];
+extern "C" char const uc_31818a1cc3ab_cubin[];
 inline void const* entry(char const* name) {
   static cudaLibrary_t library = nullptr;
-  static cudaError_t const loaded = cudaLibraryLoadData(&library, uc_367ebe9a1f7a_cubin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  static cudaError_t const loaded = cudaLibraryLoadData(&library, uc_31818a1cc3ab_cubin, nullptr, nullptr, 0, nullptr, nullptr, 0);
   cudaKernel_t kernel = nullptr;
   if (loaded != cudaSuccess || cudaLibraryGetKernel(&kernel, library, name) != cudaSuccess) return nullptr;
   return reinterpret_cast<void const*>(kernel);
@@ -106,6 +106,70 @@ CUTLASS_HOST_DEVICE float fast_divide(float x, float y) {
 }
 CUTLASS_HOST_DEVICE float fn_silu(float x) { return x * fast_reciprocal(1.0f + fast_exp(-x)); }
 
+// Splits of K: each leaves its sums of a tile as one of several results (`L_idx` of `Steps` steps of K, as even as they
+// go), and `sum_splits` adds them up in their order. No split waits for another, and results repeat bit for bit.
+template <class Base, int Steps>
+struct SplitScheduler : Base {
+  using Params = typename Base::Params;
+  struct WorkTileInfo : Base::WorkTileInfo { int first = 0, count = 0; };
+
+  CUTLASS_DEVICE explicit SplitScheduler(Params const& params) : Base(params) {}
+  CUTLASS_DEVICE WorkTileInfo split(typename Base::WorkTileInfo const& work) const {
+    if (!work.is_valid()) return WorkTileInfo{work};
+    auto const& params = Base::scheduler_params;
+    int const splits = int(params.blocks_per_problem_ / params.divmod_batch_.divisor);
+    int const first = int(int64_t(Steps) * work.L_idx / splits);
+    return WorkTileInfo{work, first, int(int64_t(Steps) * (work.L_idx + 1) / splits) - first};
+  }
+
+  template <class Cluster>
+  CUTLASS_DEVICE WorkTileInfo initial_work_tile_info(Cluster cluster) { return split(Base::initial_work_tile_info(cluster)); }
+  template <class... Pipeline>
+  CUTLASS_DEVICE auto fetch_next_work(WorkTileInfo const& work, Pipeline&&...) {
+    return cute::make_tuple(split(cute::get<0>(Base::fetch_next_work(work))), true);
+  }
+  template <class Shape, class Tile>
+  CUTLASS_HOST_DEVICE static int get_work_k_tile_count(WorkTileInfo const& work, Shape const&, Tile const&) { return work.count; }
+  CUTLASS_HOST_DEVICE static uint32_t get_work_k_tile_start(WorkTileInfo const& work) { return work.first; }
+};
+
+template <class Tag, int Steps>
+struct Splits {};  // names the scheduler above over the one that `Tag` names
+
+template <class Body>
+struct SplitParams { float const* parts; void* to; int count; typename Body::Arguments on; };
+
+// Blocks of 32 x 8 threads: four neighbouring elements each, every eighth split.
+template <class Body, class Result, int64_t Size, int Columns>
+CUTLASS_DEVICE void sum_splits(SplitParams<Body> const& p) {
+  __shared__ float4 shared[8][32];
+  int64_t const at = (int64_t(blockIdx.x) * 32 + threadIdx.x) * 4;
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  auto const add = [&](float4 const& x) { sum.x += x.x; sum.y += x.y; sum.z += x.z; sum.w += x.w; };
+  if (at < Size)
+    for (int part = threadIdx.y; part < p.count; part += 8) add(*reinterpret_cast<float4 const*>(p.parts + part * Size + at));
+  shared[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || at >= Size) return;
+  for (int y = 1; y < 8; ++y) add(shared[y][threadIdx.x]);
+  int const row = int(at / Columns), column = int(at % Columns);
+  Result* const to = static_cast<Result*>(p.to) + at;
+  float const sums[4] = {sum.x, sum.y, sum.z, sum.w};
+  CUTLASS_PRAGMA_UNROLL
+  for (int i = 0; i < 4; ++i) to[i] = static_cast<Result>(Body::value(p.on, row, column + i, true, sums[i]));
+}
+
+}  // namespace uc_31818a1cc3ab
+
+namespace cutlass::gemm::kernel::detail {
+template <class Tag, int Steps, class Arch, class Tile, class Cluster, uint32_t Stages>
+struct TileSchedulerSelector<uc_31818a1cc3ab::Splits<Tag, Steps>, Arch, Tile, Cluster, Stages> {
+  using Scheduler = uc_31818a1cc3ab::SplitScheduler<typename TileSchedulerSelector<Tag, Arch, Tile, Cluster, Stages>::Scheduler, Steps>;
+};
+}  // namespace cutlass::gemm::kernel::detail
+
+namespace uc_31818a1cc3ab {
+
 // ---- stage 1: y = gemm(x.T, w)
 namespace stage_y {
 namespace fusion = cutlass::epilogue::fusion;
@@ -116,18 +180,18 @@ using ElementA = cutlass::bfloat16_t;
 using ElementB = cutlass::bfloat16_t;
 using LayoutA = cutlass::layout::ColumnMajor;
 using LayoutB = cutlass::layout::RowMajor;
-using ElementC = cutlass::bfloat16_t;
-using ElementD = cutlass::bfloat16_t;
+using ElementC = void;
+using ElementD = float;
 using LayoutD = cutlass::layout::RowMajor;
 constexpr int kAlignment = 8;  // elements in 16 bytes
-constexpr int kAlignmentC = 8;
-constexpr int kAlignmentD = 8;
+constexpr int kAlignmentC = 4;
+constexpr int kAlignmentD = 4;
 
 using TileShape = cute::Shape<cute::Int<128>, cute::Int<128>, cute::Int<64>>;
 using ClusterShape = cute::Shape<cute::Int<1>, cute::Int<2>, cute::Int<1>>;
 using KernelSchedule = cutlass::gemm::KernelTmaWarpSpecializedCooperative;
 using EpilogueSchedule = cutlass::epilogue::TmaWarpSpecializedCooperative;
-using TileScheduler = cutlass::gemm::StreamKScheduler;
+using TileScheduler = Splits<cutlass::gemm::PersistentScheduler, 8>;
 using StageCount = cutlass::gemm::collective::StageCount<3>;
 
 // The epilogue: a visitor tree whose leaves fetch and whose one compute node evaluates the expression in f32.
@@ -138,33 +202,42 @@ template <int Size>
 struct Expression<cutlass::Array<float, Size>> {
   using Values = cutlass::Array<float, Size>;
 
-  CUTLASS_HOST_DEVICE static float evaluate(float in_r_source, float acc, float in_g_column, float in_t_aux) {
-    return fast_divide(in_r_source - acc, in_g_column) + (in_t_aux * fn_silu(acc));
+  CUTLASS_HOST_DEVICE static float evaluate(float acc) {
+    return acc;
   }
 
-  CUTLASS_HOST_DEVICE Values operator()(Values const& in_r_source, Values const& acc, Values const& in_g_column, Values const& in_t_aux) const {
+  CUTLASS_HOST_DEVICE Values operator()(Values const& acc) const {
     Values result;
     CUTLASS_PRAGMA_UNROLL
-    for (int i = 0; i < Size; ++i) result[i] = evaluate(in_r_source[i], acc[i], in_g_column[i], in_t_aux[i]);
+    for (int i = 0; i < Size; ++i) result[i] = evaluate(acc[i]);
     return result;
   }
 };
 
-using Descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
-    TileShape, cutlass::epilogue::collective::EpilogueTileAuto, ElementC, ElementD, EpilogueSchedule>;
-using Leaf0 = fusion::Sm90SrcFetch<ElementC>;  // r[m, n]
-using Leaf1 = fusion::Sm90AccFetch;
-using Leaf2 = fusion::Sm90ColBroadcast<0, TileShape, float, float, cute::Stride<cute::_1, cute::_0, int64_t>, 1>;  // g[m]
-using Aux3 = cutlass::epilogue::collective::detail::AuxLoadDescriptor<Descriptor, LayoutD, float>;
-using Leaf3 = fusion::Sm90AuxLoad<Aux3::Stages, typename Aux3::EpilogueTile, float, typename Aux3::Stride,
-    typename Aux3::SmemLayoutAtom, typename Aux3::CopyOpS2R>;  // t[m, n]
+using Leaf0 = fusion::Sm90AccFetch;
 using Compute = fusion::Sm90Compute<Expression, ElementD, float, cutlass::FloatRoundStyle::round_to_nearest>;
-using Fusion = fusion::Sm90EVT<Compute, Leaf0, Leaf1, Leaf2, Leaf3>;
+using Fusion = fusion::Sm90EVT<Compute, Leaf0>;
 
 using CollectiveEpilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TileShape, ClusterShape,
     cutlass::epilogue::collective::EpilogueTileAuto, float, float,
     ElementC, LayoutD, kAlignmentC, ElementD, LayoutD, kAlignmentD, EpilogueSchedule, Fusion>::CollectiveOp;
+
+// What becomes of an element once its sum is whole: every other tensor is read where it stands.
+struct Later {
+  struct Arguments {
+    cutlass::bfloat16_t const* in_r_direct;
+    float const* in_g_direct;
+    float const* in_t_direct;
+  };
+
+  CUTLASS_DEVICE static float value(Arguments const& on, int row, int column, bool inside, float acc) {
+    float const in_r_direct = inside ? static_cast<float>(on.in_r_direct[int64_t(row) * 256 + int64_t(column)]) : 0.0f;
+    float const in_g_direct = inside ? static_cast<float>(on.in_g_direct[int64_t(row)]) : 0.0f;
+    float const in_t_direct = inside ? static_cast<float>(on.in_t_direct[int64_t(row) * 256 + int64_t(column)]) : 0.0f;
+    return fast_divide(in_r_direct - acc, in_g_direct) + (in_t_direct * fn_silu(acc));
+  }
+};
 using CollectiveMainloop = typename cutlass::gemm::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp,
     ElementA, LayoutA, kAlignment, ElementB, LayoutB, kAlignment, float,
@@ -176,37 +249,35 @@ static_assert(Kernel::SharedStorageSize <= kSharedMemoryLimit,
 
 #ifdef __CUDACC__
 extern "C" __global__ void __launch_bounds__(Kernel::MaxThreadsPerBlock, Kernel::MinBlocksPerMultiprocessor)
-uc_367ebe9a1f7a_stage_y(CUTLASS_GRID_CONSTANT typename Kernel::Params const params) {
+uc_31818a1cc3ab_stage_y(CUTLASS_GRID_CONSTANT typename Kernel::Params const params) {
   extern __shared__ char shared_memory[];
   Kernel{}(params, shared_memory);
 }
+
+extern "C" __global__ void __launch_bounds__(256) uc_31818a1cc3ab_sum_y(CUTLASS_GRID_CONSTANT SplitParams<Later> const p) { sum_splits<Later, cutlass::bfloat16_t, 32768, 256>(p); }
 #endif
 
 #ifndef UCUTLASS_DEVICE_ONLY
-struct Operands { void const* a; void const* b; void* d; void const* in_r_source; void const* in_g_column; void const* in_t_aux; };
+struct Operands { void const* a; void const* b; void* d; void const* in_r_direct; void const* in_g_direct; void const* in_t_direct; };
 
 inline typename Kernel::Arguments arguments(Device const& device, Operands const& on, int const* launch) {
   typename Fusion::Arguments tree{
       typename Leaf0::Arguments{},
-      typename Leaf1::Arguments{},
-      typename Leaf2::Arguments{static_cast<float const*>(on.in_g_column), float(0), {cute::_1{}, cute::_0{}, int64_t(0)}},
-      typename Leaf3::Arguments{static_cast<float const*>(on.in_t_aux), float(0), cute::make_stride(int64_t(N), cute::Int<1>{}, int64_t(0))},
       typename Compute::Arguments{}};
   cutlass::KernelHardwareInfo hardware{};
   hardware.device_id = device.id;
   hardware.sm_count = device.multiprocessors;
   typename Kernel::TileSchedulerArguments scheduler{};
-  scheduler.max_swizzle_size = launch[0];
-  scheduler.splits = launch[1];
-  using Decomposition = decltype(scheduler.decomposition_mode);
-  scheduler.decomposition_mode = launch[1] > 1 ? Decomposition::SplitK : Decomposition::StreamK;
+  scheduler.max_swizzle_size = launch[0] & 15;
+  using Order = decltype(scheduler.raster_order);  // the higher bits: 0 is CUTLASS's choice, 1 along m first, 2 along n
+  scheduler.raster_order = static_cast<Order>(launch[0] >> 4);
   return typename Kernel::Arguments{
-      cutlass::gemm::GemmUniversalMode::kGemm, {M, N, K, L},
+      cutlass::gemm::GemmUniversalMode::kGemm, {M, N, K, launch[1]},
       {static_cast<ElementA const*>(on.a), cute::make_stride(cute::Int<1>{}, int64_t(128), int64_t(0)),
        static_cast<ElementB const*>(on.b), cute::make_stride(cute::Int<1>{}, int64_t(256), int64_t(0))},
       {tree,
-       static_cast<ElementC const*>(on.in_r_source), cute::make_stride(int64_t(N), cute::Int<1>{}, int64_t(0)),
-       static_cast<ElementD*>(on.d), cute::make_stride(int64_t(N), cute::Int<1>{}, int64_t(0))},
+       nullptr, cute::make_stride(int64_t(N), cute::Int<1>{}, int64_t(0)),
+       static_cast<ElementD*>(on.d), cute::make_stride(int64_t(N), cute::Int<1>{}, int64_t(32768))},
       hardware, scheduler};
 }
 
@@ -222,21 +293,28 @@ inline int facts(char* text, size_t size, char const* before, char const* after)
 }
 
 inline size_t workspace(Device const& device, int const* launch) {
-  return Kernel::get_workspace_size(arguments(device, Operands{}, launch));
+  return size_t(launch[1]) * M * N * sizeof(float) + Kernel::get_workspace_size(arguments(device, Operands{}, launch));
 }
 
 inline int run(Device const& device, Operands const& on, void* workspace, cudaStream_t stream, int const* launch) {
-  auto const args = arguments(device, on, launch);
+  Operands parts = on;
+  parts.d = workspace;
+  workspace = static_cast<char*>(workspace) + size_t(launch[1]) * M * N * sizeof(float);
+  cudaError_t error = cudaSuccess;
+  auto const args = arguments(device, parts, launch);
   if (!Kernel::can_implement(args))
     return fail(1, "y", "arguments", "CUTLASS cannot implement this problem", cudaSuccess);
   cutlass::Status const status = Kernel::initialize_workspace(args, workspace, stream);
   if (status != cutlass::Status::kSuccess)
     return fail(1, "y", "workspace", cutlassGetStatusString(status), cudaGetLastError());
   auto params = Kernel::to_underlying_arguments(args, workspace);
-  cudaError_t const error = start(
-      UCUTLASS_ENTRY(uc_367ebe9a1f7a_stage_y), Kernel::get_grid_shape(params), Kernel::get_block_shape(),
+  error = start(
+      UCUTLASS_ENTRY(uc_31818a1cc3ab_stage_y), Kernel::get_grid_shape(params), Kernel::get_block_shape(),
       dim3(1, 2, 1), Kernel::SharedStorageSize, stream, &params);
   if (error != cudaSuccess) return fail(1, "y", "launch", cudaGetErrorName(error), error);
+  SplitParams<Later> sum{static_cast<float const*>(parts.d), on.d, launch[1], {static_cast<cutlass::bfloat16_t const*>(on.in_r_direct), static_cast<float const*>(on.in_g_direct), static_cast<float const*>(on.in_t_direct)}};
+  error = start(UCUTLASS_ENTRY(uc_31818a1cc3ab_sum_y), dim3(256), dim3(32, 8), dim3(1), 0, stream, &sum);
+  if (error != cudaSuccess) return fail(1, "y", "adding up the splits", cudaGetErrorName(error), error);
   return 0;
 }
 #endif
@@ -244,31 +322,31 @@ inline int run(Device const& device, Operands const& on, void* workspace, cudaSt
 
 constexpr size_t kIntermediates = 0;  // bytes of workspace: what is prepacked, then the tensors between stages
 
-}  // namespace uc_367ebe9a1f7a
+}  // namespace uc_31818a1cc3ab
 
 #ifndef UCUTLASS_DEVICE_ONLY
 #define UCUTLASS_API extern "C" __attribute__((visibility("default")))
 
 // Text of the last failure in this thread.
-UCUTLASS_API char const* uc_367ebe9a1f7a_message() { return uc_367ebe9a1f7a::message(); }
+UCUTLASS_API char const* uc_31818a1cc3ab_message() { return uc_31818a1cc3ab::message(); }
 
 // Facts of every stage as JSON: shared memory in bytes, pipeline stages, threads, whether CUTLASS takes the problem.
-UCUTLASS_API char const* uc_367ebe9a1f7a_facts() {
+UCUTLASS_API char const* uc_31818a1cc3ab_facts() {
   static char text[704];
   int at = 0;
-  at += uc_367ebe9a1f7a::stage_y::facts(text + at, sizeof(text) - at, "[", "]");
+  at += uc_31818a1cc3ab::stage_y::facts(text + at, sizeof(text) - at, "[", "]");
   return text;
 }
 #ifdef UCUTLASS_HOST_CHECK  // g++ alone, for the facts: nothing is launched
-int main() { std::puts(uc_367ebe9a1f7a_facts()); }
+int main() { std::puts(uc_31818a1cc3ab_facts()); }
 #else
 
 // `launch` holds the run-time choices: [0] 1 when prepacked tensors in the workspace are still valid, then for each
 // gemm in order {swizzle, splits}. One build serves all their values.
 
 // Bytes of workspace that a run with these choices needs.
-UCUTLASS_API long long uc_367ebe9a1f7a_workspace(int const* launch) {
-  namespace program = uc_367ebe9a1f7a;
+UCUTLASS_API long long uc_31818a1cc3ab_workspace(int const* launch) {
+  namespace program = uc_31818a1cc3ab;
   program::Device device;
   if (program::current_device(device) != cudaSuccess) return -1;
   size_t most = 0, bytes = 0;
@@ -278,9 +356,9 @@ UCUTLASS_API long long uc_367ebe9a1f7a_workspace(int const* launch) {
   return static_cast<long long>(program::kIntermediates + most);
 }
 
-// Runs every stage on `stream`. 0, or the number of the stage that failed (uc_367ebe9a1f7a_message says why).
-UCUTLASS_API int uc_367ebe9a1f7a_run(void* const* inputs, void* const* outputs, void* workspace, void* stream, int const* launch) {
-  namespace program = uc_367ebe9a1f7a;
+// Runs every stage on `stream`. 0, or the number of the stage that failed (uc_31818a1cc3ab_message says why).
+UCUTLASS_API int uc_31818a1cc3ab_run(void* const* inputs, void* const* outputs, void* workspace, void* stream, int const* launch) {
+  namespace program = uc_31818a1cc3ab;
   char* const scratch = static_cast<char*>(workspace);
   void* const kernel_workspace = scratch + program::kIntermediates;
   cudaStream_t const on = static_cast<cudaStream_t>(stream);
