@@ -12,7 +12,7 @@ from typing import Any
 from sol.attainable import StageTime
 from sol.budget import Policy
 from sol.figures import Figure
-from sol.palette import COLOUR, INK, PARTS, axis, plot_layout, rounded_log10
+from sol.palette import COLOUR, INK, PARTS, axis, class_name, plot_layout, rounded_log10
 from sol.triage import Outcome
 
 UNITS = {
@@ -55,7 +55,7 @@ def shares(report: dict[str, Any], cls: str, ms: float, kind: str) -> Figure:
     over = max([100.0, *(100 * s for s in used.values())])
     layout = plot_layout(
         "shares",
-        axis(f"% of the limit in {cls} ({kind})", range=[0, over * 1.02]),
+        axis(f"% of the limit in {class_name(cls)} ({kind})", range=[0, over * 1.02]),
         axis("", autorange="reversed", type="category"),
     )
     rows = [{"unit": UNITS[u], "ms alone": round(parts[u], 5), "share of limit": round(used[u], 4)} for u in shown]
@@ -76,14 +76,15 @@ def advice(report: dict[str, Any], cls: str, ms: float) -> str:
         rest = "a lower precision class or less work" if most == "matrix" else "moving less data"
         rest = "fewer or cheaper functions" if most in ("vector", "special") else rest
         return f"The {UNITS[most]} are busy for {used[most]:.0%} of the time: only {rest} would make it much faster."
-    if max(used["matrix"], used["memory"]) < IDLE:
+    units = "vector" if used["vector"] > used["matrix"] else "matrix"  # in float32, the pipes do the products too
+    if max(used[units], used["memory"]) < IDLE:
         launches = sum(o["live"] and o["kind"] not in ("view", "none") for o in report["ops"])
-        why = f"Neither the matrix units ({used['matrix']:.0%}) nor memory ({used['memory']:.0%}) is near its limit"
+        why = f"Neither the {UNITS[units]} ({used[units]:.0%}) nor memory ({used['memory']:.0%}) is near its limit"
         if ms < 0.01 * max(1, launches):
             return f"{why}: {launches} launches and the waits between them cost most, so fuse."
         first = f", so first {top['title'][0].lower()}{top['title'][1:]}" if top else ", so find what they wait for"
         return f"{why}{first}."
-    other = "memory" if most != "memory" else "matrix"
+    other = "memory" if most != "memory" else units
     first = f"; next, {top['title'][0].lower()}{top['title'][1:]}" if top else ""
     return (
         f"The {UNITS[most]} are used more ({used[most]:.0%}) than the {UNITS[other]} ({used[other]:.0%}), "
@@ -217,7 +218,7 @@ def levers_kept(outcomes: Sequence[Outcome]) -> Figure:
                 "name": words,
                 "x": [o.predicted for o in some],
                 "y": [o.observed for o in some],
-                "text": [f"{o.problem} ({o.cls})" for o in some],
+                "text": [f"{o.problem} ({class_name(o.cls)})" for o in some],
                 "marker": {"color": colours[i % len(colours)], "size": 9, "symbol": i},
                 "hovertemplate": f"{words}: %{{text}}<br>predicted %{{x:.2f}}x, observed %{{y:.2f}}x<extra></extra>",
             }

@@ -14,7 +14,7 @@ from typing import Any
 
 from sol.attainable import StageTime
 from sol.hardware import Hardware
-from sol.palette import COLOUR, INK, PARTS, SHAPE, axis, colour, plot_layout, rounded_log10, symbol
+from sol.palette import COLOUR, INK, PARTS, SHAPE, axis, class_name, colour, plot_layout, rounded_log10, symbol
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ def roofline(hw: Hardware, points: Sequence[Point], classes: Sequence[str]) -> F
         rows.append(_row(what, name, cls, kind, peak / bandwidth, peak, 1.0))
 
     for cls in shown:
-        roof(f"{cls} roof", "roof", cls, hw.peak(cls), hw.bandwidth, {"color": colour(cls), "width": 2})
+        roof(f"{class_name(cls)} roof", "roof", cls, hw.peak(cls), hw.bandwidth, {"color": colour(cls), "width": 2})
         if cls in hw.measured or "copy" in hw.measured:
             dash = {"color": colour(cls), "width": 1.5, "dash": "dash"}
-            roof(f"{cls} measured ceiling", "ceiling", cls, hw.ceiling(cls), hw.copy_rate, dash)
+            roof(f"{class_name(cls)} measured ceiling", "ceiling", cls, hw.ceiling(cls), hw.copy_rate, dash)
     if "f32" not in shown and "f32" in hw.peaks and hw.kind == "gpu":
         dots = {"color": INK, "width": 1.5, "dash": "dot"}
         roof("FP32 pipes (epilogues)", "roof", "f32", hw.peaks["f32"], hw.bandwidth, dots)
@@ -140,7 +140,7 @@ def roofline(hw: Hardware, points: Sequence[Point], classes: Sequence[str]) -> F
                 "y": [p.rate for p in some],
                 "text": [p.label for p in some],
                 "textposition": "top left" if marker == "best" else "bottom right",
-                "customdata": [[p.kind, p.cls, p.trial] for p in some],
+                "customdata": [[p.kind, class_name(p.cls), p.trial] for p in some],
                 "marker": {
                     "color": [colour(p.cls) for p in some],
                     "symbol": ["star" if marker == "baseline" and p.kind == "measured" else
@@ -220,7 +220,7 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": f"best so far, {cls}",
+                "name": f"best so far, {class_name(cls)}",
                 "x": steps[cls][0] + tail,
                 "y": steps[cls][1] + [best[cls]] * len(tail),
                 "line": {"shape": "hv", "color": colour(cls), "width": 2},
@@ -231,7 +231,7 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": f"{cls} trials",
+                "name": f"{class_name(cls)} trials",
                 "x": [t.trial for t in some],
                 "y": [t.speedup for t in some],
                 "customdata": [[t.ms, t.kind, t.note] for t in some],
@@ -267,11 +267,11 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
             continue
         limit = s.baseline_ms / s.t_sol_ms
         shapes.append(_hline(limit, colour(s.cls), "solid", 1.5))
-        notes.append(_note(limit, f"{s.cls} limit", colour(s.cls)))
+        notes.append(_note(limit, f"{class_name(s.cls)} limit", colour(s.cls)))
         enough = limit / (1 + s.eps)
         if enough > 1:
             shapes.append(_hline(enough, colour(s.cls), "dot", 1.5))
-            notes.append(_note(enough, f"{s.cls} stop: within {s.eps:.0%}", colour(s.cls)))
+            notes.append(_note(enough, f"{class_name(s.cls)} stop: within {s.eps:.0%}", colour(s.cls)))
         if s.window > 0 and best.get(s.cls, 0) > 1:
             shapes.append(_vline(best_at[s.cls] + s.window, colour(s.cls), "dot"))
         if s.stopped_at is not None:

@@ -150,6 +150,10 @@ class OpGraph:
         """Raises ValueError when the text is not a graph: an op that reads an unknown tensor, a bad dtype."""
         try:
             raw = json.loads(text)
+            if not isinstance(raw, dict) or "tensors" not in raw:
+                report = isinstance(raw, dict) and {"bounds", "levers"} <= set(raw)
+                what = "this is a report, made from a graph" if report else "it has no tensors"
+                raise ValueError(f"not an op graph: {what}; `python -m engine trace FILE` writes a graph")
             tensors = {}
             for t in raw["tensors"]:
                 if t["dtype"] not in DTYPE_BYTES:

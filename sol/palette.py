@@ -16,6 +16,10 @@ COLOUR = {
     "fp8": "#D55E00",
     "i8": "#999933",  # Tol's olive: Okabe and Ito have none left that reads on white and on black
 }
+WORDS = {
+    "f64": "float64", "f32": "float32", "tf32": "TF32", "f16": "float16", "bf16": "bfloat16", "fp8": "FP8",
+    "i8": "int8",
+}  # fmt: skip
 SHAPE = {
     "f64": "pentagon", "f32": "square", "tf32": "circle", "f16": "diamond", "bf16": "triangle-up", "fp8": "cross",
     "i8": "hexagon",
@@ -56,6 +60,11 @@ def plot_layout(name: str, x: dict[str, Any], y: dict[str, Any], **more: Any) ->
         "uirevision": name,
         **more,
     }
+
+
+def class_name(cls: str) -> str:
+    """A precision class in words, as the pages write it."""
+    return WORDS.get(cls, cls)
 
 
 def colour(cls: str) -> str:

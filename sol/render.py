@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-_BINDS = {"matrix": "matrix units", "vector": "vector pipes", "special": "special functions", "memory": "memory"}
+_BINDS = {"matrix": "matrix units", "vector": "arithmetic pipes", "special": "special functions", "memory": "memory"}
 
 
 def ms(value: float) -> str:
@@ -30,12 +30,14 @@ def _main(r: dict[str, Any]) -> str:
 
 
 def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Class by class: limit, what binds, ceiling, unfused, ridge, PyTorch its gap and score (0.5 by definition)."""
+    """Class by class: limit, what binds, the same at measured rates where any were measured, unfused, ridge, PyTorch
+    with its gap and score (0.5 by definition)."""
+    measured = r["gpu"].get("measured", True)
     head = [
         "class",
         "limit (fused)",
         "set by",
-        "at measured rates",
+        *(["at measured rates"] if measured else []),
         "unfused",
         "FLOP/byte",
         "ridge",
@@ -51,7 +53,7 @@ def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
                 cls,
                 ms(b["ms"]),
                 _BINDS[b["bound_by"]],
-                ms(b["ceiling_ms"]),
+                *([ms(b["ceiling_ms"])] if measured else []),
                 ms(b["unfused_ms"]),
                 f"{b['intensity']:.3g}",
                 f"{b['ridge']:.3g}",

@@ -113,7 +113,14 @@ def report(
         "ops": len(graph.ops),
     }
     return Report(
-        gpu={"name": hw.name, "title": hw.title, "bandwidth": hw.bandwidth, "sfu": hw.sfu, "sms": hw.sms},
+        gpu={
+            "name": hw.name,
+            "title": hw.title,
+            "bandwidth": hw.bandwidth,
+            "sfu": hw.sfu,
+            "sms": hw.sms,
+            "measured": bool(hw.measured),
+        },
         classes=chosen,
         bounds={cls: _bounds_row(b, hw) for cls, b in priced.items()},
         ops=_op_rows(graph, hw, chosen, main),
@@ -220,7 +227,8 @@ def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequen
     if any(t.dtype in ("c64", "c128") for t in graph.tensors.values()):
         yield "A complex multiply-add counts as four real ones."
     if not hw.measured:
-        yield f"Nothing was measured on {hw.title} yet: its ceilings are the published peaks."
+        peaks = "worked out from what the machine reports" if hw.kind == "cpu" else "published"
+        yield f"Nothing was measured on {hw.title} yet: its rates are {peaks}."
 
 
 def _sentence(hw, priced, baselines, totals, found, chosen) -> str:

@@ -11,7 +11,6 @@ from math import ceil
 
 from dsl import ir, legal
 from dsl.rules import rowmajor
-from dsl.rules.image import cut
 from sol.hardware import Hardware
 from sol.tiles import GAP_MS, LAUNCH_MS, PROLOGUE_CLOCKS, Product, TileTime
 
@@ -26,16 +25,14 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
     """
     problem, c = legal.program_problem(program, stage), stage.config
     stages = c.stages or rowmajor.auto_stages(problem, c.tile, None) or rowmajor.MIN_STAGES
-    made = cut(problem.image, c.tile)
+    made = rowmajor.fitted(problem, c.tile, stages)
     clock = hw.tensor_mhz * 1e6
     l2 = hw.l2_bandwidth / hw.sms / clock  # bytes a clock of one multiprocessor
     peak = hw.peak(p.cls) / hw.sms / clock
     of = rowmajor.clocks(
         made, p.out_bytes + p.extra_bytes, flops_clock=rowmajor.MMA_SHARE * peak, l2_clock=min(l2, 64.0)
     )
-    along_m, along_n, images = made.blocks
-    tiles = along_m * along_n * images
-    together = rowmajor.resident(problem, made, stages)
+    tiles, together = made.layout.tiles, made.blocks
     slots = hw.sms * together
     waves = ceil(tiles / slots)
     # A multiprocessor's blocks overlap; the last wave may leave some of them without a tile.
@@ -67,7 +64,7 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
         l2_ms,
         memory_ms,
         hbm,
-        tiles * (made.steps * (made.channels * made.box_words + c.tile[0] * c.tile[2]) * 4.0) + written,
+        tiles * made.layout.chunks * made.stage_words * 4.0 + written,
         tiles,
         waves,
         full / (c.tile[0] * c.tile[1]) / (waves * slots),

@@ -52,7 +52,7 @@ export function error(value) {
 }
 
 const CLASS_NAMES = {
-  f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16", fp8: "FP8", int8: "int8", f64: "float64",
+  f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16", fp8: "FP8", int8: "int8", i8: "int8", f64: "float64",
 };
 /** The precision class in words. */
 export const className = (cls) => CLASS_NAMES[cls] ?? cls;

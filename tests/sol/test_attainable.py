@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsl import ir
+from dsl.check import check
 from sol.attainable import predict, product_of, tiling_of
 from sol.bounds import roofs
 from sol.hardware import HardwareError, load
@@ -182,3 +183,35 @@ def test_another_gpu_gives_another_time_and_a_missing_unit_an_error():
     eight = replace(gemm(), config=replace(BIG, compute=ir.DType.E4M3))
     with pytest.raises(HardwareError, match="no fp8"):
         predict(program(eight), load("a100-80gb"))
+
+
+def transposed(epilogue):
+    added = ", added: f16[32, 64, 32, 32, 32]" if "added" in epilogue else ""
+    checked = check(
+        f"program p(x: f16[32, 32, 16, 16, 16], w: f16[32, 64, 3, 3, 3]{added}) -> f16[32, 64, 32, 32, 32] {{\n"
+        "  u = transform(x) { layout nhwc }\n  v = transform(w) { layout nhwc }\n"
+        "  y = conv_transpose3d(u, v) { stride 2x2x2 padding 1x1x1 output_padding 1x1x1 store f16 nchw "
+        f"{epilogue} }}\n  return y\n}}"
+    )
+    assert checked.ok, checked.diagnostics
+    return checked.program
+
+
+def test_a_tensor_that_a_transposed_convolution_adds_is_read():
+    """Its implicit product has more elements than its result; the added tensor has as many as the result."""
+    plain, more = (predict(transposed(e), H200).stages[-1] for e in ("", "epilogue acc + added[b, c, d, h, w]"))
+    assert more.bytes - plain.bytes == pytest.approx(2 * 32 * 64 * 32**3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    m=st.integers(1, 8192), n=st.integers(1, 8192), k=st.integers(1, 8192), kind=st.sampled_from(["f16", "tf32", "f32"])
+)
+def test_no_program_is_promised_a_time_that_measured_rates_do_not_allow(m, n, k, kind):
+    stored = "f16" if kind == "f16" else "f32"
+    params = (param("x", stored, m, k), param("w", stored, n, k))
+    stage = ir.Gemm("y", ir.Operand("x"), ir.Operand("w", True), replace(BIG, compute=ir.DType(kind)),
+                    store=ir.DType(stored), type=tensor(stored, m, n))  # fmt: skip
+    ms = predict(ir.Program("p", params, (stage,), ("y",), (stage.type,)), H200).ms
+    moved = (m * k + n * k + m * n) * (2 if stored == "f16" else 4)
+    assert ms >= roofs(2.0 * m * n * k, 0, 0, moved, H200, kind, ceiling=True).ms

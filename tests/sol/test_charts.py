@@ -92,3 +92,13 @@ def test_levers_lie_on_the_diagonal_when_they_keep_their_promise():
     assert [t["name"] for t in f.figure["data"]] == ["split k", "fuse tail"]
     assert f.figure["data"][0]["x"] == [2.0, 3.0] and f.figure["data"][0]["y"] == [1.5, 3.0]
     assert f.rows[1]["observed"] is None and len(f.rows) == 3
+
+
+def test_classes_are_in_words(made):
+    assert "TF32" in shares(made, "tf32", 1.0, "measured").figure["layout"]["xaxis"]["title"]["text"]
+
+
+def test_advice_on_float32_is_about_the_pipes_that_do_its_products():
+    plain = asdict(report(gemm_problem("L2/12"), H200, ["f32"]))
+    says = advice(plain, "f32", 2 * plain["bounds"]["f32"]["ms"])
+    assert "arithmetic pipes (50%)" in says and "matrix units" not in says

@@ -56,7 +56,7 @@ def test_text_is_legible_on_white_and_on_black(figure):
 
 def test_the_roofline_bends_at_the_ridge_and_dashes_the_measured_ceiling():
     f = roofline(H200, POINTS, ["tf32", "f16"])
-    roof, ceiling = named(f, "tf32 roof"), named(f, "tf32 measured ceiling")
+    roof, ceiling = named(f, "TF32 roof"), named(f, "TF32 measured ceiling")
     assert roof["y"][1:] == [494.7e12, 494.7e12] and roof["x"][1] == pytest.approx(494.7 / 4.8)
     assert roof["y"][0] == pytest.approx(4.8e12 * roof["x"][0])
     assert ceiling["line"]["dash"] == "dash" and ceiling["y"][2] == 434e12
@@ -77,7 +77,7 @@ def test_the_table_of_the_roofline_gives_the_share_of_the_roof():
 
 
 def test_a_roofline_without_points_still_has_its_roofs():
-    assert named(roofline(H200, [], ["f16"]), "f16 roof")
+    assert named(roofline(H200, [], ["f16"]), "float16 roof")
     assert roofline(load("cpu"), [], ["f32"]).rows
 
 
@@ -91,7 +91,7 @@ STOP = StopLine("tf32", 0.37, 0.278, 0.1, 12, stopped_at=4)
 
 
 def test_the_best_so_far_is_a_step_that_never_falls():
-    line = named(history(TRIALS, [STOP]), "best so far, tf32")
+    line = named(history(TRIALS, [STOP]), "best so far, TF32")
     assert line["line"]["shape"] == "hv" and line["y"] == [0.9, 0.9, 1.1, 1.1]
     assert [r["best so far"] for r in history(TRIALS, [STOP]).rows] == [0.9, 0.9, 1.1, 1.1]
 

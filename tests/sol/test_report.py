@@ -1,6 +1,8 @@
 """One report, three renderings, one sentence to take home."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from suite59 import Builder, gemm_problem
@@ -134,6 +136,8 @@ def test_the_command_line_lists_the_gpus(capsys):
     [
         (None, "h200", "cannot read"),
         ("{", "h200", "not an op graph"),
+        ("report", "h200", "this is a report, made from a graph; `python -m engine trace FILE` writes a graph"),
+        ("{}", "h200", "it has no tensors; `python -m engine trace FILE` writes a graph"),
         ('{"tensors": [], "ops": 3, "inputs": [], "outputs": []}', "h200", "not an op graph"),
         ("good", "h9000", "no GPU is called 'h9000'"),
     ],
@@ -141,7 +145,8 @@ def test_the_command_line_lists_the_gpus(capsys):
 def test_mistakes_get_one_line(tmp_path, capsys, content, gpu, says):
     path = tmp_path / "graph.json"
     if content is not None:
-        path.write_text(scale_leaky().to_json() if content == "good" else content)
+        made = {"good": scale_leaky().to_json, "report": report(scale_leaky(), H200).to_json}
+        path.write_text(made[content]() if content in made else content)
     assert main(["report", str(path), "--gpu", gpu]) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
@@ -153,3 +158,29 @@ def test_what_pytorch_counts_and_what_must_be_done_stand_side_by_side():
     assert r.ops[0]["needed"] == r.totals["needed_flops"] and "needed)" in r.to_markdown()
     assert any("137 GFLOP" in n and "68.7 GFLOP" in n and "must be done" in n for n in r.notes)
     assert "needed" not in report(scale_leaky(), H200, ["tf32"]).to_markdown()
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path):
+    path = tmp_path / "graph.json"
+    path.write_text(scale_leaky().to_json())
+    command = f"{sys.executable} -m sol report {path} --json | head -c 10"
+    ran = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", '{"gpu": {"')
+
+
+# ---- words ----------------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_nobody_measured_has_no_column_of_measured_rates():
+    assert "at measured rates" in report(scale_leaky(), H200).to_markdown()
+    text = report(scale_leaky(), load("l40s")).to_markdown()
+    assert "at measured rates" not in text and "Nothing was measured on NVIDIA L40S" in text
+    assert "what the machine reports" in report(scale_leaky(), load("cpu")).to_markdown()
+
+
+def test_float32_products_are_bound_by_the_pipes_that_do_them():
+    made = report(scale_leaky(), H200, ["f32"])
+    assert made.bounds["f32"]["bound_by"] == "vector" and made.bounds["f32"]["parts"]["matrix"] == 0
+    assert "| f32 | 2.05 ms | arithmetic pipes |" in made.to_markdown()
+    assert "matrix units" not in report(scale_leaky(), load("cpu"), ["f32"]).to_html()
+    assert report(scale_leaky(), H200, ["tf32"]).bounds["tf32"]["bound_by"] == "matrix"
