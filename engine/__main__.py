@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--eps", type=float, default=0.25, help="stop within this much of the limit (default 0.25)")
     one.add_argument("--window", type=int, default=6, help="stop after so many trials without gain (default 6)")
     one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--compile", action="store_true", help="time torch.compile too, once a module: minutes (cuda)")
     one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
     one.add_argument("--record", metavar="OUT.jsonl", help="write the session as a recording")
     one.set_defaults(run=_optimize)
@@ -324,7 +325,7 @@ def _optimize(args: argparse.Namespace) -> int:
     try:
         spec = SessionSpec(
             title, text, kind, args.device or _default_device(), "planner", tuple(args.classes or ("tf32", "f16")),
-            args.trials, args.eps, args.window, args.seed,
+            args.trials, args.eps, args.window, args.seed, args.compile,
         )  # fmt: skip
     except BadSpec as e:
         raise BadInput(str(e)) from None
@@ -339,7 +340,7 @@ def _optimize(args: argparse.Namespace) -> int:
     if args.record:
         told = (f"--class {c}" for c in args.classes or ())
         command = f"python -m engine optimize {title} --device {spec.device} --trials {args.trials}"
-        command += f" --eps {args.eps:g} --window {args.window} --seed {args.seed}"
+        command += f" --eps {args.eps:g} --window {args.window} --seed {args.seed}" + " --compile" * args.compile
         collected.record(args.record, " ".join([command, *told]))
     if args.json:
         made = collected.to_json()

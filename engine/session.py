@@ -269,6 +269,9 @@ class _Session:
         strategy = load(spec.strategy)(problem, spec.classes, hardware, device.kind, spec.seed)
         for note in strategy.notes:
             yield from self.emit(events.Progress(note, "plan"))
+        covered = getattr(strategy, "covered", None)
+        if covered is not None:  # of a module that is not one program: what is, and what stays PyTorch
+            yield from self.emit(covered)
         limits = {c: t_sol(graph, hardware, c) for c in strategy.classes}
         context = trials.Context(
             device, strategy, hardware.sms, limits, {}, self.emit, self.call,
@@ -280,7 +283,10 @@ class _Session:
         yield from self.call(lambda: device.open(problem, self.cancel.is_set))
         self._prefetch(strategy, State(budget=self.budget["trials"]), context)
         yield from self._baselines(strategy, context)
-        return (yield from self._search(strategy, context))
+        reason = yield from self._search(strategy, context)
+        if spec.compile:
+            yield from self._compiled(strategy)
+        return reason
 
     def _trace(self) -> Steps[OpGraph]:
         known = self.past(events.Traced)
@@ -347,6 +353,16 @@ class _Session:
             ):
                 context.baselines[e.cls] = e
 
+    def _compiled(self, strategy: Strategy) -> Iterator[Emitted]:
+        """torch.compile's times, where the device takes times and does not know them yet."""
+        take = getattr(self.device, "compiled", None)
+        if take is None:
+            return
+        yield from self.emit(events.Progress("Timing torch.compile, which takes minutes", "compiled"))
+        found = take(strategy.classes)
+        while (baseline := (yield from self.call(lambda: next(found, None)))) is not None:
+            yield from self.emit(baseline)
+
     def _search(self, strategy: Strategy, context: trials.Context) -> Steps[str]:
         ended: list[Finished] = []
         closed: dict[str, str] = {}
@@ -381,7 +397,9 @@ class _Session:
                     self.blob(proposed.program), proposed.cls, proposed.backend, proposed.change, proposed.why,
                     proposed.parent, proposed.predicted_ms, proposed.by,
                 )  # fmt: skip
-            best = State(tuple(ended)).best(proposal.cls)
+            done = State(tuple(ended))
+            best = done.best(proposal.cls)
+            context.beside = trials.standing(done.standing(proposal.cls).values())
             ended.append((yield from trials.run(number, proposal, context, best.ms if best else None)))
             self._prefetch(strategy, State(tuple(ended), self.budget["trials"], dict(closed)), context)
 

@@ -46,6 +46,7 @@ class SessionIn(Schema):
     eps: float = 0.25
     window: int = 6
     seed: int = 0
+    compile: bool = Field(False, description="on a GPU: time torch.compile too when the search is over (minutes)")
 
 
 class SessionMade(Schema):

@@ -12,6 +12,7 @@ from dsl.ir import Program
 from engine import events
 from playground import log
 from playground.models import Blob, Session
+from playground.summary import HONEST
 from sol import attainable, budget, charts, figures, lever_check
 from sol.hardware import Hardware, HardwareError, load
 from sol.levers import Lever
@@ -57,7 +58,7 @@ class Story:
         return s
 
     def best(self) -> events.TrialJudged | None:
-        judged = [t for t in self.finished.values() if isinstance(t, events.TrialJudged) and t.verdict != "gaming"]
+        judged = [t for t in self.finished.values() if isinstance(t, events.TrialJudged) and t.verdict in HONEST]
         return max(judged, key=lambda t: t.speedup, default=None)
 
 
@@ -146,7 +147,7 @@ def _stopped(story: Story, cls: str, baseline_ms: float, eps: float, window: int
     for number, t in sorted(story.finished.items()):
         if story.cls_of.get(number) != cls:
             continue
-        if isinstance(t, events.TrialJudged) and t.verdict == "clean" and (best is None or t.ms < best):
+        if isinstance(t, events.TrialJudged) and t.verdict in HONEST and (best is None or t.ms < best):
             best, since = t.ms, 0
         else:
             since += 1
@@ -208,7 +209,7 @@ def _levers(story: Story, report: dict[str, Any] | None) -> figures.Figure | Non
     trials = []
     for number, t in sorted(story.finished.items()):
         program = _program(story.resolved[number]) if number in story.resolved else None
-        if isinstance(t, events.TrialJudged) and t.verdict in ("clean", "minor") and program is not None:
+        if isinstance(t, events.TrialJudged) and t.verdict in HONEST and program is not None:
             trials.append(lever_check.Timed(number, t.cls, lever_check.tried(program), t.ms))
     found = lever_check.check(
         [Lever(**x) for x in report["levers"]], trials, {cls: b.time.ms for cls, b in story.baselines.items()}

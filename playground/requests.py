@@ -50,6 +50,7 @@ def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
         "eps": spec.eps,
         "window": spec.window,
         "seed": spec.seed,
+        "compile": spec.compile,
     }
 
 
@@ -69,6 +70,7 @@ def told(field: str, message: str) -> Refused:
         "eps": "Write for example 0.25, to stop within 25% of the limit.",
         "window": "Write for example 6, to stop after 6 trials without gain.",
         "seed": "Write for example 0.",
+        "compile": "Write true or false.",
     }
     fix = fixes.get(field, f"Leave it out; the fields are {', '.join(fixes)}.")
     return Refused(422, f"{field}: {message.removesuffix('.')}.", fix, field=field)

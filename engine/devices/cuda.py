@@ -14,6 +14,7 @@ import contextlib
 import functools
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from engine.build.cache import content_key
 from engine.build.cute import environment
 from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool
-from engine.devices import Candidate, Problem, SessionRefused, TrialError
+from engine.devices import Candidate, Problem, SessionRefused, TrialError, compiled
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate import condition, reference
 from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
@@ -231,6 +232,31 @@ class Cuda:
                 if name == "eager":
                     raise SessionRefused(e.code, e.reason) from None
                 logger.warning("no baseline %s: %s", name, e.reason)
+        yield from self._earlier().known(compiled.names(classes, native))
+
+    def _earlier(self) -> compiled.Kept:
+        return compiled.Kept(self.pool.cache, self.problem, self.gpu["name"], self.gpu["driver"])
+
+    def compiled(self, classes: list[str]) -> Iterator[events.Baseline]:
+        """torch.compile's times that `baselines` did not know: 20 s to minutes each, then kept for other sessions."""
+        if self._reference is None:
+            return  # a program by itself has no module to compile
+        native = native_class(self.problem.graph)
+        for name in compiled.names(classes, native):
+            if self._earlier().read(name) is not None:
+                continue
+            try:
+                yield self.baseline(name)
+            except TrialError as e:
+                if self.cancelled():
+                    raise
+                logger.warning("no baseline %s: %s", name, e.reason)
+
+    def baseline(self, name: str) -> events.Baseline:
+        """One of engine.evaluate.baselines.NAMES, timed now and kept. Raises TrialError("measure")."""
+        timed = self._time_baseline(name, native_class(self.problem.graph))
+        self._earlier().write(timed, time.time())
+        return timed
 
     def _time_baseline(self, name: str, native: str) -> events.Baseline:
         cls, note = self._baseline_open(name, native)

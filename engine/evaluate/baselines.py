@@ -15,8 +15,22 @@ from typing import Any
 from engine.build import toolchain
 from engine.build.cache import Cache, content_key
 
-NAMES = ("eager", "eager_tf32", "eager_f16", "eager_bf16", "compile", "compile_max")
+WAYS = ("eager", "compile", "compile_max")
+CLASSES = ("tf32", "f16", "bf16")
+NAMES = tuple(way + suffix for way in WAYS for suffix in ("", *(f"_{c}" for c in CLASSES)))
 VERSION = "1"  # of the method: a change of how times are taken makes the old ones unfindable
+
+
+def parts(name: str) -> tuple[str, str | None]:
+    """(way, precision class that it is asked to run in) of a name: compile_max_tf32 is ("compile_max", "tf32").
+
+    Raises ValueError with the names that there are."""
+    way, _, cls = name.rpartition("_")
+    if cls not in CLASSES:
+        way, cls = name, ""
+    if way not in WAYS:
+        raise ValueError(f"there is no baseline {name!r}; there are {', '.join(NAMES)}")
+    return way, cls or None
 
 
 @dataclass(frozen=True)

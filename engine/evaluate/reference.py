@@ -28,7 +28,6 @@ from sol.graph import DTYPE_BYTES
 
 PRELOAD = ("torch", "engine.evaluate.reference_main")
 STATE = ("parameter", "buffer", "constant")
-BASELINES = ("eager", "eager_tf32", "eager_f16", "eager_bf16", "compile", "compile_max")
 COMPILE_SECONDS = 400.0  # max-autotune tries every kernel that it knows
 
 
@@ -271,7 +270,7 @@ class Reference:
     # ---- how fast PyTorch is ----
 
     def baseline_open(self, name: str, seed: int = 0) -> tuple[str, str]:
-        """Gets one of BASELINES ready to be timed (CUDA only). The answer: its precision class, and a note."""
+        """Gets a baseline (baselines.NAMES) ready to be timed, CUDA only. The answer: its precision class, a note."""
         limit = COMPILE_SECONDS if name.startswith("compile") else None
         ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed)
         return str(ok.get("cls"))[:8], str(ok.get("note"))[:200]

@@ -12,15 +12,14 @@ import time
 from typing import Any
 
 from engine.evaluate import inputs as data
+from engine.evaluate.pytorch_classes import HALF, SUSPECT, UNUSED, as_class, strict, truncating
+from engine.evaluate.pytorch_times import Baseline
 from engine.evaluate.shared import Slot, tensor_at
 from engine.trace import child
 from engine.trace.load import Bad, Loaded, load
 from sol.graph import OpGraph
 
 F64_FLOPS_ON_CPU = 6e10  # more than this and the CPU computes its reference in f32: some 3 s on two cores
-BUFFERS = 4
-AUTOCAST = {"eager_f16": "float16", "eager_bf16": "bfloat16"}
-COMPILED = {"compile": "default", "compile_max": "max-autotune"}  # torch.compile's modes
 _held: Held | None = None
 
 
@@ -82,7 +81,6 @@ class Held:
             if tuple(value.shape) != want.shape or value.dtype != data.torch_dtype(want.dtype):
                 raise Bad("unsteady", f"{name} has another shape or type than when the module was traced.")
         self.wide: Any = None  # the module in float64, made when first needed
-        self.flags = (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
         self.made: tuple[tuple, dict] | None = None  # the data of the last request; classes ask for the same again
         self.last: tuple[tuple, tuple] | None = None
         self.baseline: Baseline | None = None
@@ -185,17 +183,6 @@ class Held:
             raise Bad("unsteady", "forward returned another number of tensors than when it was traced.")
         return outputs
 
-    @contextlib.contextmanager
-    def _strict(self) -> Any:
-        torch = self.torch
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.cudnn.allow_tf32 = False
-        try:
-            yield
-        finally:
-            torch.set_float32_matmul_precision(self.flags[0])
-            torch.backends.cudnn.allow_tf32 = self.flags[1]
-
     def _reference(self, family: str, seed: int, rows: int | None) -> tuple[str, list]:
         """(precision, outputs); the last answer is kept, because errors are asked against it."""
         key = (family, seed, rows)
@@ -204,7 +191,7 @@ class Held:
         self.last = None
         values = self._values(family, seed, rows)
         precision = self._precision(rows)
-        with self._strict():
+        with strict():
             outputs = None
             if precision == "f64":
                 try:
@@ -268,42 +255,33 @@ class Held:
     # ---- PyTorch's own error in a class ----
 
     def do_error(self, family: str, seed: int, cls: str, rows: int | None) -> dict:
-        from engine.evaluate.correctness import compare
-
         precision, wanted = self._reference(family, seed, rows)
         values = self._values(family, seed, rows)
-        with self._as_class(cls):
-            outputs = self._run(self.model, values, wide=False)
+        worst = self._error_in(cls, values, wanted)
+        if cls == "tf32" and self.device == "cuda" and worst["error"] < SUSPECT:
+            with truncating():
+                rounded = self._compared(self._run(self.model, values, wide=False), wanted)
+            if worst["error"] < rounded["error"] / UNUSED:  # allowed, and not used
+                worst = rounded
+        return {**worst, "precision": precision}
+
+    def _error_in(self, cls: str, values: dict[str, Any], wanted: list) -> dict:
+        if cls not in ("f32", "tf32", *HALF):
+            raise Bad("unknown_class", f"PyTorch has no precision class {cls!r}.")
+        with as_class(cls, self.device):
+            return self._compared(self._run(self.model, values, wide=False), wanted)
+
+    @staticmethod
+    def _compared(outputs: list, wanted: list) -> dict:
+        from engine.evaluate.correctness import compare
+
         found = [compare(o, w) for o, w in zip(outputs, wanted, strict=True) if w.is_floating_point() or w.is_complex()]
         worst = max((c.error for c in found), default=0.0)
         return {
             "error": min(worst, 1e30) if worst == worst else 1e30,
             "max_error": min(max((c.max_error for c in found), default=0.0), 1e30),
             "unexpected": sum(c.unexpected for c in found),
-            "precision": precision,
         }
-
-    @contextlib.contextmanager
-    def _as_class(self, cls: str) -> Any:
-        """PyTorch computing in a precision class. f32: strict. tf32: allowed on CUDA; on a CPU the operands of every
-        product lose the bits that the tensor cores ignore. f16 and bf16: torch.autocast, which the CPU has too."""
-        torch = self.torch
-        with self._strict():
-            if cls == "f32":
-                yield
-            elif cls == "tf32" and self.device == "cuda":
-                torch.set_float32_matmul_precision("high")
-                torch.backends.cudnn.allow_tf32 = True
-                yield
-            elif cls == "tf32":
-                with _truncating():
-                    yield
-            elif cls in ("f16", "bf16"):
-                kind = torch.float16 if cls == "f16" else torch.bfloat16
-                with torch.autocast(self.device, dtype=kind, cache_enabled=False):
-                    yield
-            else:
-                raise Bad("unknown_class", f"PyTorch has no precision class {cls!r}.")
 
     # ---- PyTorch's own time ----
 
@@ -326,117 +304,6 @@ class Held:
             self.baseline.close()
             self.baseline = None
         return {}
-
-
-class Baseline:
-    """One way to run the module, ready to be timed a call at a time. Inputs rotate through several buffers."""
-
-    def __init__(self, held: Held, name: str, seed: int):
-        torch = held.torch
-        if name not in ("eager", "eager_tf32", *AUTOCAST, *COMPILED):
-            raise Bad("unknown_baseline", f"There is no baseline {name!r}.")
-        from engine.evaluate.timing import Timer
-
-        self.held, self.name, self.torch, self.turn = held, name, torch, 0
-        for t in held.graph.tensors.values():
-            if t.kind == "parameter" and t.name in held.own:
-                held._state(held.model, t.path).data = held.own[t.name]
-        self.sets = []
-        for i in range(BUFFERS):
-            fresh = data.fill_graph(held.graph, "normal", seed + i, "cuda", only="input")
-            named = iter(held.graph.inputs)
-            row = []
-            for v in held.inputs:
-                if isinstance(v, torch.Tensor):
-                    n = next(named)
-                    v = fresh.get(n, held.own[n])
-                row.append(v)
-            self.sets.append(row)
-        self._flags()
-        self.model = held.model if name not in COMPILED else _compiled(held.model, COMPILED[name])
-        self.cls = self._class()
-        self.note = {
-            "eager": "as PyTorch ships it",
-            "eager_tf32": "TF32 allowed",
-            "compile": "torch.compile",
-            "compile_max": "torch.compile, max-autotune",
-        }.get(name, "torch.autocast, its casts timed")
-        self.timer = Timer()
-        for _ in range(3):
-            child.stage("forward", self._call)
-        torch.cuda.synchronize()
-
-    def _flags(self) -> None:
-        torch = self.torch
-        torch.set_float32_matmul_precision("high" if self.name == "eager_tf32" else self.held.flags[0])
-        torch.backends.cudnn.allow_tf32 = True if self.name == "eager_tf32" else self.held.flags[1]
-
-    def _class(self) -> str:
-        if self.name in AUTOCAST:
-            return self.name.removeprefix("eager_")
-        first = self.held.graph.tensors[self.held.graph.inputs[0]].dtype if self.held.graph.inputs else "f32"
-        if first != "f32":
-            return first
-        return "tf32" if self.torch.get_float32_matmul_precision() != "highest" else "f32"
-
-    def _call(self) -> Any:
-        arguments = self.sets[self.turn % len(self.sets)]
-        with self.torch.no_grad():
-            kind = AUTOCAST.get(self.name)
-            if kind is None:
-                return self.model(*arguments)
-            with self.torch.autocast("cuda", dtype=getattr(self.torch, kind), cache_enabled=False):
-                return self.held.model(*arguments)
-
-    def sample(self) -> dict:
-        self.turn += 1
-        ms = child.stage("forward", lambda: self.timer.sample(self._call))
-        return {"ms": ms, "call_ms": self.timer.call_time(self._call)}
-
-    def close(self) -> None:
-        self.torch.set_float32_matmul_precision(self.held.flags[0])
-        self.torch.backends.cudnn.allow_tf32 = self.held.flags[1]
-        self.sets.clear()
-        del self.timer
-        self.torch.cuda.empty_cache()
-
-
-def _compiled(model: Any, mode: str) -> Any:
-    """torch.compile in this process: its own pool of compilers would be processes without end to the sandbox."""
-    import os
-
-    import torch
-
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    torch._dynamo.reset()
-    return torch.compile(model, mode=mode, fullgraph=False, dynamic=False)
-
-
-@contextlib.contextmanager
-def _truncating() -> Any:
-    """Every product's f32 operands lose their 13 low bits: what TF32 tensor cores read, on a CPU."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    products = {"mm", "addmm", "bmm", "baddbmm", "convolution", "mv", "addmv", "dot", "mkldnn_linear", "linear"}
-    addends = {"addmm", "baddbmm", "addmv"}
-
-    def cut(x: Any) -> Any:
-        if isinstance(x, torch.Tensor) and x.dtype == torch.float32:
-            return (x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
-        return x
-
-    class Truncate(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            name = func._schema.name.split("::")[-1]
-            if name in products:
-                skip = 1 if name in addends else 0
-                last = 2 + skip
-                args = tuple(cut(a) if skip <= i < last else a for i, a in enumerate(args))
-            return func(*args, **(kwargs or {}))
-
-    with Truncate():
-        yield
 
 
 def _slots(raw: dict) -> dict[str, Slot]:

@@ -60,6 +60,10 @@ class Watch:
         allowed |= {"/usr", "/lib", "/lib64", "/proc", "/sys", "/dev", os.environ.get("HOME", "/scratch")}
         self._allowed = tuple({os.path.realpath(p) + "/" for p in allowed} - {"//"})
 
+    def allow(self, *events: str) -> None:
+        """Such events are not told of any more."""
+        self._may |= frozenset(events)
+
     def on(self) -> None:
         sys.addaudithook(self._hook)
 

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from engine.evaluate.correctness import Comparison, PyTorchError
+from engine.evaluate.pytorch_classes import UNUSED
 from engine.evaluate.rounding import truncate_tf32
 
 CHUNK = 1 << 26  # elements compared at a time
-UNUSED = 8  # an error so many times smaller than that of rounded operands is not the class's
 CONV_FLOPS = 60e9  # of the images whose float64 result is computed
 _SMALL = {"BATCH": 2, "ROWS": 16, "DEPTH": 8, "HEIGHT": 24, "WIDTH": 26, "LENGTH": 64}
 

@@ -28,6 +28,12 @@ def watch() -> None:
         _watch.on()
 
 
+def allow_compilers() -> None:
+    """From now on starting a program is no attempt to leave: torch.compile runs gcc and ptxas in the module's name."""
+    watch()
+    _watch.allow("subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork")
+
+
 def serve(message: dict) -> dict:
     watch()
     try:

@@ -1,0 +1,84 @@
+"""torch.compile's times are taken once a module, GPU and driver, read back in later sessions, and asked for by name."""
+
+import pytest
+
+from engine import events
+from engine.build.cache import Cache
+from engine.devices import Problem, compiled
+from engine.evaluate.baselines import NAMES, parts
+from engine.session import run
+from engine.spec import BadSpec
+from tests.engine.counting import CountingDevice, spec
+from tests.engine.graphs import linear
+
+PROBLEM = Problem("class Model: ...", "module", linear([("relu", {})], rows=1024, k=4096, n=4096))
+TIMED = events.Baseline(
+    "compile_tf32", "tf32", events.Measurement(0.5, 0.49, 0.51, [0.5], "events", {"name": "H200"}, 0.6), "torch.compile"
+)
+
+
+def kept(cache, *, problem=PROBLEM, gpu="H200", driver="580"):
+    return compiled.Kept(cache, problem, gpu, driver)
+
+
+def test_what_was_timed_is_read_back_with_its_day(tmp_path):
+    cache = Cache(tmp_path)
+    assert kept(cache).read("compile_tf32") is None
+    kept(cache).write(TIMED, 1_796_000_000.0)
+    found = kept(cache).read("compile_tf32")
+    assert (found.cls, found.time) == ("tf32", TIMED.time)
+    assert found.note == "torch.compile, timed on 2026-11-30 in another run"
+    assert list(kept(cache).known(["compile", "compile_tf32"])) == [found]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"gpu": "H100"}, {"driver": "581"}, {"problem": Problem("class Other: ...", "module", PROBLEM.graph)},
+        {"problem": Problem(PROBLEM.source, "module", linear([("relu", {})], rows=512, k=4096, n=4096))},
+    ],
+    ids=["gpu", "driver", "module", "shapes"],
+)  # fmt: skip
+def test_another_module_shape_gpu_or_driver_has_its_own(tmp_path, other):
+    cache = Cache(tmp_path)
+    kept(cache).write(TIMED, 0.0)
+    assert kept(cache, **other).read("compile_tf32") is None
+
+
+def test_its_classes_are_those_of_the_session():
+    assert compiled.names(["tf32", "f16"], "f32") == [
+        "compile_tf32",
+        "compile_max_tf32",
+        "compile_f16",
+        "compile_max_f16",
+    ]
+    assert compiled.names(["f16"], "f16") == ["compile", "compile_max"]
+
+
+def test_a_name_is_a_way_and_a_class():
+    assert parts("compile_max") == ("compile_max", None) and parts("compile_max_bf16") == ("compile_max", "bf16")
+    assert parts("eager") == ("eager", None) and parts("eager_tf32") == ("eager", "tf32")
+    assert all(parts(name) for name in NAMES) and len(NAMES) == 12
+    with pytest.raises(ValueError, match="there is no baseline 'compile_f64'; there are eager, eager_tf32"):
+        parts("compile_f64")
+
+
+class Compiles(CountingDevice):
+    def compiled(self, classes):
+        self.asked["compiled", *classes] += 1
+        yield TIMED
+
+
+def test_a_session_times_them_when_its_search_is_over_and_only_when_asked():
+    for asked in (False, True):
+        device = Compiles()
+        log = [e.event for e in run(spec(compile=asked), device=device)]
+        found = [i for i, e in enumerate(log) if isinstance(e, events.Baseline) and e.name == "compile_tf32"]
+        assert len(found) == device.asked["compiled", "f16"] == asked
+        last = max(i for i, e in enumerate(log) if isinstance(e, events.TrialJudged))
+        assert all(i > last for i in found) and log[-1].state == "done"
+
+
+def test_whether_to_compile_is_yes_or_no():
+    with pytest.raises(BadSpec, match="compile: true or false"):
+        spec(compile="yes")
