@@ -68,7 +68,7 @@ def complete(
     if c.tile:
         return _best(p, c, [c.tile], sm_count, backends)
     tiles = legal.tiles_for(p)
-    atom = [t for t in tiles if t[2] == 1024 // p.compute.bits]
+    atom = [t for t in tiles if t[2] == 1024 // p.compute.bits and p.kind != "rowmajor"]
     return (atom and _best(p, c, atom, sm_count, backends)) or _best(p, c, tiles, sm_count, backends)
 
 

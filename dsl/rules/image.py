@@ -1,26 +1,19 @@
-"""How a row-major convolution on the tensor cores is cut: which pixels a block computes, and what it holds of x and w.
+"""A row-major convolution on the tensor cores as its kernel sees it: an image's sizes, and a block's box of pixels.
 
-Of one image, y[filters, pixels] = w[filters, K] x[K, pixels], K = channels x taps in w's own order. A block has a tile
-of M filters and N pixels, a box of rows and columns of one plane. It walks K in steps of whole channels: of each
-channel it holds the part of x that its pixels' windows touch (the halo box), as x lies, and of w the M x K piece.
-A tap is then an offset into the box, so that nothing is copied into another order.
+Of one image, y[filters, pixels] = w[filters, K] x[K, pixels], K = channels x taps. A block has a tile of M filters and
+N pixels, a box of rows and columns of one plane, and walks K in steps of whole channels. dsl.rules.halo says what of x
+and w it then holds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 
 from dsl.ir import Conv, DType, TensorType, expressions, loads
 
 Triple = tuple[int, int, int]  # along d, h, w; ones in front where there are fewer axes
-
-WORD = 4  # bytes of an element of x and w in shared memory: they are rounded on the way from it to the tensor cores
-ROW_PAD = 4  # words after a row of weights: the eight rows that a warp reads then lie in different banks
-PLANE_PAD = 32  # words after a channel's box at most, for the same reason
-MAX_THREADS = 256
-ALIGN = 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -86,77 +79,9 @@ def _whole_planes(stage: Conv) -> bool:
     return all(not r or len(r) == stage.spatial for r in read)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """An image under a tile of M filters x N pixels x K, one step's depth: `channels` x taps, with zeros up to whole
-    instructions. `rows` x `columns` = N; `inner_rows` x `inner_columns`: of x that they touch, in `planes`."""
-
-    image: Image
-    tile: tuple[int, int, int]
-    rows: int
-    columns: int
-    channels: int
-
-    @property
-    def steps(self) -> int:
-        """Of a block, over all channels."""
-        return -(-self.image.channels // self.channels)
-
-    @property
-    def planes(self) -> int:
-        """Of x under one plane of the result: those that taps read, whatever lies between them."""
-        return self.image.window[0]
-
-    @property
-    def inner_rows(self) -> int:
-        _, h, _ = self.image.window
-        return (self.rows - 1) * self.image.stride[1] + (h - 1) * self.image.dilation[1] + 1
-
-    @property
-    def inner_columns(self) -> int:
-        *_, w = self.image.window
-        return (self.columns - 1) * self.image.stride[2] + (w - 1) * self.image.dilation[2] + 1
-
-    @property
-    def box_words(self) -> int:
-        """Of one channel of x, as loaded: rows are rounded to 16 bytes."""
-        return self.planes * self.inner_rows * _up(self.inner_columns, 4)
-
-    @property
-    def stage_bytes(self) -> int:
-        """Of one step: a box of each of its channels, and its weights. At least what the kernel asks for."""
-        m, _, k = self.tile
-        return WORD * (self.channels * (self.box_words + PLANE_PAD) + m * (k + ROW_PAD))
-
-    @property
-    def fixed_bytes(self) -> int:
-        """Where each tap and each pixel lies in the box."""
-        _, n, k = self.tile
-        return WORD * (k + n) + ALIGN
-
-    def shared_bytes(self, stages: int) -> int:
-        return stages * self.stage_bytes + self.fixed_bytes
-
-    @property
-    def warps(self) -> int:
-        m, n, _ = self.tile
-        return 8 if m * n > 64 * 64 else 4
-
-    @property
-    def accumulators(self) -> int:
-        """Registers of a thread that hold results."""
-        m, n, _ = self.tile
-        return m * n // (32 * self.warps)
-
-    @cached_property
-    def blocks(self) -> tuple[int, int, int]:
-        """Along filters, along pixels of one image, and images."""
-        d, h, w = self.image.out
-        return (
-            -(-self.image.filters // self.tile[0]),
-            d * -(-h // self.rows) * -(-w // self.columns),
-            self.image.batch,
-        )
+def reach(image: Image, axis: int, count: int) -> int:
+    """Elements of x along an axis (0 to 2: d, h, w) from the first to the last that `count` results touch."""
+    return (count - 1) * image.stride[axis] + (image.window[axis] - 1) * image.dilation[axis] + 1
 
 
 def depth(image: Image, channels: int) -> int:
@@ -164,6 +89,7 @@ def depth(image: Image, channels: int) -> int:
     return _up(channels * image.taps, image.step)
 
 
+@lru_cache(maxsize=4096)
 def channels_of(image: Image, k: int) -> int | None:
     """Channels of a step of depth K: all, or as many fours as have it, since instructions take K in fours of channels;
     None where it is no whole number of them."""
@@ -186,23 +112,14 @@ def box(image: Image, n: int) -> tuple[int, int]:
     while columns >= 8 and columns % 8 == 0:
         rows = n // columns
         if rows == 1 or rows <= _up(height, 2):
-            cut = Cut(image, (16, n, image.step), rows, columns, 1)
             pieces = -(-height // rows) * -(-width // columns)
             work = pieces * n / (height * width)
-            read = pieces * cut.inner_rows * _up(cut.inner_columns, 8)
+            read = pieces * reach(image, 1, rows) * _up(reach(image, 2, columns), 8)
             around = read / (height * width * image.stride[1] * image.stride[2])
             found.append((2 * work + around, -columns, rows))
         columns //= 2
     _, columns, rows = min(found)
     return rows, -columns
-
-
-def cut(image: Image, tile: tuple[int, int, int]) -> Cut:
-    """Raises ValueError for a K that is no whole number of channels."""
-    channels = channels_of(image, tile[2])
-    if channels is None:
-        raise ValueError(f"tile K {tile[2]} is no whole number of channels of {image.taps} taps")
-    return Cut(image, tile, *box(image, tile[1]), channels)
 
 
 def _up(size: int, step: int) -> int:

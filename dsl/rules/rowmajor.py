@@ -11,17 +11,14 @@ from dataclasses import dataclass
 
 from dsl.ir import Config
 
-from .image import Cut, channels_of, cut, depths
+from .halo import WORD, Fit, fit, layout_of
+from .image import channels_of, depths
 from .problem import Objection, Problem, kib
 
 MIN_STAGES, MAX_STAGES = 2, 4
-MS = (16, 32, 64, 128)
+MS = (16, 32, 48, 64, 96, 128)
 NS = (64, 128, 256)
 MAX_TILE = 128 * 256  # 128 accumulators a thread of 8 warps
-MULTIPROCESSOR = {"sm_80": 167_936, "sm_89": 102_400}  # bytes of shared memory; later ones have 233,472
-MULTIPROCESSOR_LATER = 233_472
-BLOCK_RESERVE = 1024  # of shared memory, the system's own a block
-REGISTERS = 65_536  # of a multiprocessor
 # Clauses that mean nothing here.
 WITHOUT = ("cluster", "schedule", "scheduler", "swizzle")
 
@@ -76,12 +73,14 @@ def _tile(p: Problem, c: Config) -> Iterator[Objection]:
         yield Objection("E203", "tile", message, (note,))
     else:
         stages = c.stages if c.stages in range(MIN_STAGES, MAX_STAGES + 1) else MIN_STAGES
-        made = cut(image, c.tile)
-        total = made.shared_bytes(stages)
-        if total > p.arch.smem_block:
-            message = f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}"
-            box = f"{made.channels} x {made.inner_rows}x{made.inner_columns} of x"
-            note = f"{stages} stages x {kib(made.stage_bytes)} ({box}, {m}x{k} of w) + {kib(made.fixed_bytes)}"
+        made = fitted(p, c.tile, stages)
+        if made.shared_bytes > p.arch.smem_block:
+            total, limit = made.shared_bytes, p.arch.smem_block
+            message = f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {limit:,}"
+            count = made.layout.channels
+            box = f"{count} channel{'s'[: count > 1]} of {made.layout.inner_rows}x{made.layout.pitch} of x"
+            step = WORD * made.stage_words
+            note = f"{stages} stages x {kib(step)} ({box}, {m}x{k} of w) + results {kib(total - stages * step)}"
             yield Objection("E204", "tile", message, (note,))
 
 
@@ -108,22 +107,16 @@ def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) ->
     nothing fits."""
     if channels_of(p.image, tile[2]) is None:
         return MIN_STAGES
-    made = cut(p.image, tile)
-    for stages in range(min(3, max(MIN_STAGES, made.steps)), MIN_STAGES - 1, -1):
-        if made.shared_bytes(stages) <= multiprocessor(p) // 2 - BLOCK_RESERVE:
+    most = min(3, max(MIN_STAGES, layout_of(p.image, tile).chunks))
+    for stages in range(most, MIN_STAGES - 1, -1):
+        if fitted(p, tile, stages).blocks > 1:
             return stages
-    return MIN_STAGES if made.shared_bytes(MIN_STAGES) <= p.arch.smem_block else 0
+    return MIN_STAGES if fitted(p, tile, MIN_STAGES).shared_bytes <= p.arch.smem_block else 0
 
 
-def multiprocessor(p: Problem) -> int:
-    return MULTIPROCESSOR.get(p.arch.name, MULTIPROCESSOR_LATER)
-
-
-def resident(p: Problem, made: Cut, stages: int) -> int:
-    """Blocks that stand on a multiprocessor at once, by their shared memory and registers."""
-    registers = 32 * made.warps * (made.accumulators + 64)
-    memory = multiprocessor(p) // (made.shared_bytes(stages) + BLOCK_RESERVE)
-    return max(1, min(memory, REGISTERS // registers, 8))
+def fitted(p: Problem, tile: tuple[int, int, int], stages: int) -> Fit:
+    """Raises ValueError for a K that is no whole channels."""
+    return fit(layout_of(p.image, tile), stages, p.arch.smem_block)
 
 
 @dataclass(frozen=True)
@@ -138,37 +131,33 @@ class Clocks:
     store: float
 
 
-def clocks(made: Cut, out_bytes: float, *, flops_clock: float, l2_clock: float = L2_CLOCK) -> Clocks:
+def clocks(made: Fit, out_bytes: float, *, flops_clock: float, l2_clock: float = L2_CLOCK) -> Clocks:
     """What a block costs where a multiprocessor multiplies `flops_clock` a clock and L2 gives it `l2_clock` bytes.
 
-    Shared memory: each warp reads its rows of w and its pixels of x for each 4 of K, a word a lane at a time, and the
-    loads of a step are written to it.
+    Shared memory, 32 words a clock: of each instruction along K a warp reads 128 words for 16 filters, 32 for 4 of K at
+    8 pixels; the loads of a step are written to it.
     """
-    m, n, k = made.tile
-    steps, warps = made.steps, made.warps
-    warp_m = min(m, 64)
-    warp_n = max(8, n * m // (warps * warp_m))
-    words = (warp_m + warp_n + 8) * k // 4 * warps // 8  # reads of 32 lanes: one serves 8 x 4
-    moved = made.channels * made.box_words + m * k
+    layout = made.layout
+    n, step = layout.n, layout.image.step
+    pieces = 4 * (made.warp_m // 16) + step // 4 * (made.warp_n // 8)
+    moved = made.stage_words
     return Clocks(
-        mma=steps * 2.0 * m * n * k / flops_clock,
-        shared=steps * (words + moved / 16.0),
-        load=steps * moved * 4.0 / l2_clock,
-        rest=steps * STEP_CLOCKS + TILE_CLOCKS,
-        store=m * n * out_bytes / l2_clock,
+        mma=layout.chunks * layout.steps * 2.0 * layout.m * n * step / flops_clock,
+        shared=layout.chunks * (layout.steps * made.warps * pieces + moved / 16.0),
+        load=layout.chunks * moved * 4.0 / l2_clock,
+        rest=layout.chunks * STEP_CLOCKS + TILE_CLOCKS,
+        store=layout.m * n * out_bytes / l2_clock,
     )
 
 
 def seconds(p: Problem, c: Config, sm_count: int = 132) -> float:
     """Expected time of a whole configuration on an H200's multiprocessors, by the same model as dsl.resolve's."""
-    made = cut(p.image, c.tile)
+    made = fitted(p, c.tile, c.stages or MIN_STAGES)
     per_block = clocks(
         made,
         (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8,
         flops_clock=MMA_SHARE * PEAK_CLOCK[p.image.step],
     )
-    blocks = made.blocks[0] * made.blocks[1] * made.blocks[2]
-    together = resident(p, made, c.stages or MIN_STAGES)
-    busy = max(per_block.mma, per_block.shared, per_block.load) + (per_block.rest + per_block.store) / together
-    waves = -(-blocks // (sm_count * together))
-    return waves * together * busy / 1.755e9
+    waves = -(-made.layout.tiles // (sm_count * made.blocks))
+    busy = max(per_block.mma, per_block.shared, per_block.load) + (per_block.rest + per_block.store) / made.blocks
+    return waves * made.blocks * busy / 1.755e9

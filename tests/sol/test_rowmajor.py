@@ -19,7 +19,7 @@ def program(b=32, c=8, k=32, r=3, compute="tf32", more=""):
 
 
 def test_few_channels_are_bound_by_memory_and_each_tensor_is_moved_once():
-    p = resolve(program(c=4, r=1))
+    p = resolve(program(b=128, c=4, r=1))
     made = predict(p, H200)
     assert made.bound_by == "memory"
     tensors = sum(t.bytes for t in (*(x.type for x in p.params), p.stages[0].type))

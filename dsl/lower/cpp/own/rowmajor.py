@@ -18,19 +18,16 @@ from dsl.lower import Refusal
 from dsl.lower.cpp.own.direct import Seen
 from dsl.lower.cpp.own.mapping import results_of
 from dsl.lower.cpp.own.parts import MULTIPROCESSORS, Builder, OwnPlan, access, entry
-from dsl.lower.cpp.own.rowmajor_layout import WORD, Layout
 from dsl.lower.cpp.own.space import CTYPE, Access, grid_of
 from dsl.lower.cpp.own.values import Reader, Value
-from dsl.rules import image as geometry
+from dsl.rules.halo import WORD, Layout, fit, layout_of
+from dsl.rules.image import Image, Triple, image_of
 
 ROUND = {DType.TF32: "tf32", DType.F16: "f16", DType.BF16: "bf16"}
 SHARED = ("own/common.cu.j2", "own/tensor.cu.j2")  # templates
 PACK_THREADS = 256
 STAGED = True
 UNROLLED = 20  # instructions along K that are written out, so that every offset is part of an instruction
-REGISTERS = 65_536  # of a multiprocessor
-BESIDE = 96  # registers of a thread beside its accumulators, so that nothing spills
-RESERVED = 1024  # bytes of shared memory a block that are the system's
 
 
 @dataclass(frozen=True)
@@ -105,10 +102,8 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             f"on the tensor cores {stage.name} reads row-major f32 and writes row-major; {stage.x.name} is {xt}",
             "leave the layouts out, or use channels last throughout",
         )
-    image = geometry.image_of(stage, types)
-    m, n, k = stage.config.tile
-    rows, columns = geometry.box(image, n)
-    layout = Layout(image, m, rows, columns, geometry.channels_of(image, k))
+    image = image_of(stage, types)
+    layout = layout_of(image, stage.config.tile)
     builder = Builder(stage.name, "conv", types)
     rank = stage.spatial + 2
     reader = Reader(axes_of(stage, rank), types, rank)
@@ -124,7 +119,7 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
         return Seen(a.pointer, a.ctype, _spatial(a.strides, shape, image.out), expression)
 
     written = tuple(seen(o, r.value.call("acc", "e_{}")) for r, o in zip(results, outputs, strict=True))
-    sizes = _fit(program, stage, layout, 8 if m * n > 128 * 128 else 4)
+    sizes = _fit(program, stage, layout)
     vector = _vector(image, layout, [o.strides for o in written], 4 if sizes["staged"] else 2)
     reads = tuple(_read(a, _spatial(a.strides, shape, image.out), vector) for a in reader.accesses())
     w = access("w", wt).strides
@@ -167,55 +162,34 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
     return builder.plan([r.value for r in results], main=1, shared=SHARED)
 
 
-def _fit(program: Program, stage: Conv, layout: Layout, warps: int) -> dict:
+def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
     """How a tile is shared among warps and what of it lies in shared memory. Raises Refusal where it does not fit."""
-    warps_m = 2 if layout.m > 64 and layout.m % 32 == 0 else 1
-    warps_n = warps // warps_m
-    if layout.n % (8 * warps_n):
-        raise Refusal("cpp-conv-rowmajor", f"{layout.n} pixels are no whole pieces of {warps} warps", "use tile N 128")
-    warp_m, warp_n = layout.m // warps_m, layout.n // warps_n
-    if warp_n % layout.columns and layout.columns % warp_n:
-        raise Refusal("cpp-conv-rowmajor", f"rows of {layout.columns} pixels split badly", "use tile N 128")
-    stages = stage.config.stages or 2
     limit = ARCHS[program.arch or DEFAULT].smem_block
-    lines = warps * 8 * (warp_n + 8)
-    kept = layout.chunks * layout.weight_words
-
-    def bytes_of(resident: bool, staged: bool) -> int:
-        step = layout.box_words + (0 if resident else layout.weight_words)
-        return WORD * (stages * step + resident * kept + staged * lines)
-
-    staged = STAGED and (bytes_of(True, True) <= limit or bytes_of(True, False) > limit)
-    streams = bytes_of(False, staged)
-    resident = bytes_of(True, staged) <= limit
-    needed = bytes_of(resident, staged)
-    if needed > limit:
+    made = fit(layout, stage.config.stages or 2, limit, STAGED)
+    if layout.n % (8 * made.warps // made.warps_m):
+        raise Refusal(
+            "cpp-conv-rowmajor", f"{layout.n} pixels are no whole pieces of {made.warps} warps", "use tile N 128"
+        )
+    if made.warp_n % layout.columns and layout.columns % made.warp_n:
+        raise Refusal("cpp-conv-rowmajor", f"rows of {layout.columns} pixels split badly", "use tile N 128")
+    if made.shared_bytes > limit:
+        what = f"{made.shared_bytes:,} bytes of shared memory; {program.arch or DEFAULT} gives a block {limit:,}"
         raise Refusal(
             "cpp-conv-rowmajor",
-            f"{stage.name} needs {streams:,} bytes of shared memory; {program.arch or DEFAULT} gives a block {limit:,}",
+            f"{stage.name} needs {what}",
             "use fewer stages, a smaller tile or fewer channels a step",
         )
-    accumulators = warp_m * warp_n // 32
-    registers = accumulators + BESIDE
-    blocks = max(1, min((limit + RESERVED) // (needed + RESERVED), REGISTERS // (registers * 32 * warps), 8))
-    grid = MULTIPROCESSORS * blocks // layout.blocks[0] * layout.blocks[0] or layout.blocks[0]
+    along_m = layout.blocks[0]
+    grid = MULTIPROCESSORS * made.blocks // along_m * along_m or along_m
+    same = ("stages", "warps", "warps_m", "warp_m", "warp_n", "resident", "staged", "blocks", "stage_words")
     return {
-        "stages": stages,
-        "warps": warps,
-        "warps_m": warps_m,
-        "warp_m": warp_m,
-        "warp_n": warp_n,
-        "resident": resident,
-        "staged": staged,
-        "blocks": blocks,
-        "stage_words": layout.box_words + (0 if resident else layout.weight_words),
+        **{name: getattr(made, name) for name in (*same, "shared_bytes")},
         "grid": (min(grid, layout.tiles),),
-        "threads": 32 * warps,
-        "shared_bytes": needed,
+        "threads": 32 * made.warps,
     }
 
 
-def _spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: geometry.Triple) -> tuple[int, ...]:
+def _spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> tuple[int, ...]:
     """Strides along b, k, d, h, w of a tensor seen as an image of that size: as it is, or one long row."""
     space, lengths = strides[2:], shape[2:]
     if (*(1,) * (3 - len(space)), *lengths) == size:
@@ -226,7 +200,7 @@ def _spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: geometry.Tr
     return (*strides[:2], 0, 0, steps[-1][0] if steps else 0)
 
 
-def _vector(image: geometry.Image, layout: Layout, outputs: list[tuple[int, ...]], most: int) -> int:
+def _vector(image: Image, layout: Layout, outputs: list[tuple[int, ...]], most: int) -> int:
     """Elements of one access to the result, neighbours along a row: they start and end with the row."""
     for width in range(most, 1, -2):
         whole = image.out[2] % width == 0 and all(s[4] == 1 and not any(n % width for n in s[:4]) for s in outputs)

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, prod
 
-from dsl.rules.image import Image
+from .image import Image, box, channels_of
 
 WORD = 4  # bytes
+REGISTERS = 65_536  # of a multiprocessor
+BESIDE = 96  # registers of a thread beside its accumulators, so that nothing spills
+RESERVED = 1024  # bytes of shared memory a block that are the system's
 
 
 @dataclass(frozen=True)
@@ -162,3 +165,66 @@ def quads(image: Image, channels: int) -> tuple[int, int]:
     """Quads of a step along channels, and along the window's columns."""
     d, h, w = image.window
     return -(-channels // 4) * image.taps, channels * d * h * -(-w // 4)
+
+
+@lru_cache(maxsize=4096)
+def layout_of(image: Image, tile: tuple[int, int, int]) -> Layout:
+    """An image under a tile of M filters x N pixels x K. Raises ValueError for a K that is no whole channels."""
+    m, n, k = tile
+    channels = channels_of(image, k)
+    if channels is None:
+        raise ValueError(f"tile K {k} is no whole number of channels of {image.taps} taps")
+    return Layout(image, m, *box(image, n), channels)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a block's warps share a tile, and what of it lies in shared memory.
+
+    `warp_m` x `warp_n`: a warp's part. `resident`: all weights of a block stay. `staged`: results leave through shared
+    memory. `shared_bytes`: what the block asks for. `blocks`: that stand on a multiprocessor at once.
+    """
+
+    layout: Layout
+    stages: int
+    warps: int
+    warps_m: int
+    resident: bool
+    staged: bool
+    shared_bytes: int
+    blocks: int
+
+    @property
+    def warp_m(self) -> int:
+        return self.layout.m // self.warps_m
+
+    @property
+    def warp_n(self) -> int:
+        return self.layout.n * self.warps_m // self.warps
+
+    @property
+    def stage_words(self) -> int:
+        """One step's, of shared memory."""
+        return self.layout.box_words + (0 if self.resident else self.layout.weight_words)
+
+
+@lru_cache(maxsize=4096)
+def fit(layout: Layout, stages: int, limit: int, staged: bool = True) -> Fit:
+    """A tile in a block of so many stages; `limit`: bytes of shared memory that a block may ask for, which it needs
+    more than where `shared_bytes` says so."""
+    warps = 8 if layout.m * layout.n > 128 * 128 else 4
+    warps_m = 2 if layout.m > 64 and layout.m % 32 == 0 else 1
+    warp_m, warp_n = layout.m // warps_m, layout.n * warps_m // warps
+    lines = warps * 8 * (warp_n + 8)
+    kept = layout.chunks * layout.weight_words
+
+    def bytes_of(resident: bool, staged: bool) -> int:
+        step = layout.box_words + (0 if resident else layout.weight_words)
+        return WORD * (stages * step + resident * kept + staged * lines)
+
+    staged = staged and (bytes_of(True, True) <= limit or bytes_of(True, False) > limit)
+    resident = bytes_of(True, staged) <= limit
+    needed = bytes_of(resident, staged)
+    registers = 32 * warps * (warp_m * warp_n // 32 + BESIDE)
+    blocks = max(1, min((limit + RESERVED) // (needed + RESERVED), REGISTERS // registers, 8))
+    return Fit(layout, stages, warps, warps_m, resident, staged, needed, blocks)
