@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import arch as arches
+from . import guard as guards
 from .checks import FAMILIES, OPS
 from .checks.context import Context
 from .checks.gemm import GEMM_CLAUSES
@@ -19,7 +20,7 @@ from .configure import check_one_back_end
 from .diagnostics import MAX_LISTED, Diagnostic, ProgramError, closest, listing
 from .ir import NCHW, Operand, Param, Program, Span, Stage, TensorType
 from .syntax import parse
-from .tree import ArchNode, LaunchNode, OperandNode, ProgramNode, ReturnNode, StageNode, Word
+from .tree import ArchNode, GuardNode, LaunchNode, OperandNode, ProgramNode, ReturnNode, StageNode, Word, head_of
 
 __all__ = ["GEMM_CLAUSES", "OPS", "TRANSFORM_CLAUSES", "Checked", "check"]
 
@@ -90,6 +91,7 @@ class _Checker:
                 params.append(Param(p.name.text, t, p.name.span))
         arch, arch_span = self.read_arch()
         graph = self.read_launch()
+        guard = self.read_guard()
         nodes = [i for i in tree.items if isinstance(i, StageNode)]
         ctx.later = {n.text for s in nodes for n in (s.name, *_also(s))}
         for node in nodes:
@@ -99,10 +101,14 @@ class _Checker:
         self.unused(nodes, results)
         if not self.found and ctx.arch is not None:
             check_one_back_end(ctx.arch, self.stages, ctx.types, self.error)
-        return Program(
-            tree.name.text, tuple(params), tuple(self.stages), results, result_types, arch, graph,
+        made = Program(
+            tree.name.text, tuple(params), tuple(self.stages), results, result_types, arch, graph, guard is not None,
             span=tree.name.span, arch_span=arch_span,
         )  # fmt: skip
+        if guard is not None and not self.found:
+            for message, span, help in guards.objections(made):
+                self.error("E409", message, guard.span if span is None else span, help)
+        return made
 
     def declare(self, name: Word) -> bool:
         """A new parameter or result name; False where it may not be."""
@@ -118,18 +124,18 @@ class _Checker:
         return True
 
     def head(self, kind: type, word: str) -> Word | None:
-        """The one `arch` or `launch` of the program, which stands before the stages."""
+        """The one `arch`, `launch` or `guard` of the program, which stands before the stages."""
         found: list[Word] = []
         before = True
         for item in self.tree.items:
             if isinstance(item, kind):
-                name = item.name if isinstance(item, ArchNode) else item.how
+                name = head_of(item)[1]
                 if found:
                     self.error("E408", f"{word} is given twice", name.span, "leave one out")
                 elif not before:
                     self.error("E408", f"{word} stands before the stages", name.span, "move it to the first line")
                 found.append(name)
-            before &= isinstance(item, ArchNode | LaunchNode)
+            before &= head_of(item) is not None
         return found[0] if found else None
 
     def read_arch(self) -> tuple[str | None, Span]:
@@ -154,6 +160,13 @@ class _Checker:
             near = closest(how.text, LAUNCHES)
             self.error("E120", message, how.span, f"did you mean `{near}`?" if near else "launch graph")
         return how is not None and how.text == "graph"
+
+    def read_guard(self) -> Word | None:
+        """The value of `guard f32`; None where there is none, or it is auto."""
+        to = self.head(GuardNode, "guard")
+        if to is not None and to.text not in ("f32", "auto"):
+            self.error("E120", f"`{to.text}` is not what a guard falls back to; that is f32", to.span, "guard f32")
+        return to if to is not None and to.text == "f32" else None
 
     # ---- stages ----
 

@@ -39,6 +39,9 @@ def compile(program: Program, sm_count: int = 132) -> Compiled:
             other = next(iter(forced - {name}))
             refused[name] = Refusal("E212", f"the program asks for backend {other}", "leave the backend clause out")
             continue
+        if program.guard and name != "cute":
+            refused[name] = Refusal("cpp-guard", "guards are written by the cute back end alone", "leave guard out")
+            continue
         try:
             # Imported here: a back end's templates are of no use to whoever only checks programs.
             sources[name] = import_module(f"dsl.lower.{name}").lower(resolved)

@@ -137,6 +137,8 @@ class _Place:
             return [_option(entry(a, "value"), a) for a in (*ARCHS, "auto")]
         if last == "launch":
             return [_option(entry(a, "value"), a) for a in ("graph", "stream")]
+        if last == "guard":
+            return [_option(entry("f32", "type"), "f32")]
         if last == "=":
             return [_option(e, e.word) for (kind, _), e in ENTRIES.items() if kind == "stage"]
         if last == "return" or (last == "," and self._returning()):
@@ -144,7 +146,7 @@ class _Place:
             types, stages = self._known(self.tokens[at].start())
             return [Completion(n, "name", str(t)) for n, t in types.items() if _written(n, stages)]
         first = len(self.open) == 1 and self.said(-1) == "{"
-        words = ("arch", "launch", "return") if first or not self._stages_before() else ("return",)
+        words = ("arch", "launch", "guard", "return") if first or not self._stages_before() else ("return",)
         return [_option(entry(w), w) for w in words]
 
     def _returning(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from .diagnostics import ProgramError
 from .ir import Span
 from .syntax import parse
-from .tree import ArchNode, ClauseNode, LaunchNode, ParamNode, ReturnNode, StageNode
+from .tree import ClauseNode, ParamNode, ReturnNode, StageNode, head_of
 
 
 class Source:
@@ -76,8 +76,9 @@ class Source:
 
     @staticmethod
     def word_of(item) -> Span | None:
-        """The place of the word of `arch` or `launch`."""
-        return item.name.span if isinstance(item, ArchNode) else item.how.span if isinstance(item, LaunchNode) else None
+        """The place of the value of `arch`, `launch` or `guard`."""
+        found = head_of(item)
+        return found[1].span if found else None
 
     def extent(self, clause: ClauseNode) -> Span:
         k, v = clause.keyword.span, clause.span
@@ -168,9 +169,9 @@ class Source:
         return re.sub(r",\s*\Z", "", self.text[:first]) + self.text[last:]
 
     def without_head(self, item, then: str | None = None) -> str:
-        """Without an `arch` or `launch`; with `then` as the program's first line instead."""
+        """Without an `arch`, `launch` or `guard`; with `then` as the program's first line instead."""
         last = self.ends(self.word_of(item))[1]
-        word = "arch" if isinstance(item, ArchNode) else "launch"
+        word = head_of(item)[0]
         made = Source(self._cut(self.text.rfind(word, 0, self.ends(self.word_of(item))[0]), last))
         return made.into_program(then) if then else made.text
 

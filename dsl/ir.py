@@ -397,7 +397,8 @@ Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool
 @dataclass(frozen=True)
 class Program:
     """A pipeline: parameters in, stages in order (one launch each), results out. `graph`: the whole pipeline is
-    launched as one CUDA graph."""
+    launched as one CUDA graph. `guard`: casts to f16 are watched, and out of their range the results are computed in
+    f32 (dsl.guard)."""
 
     name: str
     params: tuple[Param, ...]
@@ -406,6 +407,7 @@ class Program:
     result_types: tuple[TensorType, ...]
     arch: str | None = None  # None: auto (sm_90a)
     graph: bool = False
+    guard: bool = False
     span: Span = field(default=NOWHERE, compare=False)
     arch_span: Span = field(default=NOWHERE, compare=False)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .ir import Program
 from .printer import canonical_stages
 from .syntax import parse
-from .tree import ArchNode, LaunchNode, ProgramNode, ReturnNode, StageNode
+from .tree import ProgramNode, ReturnNode, StageNode, head_of
 
 WIDTH = 100
 SHORT = 3  # clauses that may stand on the stage's own line
@@ -89,9 +89,8 @@ def _places(tree: ProgramNode, braces: list[tuple[tuple[int, int], str]]) -> lis
     found = [(at(tree.name.span), PROGRAM), (at(tree.results[0].span), OPEN), (at(tree.end), END)]
     found += [(at(p.name.span), ("param", p.name.text)) for p in tree.params]
     for item in tree.items:
-        if isinstance(item, ArchNode | LaunchNode):
-            word = item.name if isinstance(item, ArchNode) else item.how
-            found.append((at(word.span), ("arch" if isinstance(item, ArchNode) else "launch",)))
+        if head := head_of(item):
+            found.append((at(head[1].span), (head[0],)))
         elif isinstance(item, ReturnNode):
             found.append((at(item.span), ("return",)))
         else:
@@ -120,6 +119,7 @@ class _Layout:
         self.stages = list(canonical_stages(program))
         present = {PROGRAM, OPEN, END, ("return",)} | {("param", p.name) for p in program.params}
         present |= ({("arch",)} if program.arch else set()) | ({("launch",)} if program.graph else set())
+        present |= {("guard",)} if program.guard else set()
         for name, _, clauses in self.stages:
             present |= {("stage", name)} | {_key(name, c) for c in clauses} | ({("close", name)} if clauses else set())
         remarks.settle(present)
@@ -132,6 +132,8 @@ class _Layout:
             self.say(2, f"arch {p.arch}", ("arch",))
         if p.graph:
             self.say(2, "launch graph", ("launch",))
+        if p.guard:
+            self.say(2, "guard f32", ("guard",))
         for name, head, clauses in self.stages:
             self.stage(name, head, clauses)
         self.say(2, f"return {', '.join(p.results)}", ("return",))

@@ -46,6 +46,8 @@ def to_text(program: Program) -> str:
         lines.append(f"  arch {program.arch}")
     if program.graph:
         lines.append("  launch graph")
+    if program.guard:
+        lines.append("  guard f32")
     for _, head, clauses in canonical_stages(program):
         lines += [f"  {head} {{", *(f"    {c}" for c in clauses), "  }"] if clauses else [f"  {head}"]
     lines += [f"  return {', '.join(program.results)}", "}"]

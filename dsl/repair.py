@@ -16,7 +16,7 @@ from .check import check, partial
 from .diagnostics import Diagnostic
 from .edits import Source
 from .ir import Span
-from .tree import ArchNode, StageNode
+from .tree import ArchNode, StageNode, head_of
 from .words import ENTRIES
 
 # Each try is a check, so that all repairs of a text together have as many as its length leaves: 24 of a short
@@ -206,10 +206,10 @@ def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
     elif words == "move it to the first line":
         item = next((i for i in source.tree.items if source.word_of(i) == d.span), None)
         if item is not None:
-            said = f"{'arch' if isinstance(item, ArchNode) else 'launch'} {here}"
-            yield f"move {said} up", source.without_head(item, then=said)
-    elif words == "launch graph":
-        yield words, source.replace(d.span, "graph")
+            line = f"{head_of(item)[0]} {here}"
+            yield f"move {line} up", source.without_head(item, then=line)
+    elif words in ("launch graph", "guard f32"):
+        yield words, source.replace(d.span, words.split()[1])
     elif (first := _BEFORE.fullmatch(words)) and (stage := source.stage_of(d.span)):
         for operand in stage.operands:
             if operand.name.text == first[3]:

@@ -36,6 +36,7 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
     """
     program = replace(program, arch=program.arch or DEFAULT)
     forced = {s.config.backend for s in program.stages if hasattr(s, "config")} - {None}
+    forced |= {"cute"} if program.guard else set()  # the one that writes guards
     # One back end builds the whole program: configurations that both take first, then those of one.
     ways = [tuple(forced)] if forced else [legal.BACKENDS, ("cpp",), ("cute",)]
     for backends in ways:

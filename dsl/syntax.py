@@ -20,6 +20,7 @@ from .tree import (
     ArchNode,
     CallNode,
     ClauseNode,
+    GuardNode,
     IntNode,
     LaunchNode,
     NumberNode,
@@ -63,7 +64,7 @@ class _Build(Transformer):
         name, *rest, brace = c
         params = tuple(x for x in rest if isinstance(x, ParamNode))
         results = next(x for x in rest if type(x) is tuple)
-        items = tuple(x for x in rest if isinstance(x, ArchNode | LaunchNode | StageNode | ReturnNode))
+        items = tuple(x for x in rest if isinstance(x, ArchNode | LaunchNode | GuardNode | StageNode | ReturnNode))
         return ProgramNode(_word(name), params, results, items, _span(name, brace), _span(brace))
 
     def param(self, c):
@@ -81,6 +82,9 @@ class _Build(Transformer):
 
     def launch(self, c):
         return LaunchNode(_word(c[1]))
+
+    def guard(self, c):
+        return GuardNode(_word(c[1]))
 
     def return_(self, c):
         return ReturnNode(tuple(_word(n) for n in c[1:]), _span(c[0], c[-1]))
@@ -256,8 +260,8 @@ _CLAUSE_TERMINALS = {
 }
 _READABLE = {
     "NAME": "a name", "INT": "a whole number", "NUMBER": "a number", "DIMS": "sizes such as 128x256x64",
-    "ARCH": "`arch`", "LAUNCH": "`launch`", "RETURN": "`return`", "TRANSPOSE": "`.T`", "RBRACE": "`}`",
-    "RPAR": "`)`", "RSQB": "`]`",
+    "ARCH": "`arch`", "LAUNCH": "`launch`", "GUARD": "`guard`", "RETURN": "`return`", "TRANSPOSE": "`.T`",
+    "RBRACE": "`}`", "RPAR": "`)`", "RSQB": "`]`",
     "LPAR": "`(`", "MINUS": "`-`", "LBRACE": "`{`", "LSQB": "`[`", "COMMA": "`,`", "COLON": "`:`", "EQUAL": "`=`",
     "PLUS": "`+`", "STAR": "`*`", "SLASH": "`/`", "PROGRAM": "`program`",
 }  # fmt: skip

@@ -125,6 +125,11 @@ class LaunchNode:
 
 
 @dataclass(frozen=True)
+class GuardNode:
+    to: Word
+
+
+@dataclass(frozen=True)
 class ReturnNode:
     names: tuple[Word, ...]
     span: Span
@@ -132,11 +137,20 @@ class ReturnNode:
 
 @dataclass(frozen=True)
 class ProgramNode:
-    """`items` in the order written: arch, launch, stages and returns; their order is judged by the checker."""
+    """`items` in the order written: arch, launch, guard, stages and returns; their order is judged by the checker."""
 
     name: Word
     params: tuple[ParamNode, ...]
     results: tuple[TypeNode, ...]
-    items: tuple[ArchNode | LaunchNode | StageNode | ReturnNode, ...]
+    items: tuple[ArchNode | LaunchNode | GuardNode | StageNode | ReturnNode, ...]
     span: Span
     end: Span  # the closing brace
+
+
+def head_of(item: object) -> tuple[str, Word] | None:
+    """The keyword and the value of a line before the stages (arch, launch, guard); None of any other item."""
+    if isinstance(item, ArchNode):
+        return "arch", item.name
+    if isinstance(item, LaunchNode):
+        return "launch", item.how
+    return ("guard", item.to) if isinstance(item, GuardNode) else None

@@ -14,7 +14,7 @@ from dsl.tree import ClauseNode, RefNode, StageNode
 from .context import Clauses, Context
 
 TAIL = ("let", "also", "store", "epilogue")
-RESERVED = ("acc", "acc2", "auto", "program", "arch", "launch", "return")
+RESERVED = ("acc", "acc2", "auto", "program", "arch", "launch", "guard", "return")
 
 
 @dataclass(frozen=True)

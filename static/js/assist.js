@@ -20,7 +20,7 @@ export function offset(doc, line, col) {
 /** Where completion opens by itself though no letter of a word stands yet. */
 const opens = (before) => /(?:[([,]|=\s|\.)$/.test(before) || (/(\w+)\s$/.test(before) && valued(/(\w+)\s$/.exec(before)[1]));
 const FLAGS = new Set(["prepack", "pairs", "interleave", "keepdim", "let", "also"]);
-const valued = (word) => (words.clauses?.has(word) && !FLAGS.has(word)) || word === "arch" || word === "launch" || word === "return";
+const valued = (word) => (words.clauses?.has(word) && !FLAGS.has(word)) || word === "arch" || word === "launch" || word === "guard" || word === "return";
 
 const pause = (ms) => new Promise((go) => setTimeout(go, ms));
 

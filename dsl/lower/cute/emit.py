@@ -7,12 +7,17 @@ the memory between stages is allocated once by `load`, where dsl.buffers says. W
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dsl.buffers import WORKSPACE, Buffers
 from dsl.buffers import plan as plan_buffers
+from dsl.guard import rescue
 from dsl.ir import Gemm, GroupedGemm, Program, Stage, TensorType, Transform
 from dsl.lower import Refusal, Source
 from dsl.lower.cute import parts
+from dsl.lower.cute.guarded import plan_rescue
 from dsl.lower.cute.names import names_of, renamed
+from dsl.lower.cute.own import FLAG
 from dsl.lower.cute.stage import TORCH, Part, StagePlan, Text, memory_shape, plan_stage, types_of
 from dsl.printer import digest, to_text
 
@@ -33,42 +38,90 @@ def lower(program: Program) -> Source:
         if t.dtype not in TORCH:
             raise Refusal("cute-dtype", f"no tensor in memory is {t.dtype.value}, as {name} is", "cast it")
     _results(program)
-    names = names_of([*types], not all(isinstance(s, Gemm | GroupedGemm) for s in program.stages))
-    plain = renamed(program, names)
+    own = program.guard or not all(isinstance(s, Gemm | GroupedGemm) for s in program.stages)
+    second = rescue(program) if program.guard else None
+    others = {n: _beside(n, types) for n in made_by(second)} if second else {}
+    names = names_of([*types, *others.values()], own)
+    pipes = [_pipe(program, names, plan_stage)]
+    if second:
+        theirs = {**{p.name: names[p.name] for p in program.params}, **{n: names[o] for n, o in others.items()}}
+        pipes.append(_pipe(second, theirs, plan_rescue))
     program_text = to_text(program)
-    buffers = plan_buffers(program)
-    plans = {
-        stage.name: plan_stage(plain, one)
-        for stage, one in zip(program.stages, plain.stages, strict=True)
-        if stage.name not in buffers.views
-    }
-    scratch = _scratch(plans, names)
+    plans = [plan for pipe in pipes for plan in pipe.plans.values()]
     out = Text()
     _docstring(out, program, program_text)
     _imports(out, program, plans, any(getattr(s, "prepack", False) for s in program.stages))
-    _tensors(out, program, types, names, scratch)
+    _tensors(out, program, pipes)
     for number, stage in enumerate(program.stages, 1):
-        out.gap(2)
-        first = out.next
-        what = f"# ---- stage {number} of {len(program.stages)}: {names[stage.name]} = {_call(stage)} "
-        out.add(what + "-" * max(4, _WIDTH - len(what)))
-        if stage.name in buffers.views:
-            out.add(f"# No launch: {names[stage.name]} is another name of {names[stage.operands[0].name]}.")
-            out.span((stage.name, ""), first)
-            continue
-        out.gap()
-        _definition(out, stage, plans[stage.name], names[stage.name])
-        out.span((stage.name, ""), first)
+        what = f"stage {number} of {len(program.stages)}: {names[stage.name]} = {_call(stage)}"
+        _section(out, what, stage, pipes[0], (stage.name, ""))
+    for stage in pipes[1].program.stages if second else ():
+        what = f"where the guard's flag is up: {pipes[1].names[stage.name]} = {_call(stage)}"
+        _section(out, what, stage, pipes[1], ("", "guard"))
     out.gap(2)
-    rows = [f'    "{s.name}": ({names[s.name].upper()}, {names[s.name]}_operands),' for s in program.stages
-            if s.name in plans]  # fmt: skip
+    keyed = [(n if pipe is pipes[0] else pipe.names[n], pipe.names[n]) for pipe in pipes for n in pipe.plans]
+    rows = [f'    "{key}": ({name.upper()}, {name}_operands),' for key, name in keyed]
     out.add("STAGES = {\n" + "\n".join(rows) + "\n}")
     out.gap(2)
     out.add(parts.BUILD)
     out.gap(2)
-    _load(out, program, plans, buffers, types, names, scratch)
+    _load(out, program, pipes)
     text = out.text()
     return Source("cute", "python", text, text, f"uc_{digest(program)}", _line_map(program_text, out))
+
+
+@dataclass(frozen=True)
+class _Pipe:
+    """A pipeline of the module: the program's own, or the one that a guard falls back to. `names`: of its tensors in
+    Python; `plans`: of its stages that launch, by their own names."""
+
+    program: Program
+    names: dict[str, str]
+    buffers: Buffers
+    plans: dict[str, StagePlan]
+    types: dict[str, TensorType]
+
+    @property
+    def scratch(self) -> list[tuple[str, TensorType]]:
+        """Each stage's own memory, under its name in the module."""
+        names, plans = self.names, self.plans
+        return [(f"{names[n]}_{s.what}", TensorType(s.dtype, s.shape)) for n, p in plans.items() for s in p.scratch]
+
+
+def _pipe(program: Program, names: dict[str, str], planned) -> _Pipe:
+    plain, buffers = renamed(program, names), plan_buffers(program)
+    plans = {
+        stage.name: planned(plain, one)
+        for stage, one in zip(program.stages, plain.stages, strict=True)
+        if stage.name not in buffers.views
+    }
+    return _Pipe(program, names, buffers, plans, types_of(program))
+
+
+def made_by(program: Program) -> list[str]:
+    """What its stages write."""
+    return [name for s in program.stages for name in (s.name, *(a.name for a in s.also))]
+
+
+def _beside(name: str, taken: dict[str, TensorType]) -> str:
+    """What the rescue pipeline writes for `name`."""
+    name = f"{name}_f32"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _section(out: Text, what: str, stage: Stage, pipe: _Pipe, mark: tuple[str, str]) -> None:
+    out.gap(2)
+    first = out.next
+    what = f"# ---- {what} "
+    out.add(what + "-" * max(4, _WIDTH - len(what)))
+    if stage.name in pipe.buffers.views:
+        out.add(f"# No launch: {pipe.names[stage.name]} is another name of {pipe.names[stage.operands[0].name]}.")
+    else:
+        out.gap()
+        _definition(out, stage, pipe.plans[stage.name], pipe.names[stage.name])
+    out.span(mark, first)
 
 
 def _results(program: Program) -> None:
@@ -88,11 +141,6 @@ def _results(program: Program) -> None:
                 "leave prepack out",
             )  # fmt: skip
         kept.add(s.name)
-
-
-def _scratch(plans: dict[str, StagePlan], names: dict[str, str]) -> list[tuple[str, TensorType]]:
-    """Each stage's own memory, under its name in the module."""
-    return [(f"{names[stage]}_{s.what}", TensorType(s.dtype, s.shape)) for stage, p in plans.items() for s in p.scratch]
 
 
 def _call(stage: Stage) -> str:
@@ -117,13 +165,13 @@ def _docstring(out: Text, program: Program, program_text: str) -> None:
     out.gap()
 
 
-def _imports(out: Text, program: Program, plans: dict[str, StagePlan], prepack: bool) -> None:
+def _imports(out: Text, program: Program, plans: list[StagePlan], prepack: bool) -> None:
     arch = program.arch or "sm_90a"
     out.add(parts.HEADER.format(arch=arch, capability=_CAPABILITY[arch]), ("", "arch"))
     out.gap()
     modules = {"torch", "quack.gemm_runtime.host"}
     wanted: set[tuple[str, str]] = {("torch._subclasses.fake_tensor", "FakeTensorMode")}
-    for one in plans.values():
+    for one in plans:
         modules |= one.modules
         wanted |= one.imports
     if ("cutlass", "cute") in wanted:
@@ -137,7 +185,7 @@ def _imports(out: Text, program: Program, plans: dict[str, StagePlan], prepack: 
     out.add("\n".join(lines))
     out.gap()
     out.add(parts.MODULE_NAME)
-    shared = dict.fromkeys(part for one in plans.values() for part in one.parts)
+    shared = dict.fromkeys(part for one in plans for part in one.parts)
     shared |= dict.fromkeys([Part(parts.PACKED, 80)] if prepack else [])
     shared |= dict.fromkeys([Part(parts.GRAPHS, 85)] if program.graph else [])
     shared |= dict.fromkeys([Part(parts.CHECK, 90)])
@@ -146,21 +194,19 @@ def _imports(out: Text, program: Program, plans: dict[str, StagePlan], prepack: 
         out.add(part.text)
 
 
-def _tensors(
-    out: Text,
-    program: Program,
-    types: dict[str, TensorType],
-    names: dict[str, str],
-    scratch: list[tuple[str, TensorType]],
-) -> None:
+def _tensors(out: Text, program: Program, pipes: list[_Pipe]) -> None:
     out.gap(2)
     first = out.next
+    types, names = pipes[0].types, pipes[0].names
     shapes = [(names[n], t, memory_shape(t)) for n, t in types.items()]
     last = any(t.shape != shape for _, t, shape in shapes)
     where = " in memory (channels last)." if last else "."
     out.add(f"# Every tensor of the program: name, element type, shape{where}")
-    shapes += [(n, t, t.shape) for n, t in scratch]
+    for pipe in pipes[1:]:
+        shapes += [(pipe.names[n], pipe.types[n], pipe.types[n].shape) for n in made_by(pipe.program)]
+    shapes += [(n, t, t.shape) for pipe in pipes for n, t in pipe.scratch]
     rows = [f'    ("{n}", torch.{TORCH[t.dtype]}, {shape!r}),' for n, t, shape in shapes]
+    rows += [f'    ("{FLAG}", torch.int32, (1,)),'] if program.guard else []
     out.add("TENSORS = (\n" + "\n".join(rows) + "\n)")
     kinds = len(program.params)
     out.add(f"INPUTS = TENSORS[:{kinds}]")
@@ -183,43 +229,15 @@ def _definition(out: Text, stage: Stage, plan: StagePlan, name: str) -> None:
     out.add(f"    return {plan.arguments}{'' if ',' in plan.arguments else ','}", *marks)
 
 
-def _load(
-    out: Text,
-    program: Program,
-    plans: dict[str, StagePlan],
-    buffers: Buffers,
-    types: dict[str, TensorType],
-    names: dict[str, str],
-    scratch: list[tuple[str, TensorType]],
-) -> None:
+def _load(out: Text, program: Program, pipes: list[_Pipe]) -> None:
+    names = pipes[0].names
     out.add("def load(artifact=None):")
     out.add('    """`run(inputs, outputs)`: inputs in parameter order, outputs allocated by the caller."""')
-    made = [name for s in program.stages for name in (s.name, *(a.name for a in s.also)) if s.name not in buffers.views]
-    own = [name for name in made if name not in program.results and buffers.places[name].where != "output"]
-    between = [name for name in own if buffers.places[name].where == WORKSPACE]
-    shared = buffers.workspace < sum(-(-types[n].bytes // 256) * 256 for n in between)
-    if own or scratch:
-        out.add("    device = torch.cuda.current_device()")
-        out.add("    # Tensors between stages live as long as `run` does.")
-    if shared:
-        out.add(f"    memory = torch.empty({buffers.workspace}, dtype=torch.uint8, device=device)")
-        out.add("    # Those that are never in use together share its bytes: each at its first byte.")
-    for name in own:
-        t = types[name]
-        shape, dtype = memory_shape(t), f"torch.{TORCH[t.dtype]}"
-        if shared and name in between:
-            first = buffers.places[name].at
-            out.add(f"    {names[name]} = memory[{first}:{first + t.bytes}].view({dtype}).view({shape!r})")
-        else:
-            out.add(f"    {names[name]} = torch.empty({shape!r}, dtype={dtype}, device=device)")
-    for name, t in scratch:
-        out.add(f"    {name} = torch.empty({t.shape!r}, dtype=torch.{TORCH[t.dtype]}, device=device)")
-    origins: dict[str, tuple[str, ...]] = {}
-    for s in program.stages:
-        if getattr(s, "prepack", False):
-            origins[s.name] = tuple(dict.fromkeys(p for o in s.operands for p in origins.get(o.name, (o.name,))))
-            out.add(f"    {names[s.name]}_packed = Packed()", (s.name, "prepack"))
-    if own or scratch:
+    owned = _memory(out, program, pipes)
+    origins = _origins(program)
+    for name in origins:
+        out.add(f"    {names[name]}_packed = Packed()", (name, "prepack"))
+    if owned:
         out.gap()
     first = out.next
     out.add(f"    def {'launch' if program.graph else 'run'}(inputs, outputs):")
@@ -230,8 +248,88 @@ def _load(
     out.add(unpack)
     out.add(f"        {_unpack([names[r] for r in program.results])} = outputs", ("", "return"))
     out.span(("", "program"), first)
-    outputs = {buffers.places[r].at: r for r in program.results}
     packing = Text() if program.graph else out  # a graph begins with what is packed already
+    if program.guard:
+        out.add(f"        {FLAG}.zero_()", ("", "guard"))
+    _calls(out, packing, pipes[0], origins)
+    for pipe in pipes[1:]:
+        first = out.next
+        for r in program.results:
+            out.add(f"        {pipe.names[r]} = {names[r]}")
+        _calls(out, packing, pipe, {})
+        out.span(("", "guard"), first)
+    out.gap()
+    if program.graph:
+        first = out.next
+        out.add("    graphs = Graphs(launch)")
+        out.gap()
+        out.add("    def run(inputs, outputs):")
+        out.add(checks)
+        if origins:
+            out.add(unpack)
+            out.include(packing)
+        out.add("        graphs(inputs, outputs)")
+        out.gap()
+        out.span(("", "launch"), first)
+    out.add("    return run")
+
+
+def _origins(program: Program) -> dict[str, tuple[str, ...]]:
+    """Of what is prepacked: the parameters that it is made of."""
+    origins: dict[str, tuple[str, ...]] = {}
+    for s in program.stages:
+        if getattr(s, "prepack", False):
+            origins[s.name] = tuple(dict.fromkeys(p for o in s.operands for p in origins.get(o.name, (o.name,))))
+    return origins
+
+
+def _memory(out: Text, program: Program, pipes: list[_Pipe]) -> bool:
+    """Lines of `load` that allocate what lies between stages; whether there are any."""
+    own = {
+        id(pipe): [
+            name
+            for s in pipe.program.stages
+            for name in (s.name, *(a.name for a in s.also))
+            if s.name not in pipe.buffers.views
+            and name not in program.results
+            and pipe.buffers.places[name].where != "output"
+        ]
+        for pipe in pipes
+    }
+    scratch = [one for pipe in pipes for one in pipe.scratch]
+    if not any(own.values()) and not scratch and not program.guard:
+        return False
+    out.add("    device = torch.cuda.current_device()")
+    out.add("    # Tensors between stages live as long as `run` does.")
+    main = pipes[0]
+    between = [name for name in own[id(main)] if main.buffers.places[name].where == WORKSPACE]
+    # When a rescue begins, nothing of the first pipeline but its inputs is needed any more.
+    bytes_ = max(pipe.buffers.workspace for pipe in pipes)
+    shared = bytes_ < sum(-(-main.types[n].bytes // 256) * 256 for n in between) or any(own[id(p)] for p in pipes[1:])
+    if shared:
+        out.add(f"    memory = torch.empty({bytes_}, dtype=torch.uint8, device=device)")
+        out.add("    # Those that are never in use together share its bytes: each at its first byte.")
+    for pipe in pipes:
+        for name in own[id(pipe)]:
+            t, place = pipe.types[name], pipe.buffers.places[name]
+            shape, dtype = memory_shape(t), f"torch.{TORCH[t.dtype]}"
+            if shared and place.where == WORKSPACE:
+                first = place.at
+                lies = f"memory[{first}:{first + t.bytes}].view({dtype}).view({shape!r})"
+                out.add(f"    {pipe.names[name]} = {lies}")
+            else:
+                out.add(f"    {pipe.names[name]} = torch.empty({shape!r}, dtype={dtype}, device=device)")
+    for name, t in scratch:
+        out.add(f"    {name} = torch.empty({t.shape!r}, dtype=torch.{TORCH[t.dtype]}, device=device)")
+    if program.guard:
+        out.add(f"    {FLAG} = torch.zeros((1,), dtype=torch.int32, device=device)", ("", "guard"))
+    return True
+
+
+def _calls(out: Text, packing: Text, pipe: _Pipe, origins: dict[str, tuple[str, ...]]) -> None:
+    """Lines of `run` that launch the stages of a pipeline in order."""
+    program, names, buffers, plans, types = pipe.program, pipe.names, pipe.buffers, pipe.plans, pipe.types
+    outputs = {buffers.places[r].at: r for r in program.results}
     for s in program.stages:
         name = names[s.name]
         if s.name in buffers.views:
@@ -252,20 +350,6 @@ def _load(
             packing.span((s.name, ""), packing.next - 2)
         else:
             out.add(f"        {call}", (s.name, ""))
-    out.gap()
-    if program.graph:
-        first = out.next
-        out.add("    graphs = Graphs(launch)")
-        out.gap()
-        out.add("    def run(inputs, outputs):")
-        out.add(checks)
-        if origins:
-            out.add(unpack)
-            out.include(packing)
-        out.add("        graphs(inputs, outputs)")
-        out.gap()
-        out.span(("", "launch"), first)
-    out.add("    return run")
 
 
 def _unpack(names: list[str]) -> str:
@@ -282,7 +366,7 @@ def _line_map(program_text: str, out: Text) -> tuple[tuple[int, int, int], ...]:
         if line.startswith("  ") and not line.startswith("   ") and len(words) > 2 and words[1] == "=":
             stage, clause = words[0], ""
             key = (stage, clause)
-        elif words[0] in ("program", "arch", "return", "launch"):
+        elif words[0] in ("program", "arch", "return", "launch", "guard"):
             key = ("", words[0])
         elif words[0] in ("let", "also"):
             key = (stage, "epilogue")

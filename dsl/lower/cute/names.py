@@ -14,6 +14,7 @@ RESERVED = {
     *("os", "torch", "cute", "cutlass", "quack", "math", "operator", "build", "load", "run", "check", "launch"),
     *("inputs", "outputs", "artifact", "acc", "fakes", "stage", "stages", "operands", "device", "t", "memory", "at"),
     *("fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "partial", "graphs"),
+    *("guard_flag", "greatest", "watch"),
 }
 # Names that kernels of our own give their variables: a tensor of that name would be hidden by one.
 LOCALS = {
@@ -26,6 +27,7 @@ LOCALS = {
         "ready_end registers row select_ shared square squares stat0 stat1 state states step step_end steps",
         "store stream sums tail taps tensor tensors thread tile total turn value values vector vector_end",
         "vectors vectors_end weights whole write x_thread x_values y_thread",
+        "batch begin deep most reads rows rows_first columns_first several turns",
     )
     for name in line.split()
 }

@@ -102,6 +102,24 @@ def write(tensor, offset, values, step=1, whole=True):
             cute.make_tensor(tensor.iterator + (offset + lane * step), cute.make_layout((1,)))[0] = values[lane]
 '''
 
+FLAG = "guard_flag"  # one i32 that a watching cast raises (dsl.guard)
+WATCH = '''\
+def greatest(most, values):
+    """The greater of `most` and the magnitudes of f32 `values`, as bits: in this order NaN is above infinity."""
+    bits = cute.recast_tensor(values, Uint32)
+    for lane in range(cute.size(values)):
+        most = cutlass.max(most, bits[lane] & Uint32(0x7FFFFFFF))
+    return most
+
+
+@cute.jit
+def watch(most: Uint32, flag: cute.Tensor):
+    """Raise the flag where the greatest magnitude of a warp is neither 0 nor within [2^-9, 65504]."""
+    most = Uint32(cute.arch.warp_redux_sync(most, kind="umax"))
+    if (most != 0) & ((most < Uint32(0x3B000000)) | (most > Uint32(0x477FE000))):
+        cute.make_tensor(flag.iterator, cute.make_layout((1,)))[0] = Int32(1)
+'''
+
 IMPORTS = frozenset(
     {
         ("cuda.bindings.driver", "CUstream"),
@@ -191,14 +209,17 @@ def own_plan(
     imports: frozenset[tuple[str, str]] = frozenset(),
     parts: Sequence[Part] = (),
     note: str = "",
+    watches: bool = False,
 ) -> StagePlan:
     """The plan of a stage whose kernels `text` defines, launched by the function `launch(*tensors, *scratch, stream)`.
 
-    Adds the definition of `<STAGE>` to the text.
+    `watches`: the launch takes the guard's flag last. Adds the definition of `<STAGE>` to the text.
     """
     types = types_of(program)
     shapes = [(types[n].dtype, memory_shape(types[n])) for n in tensors]
     shapes += [(s.dtype, s.shape) for s in scratch]
+    shapes += [(DType.I32, (1,))] if watches else []
+    parts = [*parts, *([Part(WATCH, 35)] if watches else [])]
     name = stage.name
     everything = "".join(p.text for p in parts) + text.text() + repr([(d.value, s) for d, s in shapes])
     text.gap(2)
@@ -207,7 +228,7 @@ def own_plan(
     for dtype, shape in shapes:
         text.add(f"    (cutlass.{CUTE[dtype]}, {shape!r}),")
     text.add(")")
-    arguments = [*tensors, *(f"{name}_{s.what}" for s in scratch)]
+    arguments = [*tensors, *(f"{name}_{s.what}" for s in scratch), *([FLAG] if watches else [])]
     return StagePlan(
         text,
         ", ".join(arguments),

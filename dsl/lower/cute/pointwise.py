@@ -51,6 +51,7 @@ class Walk:
     x         what `acc` is read from; where a coordinate is not below its limit in `inside`, acc is 0.
     outputs   each result with the function that gives its elements: arguments acc, then those of `readings` named.
     readings  every other tensor, by the name that the functions' calls give it.
+    flag      a tensor that is told where x's magnitudes are outside of f16's range (dsl.guard); none where it is "".
     """
 
     name: str
@@ -60,6 +61,7 @@ class Walk:
     outputs: tuple[tuple[Reading, Element, tuple[str, ...]], ...]
     readings: Mapping[str, Reading] = field(default_factory=dict)
     inside: Mapping[int, int] = field(default_factory=dict)
+    flag: str = ""
 
 
 def plan(program: Program, stage: Map) -> StagePlan:
@@ -110,7 +112,9 @@ def read_all(
 
 def walk_tensors(walk: Walk) -> list[str]:
     """What the kernel takes, in order."""
-    return unique([walk.x.tensor, *(r.tensor for r in walk.readings.values()), *(o.tensor for o, _, _ in walk.outputs)])
+    flag = [walk.flag] if walk.flag else []
+    outputs = (o.tensor for o, _, _ in walk.outputs)
+    return unique([walk.x.tensor, *(r.tensor for r in walk.readings.values()), *outputs, *flag])
 
 
 def add_launch(text: Text, name: str, tensors: Sequence[str], kernels: Sequence[tuple[str, list[str], str]]) -> None:
@@ -254,9 +258,14 @@ def add_kernel(text: Text, walk: Walk) -> str:
             reads.append(f"read({r.tensor}, at[{i}], {how[0]}{how[1]})")
     lines += [
         f"        ready.append((at, {', '.join(reads)}))",
+        *(["    most = Uint32(0)"] if walk.flag and width < 4 else []),
         f"    for row in cutlass.range_constexpr({rows}):",
         f"        at, {', '.join(_value(label) for label, _ in places[: 1 + len(walk.readings)])} = ready[row]",
     ]
+    if walk.flag and width < 4:
+        lines.append("        most = greatest(most, x_values)")
+    elif walk.flag:
+        lines.append(f"        watch(greatest(Uint32(0), x_values), {walk.flag})")
     raw = all(f.plain and o.dtype is walk.x.dtype for o, f, _ in walk.outputs)
     narrow = {label: "0" if merged.strides[label][-1] == 0 or width == 1 else "lane" for label, _ in places}
     for label, _ in places[: 1 + len(walk.readings)] if not raw else []:
@@ -274,6 +283,8 @@ def add_kernel(text: Text, walk: Walk) -> str:
         how = _how(merged.strides[f"o{i}"], o, width)[1]
         store = f"write({o.tensor}, at[{first_output + i}], {result}{how})"
         lines += [f"        if {index} < {vectors}:", f"            {store}"] if guard else [f"        {store}"]
+    if walk.flag and width < 4:
+        lines.append(f"    watch(most, {walk.flag})")
     text.add("\n".join(lines))
     bits = min(128, width * walk.x.dtype.bits)
     return f"{bits}-bit accesses" if width > 1 else "element by element"
@@ -370,11 +381,14 @@ def _add_tiled(text: Text, walk: Walk, merged: MergedSpace, p: int) -> str:
         f"        if {' & '.join(inside)}:",
         f"            fetch(values, {walk.x.tensor}, {spot(0, 'x', walk.x)})",
         "        ready.append(values)",
+        *(["    most = Uint32(0)"] if walk.flag else []),
         f"    for step in cutlass.range_constexpr({steps_p}):",
+        *(["        most = greatest(most, ready[step])"] if walk.flag else []),
         "        values = " + ("ready[step]" if raw else "lanes(ready[step])"),
         f"        for lane in cutlass.range_constexpr({vp}):",
         f"            tile[thread // {across_p} + step * {THREADS // across_p}, thread % {across_p} * {vp} + lane]"
         " = values[lane]",
+        *([f"    watch(most, {walk.flag})"] if walk.flag else []),
         "    cute.arch.barrier()",
         f"    for step in cutlass.range_constexpr({steps_q}):",
         f"        p = at[{np_}] + thread // {across_q} + step * {THREADS // across_q}",

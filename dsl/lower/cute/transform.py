@@ -6,11 +6,14 @@ the result's axes, with x's strides seen through the changes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dsl.guard import watched
 from dsl.ir import Acc, Program, TensorType, Transform
 from dsl.lower import Refusal
 from dsl.lower.cute import parts
-from dsl.lower.cute.own import COMPUTED, element, own_plan
-from dsl.lower.cute.pointwise import Reading, Walk, add_kernel, add_launch, blocks_of
+from dsl.lower.cute.own import COMPUTED, FLAG, element, own_plan
+from dsl.lower.cute.pointwise import Reading, Walk, add_kernel, add_launch, blocks_of, walk_tensors
 from dsl.lower.cute.space import Strides
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
@@ -28,19 +31,21 @@ def plan(program: Program, stage: Transform) -> StagePlan:
         raise Refusal("cute-dtype", f"casts go through f32, and {stage.name} casts {t.dtype.value}", "leave `to` out")
     flat = {t.dtype.value, to.dtype.value} <= set(_FLAT) and t.elements < 2**31
     plain = (stage.view, stage.permute, stage.pad, stage.crop, stage.other) == (None,) * 5
-    if plain and flat and t.strides == to.strides and stage.epilogue == Acc():
+    watches = program.guard and watched(stage, t)
+    if plain and flat and t.strides == to.strides and stage.epilogue == Acc() and not watches:
         return _cast(stage, t, to)
     text, walks = Text(), _walks(stage, types)
+    walks = [replace(walk, flag=FLAG) for walk in walks] if watches else walks
     notes = []
     for walk in walks:
         if notes:
             text.gap(2)
         notes.append(add_kernel(text, walk))
     names = [*dict.fromkeys(o.name for o in stage.operands), stage.name]
-    kernels = [(f"{walk.name}_kernel", [walk.x.tensor, stage.name], blocks_of(walk)) for walk in walks]
-    add_launch(text, stage.name, names, kernels)
+    kernels = [(f"{walk.name}_kernel", walk_tensors(walk), blocks_of(walk)) for walk in walks]
+    add_launch(text, stage.name, [*names, *([FLAG] if watches else [])], kernels)
     text.span(("", "layout"), 1)
-    return own_plan(program, stage, text, f"{stage.name}_launch", names, note=notes[0])
+    return own_plan(program, stage, text, f"{stage.name}_launch", names, note=notes[0], watches=watches)
 
 
 def _cast(stage: Transform, t: TensorType, to: TensorType) -> StagePlan:

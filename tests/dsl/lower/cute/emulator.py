@@ -59,15 +59,17 @@ def masked(test):
         _Device.mask = before
 
 
-def device_range(count, unroll=1):
+def device_range(first, last=None, step=1, unroll=1):
     """A loop on the device: until the last thread is done."""
-    most = int(np.max(count))
-    for i in range(most):
-        if np.ndim(count) == 0:
-            yield Int32(i)
+    first, last = (0, first) if last is None else (first, last)
+    turn = np.asarray(first).astype(np.int64)
+    while np.any((turn < last) & _Device.mask):
+        if turn.ndim == 0 and np.ndim(last) == 0:
+            yield Int32(turn)
         else:
-            with masked(np.asarray(count) > i):
-                yield Int32(i)
+            with masked(turn < last):
+                yield Int32(turn)
+        turn = turn + step
 
 
 class Registers:
@@ -77,6 +79,8 @@ class Registers:
 
     def __getitem__(self, i):
         if self.values[i] is None:
+            if not _Device.mask.any():  # nobody is awake to read
+                return np.zeros((), self.element_type.numpy)
             raise AssertionError("read of registers that nothing was written to")
         return self.values[i]
 
@@ -205,7 +209,7 @@ def kernel(function):
             step = max(1, AT_ONCE // threads)
             for first in range(0, gx * gy, step):
                 blocks = np.arange(first, min(first + step, gx * gy))[:, None]
-                _Device.blocks, _Device.grid = blocks, gx
+                _Device.blocks, _Device.grid, _Device.all = blocks, gx, gx * gy
                 _Device.threads = np.arange(threads)[None]
                 _Device.mask = np.ones((len(blocks), threads), bool)
                 with np.errstate(all="ignore"):
@@ -253,9 +257,23 @@ def _block_idx():
     return (blocks % across).astype(np.int32), (blocks // across).astype(np.int32), 0
 
 
+def _recast(values, element_type):
+    """The same bits as another type, of values in f32."""
+    bits = [np.ascontiguousarray(v, np.float32).view(element_type.numpy) for v in values.values]
+    return Registers(values.shape[0], element_type, bits)
+
+
+def _redux(value, kind):
+    assert kind == "umax" and _Device.mask.all()
+    value = np.broadcast_to(value, _Device.mask.shape)
+    warps = value.reshape(len(value), -1, 32)
+    return np.broadcast_to(warps.max(-1, keepdims=True), warps.shape).reshape(value.shape)
+
+
 _arch = types.SimpleNamespace(
     thread_idx=lambda: (_Device.threads.astype(np.int32), 0, 0),
-    block_idx=_block_idx,
+    block_idx=_block_idx, grid_dim=lambda: (np.int32(_Device.grid), np.int32(_Device.all // _Device.grid), 1),
+    warp_redux_sync=_redux,
     warp_idx=lambda: (_Device.threads // 32).astype(np.int32),
     lane_idx=lambda: (_Device.threads % 32).astype(np.int32),
     barrier=lambda: None,
@@ -274,7 +292,7 @@ cute = types.SimpleNamespace(
     arch=_arch, math=_math, kernel=kernel, jit=lambda f: f, Tensor=object, size=_size, runtime=_runtime,
     make_rmem_tensor=lambda shape, t: Registers(shape[0] if isinstance(shape, tuple) else shape, t),
     make_layout=lambda shape, stride=None: types.SimpleNamespace(shape=shape if isinstance(shape, tuple) else (shape,)),
-    make_tensor=View, autovec_copy=autovec_copy,
+    make_tensor=View, autovec_copy=autovec_copy, recast_tensor=_recast,
     compile=lambda launch, *fakes, options="": lambda *tensors: launch(*map(Global, tensors), None),
     ceil_div=lambda a, b: -(-a // b),
 )  # fmt: skip
@@ -296,7 +314,7 @@ _activation = types.SimpleNamespace(
 )  # fmt: skip
 
 _torch = types.SimpleNamespace(
-    empty=lambda shape, dtype=None, device=None: _poisoned(shape, dtype), uint8=torch.uint8,
+    empty=lambda shape, dtype=None, device=None: _poisoned(shape, dtype), uint8=torch.uint8, zeros=torch.zeros,
     cuda=types.SimpleNamespace(current_device=lambda: "cpu"),
     **{str(t.torch).split(".")[1]: t.torch for t in TYPES.values()},
 )  # fmt: skip
@@ -309,7 +327,17 @@ def _poisoned(shape, dtype):
     return memory
 
 
+class _Base:
+    def __init__(self, *args, **kwargs):
+        pass
+
+
 class Anything:
+    """What a module names and nothing here runs: kernels of the tensor cores."""
+
+    def __mro_entries__(self, bases):
+        return (_Base,)
+
     def __getattr__(self, name):
         return Anything()
 
@@ -317,6 +345,16 @@ class Anything:
         return args[0] if len(args) == 1 and callable(args[0]) else Anything()
 
 
+class _Module:
+    def __init__(self, known):
+        self.__dict__.update(vars(known))
+
+    def __getattr__(self, name):
+        return Anything()
+
+
+cutlass, cute, _arch, _torch = map(_Module, (cutlass, cute, _arch, _torch))
+cutlass.cute = cute
 MODULES = {"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.arch": _arch, "quack.activation": _activation,
            "torch": _torch}  # fmt: skip
 
@@ -346,7 +384,7 @@ def load(text: str):
     """`run(inputs, outputs)` of a generated module, on CPU tensors."""
     tree = ast.parse(text)
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and any("cute.kernel" in ast.unparse(d) for d in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any("cute." in ast.unparse(d) for d in node.decorator_list):
             _Masks().visit(node)
     ast.fix_missing_locations(tree)
     scope = {"__builtins__": {**vars(builtins), "__import__": _import}, "_masked": masked}

@@ -1,0 +1,253 @@
+"""`guard f32`: products in f16 that are never worse than tf32, whatever the operands' range.
+
+f16 and tf32 carry the same 11 significant bits; what f16 lacks is range. So each kernel that casts f32 to f16 looks at
+what it converts, a chunk at a time (what one warp converts: some hundred neighbouring elements), and raises a flag
+where a chunk's largest magnitude is neither 0 nor within [2^-9, 65504], or where it holds a NaN or an infinity. With
+the flag up the program's own meaning is computed again, from the parameters on, in f32 on the CUDA cores, over the
+same results. Those rescue kernels are launched in every call and leave at once when the flag is down, so nothing ever
+waits for the host and the whole is one CUDA graph.
+
+Why what passes is no worse than tf32. Rounding x to f16 (normal or subnormal) errs by at most
+
+    2^-11 |x| + 2^-25,
+
+half a unit in the last place: 2^-11 |x| where the result is normal, 2^-25 below 2^-14. A chunk that passes has a
+largest magnitude m >= 2^-9 (or is all zeros, which f16 holds), so 2^-25 <= 2^-16 m. tf32 errs by 2^-11 |x| when it
+rounds and by up to 2^-10 |x| where the tensor cores cut the low bits off. An operand's error is hence tf32's plus, for
+each element, at most 2^-16 of the largest among its neighbours: a thirty-second of what tf32 may do to that one. Both
+multiply exactly and accumulate in f32.
+
+`rescue` writes the second pipeline: the same stages in f32, row-major, without the casts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from .functions import REDUCTIONS
+from .ir import (
+    NCHW,
+    Also,
+    Call,
+    Collective,
+    Config,
+    Conv,
+    DType,
+    Expr,
+    Gemm,
+    GroupedGemm,
+    Load,
+    Map,
+    Operand,
+    Program,
+    Reduce,
+    Span,
+    Stage,
+    TensorType,
+    Transform,
+    inlined,
+)
+
+LOW, HIGH = 2.0**-9, 65504.0  # the largest magnitude of a chunk that f16 holds as well as tf32 would
+CHUNK = 256  # elements that a chunk has where vectors move; the CPU's meaning takes this everywhere
+
+Objection = tuple[str, Span | None, str | None]
+
+
+def watched(stage: Stage, source: TensorType) -> bool:
+    """Whether a stage is a cast that the guard looks at: a transform from f32 to f16."""
+    return isinstance(stage, Transform) and source.dtype is DType.F32 and stage.to is DType.F16
+
+
+def objections(program: Program) -> Iterator[Objection]:
+    """Why a typed program can have no guard: (message, where or None for the clause itself, what to write instead)."""
+    casts = [s for s in program.stages if watched(s, program.type_of(s.operands[0].name))]
+    for p in program.params:
+        if p.type.dtype not in (DType.F32, DType.I32):
+            yield f"a guard watches casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
+    for s in program.stages:
+        if isinstance(s, GroupedGemm) or getattr(s, "pairs", False):
+            what = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
+            yield f"a guard has no f32 kernel for {what}, as {s.name} is", s.span, "leave guard out"
+        elif getattr(s, "prepack", False):
+            yield "a guard watches every call, and prepack is done once", s.clause_span("prepack"), "leave prepack out"
+        elif isinstance(s, Transform) and s.other is not None:
+            yield f"a guard does not watch interleave, as {s.name} does", s.span, "leave guard out"
+        else:
+            yield from _narrow(s, program)
+    if not casts:
+        yield "no stage casts f32 to f16, so there is nothing to guard", None, "leave guard out"
+
+
+def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
+    """What leaves f32 elsewhere than in a watched cast."""
+    if isinstance(s, Transform):
+        if s.type.dtype is DType.F16 and s.name in program.results:
+            yield f"result {s.name} is f16, which holds less than f32", s.clause_span("to"), "leave guard out"
+        if s.type.dtype not in (DType.F16, DType.F32) or (s.to is DType.F32):
+            what = f"{s.name} casts to {s.type.dtype.value}"
+            yield f"a guard watches casts of f32 to f16; {what}", s.clause_span("to"), "leave guard out"
+        return
+    for name, t in ((s.name, s.type), *((a.name, a.type) for a in s.also)):
+        if t.dtype not in (DType.F32, DType.I32):
+            message = f"a guard watches casts, and {name} is rounded to {t.dtype.value} where it is stored"
+            yield message, s.clause_span("store"), "store f32"
+    if not isinstance(s, Collective) or (isinstance(s, Conv) and s.config.compute is DType.F32):
+        return
+    have = program.type_of(s.operands[0].name).dtype
+    if s.config.compute not in (None, have) or have is not DType.F16:
+        name = (s.config.compute or DType.TF32).value
+        message = f"under a guard operands are f16 by a transform's cast; {s.name} computes {name} from {have.value}"
+        first = s.operands[0].name
+        yield message, s.clause_span("compute"), f"{first}_h = transform({first}) {{ to f16 }}"
+
+
+# ---- the same program in f32 ----------------------------------------------------------------------------------
+
+
+def rescue(program: Program) -> Program:
+    """The pipeline of a guarded program without its casts and layouts: f32 (i32 stays), row-major, on the CUDA cores.
+
+    Parameters and results keep their names and order. A reduction in a product's epilogue is a stage of its own here.
+    """
+    return _Rescue(program).run()
+
+
+class _Rescue:
+    def __init__(self, program: Program):
+        self.program = program
+        self.stages: list[Stage] = []
+        self.same: dict[str, str] = {}  # what is another name here -> the tensor
+        self.types = {p.name: p.type for p in program.params}
+        self.taken = {p.name for p in program.params}
+        for s in program.stages:
+            self.taken |= {s.name, *(a.name for a in s.also)}
+
+    def run(self) -> Program:
+        for s in self.program.stages:
+            self._transform(s) if isinstance(s, Transform) else self._stage(s)
+        p = self.program
+        made = {n for s in self.stages for n in (s.name, *(a.name for a in s.also))}
+        renames: dict[str, str] = {}
+        for r in p.results:
+            source = self._name(r)
+            if source == r:
+                continue
+            if source in made and source not in p.results and source not in renames:
+                renames[source] = r  # written where the result lies
+            else:
+                self.types[r] = self.types[source]
+                self.stages.append(Map(name=r, x=Operand(source), type=self.types[r]))
+        stages = tuple(_renamed(s, renames) for s in self.stages)
+        return replace(p, stages=stages, graph=False, guard=False)
+
+    def _name(self, name: str) -> str:
+        while name in self.same:
+            name = self.same[name]
+        return name
+
+    def _type(self, t: TensorType) -> TensorType:
+        return TensorType(DType.I32 if t.dtype is DType.I32 else DType.F32, t.shape, NCHW)
+
+    def _transform(self, s: Transform) -> None:
+        if s.view is None and s.permute is None and s.pad is None and s.crop is None:
+            self.same[s.name] = s.x.name
+            return
+        self.types[s.name] = self._type(s.type)
+        self.stages.append(
+            replace(s, x=self._operand(s.x), to=None, store_layout=None, type=self.types[s.name], clauses=())
+        )
+
+    def _operand(self, o: Operand) -> Operand:
+        return replace(o, name=self._name(o.name))
+
+    def _expr(self, e: Expr) -> Expr:
+        if isinstance(e, Load):
+            return replace(e, name=self._name(e.name))
+        return replace(e, args=tuple(map(self._expr, e.args))) if isinstance(e, Call) else e
+
+    def _stage(self, s: Stage) -> None:
+        changes: dict[str, object] = {}
+        for field in ("a", "b", "x", "w"):
+            if hasattr(s, field):
+                changes[field] = self._operand(getattr(s, field))
+        if hasattr(s, "params"):
+            changes["params"] = tuple(map(self._operand, s.params))
+        if hasattr(s, "of"):
+            changes["of"] = self._expr(s.of)
+        if isinstance(s, Collective):
+            changes["config"] = Config(compute=DType.F32)
+        lets = tuple(replace(x, expr=self._expr(x.expr)) for x in s.lets)
+        also = tuple(replace(a, expr=self._expr(a.expr), type=a.type and self._type(a.type)) for a in s.also)
+        s = replace(
+            s, **changes, lets=lets, also=also, epilogue=self._expr(s.epilogue), store=None, store_layout=None,
+            type=self._type(s.type), clauses=(),
+        )  # fmt: skip
+        if isinstance(s, Gemm):
+            self._gemm(s)
+            return
+        for name, t in ((s.name, s.type), *((a.name, a.type) for a in s.also)):
+            self.types[name] = t
+        self.stages.append(s)
+
+    def _gemm(self, s: Gemm) -> None:
+        """Elements are stored; rows and columns are reduced from there."""
+        outs = [(s.name, s.epilogue, s.type), *((a.name, a.expr, a.type) for a in s.also)]
+        whole = TensorType(DType.F32, _product_shape(self.types[s.a.name], self.types[s.b.name], s))
+        stored, after = [], []
+        for name, e, t in outs:
+            e = inlined(s, e)
+            self.types[name] = t
+            if isinstance(e, Call) and e.fn in REDUCTIONS:
+                part = self._fresh(f"{name}_whole")
+                stored.append((part, e.args[0], whole))
+                over = REDUCTIONS[e.fn].over
+                op = {"row_sum": "sum", "col_sum": "sum", "row_max": "max", "row_logsumexp": "logsumexp"}[e.fn]
+                after.append(Reduce(name=name, x=Operand(part), op=op, over=(over,), type=t))
+            else:
+                stored.append((name, e, t))
+        for name, _, t in stored:
+            self.types[name] = t
+        (name, e, t), *rest = stored
+        also = tuple(Also(n, x, y) for n, x, y in rest)
+        self.stages.append(replace(s, name=name, lets=(), epilogue=e, type=t, also=also))
+        self.stages += after
+
+    def _fresh(self, name: str) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def _product_shape(a: TensorType, b: TensorType, s: Gemm) -> tuple[int, ...]:
+    """Of the whole product, whatever its epilogue leaves."""
+    left, right = a.shape, b.shape
+    rows, columns = left[-1 if s.a.transposed else -2], right[-2 if s.b.transposed else -1]
+    lead = left[:-2] if len(left) >= len(right) else right[:-2]
+    return (*lead, rows, columns)
+
+
+def _renamed(s: Stage, names: dict[str, str]) -> Stage:
+    """The stage with tensors under other names."""
+
+    def expr(e: Expr) -> Expr:
+        if isinstance(e, Load):
+            return replace(e, name=names.get(e.name, e.name))
+        return replace(e, args=tuple(map(expr, e.args))) if isinstance(e, Call) else e
+
+    changes: dict[str, object] = {
+        f: replace(getattr(s, f), name=names.get(getattr(s, f).name, getattr(s, f).name))
+        for f in ("a", "b", "x", "w")
+        if hasattr(s, f)
+    }
+    if hasattr(s, "params"):
+        changes["params"] = tuple(replace(o, name=names.get(o.name, o.name)) for o in s.params)
+    if hasattr(s, "of"):
+        changes["of"] = expr(s.of)
+    return replace(
+        s, **changes, name=names.get(s.name, s.name), epilogue=expr(s.epilogue),
+        lets=tuple(replace(x, expr=expr(x.expr)) for x in s.lets),
+        also=tuple(replace(x, name=names.get(x.name, x.name), expr=expr(x.expr)) for x in s.also),
+    )  # fmt: skip
