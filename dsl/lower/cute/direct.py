@@ -36,8 +36,8 @@ def takes(program: Program, stage: Conv) -> bool:
     return not stage.transposed and (depthwise or (x.layout != NHWC and w.layout != NHWC))
 
 
-def plan(program: Program, stage: Conv) -> StagePlan | None:
-    """None where the stage belongs on tensor cores."""
+def plan(program: Program, stage: Conv, unrolled: int = UNROLLED) -> StagePlan | None:
+    """None where the stage belongs on tensor cores. `unrolled`: fewer build sooner and run slower."""
     types = types_of(program)
     if is_rowmajor(stage, types):
         raise Refusal(
@@ -66,7 +66,7 @@ def plan(program: Program, stage: Conv) -> StagePlan | None:
     n = rank - 2
     padding = stage.padding or (0,) * n
     windows = Windows.of(x, y, w.shape[2:], stage.stride, padding, stage.dilation)
-    job = _Job(stage, text, x, w, y, windows, readings, outs, names)
+    job = _Job(stage, text, x, w, y, windows, readings, outs, names, unrolled)
     depthwise = w.shape[1] == 1 and y.shape[1] == stage.groups and not stage.transposed
     small = prod(w.shape) * 4 <= STAGED
     launch = job.channels() if depthwise and small and x.layout == y.layout == NHWC else job.planes()
@@ -76,10 +76,10 @@ def plan(program: Program, stage: Conv) -> StagePlan | None:
 
 
 class _Job:
-    def __init__(self, stage, text, x, w, y, windows, readings, outs, names):
+    def __init__(self, stage, text, x, w, y, windows, readings, outs, names, most):
         self.stage, self.text, self.x, self.w, self.y, self.windows = stage, text, x, w, y, windows
         self.readings, self.outs, self.names = readings, outs, names
-        self.n = len(windows.size)
+        self.n, self.most = len(windows.size), most
         # Of w: strides of output channel (within all), input channel (within a group), window.
         if stage.transposed:  # [C, K / groups, window]
             self.wk, self.wc = w.strides[1], w.strides[0]
@@ -100,7 +100,7 @@ class _Job:
         rows = 1
         if down is not None:
             rows = 8 if several == 1 else 4
-            while rows > 1 and (rows > y.shape[2 + down] or rows * several * windows.size[-1] > UNROLLED):
+            while rows > 1 and (rows > y.shape[2 + down] or rows * several * windows.size[-1] > self.most):
                 rows //= 2
             threads = prod(y.shape) // (several * rows)
             while rows > 1 and threads < SMS * THREADS:
@@ -134,7 +134,7 @@ class _Job:
         stage, windows, n, several, rows = self.stage, self.windows, self.n, self.several, self.rows
         name, x, w = stage.name, self.x, self.w
         guard = total % THREADS != 0
-        whole = windows.count * several * rows <= UNROLLED
+        whole = windows.count * several * rows <= self.most
         unrolled = windows.count if whole else windows.size[-1]
         outer = windows.count // unrolled
         loops = self.channels_in * outer
@@ -298,7 +298,7 @@ class _Job:
         every = [(*(s for i, s in enumerate(t.strides) if i != 1), 1) for t in (x, y)]
         width = min(8, aligned_vector(y.shape[1], every, [x.dtype.bits, y.dtype.bits]))
         columns = 4
-        while columns > 1 and (columns > y.shape[-1] or columns * width * windows.count > UNROLLED):
+        while columns > 1 and (columns > y.shape[-1] or columns * width * windows.count > self.most):
             columns //= 2
         order = y.memory_order
         units = {a: width if a == 1 else columns if a == n + 1 else 1 for a in range(n + 2)}

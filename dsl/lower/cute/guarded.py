@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dsl.ir import DType, Gemm, Program, Stage
+from dsl.ir import Conv, DType, Gemm, Program, Stage
 from dsl.lower import Refusal
-from dsl.lower.cute import simt
+from dsl.lower.cute import direct, simt
 from dsl.lower.cute.own import FLAG, SMS, version_of
 from dsl.lower.cute.stage import CUTE, StagePlan, Text
 from dsl.lower.cute.stage import plan_stage as plan_plain
 
+UNROLLED = 96  # multiplications of a rescue convolution between two loop ends: it must build in no time
 BLOCKS = 4 * SMS  # of a rescue kernel: what a GPU starts at once
 
 _KERNEL = re.compile(r"@cute\.kernel\ndef (\w+)\(([^)]*)\):\n")
@@ -27,7 +28,10 @@ _LAUNCHED = re.compile(
 
 def plan_rescue(program: Program, stage: Stage) -> StagePlan:
     """The plan of a stage of the rescue pipeline, whose kernels ask the flag first. Raises Refusal."""
-    made = simt.plan(program, stage) if isinstance(stage, Gemm) else plan_plain(program, stage)
+    if isinstance(stage, Conv):
+        made = direct.plan(program, stage, UNROLLED)
+    else:
+        made = simt.plan(program, stage) if isinstance(stage, Gemm) else plan_plain(program, stage)
     return waiting(made, stage.name)
 
 
