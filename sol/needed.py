@@ -140,14 +140,19 @@ def contraction(terms: Sequence[frozenset[str]], out: frozenset[str], size: Mapp
 # ---- parts of products ----------------------------------------------------------------------------------------
 
 
+def _below(rows: int, columns: int, shift: int) -> int:
+    """The sum over the rows i of i + shift, held between 0 and the number of columns."""
+    first, full = min(rows, max(0, -shift)), min(rows, max(0, columns - shift))
+    ramp = (first + full - 1 + 2 * shift) * (full - first) // 2 if full > first else 0
+    return ramp + (rows - max(first, full)) * columns
+
+
 def kept(op: Op, t: Tensor) -> int:
     """How many elements a tril or triu of t keeps."""
     rows, columns = t.shape[-2:]
     d = int(op.attrs.get("diagonal", 0) or 0)
-    below = sum(min(columns, max(0, i + 1 + d)) for i in range(rows))  # tril: columns up to i + d
-    if op.op.startswith("triu"):  # columns from i + d
-        below = rows * columns - sum(min(columns, max(0, i + d)) for i in range(rows))
-    return t.elements // max(1, rows * columns) * below
+    one = rows * columns - _below(rows, columns, d) if op.op.startswith("triu") else _below(rows, columns, d + 1)
+    return t.elements // max(1, rows * columns) * one
 
 
 def _zeros(name: str, graph: OpGraph) -> float:

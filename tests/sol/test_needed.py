@@ -10,8 +10,9 @@ from torch import nn  # noqa: E402
 
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.bounds import external_bytes, fused_bound  # noqa: E402
-from sol.graph import OpGraph  # noqa: E402
+from sol.graph import Op, OpGraph, Tensor  # noqa: E402
 from sol.hardware import load  # noqa: E402
+from sol.needed import kept  # noqa: E402
 
 H200 = load("h200")
 F = nn.functional
@@ -134,3 +135,12 @@ def test_a_chain_is_multiplied_in_its_cheapest_order(name):
     b = Builder()
     graph = b.done(b.op(name, b.input("a", 4, 8), b.input("b", 8, 16), b.input("c", 16, 2), shape=(4, 2)))
     assert next(iter(graph.costs.values())).matrix == 2 * (8 * 16 * 2 + 4 * 8 * 2)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 7), (7, 3), (1, 4), (2, 4, 6)])
+def test_a_triangle_keeps_what_torch_keeps(shape):
+    for name in ("tril", "triu"):
+        for diagonal in range(-9, 10):
+            op = Op(name, name, ("x",), ("y",), {"diagonal": diagonal})
+            left = getattr(torch, name)(torch.ones(shape), diagonal).sum().item()
+            assert kept(op, Tensor("x", shape, "f32", "input")) == left
