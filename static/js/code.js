@@ -139,7 +139,7 @@ export class Code {
 }
 
 /** How it was built and verified, in words. */
-function report(one) {
+export function report(one) {
   const lines = [];
   const c = one.compiled;
   if (c) {
@@ -165,5 +165,9 @@ function report(one) {
     lines.push(h("p", {}, h("b", {}, "Predicted"), ` · ${time(m.time.ms)} for ${deviceName(m.time.device)} by ${MODELS[m.time.model] ?? m.time.model}${m.time.bound_by ? `, bound by ${BOUND[m.time.bound_by] ?? m.time.bound_by}` : ""}${m.time.error != null ? ` · the model is typically ${Math.round(m.time.error * 100)}% off` : ""}`));
   }
   if (one.judged?.text) lines.push(h("p", {}, inWords(one.judged.text)));
+  if (one.judged?.evidence?.length) {
+    lines.push(h("p", {}, h("b", {}, `Verdict: ${one.judged.verdict}`), " · what was looked at:"));
+    lines.push(h("ul", { class: "evidence" }, one.judged.evidence.map((c) => h("li", { "data-verdict": c.verdict }, h("b", {}, c.name), ` ${c.verdict === "passed" ? "" : `(${c.verdict}) `}· ${inWords(c.said)}`))));
+  }
   return lines;
 }

@@ -4,7 +4,7 @@ import { DOING, STEPS, timeOf } from "./store.js";
 import { mark } from "./shapes.js";
 import { baselineName, className, inWords, time, times } from "./format.js";
 
-const VERDICT = { clean: "", minor: "minor remark", gaming: "flagged: too good to be true", "library only": "library calls only" };
+const VERDICT = { clean: "clean", minor: "minor remark", gaming: "flagged, not counted", "library only": "library calls only" };
 const FAILED = { check: "rejected", generate: "not expressible", compile: "did not compile", validate: "wrong result", measure: "not timed" };
 
 // What ended a trial before it was judged says nothing about the program.
@@ -24,6 +24,13 @@ export function describe(one) {
   if (one.failed) return `${head}. ${failedWord(one.failed)}: ${one.failed.reason}`;
   if (!at) return `${head}. ${DOING[one.step] ?? "proposed"}`;
   return `${head}. ${at.kind} ${time(at.ms)}${one.judged ? `, ${times(one.judged.speedup)} over ${baselineName(one.judged.baseline)}` : ""}`;
+}
+
+/** The verdict beside the time, its evidence behind it. A clean one without evidence (older recordings) says nothing. */
+export function verdict({ verdict: found, evidence = [] }) {
+  if (found === "clean" && !evidence.length) return null;
+  const title = evidence.map((c) => `${c.name}: ${c.said}`).join("\n");
+  return h("span", { class: `verdict ${found === "clean" || found === "minor" ? "" : "bad"}`, title }, VERDICT[found] ?? found);
 }
 
 function pips(one) {
@@ -50,7 +57,7 @@ function content(one, isBest) {
     rows.push(h("span", { class: "line" }, h("span", {}, `${className(one.cls)} · ${one.backend ?? ""}`),
       one.by === "owner" ? h("span", {}, "yours") : null,
       isBest ? h("span", { class: "best" }, `★ best ${className(one.cls)}`) : null,
-      one.judged && VERDICT[one.judged.verdict] ? h("span", {}, VERDICT[one.judged.verdict]) : null,
+      one.judged ? verdict(one.judged) : null,
       one.judged ? null : pips(one)));
   } else {
     rows.push(h("span", { class: "line" }, `${className(one.cls)} · ${one.backend ?? ""}`));

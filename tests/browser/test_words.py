@@ -56,6 +56,41 @@ def test_a_trial_that_nobody_judged_is_no_wrong_result(page, step, code, word):
     assert page.evaluate(FAILED, {"step": step, "code": code}) == word
 
 
+EVIDENCE = """async ([judged]) => {
+  const { verdict } = await import("/static/js/timeline.js"), { report } = await import("/static/js/code.js");
+  const word = verdict(judged);
+  const lines = report({ judged }).map((node) => node.textContent);
+  return [word?.textContent ?? null, word?.title ?? null, word?.className.trim() ?? null, lines];
+}"""
+
+
+def judged(verdict, evidence):
+    return {"verdict": verdict, "text": "0.3 ms measured", "evidence": evidence}
+
+
+def test_a_verdict_stands_beside_the_time_with_its_evidence_behind_it(page):
+    seen = [
+        {"name": "without kernels", "verdict": "passed", "said": "3 launches left out"},
+        {"name": "limit", "verdict": "passed", "said": "1.20 times the limit"},
+    ]
+    word, title, kind, lines = page.evaluate(EVIDENCE, [judged("clean", seen)])
+    assert (word, kind) == ("clean", "verdict")
+    assert title == "without kernels: 3 launches left out\nlimit: 1.20 times the limit"
+    assert lines[-2].startswith("Verdict: clean") and "without kernels · 3 launches left out" in lines[-1]
+
+
+def test_a_trick_is_said_in_red_with_what_was_seen(page):
+    seen = [{"name": "without kernels", "verdict": "gaming", "said": "the result is the same"}]
+    word, _, kind, lines = page.evaluate(EVIDENCE, [judged("gaming", seen)])
+    assert word == "flagged, not counted" and kind == "verdict bad"
+    assert "without kernels (gaming) · the result is the same" in lines[-1]
+
+
+def test_a_recording_without_evidence_says_nothing_of_it(page):
+    word, _, _, lines = page.evaluate(EVIDENCE, [judged("clean", [])])
+    assert word is None and lines == ["0.3 ms measured"]
+
+
 def test_the_head_says_why_it_ended_and_leaves_the_best_to_where_it_stands(page):
     reason = (
         "The search is over: tf32: within 25% of the limit: 0.338 ms against 0.278 ms; f16: there is nothing left to "
