@@ -4,7 +4,7 @@ playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, 
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
 language.html     sections, groups: as playground.reference gives them; language_word.html: a code's or a word's page
-gallery.html      sessions = rows as playground.api.listed; boot = {sessions}
+gallery.html      sessions = rows as playground.api.listed; boot = {sessions, bench: whether there is data/bench.json}
 error.html        status, title, text
 """
 
@@ -23,6 +23,8 @@ from django.views.decorators.http import require_safe
 from dsl.words import vocabulary
 from playground import api, conf, engines, examples, exports, limits, reference, tokens
 from playground.models import Session
+
+BENCH = conf.ROOT / "static" / "data" / "bench.json"  # made by engine.results.publish
 
 
 def private(view):
@@ -129,7 +131,8 @@ def export(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 def gallery(request: HttpRequest) -> HttpResponse:
     rows = [api.listed(s) for s in Session.objects.filter(recorded=True).order_by("title")]
-    return render(request, "gallery.html", {"sessions": rows, "boot": {"sessions": rows}})
+    boot = {"sessions": rows, "bench": BENCH.exists()}
+    return render(request, "gallery.html", {"sessions": rows, "boot": boot})
 
 
 @require_safe

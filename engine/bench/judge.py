@@ -75,10 +75,16 @@ def best(row: dict, cls: str) -> dict | None:
     }  # fmt: skip
 
 
+def allowed(cls: str) -> tuple[str, ...]:
+    """PyTorch's ways that are at least as accurate as the class."""
+    if cls == "f32":
+        return ("eager",)
+    return tuple(n for n in BASELINES if n != "eager_f16" or cls == "f16")
+
+
 def rival(row: dict, cls: str) -> tuple[str, float] | None:
     """PyTorch's best way that is allowed in the class, with its time in units of eager TF32's."""
-    allowed = ["eager"] if cls == "f32" else [n for n in BASELINES if n != "eager_f16" or cls == "f16"]
-    found = {n: row["baselines"][n]["ratio"] for n in allowed if "ratio" in row["baselines"].get(n, {})}
+    found = {n: row["baselines"][n]["ratio"] for n in allowed(cls) if "ratio" in row["baselines"].get(n, {})}
     return min(found.items(), key=lambda item: item[1], default=None)
 
 

@@ -30,9 +30,10 @@ class Plan:
 
 
 def plan(module: str, graph: OpGraph, classes: tuple[str, ...], hw: Hardware) -> Plan:
-    """A planner a class, so that each has its own trials."""
+    """A planner a class, so that each has its own trials. The limits are there for what is refused, too."""
     made = Plan(module, graph)
     for cls in classes:
+        made.limits[cls] = t_sol(graph, hw, cls)
         try:
             planner = Planner(Problem("", "module", graph), (cls,), hw, "predicted")
         except SessionRefused as e:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.bench.judge import BASELINES, NATIVE, best, counts, judge, mean, rival
+from engine.bench.judge import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival
 from engine.suite.cases import order
+from sol.budget import score
 
 NAMES = {
     "eager": "eager as shipped", "eager_tf32": "eager TF32", "eager_f16": "autocast f16",
@@ -78,9 +79,9 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
     """{problems, solved, over: {baseline: geomean}, best: geomean over each problem's best baseline or None, slower:
     [lines below 0.95x of it], score, trials, seconds, algebraic, others: [lines won by a finer class], verdicts}"""
     found = lines(problems, cls)
-    timed = [n for n in BASELINES if any(n in x.over for x in found)]
+    timed = [n for n in allowed(cls) if any(n in x.over for x in found)]
     against = [x.against if x.against is not None else _best_of_eager(x) for x in found]
-    scores = [x.trial["score"] if x.trial else 0.5 for x in found]
+    scores = [x.trial["score"] if x.trial else _score_of_eager(x, cls) for x in found]
     times = [x.seconds for x in found if x.seconds is not None]
     verdicts: dict[str, int] = {}
     for x in found:
@@ -103,6 +104,13 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
 def _best_of_eager(x: Line) -> float | None:
     """A problem without a program runs as eager ships it."""
     return x.over.get(x.rival) if x.rival else None
+
+
+def _score_of_eager(x: Line, cls: str) -> float:
+    base = x.baselines.get(EAGER_OF.get(cls, NATIVE))
+    if x.limit is None or base is None or "eager" not in x.baselines:
+        return 0.5  # nothing is known but that it is no faster than PyTorch
+    return score(x.baselines["eager"], x.limit, base)
 
 
 # ---- in a terminal ----

@@ -6,7 +6,7 @@ python -m engine.results.collect table optimize-GPU-DATE.json   # the table of t
 python -m engine.results.collect suite suite.json               > engine/results/suite59-GPU-DATE.json
 python -m engine.results.collect suite-table suite59-GPU-DATE.json > engine/results/suite59.md
 python -m engine.results.collect matrix matrix.json             > engine/results/matrix-DATE.json
-python -m engine.results.collect bench bench.json               > engine/results/bench-CLASS-GPU-DATE.json
+python -m engine.results.collect bench bench.json               > engine/results/bench-SET-GPU-DATE.json
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import events, recording
+from engine.bench.judge import counts
 from engine.suite.cases import order
 from engine.suite.table import summary
 
@@ -197,29 +198,45 @@ def matrix(path: str | Path) -> dict[str, Any]:
 
 
 def bench(path: str | Path) -> dict[str, Any]:
-    """`python -m engine bench --json` without the programs' texts but that of the best: `sol replay` reads it."""
+    """`python -m engine bench --json` without the programs' texts but that of the best: `sol replay` reads it.
+
+    Of a trial's checks stay those that are not simply passed.
+    """
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
     about, left_out = raw["about"], ("why", "elements", "whole_error", "agrees", "max_error", "cached", "log")
     for row in raw["problems"].values():
-        best: dict[str, float] = {}
-        for t in row["trials"]:
-            best[t["class"]] = min(best.get(t["class"], float("inf")), t.get("ms", float("inf")))
+        kept = {id(b) for cls in {t["class"] for t in row["trials"]} if (b := _fastest(row, cls))}
         row["trials"] = [
-            {
-                k: _short(v)
-                for k, v in t.items()
-                if k not in left_out and (k != "text" or t.get("ms") == best[t["class"]])
-            }
+            {k: _short(v) for k, v in t.items() if k not in left_out and (k != "text" or id(t) in kept)}
             for t in row["trials"]
         ]
-    classes = sorted({t["class"] for row in raw["problems"].values() for t in row["trials"]})
+        for t in row["trials"]:
+            if "checks" in t:
+                t["checks"] = [c for c in t["checks"] if c["verdict"] != "passed"]
+        for told in row["baselines"].values():
+            told.pop("key", None)
     return {
         **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
-        "command": f"python -m engine bench suite59 --device cuda --class {' --class '.join(classes)} --trials "
-        f"{max(len(row['trials']) for row in raw['problems'].values()) // len(classes)} --json bench.json",
-        "about": {k: v for k, v in about.items() if k in ("device", "hardware", "torch")},
+        "command": _asked(raw["problems"]),
+        "about": {k: v for k, v in about.items() if k in ("device", "hardware", "torch", "events_us")},
         "problems": raw["problems"],
     }
+
+
+def _fastest(row: dict, cls: str) -> dict | None:
+    right = [t for t in row["trials"] if t["class"] == cls and counts(t)]
+    return min(right, key=lambda t: t["ms"], default=None)
+
+
+def _asked(problems: dict[str, dict]) -> str:
+    """The call that makes it all again, however many calls it took."""
+    which = "outside" if all(row["id"] == "outside" for row in problems.values()) else "suite59"
+    trials = [t["class"] for row in problems.values() for t in row["trials"]]
+    classes = sorted(set(trials), key=lambda c: (c != "tf32", c))
+    most = max((sum(t["class"] == c for t in row["trials"]) for row in problems.values() for c in classes), default=0)
+    compiled = any("compile" in row["baselines"] for row in problems.values())
+    asked = [f"python -m engine bench {which} --device cuda", *(f"--class {c}" for c in classes), f"--trials {most}"]
+    return " ".join([*asked, *(["--compile"] if compiled else []), "--json bench.json"])
 
 
 MAKERS: dict[str, Callable[[list[str]], Any]] = {

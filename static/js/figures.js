@@ -175,7 +175,7 @@ export function served(told, p) {
   if (!told?.rows.length) return null;
   const INK = "#767676"; // sol.palette's ink, the one colour of it that follows the theme
   const ours = JSON.parse(JSON.stringify(told.figure).replaceAll(`"${INK}"`, JSON.stringify(p.muted)));
-  const axis = ({ title, range, type, autorange }) => ({ title: title?.text, ...(range && { range }), ...(type && { type }), ...(autorange && { autorange }) });
+  const axis = ({ title, range, type, autorange, tickvals, ticktext }) => ({ title: title?.text, ...(range && { range }), ...(type && { type }), ...(autorange && { autorange }), ...(tickvals && { tickvals, ticktext }) });
   const { shapes = [], annotations = [], barmode, xaxis, yaxis } = ours.layout;
   const layout = { ...axes(p, axis(xaxis), axis(yaxis)), shapes, annotations, ...(barmode && { barmode }) };
   layout.margin.r = 16;

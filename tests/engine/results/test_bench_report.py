@@ -1,0 +1,105 @@
+"""A bench becomes a report, figures and tables, all computed from its file; the causes alone are written by hand."""
+
+import json
+
+import pytest
+
+from engine.bench.table import lines
+from engine.results import bench_report, collect, publish
+from engine.results.charts import fast_p, share, speedup_gap
+
+BASE = {"eager": {"ms": 8.0, "ratio": 4.0, "key": "k"}, "eager_tf32": {"ms": 2.0, "ratio": 1.0, "key": "k"},
+        "compile": {"ms": 1.6, "ratio": 0.8, "seconds": 9.0, "ahead": True, "key": "k"}}  # fmt: skip
+CHECKS = [{"name": "kernels", "verdict": "passed", "said": "its own"},
+          {"name": "streams", "verdict": "minor", "said": "two streams"}]  # fmt: skip
+
+
+def trial(ms, text, cls="tf32", **more):
+    return {"class": cls, "backend": "cpp", "change": "c", "text": text, "ok": True, "ms": ms, "ratio": 2.0 / ms,
+            "error": 1e-4, "checks": CHECKS, "derived": cls, "seconds": 0.5,
+            "build_seconds": 20.0, "why": "w"} | more  # fmt: skip
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Two problems with programs, one without."""
+    row = {"baselines": BASE, "refused": "", "limits": {"tf32": 0.5, "f16": 0.3}, "spent": {"trace": 1.0}}
+    problems = {
+        "matmul_square": {**row, "id": "L1/1", "trials": [trial(1.0, "slow"), trial(0.9, "fast", algebraic=True)]},
+        "conv1d_long": {**row, "id": "L1/67", "trials": [trial(2.0, "conv")]},
+        "matmul_tril": {**row, "id": "L1/15", "trials": [], "refused": "no rule takes it | yet"},
+    }
+    about = {"date": "2026-11-21", "gpu": "NVIDIA H200", "driver": "580", "toolchain": {"torch": "2.11.0"}}
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps({"about": about, "problems": problems}))
+    return collect.bench(path)
+
+
+def test_what_is_committed_keeps_the_best_ones_text_and_the_checks_that_said_something(told):
+    first = told["problems"]["matmul_square"]
+    assert [t.get("text") for t in first["trials"]] == [None, "fast"]
+    assert [c["name"] for c in first["trials"][0]["checks"]] == ["streams"]
+    assert "key" not in first["baselines"]["eager"]
+    assert told["command"].endswith("bench suite59 --device cuda --class tf32 --trials 2 --compile --json bench.json")
+
+
+def test_the_report_has_every_problem_and_says_what_counts_how(told):
+    text = bench_report.markdown(told, "bench-x.json")
+    assert "| L1/1 matmul_square | 8.0000 | 2.0000 | 1.6000 | 0.9000 | 8.89 | 1.78 | tf32 |" in text
+    assert "minor, algebraic" in text
+    assert "no program: no rule takes it / yet" in text  # a bar would end the cell
+    assert "2 of 3 problems have a right program" in text and "(aim: at least 4x), not reached" in text
+    assert "algebraic, a rewrite dropped work that the module asks for: 1: matmul_square" in text
+    assert "seconds a problem with warm workers: 22 (aim: under 60)" in text
+
+
+def test_what_is_furthest_comes_first_and_a_missing_cause_is_shown_as_such(told, monkeypatch):
+    cause = {"tf32": {"conv1d_long": {"profile": "one kernel", "cause": "three channels", "help": "pad to four"}}}
+    monkeypatch.setattr(bench_report, "causes", lambda: cause)
+    rows = bench_report.furthest_table(told, "tf32").splitlines()[2:]
+    assert [r.split(" | ")[0] for r in rows] == ["| L1/15 matmul_tril", "| L1/67 conv1d_long", "| L1/1 matmul_square"]
+    assert "8.0000 (eager)" in rows[0] and rows[0].count(bench_report.MISSING) == 3
+    assert rows[1].endswith("| one kernel | three channels | pad to four |")
+
+
+def test_fast_p_counts_every_problem_and_one_without_a_program_as_eager(told):
+    figure = fast_p(lines(told["problems"], "tf32"), "tf32")
+    eager = next(t for t in figure.figure["data"] if t["name"] == "eager as shipped")
+    shares = [r["eager as shipped"] for r in figure.rows if r["p"] in (0.8, 1.0, 5.0)]
+    assert shares == pytest.approx([1, 2 / 3, 1 / 3], abs=1e-4)
+    assert eager["x"][0] == 0.5 and eager["x"][-1] == 10.0 and sorted(eager["y"], reverse=True) == eager["y"]
+    assert {t["name"] for t in figure.figure["data"]} == {"eager as shipped", "eager TF32", "torch.compile"}
+    assert share([], 1.0) == 0.0 and json.dumps(figure.figure)
+
+
+def test_speedup_and_gap_are_of_the_best_trial_over_the_best_baseline(told):
+    figure = speedup_gap({"tf32": lines(told["problems"], "tf32")})
+    first = {"problem": "matmul_square", "class": "tf32", "speedup": 1.778, "over": "torch.compile", "gap": 1.8}
+    assert figure.rows[0] == first
+    assert len(figure.rows) == 2 and json.dumps(figure.figure)
+
+
+def test_the_gallery_gets_figures_rows_and_where_they_are_from(told):
+    page = bench_report.page(told, "bench-x.json")
+    one = page["classes"]["tf32"]
+    assert page["from"] == "bench-x.json" and page["driver"] == "580" and "bench suite59" in page["command"]
+    assert {len(r) for r in one["rows"]} == {len(one["head"])} and len(one["rows"]) == 3
+    assert one["fast_p"]["rows"] and page["speedup_gap"]["figure"]["data"]
+
+
+def test_a_table_goes_between_its_marks_and_nowhere_else():
+    text = f"before\n{publish.MARK.format('bench', 'old', 'bench')}\nafter"
+    new = publish.marked(text, "bench", "| new |")
+    assert new == f"before\n{publish.MARK.format('bench', '| new |', 'bench')}\nafter"
+    assert publish.marked(new, "bench", "| new |") == new
+    with pytest.raises(ValueError, match="no marks named other"):
+        publish.marked(text, "other", "")
+
+
+def test_everything_made_from_the_committed_bench_is_as_it_would_be_made():
+    """Fails after new data or a new cause: `python -m engine.results.publish` makes it all again."""
+    newest = publish.committed()
+    if newest is None:
+        pytest.skip("no bench of the suite is committed yet")
+    for path, text in publish.files(bench_report.read(newest), newest.name).items():
+        assert path.read_text(encoding="utf-8") == text, path.name
