@@ -9,7 +9,16 @@ _NARROWEST_FIRST = ((DType.I8,), (DType.E4M3, DType.E5M2), (DType.BF16,), (DType
 
 
 def class_of(program: Program) -> str:
-    """The precision class that a program stands in: the narrowest operands among its products."""
+    """The precision class that a program stands in: the narrowest operands among its products.
+
+    Guarded f16 stands in tf32: it has as many significant bits, and the guard gives it the range (dsl.guard).
+    """
+    cls = roof_of(program)
+    return "tf32" if program.guard and cls == "f16" else cls
+
+
+def roof_of(program: Program) -> str:
+    """The class whose limit a program is held to: that of the instructions which do its products, guarded or not."""
     found = set()
     for s in program.stages:
         if isinstance(s, Collective):
@@ -19,3 +28,9 @@ def class_of(program: Program) -> str:
         if found & set(dtypes):
             return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
     return "f32"
+
+
+def class_words(program: Program) -> str:
+    """The class as a person reads it: `tf32`, or `tf32 by guarded f16`."""
+    cls, roof = class_of(program), roof_of(program)
+    return cls if cls == roof else f"{cls} by guarded {roof}"

@@ -20,6 +20,12 @@ Families, each meant to catch what the others cannot:
                  256 (bf16 counts exactly up to there), so any deviation before an epilogue that rounds (a slope of
                  0.1, a gelu) is a bug and not rounding.
 
+Three more are made for guarded programs (dsl.guard), which must answer as well where f16 cannot:
+
+    huge         activations of `normal` times 10^6;
+    minute       activations and 1-D parameters of `normal` times 10^-6;
+    uneven       `normal`, with the last row (or image) of each activation times 10^6.
+
 Only floating point inputs and parameters are filled. Buffers (a running variance must stay positive), constants and
 integer inputs (which may be indices) keep the module's own values in every family.
 """
@@ -35,6 +41,8 @@ from sol.graph import Op, OpGraph, Tensor
 
 FAMILIES = ("own", "normal", "large", "tiny", "closed_form")
 families = FAMILIES
+GUARD_FAMILIES = ("huge", "minute", "uneven")
+FAR = 1e6
 LARGE, TINY = 128.0, 2.0**-10
 NONZEROS = 16
 FLOATS = ("f64", "f32", "f16", "bf16")
@@ -183,7 +191,7 @@ def fill(
     """
     import torch
 
-    if family not in FAMILIES or family == "own":
+    if family not in (*FAMILIES, *GUARD_FAMILIES) or family == "own":
         raise ValueError(f"family {family!r} cannot be generated; one of {', '.join(FAMILIES[1:])}")
     role = role or Role("activation", 0, False)
     if dtype not in (*FLOATS, *NARROW) and not (dtype == "i8" and role.product) and role.kind != "sizes":
@@ -208,6 +216,10 @@ def fill(
             x.mul_(max(role.k, 1) ** -0.5)
         elif family == "tiny" or (family == "large" and role.kind == "activation"):
             x.mul_(LARGE if family == "large" else TINY)
+        elif family == "minute" or (family == "huge" and role.kind == "activation"):
+            x.mul_(FAR if family == "huge" else 1 / FAR)
+        elif family == "uneven" and role.kind == "activation" and x.dim() > 0:
+            x[-1:].mul_(FAR)
     if dtype in NARROW:
         top = torch.finfo(torch_dtype(dtype)).max
         x.clamp_(-top, top)
@@ -227,7 +239,7 @@ def _small_integers(shape: tuple[int, ...], family: str, made: dict[str, Any]) -
     """int8 about zero, with the family's spread: all of its range, the middle of it, or hardly any."""
     import torch
 
-    spread = {"large": 127, "normal": 32, "tiny": 1, "closed_form": 2}[family]
+    spread = {"large": 127, "normal": 32, "tiny": 1, "closed_form": 2}.get(family, 127)
     if family == "normal":
         return torch.randn(shape, **made).mul_(spread).round_().clamp_(-127, 127).to(torch.int8)
     return torch.randint(-spread, spread + 1, shape, **made).to(torch.int8)

@@ -5,6 +5,9 @@ f32, the epilogue is evaluated in f32, and the result is rounded to the type it 
 rounded and everything is float64: the ideal that the program approximates. (Two things of the hardware are not
 modelled: the order of f32 sums, and the 14 bits or so in which Hopper's tensor cores add up fp8 products.)
 
+A guarded program (dsl.guard) whose casts meet what f16 does not hold means its pipeline in f32 instead. Chunks are cut
+here from the tensor row by row, 256 elements each; kernels cut them along what a warp moves.
+
 A tensor keeps PyTorch's shape whatever its layout, so a change of layout alone computes nothing here. A stage's sizes
 come from the tensors given, so the same program runs on fewer rows, or on smaller images; what a program pads, crops
 or views then grows and shrinks with it (see engine.evaluate.stages). Needs torch; workers only.
@@ -17,6 +20,7 @@ from collections.abc import Sequence
 import torch
 
 from dsl.axes import axes_of
+from dsl.guard import CHUNK, HIGH, LOW, rescue, watched
 from dsl.ir import DType, Program, Reduce, Stage, Transform
 from engine.evaluate import stages
 from engine.evaluate.expressions import FUNCTIONS, REDUCTIONS, Scope
@@ -38,8 +42,23 @@ def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False
     # cuDNN's convolutions may use TF32 by PyTorch's default; here every rounding is ours.
     with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         for stage in program.stages:
+            if program.guard and not exact and _trips(stage, env, program):
+                return run(rescue(program), inputs)
             _run(stage, env, program, exact)
     return [env[name] for name in program.results]
+
+
+def trips(x: torch.Tensor) -> bool:
+    """Whether a guard is raised over f32 `x`: a chunk's largest magnitude is neither 0 nor what f16 holds well."""
+    x = x.reshape(-1).abs()
+    short = -x.numel() % CHUNK
+    most = torch.nn.functional.pad(x, (0, short)).view(-1, CHUNK).amax(1)  # amax gives NaN where there is one
+    return bool(((most != 0) & ~((most >= LOW) & (most <= HIGH))).any())
+
+
+def _trips(stage: Stage, env: dict[str, torch.Tensor], program: Program) -> bool:
+    name = stage.operands[0].name
+    return watched(stage, program.type_of(name)) and trips(env[name])
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

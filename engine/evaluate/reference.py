@@ -236,7 +236,7 @@ class Reference:
         `rows`: only the leading rows of the inputs that have them. Raises TrialError code rows_refused for a module
         that cannot: then only the full size will do.
         """
-        if family not in data.FAMILIES:
+        if family not in (*data.FAMILIES, *data.GUARD_FAMILIES):
             raise ValueError(f"unknown family {family!r}")
         ok = self._ask("validate", "compute", timeout, family=family, seed=seed, rows=rows)
         slots, said = {}, ok.get("outputs")
