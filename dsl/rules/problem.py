@@ -93,8 +93,8 @@ def is_rowmajor(stage: Collective, types: dict[str, TensorType | None]) -> bool:
     precision, and is neither transposed nor grouped."""
     if not isinstance(stage, Conv) or stage.transposed or stage.groups != 1:
         return False
-    operands = (types[stage.x.name], types[stage.w.name])
-    as_it_lies = all(t.layout == NCHW and t.dtype is DType.F32 for t in operands)
+    operands = (types.get(stage.x.name), types.get(stage.w.name))
+    as_it_lies = all(t is not None and t.layout == NCHW and t.dtype is DType.F32 for t in operands)
     return as_it_lies and stage.config.compute in ROW_MAJOR_COMPUTE
 
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import torch
 
+from dsl import legal
 from dsl.axes import axes_of
 from dsl.guard import CHUNK, HIGH, LOW, rescue, watched
 from dsl.ir import DType, Program, Reduce, Stage, Transform
@@ -70,7 +71,8 @@ def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bo
         x = stages.transform(stage, env, program)
         env[stage.name] = x if exact or stage.to is None else stored(x, stage.to)
         return
-    acc, second = stages.compute(stage, env, exact)
+    rounds = not exact and legal.is_rowmajor(stage, legal.types_of(program))
+    acc, second = stages.compute(stage, env, exact, rounds)
     if isinstance(stage, Reduce):
         if stage.op == "argmax":
             env[stage.name] = acc

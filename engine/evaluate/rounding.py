@@ -21,6 +21,14 @@ def truncate_tf32(x: torch.Tensor) -> torch.Tensor:
     return (bits & ~((1 << TF32_DROPPED) - 1)).view(torch.float32)
 
 
+def nearest_tf32(x: torch.Tensor) -> torch.Tensor:
+    """f32 to the nearest number that tf32 holds, ties away from zero (cvt.rna): what a kernel of our own does before
+    it hands operands to the tensor cores. Infinities and NaN stay."""
+    bits = x.to(torch.float32).contiguous().view(torch.int32)
+    rounded = ((bits + (1 << (TF32_DROPPED - 1))) & ~((1 << TF32_DROPPED) - 1)).view(torch.float32)
+    return torch.where(torch.isfinite(x), rounded, x.to(torch.float32))
+
+
 def stored(x: torch.Tensor, dtype: DType) -> torch.Tensor:
     """`x` in memory as `dtype`: to nearest, ties to even. fp8 and integers saturate (cvt.rn.satfinite, cvt.rni.sat);
     NaN stays NaN in fp8."""
@@ -34,9 +42,12 @@ def stored(x: torch.Tensor, dtype: DType) -> torch.Tensor:
     return x.to(torch.float64).round().clamp(limits.min, limits.max).to(to)
 
 
-def operand(x: torch.Tensor, compute: DType | None) -> torch.Tensor:
+def operand(x: torch.Tensor, compute: DType | None, rounds: bool = False) -> torch.Tensor:
     """An operand of a product as the multiplier reads it, in a type that PyTorch multiplies: tf32 loses bits, f16, bf16
-    and fp8 are exact in f32; int8 is exact in f64, so that its sums are exact too."""
+    and fp8 are exact in f32; int8 is exact in f64, so that its sums are exact too. `rounds`: f32 is rounded to the
+    nearest of `compute` by the kernel that reads it."""
+    if rounds and x.dtype is torch.float32:
+        return nearest_tf32(x) if compute is DType.TF32 else x.to(TORCH[compute]).to(torch.float32)
     if x.dtype is torch.float64 or x.dtype is torch.int8:
         return x.to(torch.float64)
     if x.dtype is torch.float32 and (compute or DType.TF32) is DType.TF32:

@@ -19,14 +19,14 @@ F = torch.nn.functional
 Env = Mapping[str, torch.Tensor]
 
 
-def compute(stage: Stage, env: Env, exact: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(`acc`, `acc2` where the stage has one)."""
+def compute(stage: Stage, env: Env, exact: bool, rounds: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(`acc`, `acc2` where the stage has one). `rounds`: a convolution that rounds its operands as it reads them."""
     if isinstance(stage, Gemm):
         return _gemm(stage, env, exact)
     if isinstance(stage, GroupedGemm):
         return _grouped(stage, env, exact), None
     if isinstance(stage, Conv):
-        return _conv(stage, env, exact), None
+        return _conv(stage, env, exact, rounds), None
     x = element(env[stage.x.name])
     if isinstance(stage, Map):
         return x, None
@@ -49,8 +49,8 @@ def _side(o: Operand, env: Env) -> torch.Tensor:
     return x.transpose(-2, -1) if o.transposed else x
 
 
-def _read(x: torch.Tensor, compute: DType | None, exact: bool) -> torch.Tensor:
-    return x.to(torch.float64) if exact else operand(x, compute)
+def _read(x: torch.Tensor, compute: DType | None, exact: bool, rounds: bool = False) -> torch.Tensor:
+    return x.to(torch.float64) if exact else operand(x, compute, rounds)
 
 
 def _accumulator(acc: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
@@ -82,7 +82,7 @@ _CONV = {
 }  # fmt: skip
 
 
-def _conv(stage: Conv, env: Env, exact: bool) -> torch.Tensor:
+def _conv(stage: Conv, env: Env, exact: bool, rounds: bool) -> torch.Tensor:
     x, w = env[stage.x.name], env[stage.w.name]
     n = stage.spatial
     kwargs = {
@@ -93,7 +93,7 @@ def _conv(stage: Conv, env: Env, exact: bool) -> torch.Tensor:
     }
     if stage.transposed:
         kwargs["output_padding"] = stage.output_padding or (0,) * n
-    read = [_read(t, stage.config.compute, exact) for t in (x, w)]
+    read = [_read(t, stage.config.compute, exact, rounds) for t in (x, w)]
     acc = _CONV[n, stage.transposed](*read, **kwargs)
     return acc if exact else _accumulator(acc, x)
 
