@@ -1,0 +1,171 @@
+"""`guard f32`: what can be guarded, and the pipeline in f32 that it falls back to."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dsl.check import check
+from dsl.compile import compile as generate
+from dsl.guard import rescue
+from dsl.layout import formatted
+from dsl.printer import to_text
+from dsl.resolve import resolve
+
+SUITE = sorted((Path(__file__).parents[2] / "dsl/examples/suite59").glob("*_f16.ucutlass"))
+CONV = """program conv(x: f32[8, 3, 32, 32], w: f32[60, 3, 3, 3], b: f32[60]) -> f32[8, 60] {
+  guard f32
+  xp = transform(x) { pad 8x8x32x32  layout nhwc  to f16 }
+  wp = transform(w) { pad 64x8x3x3  layout nhwc  to f16 }
+  y_padded = conv2d(xp, wp) { store f32 }
+  y = transform(y_padded) { crop 8x60x30x30 }
+  z = reduce(y) { op max  over h, w  epilogue relu(acc + b[c]) }
+  return z
+}
+"""
+ROWS = """program rows(x: f32[64, 128], w: f32[256, 128], b: f32[256]) -> (f32[64], f32[64, 256], f32[64, 128]) {
+  guard f32
+  xh = transform(x) { to f16 }
+  wh = transform(w) { to f16 }
+  y = gemm(xh, wh.T) {
+    let t = acc + b[n]
+    also p = tanh(t)
+    store f32
+    epilogue row_logsumexp(t)
+  }
+  q = map(x) { epilogue acc * 2.0 }
+  return y, p, q
+}
+"""
+
+
+def guarded(text: str) -> str:
+    return text.replace("  arch sm_90a\n", "  arch sm_90a\n  guard f32\n")
+
+
+def program(text: str):
+    checked = check(text)
+    assert checked.ok, [d.render(text) for d in checked.diagnostics]
+    return checked.program
+
+
+def test_casts_and_layouts_are_gone_from_the_second_pipeline():
+    assert (
+        to_text(rescue(program(CONV)))
+        == """\
+program conv(x: f32[8, 3, 32, 32], w: f32[60, 3, 3, 3], b: f32[60]) -> f32[8, 60] {
+  xp = transform(x) {
+    pad 8x8x32x32
+  }
+  wp = transform(w) {
+    pad 64x8x3x3
+  }
+  y_padded = conv2d(xp, wp) {
+    compute f32
+  }
+  y = transform(y_padded) {
+    crop 8x60x30x30
+  }
+  z = reduce(y) {
+    op max
+    over h, w
+    epilogue relu(acc + b[c])
+  }
+  return z
+}
+"""
+    )
+
+
+def test_a_product_s_reduced_rows_are_a_stage_of_their_own():
+    assert (
+        to_text(rescue(program(ROWS)))
+        == """\
+program rows(x: f32[64, 128], w: f32[256, 128], b: f32[256]) -> (f32[64], f32[64, 256], f32[64, 128]) {
+  y_whole = gemm(x, w.T) {
+    compute f32
+    also p = tanh(acc + b[n])
+    epilogue acc + b[n]
+  }
+  y = reduce(y_whole) {
+    op logsumexp
+    over n
+  }
+  q = map(x) {
+    epilogue acc * 2.0
+  }
+  return y, p, q
+}
+"""
+    )
+
+
+@pytest.mark.parametrize("path", SUITE, ids=lambda p: p.stem)
+def test_the_f16_programs_of_the_suite_can_be_guarded(path):
+    """All but one, which stores an intermediate in f16: no cast of its own, so nothing would watch it."""
+    checked = check(guarded(path.read_text()))
+    if path.stem == "mlp_sigmoid_logsumexp_f16":
+        assert {d.code for d in checked.diagnostics} == {"E409"}
+        return
+    p = checked.program
+    assert check(to_text(p)).program == p and "guard f32" in to_text(p)
+    second = rescue(p)
+    assert second.params == p.params and second.result_types == p.result_types
+    again = check(to_text(second)).program  # a program like any other, with the types that it says it has
+    assert again.stages == second.stages and again.results == second.results
+    compiled = generate(p)
+    assert list(compiled.sources) == ["cute"] and compiled.refused["cpp"].code == "cpp-guard"
+
+
+def test_layout_keeps_the_line_and_its_remark():
+    text = CONV.replace("guard f32", "guard   f32 # as safe as tf32")
+    assert "  guard f32  # as safe as tf32\n" in formatted(text, program(text))
+
+
+def test_auto_is_no_guard():
+    assert program(CONV.replace("guard f32", "guard auto")) == replace(program(CONV), guard=False)
+
+
+LINEAR = """program linear(x: f32[64, 128], w: f32[256, 128], h: f32[64, 256]) -> f32[64, 256] {
+  guard f32
+  xh = transform(x) { to f16 }
+  wh = transform(w) { to f16 }
+  y = gemm(xh, wh.T) { store f32  epilogue acc + h[m, n] }
+  return y
+}"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "help"),
+    [
+        ("transform(w) { to f16", "transform(w) { to f16  prepack", "watches every call, and prepack is done once",
+         "leave prepack out"),
+        ("h: f32[64, 256]", "h: f16[64, 256]", "h is f16", "h: f32"),
+        ("store f32", "store f16", "y is rounded to f16 where it is stored", "store f32"),
+        ("{ to f16 }\n  y", "{ to bf16 }\n  y", "wh casts to bf16", "leave guard out"),
+        ("gemm(xh, wh.T) {", "gemm(x, w.T) {", "y computes tf32 from f32", "x_h = transform(x) { to f16 }"),
+        ("guard f32", "guard f16", "`f16` is not what a guard falls back to; that is f32", "guard f32"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_guarded_is_said_with_what_to_write(old, new, message, help):
+    wrong = LINEAR.replace(old, new)
+    assert wrong != LINEAR and check(LINEAR).ok
+    if new.startswith("gemm(x,"):
+        wrong = wrong.replace("  xh = transform(x) { to f16 }\n  wh = transform(w) { to f16 }\n", "")
+    elif "f16" in new and "-> " not in new and new.startswith("store"):
+        wrong = wrong.replace("-> f32", "-> f16")
+    elif "bf16" in new:
+        wrong = wrong.replace("transform(x) { to f16 }", "transform(x) { to bf16 }")
+    found = [(d.message, d.help) for d in check(wrong).diagnostics]
+    assert any(message in said and help == way for said, way in found), found
+
+
+def test_pairs_have_no_kernel_in_f32():
+    text = LINEAR.replace("store f32", "pairs  store f32").replace("acc + h", "acc * acc2 + h")
+    text = text.replace("f32[64, 256]", "f32[64, 128]")
+    assert [d.message for d in check(text).diagnostics] == ["a guard has no f32 kernel for a gemm with pairs, as y is"]
+
+
+def test_resolving_gives_what_the_cute_back_end_takes():
+    text = guarded(SUITE[0].read_text())
+    assert resolve(program(text)).guard
