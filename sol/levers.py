@@ -202,13 +202,25 @@ class _Levers:
                 )
 
     def _only_changes(self, op: Op) -> bool:
-        """Whether a copy does nothing that its reader could not do. Making tensors (`zeros`) or joining them (`cat`)
-        is work, and so is a copy which is what the module is for: from an input straight to an output."""
+        """Whether a copy does nothing that its reader could not do: another type, or another layout for a product,
+        which reads either. Making tensors (`zeros`) or joining them (`cat`) is work, and so is a copy which is what
+        the module is for: from an input straight to an output."""
         if canonical(op.op) not in LAYOUT_COPIES:
             return False
-        below = self._through_views(op.inputs[0])
         above = {self._through_views(n) for n in self.graph.outputs}
-        return below in self.graph.producer or not above.intersection(op.outputs)
+        if self._through_views(op.inputs[0]) not in self.graph.producer and above.intersection(op.outputs):
+            return False
+        before, after = (self.graph.tensors[n] for n in (op.inputs[0], op.outputs[0]))
+        return before.dtype != after.dtype or self._read_by_a_product(op.outputs[0])
+
+    def _read_by_a_product(self, name: str) -> bool:
+        kinds = {o.name: self.graph.costs[o.name].kind for o in self.graph.readers.get(name, ())}
+        return any(k in ("matrix", "conv") for k in kinds.values()) or any(
+            self._read_by_a_product(n)
+            for o in self.graph.readers.get(name, ())
+            if kinds[o.name] == "view"
+            for n in o.outputs
+        )
 
     def _through_views(self, name: str) -> str:
         """The tensor whose memory this one is."""

@@ -28,6 +28,10 @@ def actions(body):
         ("  y = gemm(x, w.T) { scheduler stream_k }", {"stream_k"}, {"split_k"}),
         ("  h = gemm(x, w.T)\n  y = map(h) { epilogue relu(acc + b[n]) }", {"fuse_pointwise"}, {"fuse_tail"}),
         ("  h = gemm(x, w.T)\n  y = map(h) { epilogue relu(acc) }", set(), {"fuse_pointwise", "fuse_tail"}),
+        ("  h = gemm(x, w.T)\n  y = map(h) { epilogue relu(acc) * 2 }", {"drop_copy"}, {"fuse_tail"}),
+        ("  h = gemm(x, w.T) { epilogue acc + b[n] }\n  y = map(h) { epilogue tanh(acc) }", set(), {"fuse_tail"}),
+        ("  h = gemm(x, w.T)\n  y = transform(h) { permute 1x0 }", {"lower_class"}, {"drop_copy"}),
+        ("  v = transform(w) { permute 1x0 }\n  y = gemm(x, v)", {"lower_class"}, {"drop_copy"}),
     ],
 )
 def test_a_program_shows_what_it_tries(body, has, lacks):
@@ -73,3 +77,15 @@ def test_only_what_was_tried_is_remembered():
 def test_the_levers_of_a_report_can_be_checked():
     found = levers(gemm_problem("L2/12"), H200, "tf32")
     assert {c.action for c in check(found, [], {})} == {lever.action for lever in found}
+
+
+def test_a_tile_that_fills_the_last_wave_is_the_other_way_that_stream_k_names():
+    text = (
+        "program p(x: f16[1536, 4096], w: f16[1536, 4096]) -> f16[1536, 1536] {{\n"
+        "  y = gemm(x, w.T) {{ {} }}\n  return y\n}}"
+    )
+    wide, plain = (
+        checked(text.format(f"tile {tile} cluster 1x1x1 schedule cooperative scheduler persistent")).program
+        for tile in ("128x192x64", "128x128x64")  # 96 tiles in one wave of 132; 144 tiles in two
+    )
+    assert "stream_k" in tried(wide) and "stream_k" not in tried(plain)

@@ -66,3 +66,27 @@ def test_a_convolution_is_tried_in_channels_last_with_its_tail():
     graph = b.done(y)
     recommended = {lever.action for lever in levers(graph, H200, "tf32", ())}
     assert {"channels_last", "fuse_tail"} <= recommended <= tried_by_planner(graph, 12)["tf32"]
+
+
+def between(*steps):
+    """A product behind a ReLU, with a copy between the two: transposed and made contiguous, or of another type."""
+    b = Builder()
+    y = b.op("relu", b.input("x", 4096, 2048))
+    for step in steps:
+        y = b.t(y) if step == "t" else b.op(step, y)
+    return b.done(b.linear(y, 1024))
+
+
+@pytest.mark.parametrize("steps", [("t", "contiguous"), ("clone",)])
+def test_a_copy_between_operations_is_dropped(steps):
+    graph = between(*steps)
+    found = tried_by_planner(graph, 12)
+    assert "drop_copy" in {lever.action for lever in levers(graph, H200, "tf32", ())} <= found["tf32"]
+
+
+def test_a_last_wave_with_little_to_do_is_filled():
+    b = Builder()
+    graph = b.done(b.op("relu", b.linear(b.input("x", 1536, 4096), 1536)))  # 144 tiles of 128x128 on 132 SMs
+    found = tried_by_planner(graph)
+    for cls in ("tf32", "f16"):
+        assert "stream_k" in {lever.action for lever in levers(graph, H200, cls, ())} <= found[cls]
