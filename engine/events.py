@@ -109,6 +109,19 @@ class Reported(Event):
 
 
 @dataclass(frozen=True)
+class Covered(Event):
+    """A module of which only regions become programs. `regions`: [{number, words, ops, inputs, outputs, lines, limits:
+    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: [{name, op, line, reason}], which stay PyTorch,
+    with their `share`; `text`: one sentence."""
+
+    KIND: ClassVar[str] = "covered"
+    regions: list[dict[str, Any]]
+    uncovered: list[dict[str, Any]]
+    share: dict[str, float]
+    text: str
+
+
+@dataclass(frozen=True)
 class Baseline(Event):
     """What PyTorch does. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: the precision class it stands in."""
 
@@ -117,6 +130,17 @@ class Baseline(Event):
     cls: str
     time: Time
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Screened(Event):
+    """Before `trial`, programs were timed a few times each to choose among them. No program was verified for it and no
+    time here is a result: `quick`: program (blob) -> ms, or None where it did not run."""
+
+    KIND: ClassVar[str] = "screened"
+    trial: int
+    quick: dict[str, float | None]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -191,7 +215,8 @@ class TrialMeasured(Event):
     """`ratio`: baseline time over this time, median of paired ratios (or ratio of predictions), with interval.
 
     `checks`: what the run showed of itself, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] of a
-    prediction, where nothing ran on the device.
+    prediction, where nothing ran on the device. `part`: of a module with regions, whose time and ratio are always the
+    whole module's: {region, region_ms, programs: how many regions run as programs, covered_ms: those programs alone}.
     """
 
     KIND: ClassVar[str] = "trial.measured"
@@ -203,6 +228,7 @@ class TrialMeasured(Event):
     ratio_low: float | None = None
     ratio_high: float | None = None
     checks: list[dict[str, str]] = field(default_factory=list)
+    part: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

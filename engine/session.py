@@ -269,6 +269,9 @@ class _Session:
         strategy = load(spec.strategy)(problem, spec.classes, hardware, device.kind, spec.seed)
         for note in strategy.notes:
             yield from self.emit(events.Progress(note, "plan"))
+        covered = getattr(strategy, "covered", None)
+        if covered is not None:  # of a module that is not one program: what is, and what stays PyTorch
+            yield from self.emit(covered)
         limits = {c: t_sol(graph, hardware, c) for c in strategy.classes}
         context = trials.Context(
             device, strategy, hardware.sms, limits, {}, self.emit, self.call,
@@ -394,7 +397,9 @@ class _Session:
                     self.blob(proposed.program), proposed.cls, proposed.backend, proposed.change, proposed.why,
                     proposed.parent, proposed.predicted_ms, proposed.by,
                 )  # fmt: skip
-            best = State(tuple(ended)).best(proposal.cls)
+            done = State(tuple(ended))
+            best = done.best(proposal.cls)
+            context.beside = trials.standing(done.standing(proposal.cls).values())
             ended.append((yield from trials.run(number, proposal, context, best.ms if best else None)))
             self._prefetch(strategy, State(tuple(ended), self.budget["trials"], dict(closed)), context)
 

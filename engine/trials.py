@@ -8,8 +8,8 @@ where a later step needs what it left in the device, and skipped where it does n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from dsl.check import check
@@ -20,7 +20,7 @@ from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
 from engine.classes import class_of
-from engine.devices import Candidate, Device, TrialError
+from engine.devices import Candidate, Device, Placed, TrialError
 from engine.evaluate.integrity import trial as integrity
 from engine.strategies import Finished, Proposal, Strategy
 from engine.words import baseline_name
@@ -54,7 +54,8 @@ class Context:
     """What the trials of one session share. `limits`: class -> t_sol in ms; `baselines`: class -> its baseline.
 
     `emit(event, *texts)` yields an event with its blobs; `call(f)` runs f beside the owner's word, raising Stopped;
-    `past(kind, trial)` is the event that the log already holds.
+    `past(kind, trial)` is the event that the log already holds. `beside`: the programs that stand in the other regions
+    of a module during the next trial (engine.strategies.State.standing).
     """
 
     device: Device
@@ -65,6 +66,8 @@ class Context:
     emit: Callable[..., Iterator[Emitted]]
     call: Callable[[Callable[[], Any]], Steps[Any]]
     past: Callable[[type[events.Event], int], Any]
+    beside: tuple[Finished, ...] = ()
+    generated: dict[tuple[str, str], Placed] = field(default_factory=dict)
 
 
 def candidate(number: int, proposal: Proposal, ctx: Context) -> Candidate:
@@ -83,10 +86,38 @@ def _candidate(number: int, proposal: Proposal, compiled: Any, ctx: Context) -> 
         help = f"; {refusal.help}" if refusal.help else ""
         raise TrialError("generate", refusal.code, f"`{proposal.backend}` cannot express it: {refusal.message}{help}")
     inputs, outputs = ctx.strategy.bind(proposal.text)
-    return Candidate(
+    made = Candidate(
         number, compiled.resolved, compiled.text, proposal.cls, proposal.backend, compiled.sources, inputs, outputs,
         compiled.refused,
     )  # fmt: skip
+    region = _region(proposal.text, ctx)
+    if not region:
+        return made
+    here = Placed(
+        ctx.strategy.ops(region), made.program, made.text, made.backend, made.sources[made.backend], inputs, outputs
+    )
+    return replace(made, region=region, placed=(here, *(_standing(t, ctx) for t in ctx.beside if t.region != region)))
+
+
+def _region(text: str, ctx: Context) -> int:
+    """The region that a program stands for, where the strategy knows regions; 0: the whole module."""
+    return ctx.strategy.region(text) if hasattr(ctx.strategy, "region") else 0
+
+
+def _standing(t: Finished, ctx: Context) -> Placed:
+    """An earlier trial's program in its place; it was generated before, so that this cannot fail."""
+    if (t.text, t.backend) not in ctx.generated:
+        compiled = generate(checked(t.text), ctx.sms)
+        inputs, outputs = ctx.strategy.bind(t.text)
+        ctx.generated[t.text, t.backend] = Placed(
+            ctx.strategy.ops(t.region), compiled.resolved, compiled.text, t.backend, compiled.sources[t.backend],
+            inputs, outputs,
+        )  # fmt: skip
+    return ctx.generated[t.text, t.backend]
+
+
+def standing(found: Iterable[Finished]) -> tuple[Finished, ...]:
+    return tuple(sorted(found, key=lambda t: t.region))
 
 
 def checked(text: str) -> Program:
@@ -125,14 +156,14 @@ def run(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) ->
     failed = ctx.past(events.TrialFailed, number)
     judged = ctx.past(events.TrialJudged, number)
     if failed or judged:
-        return finished(number, proposal, failed or judged)
+        return finished(number, proposal, failed or judged, ctx)
     step = "check"
     try:
         for step, work in _steps(number, proposal, ctx):  # noqa: B007 - the handlers below read `step`
             yield from work
         judged = judge(number, proposal, ctx, best_ms)
         yield from ctx.emit(judged)
-        return finished(number, proposal, judged)
+        return finished(number, proposal, judged, ctx)
     except Stopped:
         end = events.TrialFailed(number, step, "stopped", "stopped by the owner before this trial was finished")
         yield from ctx.emit(end)
@@ -143,7 +174,7 @@ def run(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) ->
     except Exception as e:  # a mistake of ours costs one trial, not the session
         end = events.TrialFailed(number, step, "engine_error", f"the engine made a mistake ({type(e).__name__}: {e})")
         yield from ctx.emit(end)
-    return finished(number, proposal, end)
+    return finished(number, proposal, end, ctx)
 
 
 def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str, Steps[None]]]:
@@ -234,9 +265,11 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
     )
 
 
-def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.TrialFailed) -> Finished:
+def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.TrialFailed, ctx: Context) -> Finished:
     ok = isinstance(end, events.TrialJudged)
+    measured: events.TrialMeasured | None = ctx.past(events.TrialMeasured, number) if ok else None
     return Finished(
         number, proposal.text, proposal.cls, proposal.backend, proposal.by,
         end.ms if ok else None, ok and end.verdict in ("clean", "minor"), "" if ok else end.step,
+        _region(proposal.text, ctx), measured.part.get("region_ms") if measured else None, end.speedup if ok else None,
     )  # fmt: skip

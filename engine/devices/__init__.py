@@ -63,8 +63,27 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """A program in its place in a module: the operations of the module's graph that it stands for, and its parameters
+    and results as tensors of that graph."""
+
+    ops: tuple[str, ...]
+    program: Program
+    text: str
+    backend: str
+    source: Source
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+
+
+@dataclass(frozen=True)
 class Candidate:
-    """A checked, resolved, generated program with the back end that this trial runs."""
+    """A checked, resolved, generated program with the back end that this trial runs.
+
+    `placed`: of a module with regions, this program (first) and those that stand in other regions; all that is said of
+    such a trial is said of the whole module, in which every other operation is PyTorch's own. (): the program is the
+    whole module.
+    """
 
     trial: int
     program: Program  # resolved: no auto left
@@ -75,6 +94,8 @@ class Candidate:
     inputs: tuple[Binding, ...]  # program parameters, in order
     outputs: tuple[Binding, ...]  # program results, in order
     refused: dict[str, Refusal] = field(default_factory=dict)
+    placed: tuple[Placed, ...] = ()
+    region: int = 0
 
 
 class Device(Protocol):

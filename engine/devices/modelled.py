@@ -17,6 +17,7 @@ from dsl.ir import Collective, Config
 from dsl.printer import to_text
 from engine import events
 from engine.devices import Candidate, Problem, TrialError, offline
+from engine.devices.parts import expected_ms, to_json
 from engine.evaluate import reference
 from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
 from engine.evaluate.reference import Reference, rows_for
@@ -126,6 +127,19 @@ class Modelled:
             before = self._known[key]
             same = f"same meaning as trial {before.trial}, checked there: {before.scope}"
             return replace(before, trial=candidate.trial, scope=same)
+        try:
+            done = self._validated(candidate)
+        except TrialError as e:
+            # Operations beside regions hold sizes as they were traced; on fewer rows they may mean something else.
+            if not candidate.placed or self._rows is None or e.code not in ("oracle", "wrong_result"):
+                raise
+            self._rows = None
+            self._pytorch.clear()
+            done = self._validated(candidate)
+        self._known[key] = done
+        return done
+
+    def _validated(self, candidate: Candidate) -> events.TrialValidated:
         checks, worst = [], Comparison(0.0, 0.0)
         for round_, family in enumerate(self._families()):
             seed = self.problem.seed + 1000 + round_
@@ -144,12 +158,10 @@ class Modelled:
             if wrong:
                 raise TrialError("validate", "wrong_result", f"on {family} inputs, {wrong}")
             worst = max(worst, found, key=lambda c: c.error)
-        done = events.TrialValidated(
+        return events.TrialValidated(
             candidate.trial, worst.error, max(c["max_error"] for c in checks), TOLERANCES[candidate.cls].error, checks,
             self._scope(len(checks)),
         )  # fmt: skip
-        self._known[key] = done
-        return done
 
     def _families(self) -> tuple[str, ...]:
         return FAMILIES if self._reference is not None else ("normal", *FAMILIES[1:])
@@ -177,6 +189,8 @@ class Modelled:
                 "own": own.to_json() if own else None,
                 "reference": right,
                 "ideal": self._reference is None,
+                "cls": candidate.cls,
+                "placed": [to_json(p) for p in candidate.placed],
             }
         )
         found = [Comparison(**r) for r in answer["results"]]
@@ -227,8 +241,14 @@ class Modelled:
     def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
         """The prediction, against the baseline's."""
         made = predict(candidate.program, self.hw)
-        time_ = events.Prediction(made.ms, "t_attainable", self.hardware, made.bound_by, KNOWN_ERROR)
-        return events.TrialMeasured(candidate.trial, time_, baseline.name, baseline.time.ms, baseline.time.ms / made.ms)
+        ms, part = made.ms, {}
+        if candidate.placed:
+            placed = [(p.ops, p.program) for p in candidate.placed]
+            ms, covered = expected_ms(self.problem.graph, placed, self.hw, candidate.cls)
+            part = {"region": candidate.region, "region_ms": made.ms, "programs": len(placed), "covered_ms": covered}
+        time_ = events.Prediction(ms, "t_attainable", self.hardware, made.bound_by, KNOWN_ERROR)
+        ratio = baseline.time.ms / ms
+        return events.TrialMeasured(candidate.trial, time_, baseline.name, baseline.time.ms, ratio, part=part)
 
     def prefetch(self, candidates: list[Candidate]) -> None:
         """Nothing to do: no GPU works meanwhile, so there is no time to gain."""
@@ -245,7 +265,8 @@ def meaning(candidate: Candidate) -> str:
         replace(s, config=Config(compute=s.config.compute)) if isinstance(s, Collective) else s
         for s in candidate.program.stages
     )
-    return f"{candidate.cls}:{candidate.inputs}:{to_text(replace(candidate.program, stages=stages))}"
+    beside = [(p.ops, p.text) for p in candidate.placed[1:]]
+    return f"{candidate.cls}:{candidate.inputs}:{to_text(replace(candidate.program, stages=stages))}{beside or ''}"
 
 
 __all__ = ["Modelled", "meaning"]

@@ -7,6 +7,7 @@ of each result. References are kept, so that the next precision class needs none
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -17,6 +18,8 @@ from dsl.ir import Program
 from engine import jsonprocess
 from engine.evaluate import inputs as data
 from engine.evaluate import oracle, shared
+from engine.evaluate.binding import bound
+from engine.evaluate.composed import Composed, Place
 from engine.evaluate.correctness import compare
 from sol.graph import OpGraph
 
@@ -63,19 +66,6 @@ def _fresh(request: dict, graph: OpGraph, names: list[str]) -> dict[str, torch.T
     return values
 
 
-def bound(binding: dict, value: torch.Tensor) -> torch.Tensor:
-    """The tensor as the program sees it; on fewer rows its leading axis is shorter."""
-    if binding.get("transposed"):
-        value = value.transpose(-2, -1)
-    shape = list(binding["shape"])
-    total = 1
-    for d in shape[1:]:
-        total *= d
-    if shape:
-        shape[0] = value.numel() // max(total, 1)
-    return value.reshape(shape)
-
-
 def _inputs(request: dict, graph: OpGraph) -> list[torch.Tensor]:
     values = _values(request, graph)
     return [bound(b, values[b["tensor"]]) for b in request["inputs"]]
@@ -103,12 +93,18 @@ def _graph(request: dict) -> OpGraph:
 def judge(request: dict) -> dict:
     """{results: [{error, max_error, unexpected, elements}], seconds} of a program against its reference.
 
+    With `placed` the module is run as a whole, its regions by their programs (engine.evaluate.composed).
+
     The reference is `request["reference"]` (a shared region), one that was kept, or, with `ideal`, the program
     itself in float64 without any rounding.
     """
     started = time.perf_counter()
     graph, program = _graph(request), _program(request["program"])
-    inputs = _inputs(request, graph)
+    composed = _composed(request, graph) if request.get("placed") else None
+    if composed is not None:  # what the whole module reads and returns
+        outputs = [{"tensor": n} for n in graph.outputs]
+        request = {**request, "inputs": [{"tensor": n} for n in composed.read], "outputs": outputs}
+    inputs = _inputs(request, graph) if composed is None else []
     key = (request["family"], request["seed"], request["rows"])
     if request.get("ideal"):
         wanted = oracle.run(program, inputs, exact=True)
@@ -122,12 +118,26 @@ def judge(request: dict) -> dict:
             _references[key] = wanted
     else:
         wanted = _references[key]
-    results = oracle.run(program, inputs)
+    if composed is None:
+        results = oracle.run(program, inputs)
+    else:
+        made = composed.run(_values(request, graph))
+        results = [made[n] for n in graph.outputs]
     found: list[dict[str, Any]] = []
     for out, want in zip(results, wanted, strict=True):
         c = compare(out.reshape(want.shape), want)
         found.append({**vars(c), "error": _finite(c.error), "max_error": _finite(c.max_error)})
     return {"results": found, "seconds": time.perf_counter() - started}
+
+
+def _composed(request: dict, graph: OpGraph) -> Composed:
+    """The module with programs' meanings in the places of its regions."""
+    places = []
+    for p in request["placed"]:
+        program = _program(p["program"])
+        meaning = functools.partial(oracle.run, program)
+        places.append(Place(frozenset(p["ops"]), p["inputs"], p["outputs"], meaning=meaning))
+    return Composed(graph, places, "cpu", request["cls"])
 
 
 def _finite(x: float) -> float:

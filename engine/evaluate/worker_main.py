@@ -22,13 +22,13 @@ from engine import jsonprocess
 from engine.build.cute_worker import import_generated
 from engine.evaluate import cupti, eager_graph, oracle, shared
 from engine.evaluate import inputs as data
+from engine.evaluate.binding import bound
 from engine.evaluate.correctness import Comparison, compare
 from engine.evaluate.faults import Wrong, answered, cuda_code
 from engine.evaluate.guarded import Guarded, same_bits, wrong_writes
 from engine.evaluate.integrity.tracing import Snapshot
 from engine.evaluate.oracle_main import _finite as finite
 from engine.evaluate.oracle_main import _program as checked
-from engine.evaluate.oracle_main import bound
 from engine.evaluate.silent import silenced
 from sol.graph import OpGraph
 

@@ -16,6 +16,7 @@ from engine.spec import STRATEGIES
 from sol.hardware import Hardware
 
 NAMES = STRATEGIES
+WORTH = 0.97  # of the baseline: a first program that slows the module down more than this does not stand
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,11 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial that ended. `ms` is None when it failed; `by`: strategy | owner; `clean`: judged without a flag."""
+    """A trial that ended. `ms` is None when it failed; `by`: strategy | owner; `clean`: judged without a flag.
+
+    Of a module with regions: `region` the one that the program stands for (0: the whole module), `region_ms` the time
+    of the program alone; `ms` and `speedup` (over the baseline) are always of the whole module.
+    """
 
     number: int
     text: str
@@ -44,22 +49,46 @@ class Finished:
     ms: float | None = None
     clean: bool = True
     failed: str = ""  # the step it failed at
+    region: int = 0
+    region_ms: float | None = None
+    speedup: float | None = None
+
+    @property
+    def part(self) -> float:
+        """Milliseconds of the program alone; infinite where it failed."""
+        ms = self.ms if self.region_ms is None else self.region_ms
+        return float("inf") if ms is None else ms
 
 
 @dataclass(frozen=True)
 class State:
-    """What `next` may look at. `closed`: classes whose budget is spent, with the reason in words."""
+    """What `next` may look at. `closed`: classes whose budget is spent, with the reason in words; `quick`: program ->
+    milliseconds of a quick timing (None: it did not run), a hint for the order and nothing that is shown."""
 
     trials: tuple[Finished, ...] = ()
     budget: int = 12
     closed: dict[str, str] = field(default_factory=dict)
+    quick: dict[str, float | None] = field(default_factory=dict)
 
     def of(self, cls: str) -> list[Finished]:
         return [t for t in self.trials if t.cls == cls]
 
-    def best(self, cls: str) -> Finished | None:
-        timed = [t for t in self.of(cls) if t.ms is not None and t.clean]
-        return min(timed, key=lambda t: (t.ms, t.number)) if timed else None
+    def best(self, cls: str, region: int = 0) -> Finished | None:
+        """The fastest right one; of a region, by the time of its program alone."""
+        timed = [t for t in self.of(cls) if t.ms is not None and t.clean and (not region or t.region == region)]
+        if not timed:
+            return None
+        return min(timed, key=lambda t: (t.part if region else t.ms, t.number))
+
+    def standing(self, cls: str) -> dict[int, Finished]:
+        """The programs that stand in the module while another region's are tried: region -> its trial. A program is
+        taken up when the module as a whole became faster with it than it was before."""
+        held: dict[int, Finished] = {}
+        best = WORTH
+        for t in self.of(cls):
+            if t.region and t.ms is not None and t.clean and t.speedup is not None and t.speedup > best:
+                held[t.region], best = t, t.speedup
+        return held
 
 
 class Strategy(Protocol):
@@ -82,6 +111,15 @@ class Strategy(Protocol):
 
         Raises TrialError("check", ...) when its signature does not fit the problem.
         """
+
+    def region(self, text: str) -> int:
+        """The part of the module that a program stands for, from 1; 0: the whole module."""
+
+    def ops(self, region: int) -> tuple[str, ...]:
+        """The operations of the module's graph that a region is made of."""
+
+    def screen(self, state: State) -> list[Proposal]:
+        """What should be timed quickly before the next trial; [] where nothing."""
 
 
 def load(name: str) -> Callable[..., Strategy]:

@@ -1,125 +1,153 @@
 """The default strategy: no model, no key. Lower by rules, rank by the attainable model, try few, refine the best.
 
-For each precision class that the session allows it keeps one line of search:
+A module that the rules take whole is one program; any other is cut into regions (engine.strategies.regions), each of
+which becomes a program while the rest stays PyTorch. For each precision class that the session allows, and each region,
+it keeps one line of search (engine.strategies.lines):
 
-  1. the structure expected to be fastest (engine.strategies.structures), every choice left to the compiler;
+  1. what won on a similar problem, or the structure that triage puts first with every choice left to the compiler;
   2. by turns, the model's best configurations of it, spread over tile and cluster (nvMatmulHeuristics as a second
-     opinion), and the other structures;
+     opinion), and the other structures; where a device times quickly, of twice as many the better half;
   3. neighbours of the best trial so far, one clause changed at a time, and after those the rest of its ranking.
 
-Only the stage that takes longest is varied; the other products of the program take the model's best. Classes take
-turns, cheap builds first: `cute` answers in two seconds where nvcc needs forty, so on a device that compiles at
-most CPP_TRIALS of a session's trials are built by nvcc. The session's budget (sol.budget) closes a class; this
-strategy ends when every class is closed or exhausted.
+Only the stage that takes longest is varied; the other products of the program take the model's best. Regions take turns
+by the time that they are expected to save. Classes take turns, cheap builds first: `cute` answers in two seconds where
+nvcc needs forty, so on a device that compiles at most CPP_TRIALS of a session's trials are built by nvcc. The session's
+budget (sol.budget) closes a class; this strategy ends when every class is closed or exhausted.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dsl import ir
 from dsl.check import check
 from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
+from engine import events
 from engine.devices import Binding, Problem, SessionRefused, TrialError
-from engine.strategies import Proposal, State, candidates, program_graph
-from engine.strategies.candidates import Ranked
-from engine.strategies.lowering import lower
-from engine.strategies.structures import Structure, opened, prediction, skeleton, structures, tune
+from engine.devices.parts import expected_ms
+from engine.strategies import Finished, Proposal, State, builds, candidates, coverage, memory, program_graph
+from engine.strategies.lines import Line, Step
+from engine.strategies.lowering import Lowered
+from engine.strategies.memory import Memory
+from engine.strategies.regions import Partition, Region, Uncovered, partition
+from engine.strategies.structures import Structure, opened, skeleton, structures, tune
+from sol.attainable import predict_eager
+from sol.bounds import t_sol
 from sol.hardware import Hardware
 
-CPP_TRIALS = 4  # of a session, on a device where an nvcc build takes 40 s
-SEEDS = {"cute": 4, "cpp": 2}
+CPP_TRIALS = 4  # of a session, in builds over CUTLASS's headers (engine.strategies.builds), 40 s each on a device
 WORSE = 1.5  # a neighbour that the model expects to be this much slower than the best is not worth a trial
-CASTS = {"f16": "operands cast to f16, timed", "bf16": "operands cast to bf16, timed"}
-
-
-@dataclass
-class _Line:
-    """The search in one class: its structures, the one expected to be fastest first."""
-
-    cls: str
-    structures: list[Structure]
-
-    @property
-    def backend(self) -> str:
-        return self.structures[0].backend
-
-    @property
-    def base(self) -> Program:
-        return self.structures[0].base
-
-    @property
-    def main(self) -> str:
-        return self.structures[0].main
-
-    @property
-    def ranked(self) -> list[Ranked]:
-        return self.structures[0].ranked
-
-    def plan(self) -> list[tuple[Structure, Ranked | None]]:
-        """What is tried before anything is known: (structure, its configuration or all auto)."""
-        seeds = [(self.structures[0], r) for r in candidates.seeds(self.ranked, SEEDS[self.backend])]
-        others = [(s, None) for s in self.structures[1:]]
-        out: list[tuple[Structure, Ranked | None]] = [(self.structures[0], None)]
-        while seeds or others:
-            out += [*others[:1], *seeds[:1]]
-            seeds, others = seeds[1:], others[1:]
-        return out
 
 
 class Planner:
-    """`device_kind`: measured | predicted. Raises SessionRefused when no rule lowers the problem."""
+    """`device_kind`: measured | predicted. `memory`: of other problems; None: what is known of a measured device, and
+    nothing where times are predicted. Raises SessionRefused when no rule lowers any part of the problem.
 
-    def __init__(self, problem: Problem, classes: tuple[str, ...], hardware: Hardware, device_kind: str, seed: int = 0):
+    `regions`: what is covered (engine.strategies.coverage.Covered), `uncovered`: what stays PyTorch, and why.
+    """
+
+    def __init__(
+        self, problem: Problem, classes: tuple[str, ...], hardware: Hardware, device_kind: str, seed: int = 0,
+        memory: Memory | None = None,
+    ):  # fmt: skip
         self.hardware, self.device_kind, self.graph = hardware, device_kind, problem.graph
         self.rng = random.Random(seed)
-        self.lines: dict[str, _Line] = {}
+        self.memory = memory if memory is not None else self._known()
+        self.all: list[Line] = []
+        self.lines: dict[str, Line] = {}  # class -> that of the region with the most to do
         self.notes: list[str] = []
-        self._read: dict[tuple[str, str], tuple[Structure | None, Config | None]] = {}  # texts taken apart
+        self.regions: tuple[coverage.Covered, ...] = ()
+        self.uncovered: tuple[Uncovered, ...] = ()
+        self.covered: events.Covered | None = None
+        self.partition: Partition | None = None
+        self._read: dict[tuple[str, str], tuple[Line | None, Structure | None, Config | None]] = {}  # texts taken apart
+        self._costs: dict[str, float] = {}  # text -> what nvcc takes for it
         if problem.source_kind == "program":
             self._pasted(problem.source)
         else:
             self._lowered(problem, classes)
-        self.signature = next(iter(self.lines.values())).base
+        for line in self.all:
+            held = self.lines.setdefault(line.cls, line)
+            if line.eager > held.eager:
+                self.lines[line.cls] = line
+        main = next(iter(self.lines.values()))
+        self.signature = main.base
+        self.inputs, self.outputs = self._bindings(main)
+
+    def _known(self) -> Memory:
+        return memory.known(self.hardware.name, self.hardware.sms) if self.device_kind == "measured" else Memory()
 
     def _pasted(self, source: str) -> None:
         pasted = check(source).program
         if pasted is None:
             raise SessionRefused("bad_program", "the program does not pass its checks")
-        self.inputs, self.outputs = program_graph.bindings(pasted)
         reasons: list[str] = []
         made = opened(pasted, "your program", self.hardware, reasons)
         if made is None:
             raise SessionRefused("not_covered", f"no back end takes this program: {reasons[0]}")
         made.base = _plain(pasted)
         tune(made, self.hardware)
-        cls = program_graph.class_of(pasted)
-        self.lines[cls] = _Line(cls, [made])
+        # The person's own choices are the first trial, whatever won elsewhere.
+        self.all = [Line(program_graph.class_of(pasted), [made], sms=self.hardware.sms)]
+        self._pasted_bindings = program_graph.bindings(pasted)
 
     def _lowered(self, problem: Problem, classes: tuple[str, ...]) -> None:
-        lowered = lower(problem.graph)
-        self.inputs, self.outputs = lowered.inputs, lowered.outputs
+        self._opened: dict[str, tuple[list[Structure], list[str]]] = {}
+        self._left_out: dict[str, str] = {}
+        found = self.partition = partition(problem.graph, lambda lowered: self._rejected(lowered, classes))
+        for region in found.regions:
+            wanted = region.lowered.classes(classes)
+            for cls in wanted:
+                line = self._line(region, cls, found.whole)
+                if line is not None:
+                    self.all.append(line)
+        order = list(dict.fromkeys(line.cls for line in self.all))
+        self.notes = [f"{cls} is left out: {why}" for cls, why in self._left_out.items() if cls not in order]
+        self.regions = coverage.covered(found, self.hardware, order)
+        self.uncovered = found.uncovered
+        self.covered = coverage.event(found, self.regions, self.hardware, order[0])
+        if self.covered is not None:
+            self.notes.append(self.covered.text)
+
+    def _rejected(self, lowered: Lowered, classes: tuple[str, ...]) -> str | None:
+        """Why no back end takes a region in any class, or None."""
         wanted = lowered.classes(classes)
         if not wanted:
             raise SessionRefused(
                 "no_class", f"none of the classes {', '.join(classes)} has a back end yet; allow tf32, f16 or bf16"
             )
-        left_out = {}
+        why = {}
         for cls in wanted:
+            found, reasons = self._structures(lowered, cls)
+            if not found:
+                why[cls] = reasons[0]
+        self._left_out |= why
+        return "; ".join(f"{cls}: {said}" for cls, said in why.items()) if len(why) == len(wanted) else None
+
+    def _structures(self, lowered: Lowered, cls: str) -> tuple[list[Structure], list[str]]:
+        """Those that a back end takes, and why the others are not. A region is asked about more than once, and only
+        what stays one is tuned."""
+        plain = to_text(lowered.program(cls))
+        if plain not in self._opened:
             reasons: list[str] = []
-            found = structures(lowered, cls, self.hardware, reasons)
-            if found:
-                self.lines[cls] = _Line(cls, found)
-            else:
-                left_out[cls] = reasons[0]
-        if not self.lines:
-            why = "; ".join(f"{cls}: {why}" for cls, why in left_out.items())
-            raise SessionRefused("not_covered", f"the module is understood, but its program is rejected: {why}")
-        self.notes = [f"{cls} is left out: {why}" for cls, why in left_out.items()]
+            self._opened[plain] = structures(lowered, cls, self.hardware, reasons), reasons
+        return self._opened[plain]
+
+    def _line(self, region: Region, cls: str, whole: bool) -> Line | None:
+        found, _ = self._structures(region.lowered, cls)
+        if not found:
+            return None
+        eager = predict_eager(region.graph, self.hardware, cls, cast_parameters=True).ms
+        for structure in found:
+            if not structure.ranked:
+                tune(structure, self.hardware)
+        line = Line(cls, found, None if whole else region, eager, self.memory, sms=self.hardware.sms)
+        line.begin(t_sol(region.graph, self.hardware, cls))
+        return line
 
     @property
     def classes(self) -> list[str]:
@@ -129,50 +157,85 @@ class Planner:
 
     def next(self, state: State) -> Proposal | None:
         for cls in self._turns(state):
-            proposal = self._propose(self.lines[cls], state)
-            if proposal is not None:
-                return proposal
+            for line in self._regions_in_turn(cls, state):
+                proposal = self._propose(line, state)
+                if proposal is not None:
+                    return self._whole(proposal, line, state)
         return None
 
     def upcoming(self, state: State) -> list[Proposal]:
         """What is planned and not tried yet, those that nvcc must build first: they take longest."""
-        out = []
-        for line in sorted(self.lines.values(), key=lambda x: x.backend == "cute"):
+        out = self.screen(state)
+        for line in sorted(self.all, key=lambda x: (x.backend == "cute", -x.saved)):
             if line.cls not in state.closed:
                 out += self._planned(line, state)
-        return sorted(out, key=lambda p: p.backend == "cute")
+        return sorted({p.text: p for p in out}.values(), key=lambda p: p.backend == "cute")
+
+    def screen(self, state: State) -> list[Proposal]:
+        """Programs to be timed quickly before the next trial, their result a hint for the plan alone: the seeds of
+        each line that is about to begin, where builds take seconds. [] on a device that predicts."""
+        if self.device_kind != "measured":
+            return []
+        out = []
+        for line in self.all:
+            begun = any(t.cls == line.cls and t.region == line.number for t in state.trials)
+            if line.backend == "cute" and not begun and line.cls not in state.closed and len(line.ranked) > 1:
+                own = [line.proposal(s, self.hardware) for s in (*line.remembered(), *line.seeds(2))]
+                out += [p for p in own if p.text not in state.quick]
+        return out
 
     def _turns(self, state: State) -> list[str]:
         """Open classes, the one with the fewest trials first; `cute` counts half where nvcc would be waited for."""
         weight = 3.0 if self.device_kind == "measured" else 1.0
+        slow = {c: line.backend == "cpp" and not line.light for c, line in self.lines.items()}
         own = {c: [t for t in state.of(c) if t.by == "strategy"] for c in self.lines}
         open_ = [
             c
-            for c, line in self.lines.items()
-            if c not in state.closed and any(not self._spent(s.backend, state) for s in line.structures)
+            for c in self.lines
+            if c not in state.closed
+            and any(not self._spent(s, state) for x in self.all if x.cls == c for s in x.structures)
         ]
         return sorted(
             open_,
             key=lambda c: (
-                len(own[c]) * (weight if self.lines[c].backend == "cpp" else 1.0)
-                + (2.5 if weight > 1 and self.lines[c].backend == "cpp" else 0),
+                len(own[c]) * (weight if slow[c] else 1.0) + (2.5 if weight > 1 and slow[c] else 0),
                 self.lines[c].backend == "cpp",
                 list(self.lines).index(c),
             ),
         )
 
-    def _spent(self, backend: str, state: State) -> bool:
-        built = sum(t.backend == "cpp" and t.by == "strategy" for t in state.trials)
-        return self.device_kind == "measured" and backend == "cpp" and built >= CPP_TRIALS
+    def _regions_in_turn(self, cls: str, state: State) -> list[Line]:
+        """The class's lines, first those without a trial by what they promise to save, then by trials a millisecond
+        that PyTorch takes for them."""
+        lines = [line for line in self.all if line.cls == cls]
+        made = {x.number: sum(t.region == x.number and t.by == "strategy" for t in state.of(cls)) for x in lines}
+        return sorted(
+            lines,
+            key=lambda x: (made[x.number] > 0, -x.saved if not made[x.number] else made[x.number] / max(x.eager, 1e-6)),
+        )
 
-    def _propose(self, line: _Line, state: State) -> Proposal | None:
+    def _spent(self, structure: Structure, state: State) -> bool:
+        """Whether nvcc has had its share of the session, as far as this structure's next build goes."""
+        if self.device_kind != "measured" or structure.backend != "cpp":
+            return False
+        built = [t.text for t in state.trials if t.backend == "cpp" and t.by == "strategy"]
+        return sum(map(self._cost, built)) + builds.cost(structure.base, "cpp") > CPP_TRIALS + 1e-6
+
+    def _cost(self, text: str) -> float:
+        """Of building a trial's program with nvcc."""
+        if text not in self._costs:
+            program = check(text).program
+            self._costs[text] = builds.cost(program, "cpp") if program else builds.WHOLE
+        return self._costs[text]
+
+    def _propose(self, line: Line, state: State) -> Proposal | None:
         planned = next(self._planned(line, state), None)
         if planned is not None:
             return planned
         tried = self._tried(line, state)
-        best = state.best(line.cls)
-        structure, config = self._found(line, best.text) if best else (None, None)
-        open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._spent(s.backend, state)]
+        best = state.best(line.cls, line.number)
+        _, structure, config = self._found(line.cls, best.text) if best else (None, None, None)
+        open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._spent(s, state)]
         if not open_:
             return None
         config = config if structure is open_[0] else None
@@ -182,109 +245,150 @@ class Planner:
         limit = WORSE * structure.ranked[0].ms
         for r in [*near, *structure.ranked]:
             if candidates.key(r.config)[:5] not in own and r.ms <= limit:
-                return self._proposal(line, structure, r, best.number if best and r in near else None, state)
+                beside = r in near
+                return line.proposal(
+                    Step(structure, r), self.hardware, parent=best.number if beside else None,
+                    before=config if beside else None,
+                )  # fmt: skip
         return None
 
-    def _planned(self, line: _Line, state: State) -> Iterator[Proposal]:
+    def _planned(self, line: Line, state: State) -> Iterator[Proposal]:
         """The line's plan without what was tried. With nothing tried the first is the compiler's own choice, which
         a configuration of the ranking may equal."""
         tried = self._tried(line, state)
         begun = {s for s, _ in tried}
-        for structure, ranked in line.plan():
-            if self._spent(structure.backend, state):
+        for step in line.plan(state.quick):
+            if self._spent(step.structure, state):
                 continue
-            if ranked is None and structure.key not in begun:
-                yield self._first(line, structure)
-            elif ranked is not None and (structure.key, candidates.key(ranked.config)[:5]) not in tried:
-                yield self._proposal(line, structure, ranked, None, state)
+            config = candidates.key(step.ranked.config)[:5] if step.ranked else None
+            if (step.ranked is None and step.structure.key not in begun) or (
+                step.ranked is not None and (step.structure.key, config) not in tried
+            ):
+                yield line.proposal(step, self.hardware)
 
-    def _first(self, line: _Line, structure: Structure) -> Proposal:
-        """The pasted program itself, or a lowered one with every choice left to the compiler."""
-        p = structure.first
-        made = prediction(p, self.hardware)
-        change = "your program" if _configured(p) else "every choice left to the compiler"
-        why = f"the starting point in {line.cls}; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
-        if len(line.structures) > 1:
-            change, why = f"{change}; {structure.words}", why if structure is line.structures[0] else (
-                f"another structure; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
-            )  # fmt: skip
-        if any(isinstance(s, ir.Transform) and s.to is not None for s in p.stages):
-            why += f"; {CASTS.get(line.cls, 'casts timed')}"
-        return Proposal(to_text(p), line.cls, structure.backend, change, why, None, made.ms)
+    def _whole(self, proposal: Proposal, line: Line, state: State) -> Proposal:
+        """With the time of the whole module, of which the program is one region."""
+        if line.region is None:
+            return proposal
+        standing = [(line.region.ops, resolve(check(proposal.text).program, self.hardware.sms))]
+        for number, t in state.standing(line.cls).items():
+            if number != line.number:
+                standing.append((self.ops(number), resolve(check(t.text).program, self.hardware.sms)))
+        ms, _ = expected_ms(self.graph, standing, self.hardware, line.cls)
+        return replace(proposal, predicted_ms=ms)
 
-    def _proposal(self, line: _Line, structure: Structure, r: Ranked, parent: int | None, state: State) -> Proposal:
-        p = _with(structure, r.config)
-        ms = prediction(p, self.hardware)
-        old = next((t for t in state.trials if t.number == parent), None)
-        before = self._found(line, old.text)[1] if old else None
-        change = candidates.change(before, r.config)
-        t = r.time
-        waves = f"{t.tiles:,} tiles on {self.hardware.sms} SMs in {t.waves} wave{'s' if t.waves != 1 else ''}"
-        why = f"{waves}, {min(t.busy, 1.0):.0%} of the SMs' time used, bound by {t.bound_by}; predicted {ms.ms:.3g} ms"
-        if r.advised:
-            why += "; nvMatmulHeuristics agrees"
-        if parent is not None:
-            why = f"next to trial {parent}, the best so far: {why}"
-        return Proposal(to_text(p), line.cls, structure.backend, change, why, parent, ms.ms)
-
-    def _tried(self, line: _Line, state: State) -> set[tuple]:
-        """(structure, configuration of its main stage) of every trial of a known structure."""
+    def _tried(self, line: Line, state: State) -> set[tuple]:
+        """(structure, configuration of its main stage) of every trial of the line."""
         out = set()
         for t in state.of(line.cls):
-            structure, config = self._found(line, t.text)
-            if structure is not None:
+            found, structure, config = self._found(line.cls, t.text)
+            if found is line:
                 out.add((structure.key, candidates.key(config)[:5] if config else None))
         return out
 
-    def _found(self, line: _Line, text: str) -> tuple[Structure | None, Config | None]:
-        """The structure of a trial's program, and the resolved configuration of the stage that is varied."""
-        known = self._read.get((line.cls, text))
+    def _found(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
+        """The line and the structure of a trial's program, and the configuration of the stage that is varied."""
+        known = self._read.get((cls, text))
         if known is None:
-            known = self._read[line.cls, text] = self._parsed(line, text)
+            known = self._read[cls, text] = self._parsed(cls, text)
         return known
 
-    def _parsed(self, line: _Line, text: str) -> tuple[Structure | None, Config | None]:
+    def _parsed(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
         checked = check(text)
         if not checked.ok:
-            return None, None
-        key = skeleton(checked.program)
-        structure = next((s for s in line.structures if s.key == key), None)
-        if structure is None:
-            return None, None
-        resolved = resolve(checked.program, self.hardware.sms)
-        found = (s.config for s in resolved.stages if isinstance(s, Collective) and s.name == structure.main)
-        return structure, next(found, None)
+            return None, None, None
+        key, number = skeleton(checked.program), self._number(checked.program)
+        for line in self.all:
+            if line.cls != cls or line.number != number:
+                continue
+            structure = next((s for s in line.structures if s.key == key), None)
+            if structure is not None:
+                resolved = resolve(checked.program, self.hardware.sms)
+                found = (s.config for s in resolved.stages if isinstance(s, Collective) and s.name == structure.main)
+                return line, structure, next(found, None)
+        return None, None, None
 
-    # ---- what a program's parameters are ----
+    # ---- which part of the module a program is ----
+
+    def region(self, text: str) -> int:
+        """The number of the region that a program stands for; 0 where it stands for the whole module."""
+        program = check(text).program
+        return self._number(program) if program is not None else 0
+
+    def ops(self, region: int) -> tuple[str, ...]:
+        """The operations of a region; () of the whole module."""
+        return next((r.ops for r in self.regions if r.number == region), ()) if region else ()
+
+    def _number(self, program: Program) -> int:
+        """By its name, and where a person renamed it by what it takes and returns."""
+        lines = {line.number: line for line in reversed(self.all)}
+        if set(lines) == {0}:
+            return 0
+        named = [n for n, line in lines.items() if line.base.name == program.name]
+        fitting = [n for n in (*named, *sorted(lines)) if _fits(program, lines[n].base)]
+        return fitting[0] if fitting else (named or sorted(lines))[0]
+
+    def _bindings(self, line: Line) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+        if self.partition is None:
+            return self._pasted_bindings
+        region = line.region or self.partition.regions[0]
+        return region.lowered.inputs, region.lowered.outputs
 
     def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
         """Parameters and results of `text` as graph tensors: by name when all names fit, else in order by type."""
         program = check(text).program
         if program is None:
             raise TrialError("check", "bad_program", "the program does not pass its checks")
-        want = {b.name: b for b in self.inputs}
-        types = {p.name: p.type for p in self.signature.params}
-        expected = ", ".join(f"{p.name}: {p.type}" for p in self.signature.params)
+        number = self._number(program)
+        line = next(x for x in self.all if x.number == number)
+        signature, (given, made) = line.base, self._bindings(line)
+        want = {b.name: b for b in given}
+        types = {p.name: p.type for p in signature.params}
+        expected = ", ".join(f"{p.name}: {p.type}" for p in signature.params)
         if all(types.get(p.name) == p.type for p in program.params):
             inputs = tuple(want[p.name] for p in program.params)
         elif [p.type for p in program.params] == list(types.values()):
-            inputs = tuple(replace(b, name=p.name) for b, p in zip(self.inputs, program.params, strict=True))
+            inputs = tuple(replace(b, name=p.name) for b, p in zip(given, program.params, strict=True))
         else:
-            raise TrialError("check", "signature", f"the program must take what the module takes: ({expected})")
+            what = f"region {number}" if number else "the module"
+            raise TrialError("check", "signature", f"the program must take what {what} takes: ({expected})")
         results = tuple(str(t) for t in program.result_types)
-        promised = tuple(str(t) for t in self.signature.result_types)
+        promised = tuple(str(t) for t in signature.result_types)
         if results != promised:
-            raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as the module does")
-        outputs = tuple(replace(b, name=n) for b, n in zip(self.outputs, program.results, strict=True))
+            what = f"region {number}" if number else "the module"
+            raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as {what} does")
+        outputs = tuple(replace(b, name=n) for b, n in zip(made, program.results, strict=True))
         return inputs, outputs
 
+    # ---- for the next problem ----
 
-def _with(structure: Structure, config: Config) -> Program:
-    stages = tuple(
-        replace(s, config=config) if isinstance(s, Collective) and s.name == structure.main else s
-        for s in structure.base.stages
-    )
-    return replace(structure.base, stages=stages)
+    def learned(self, trials: tuple[Finished, ...], where: str) -> list:
+        """What measured trials teach the next problem: each line's fastest, and its structures' promises kept."""
+        found = []
+        for line in self.all:
+            own = [t for t in trials if t.cls == line.cls and t.region == line.number and t.by == "strategy"]
+            best = min((t for t in own if t.ms is not None and t.clean), key=lambda t: t.part, default=None)
+            if best is not None:
+                entry = memory.won(where, line.cls, best.backend, best.text, best.part, self.hardware.sms, line.main)
+                found += [entry] if entry else []
+            made = []
+            for t in own:
+                _, structure, _ = self._found(line.cls, t.text)
+                if structure is not None:
+                    step = Step(structure)
+                    if t.text == line.text(step):
+                        made.append((f"every choice left to the compiler; {structure.words}", structure.ms,
+                                     t.part if t.ms is not None and t.clean else None))  # fmt: skip
+            found += memory.outcomes(made, where, line.cls)
+        return found
+
+
+def _fits(program: Program, signature: Program) -> bool:
+    """Whether a program takes and returns what a region does, whatever it calls them."""
+    types = [p.type for p in signature.params]
+    named = {p.name: p.type for p in signature.params}
+    takes = [p.type for p in program.params] == types or all(named.get(p.name) == p.type for p in program.params)
+    return takes and list(map(str, program.result_types)) == list(map(str, signature.result_types))
 
 
 def _plain(program: Program) -> Program:
@@ -295,8 +399,3 @@ def _plain(program: Program) -> Program:
         return s if kept is None else replace(s, config=kept)
 
     return replace(program, stages=tuple(plain(s) for s in program.stages))
-
-
-def _configured(program: Program) -> bool:
-    products = [s for s in program.stages if isinstance(s, Collective)]
-    return any(getattr(s.config, c) for s in products for c in candidates.CLAUSES)

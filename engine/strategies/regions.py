@@ -154,7 +154,7 @@ class _Search:
         for ops in self._groups():
             part = subgraph(self.graph, ops)
             try:
-                lowered = lower(part, self.title)
+                lowered = lower(part, f"{self.title}_{len(found) + 1}")
             except SessionRefused as e:
                 self._leave(e, ops)
                 return None
@@ -163,9 +163,6 @@ class _Search:
                 self._halve(ops, why)
                 return None
             found.append(Region(len(found) + 1, part, lowered))
-        if len(found) > 1:
-            named = [replace(r.lowered, name=f"{r.lowered.name}_{r.number}") for r in found]
-            found = [replace(r, lowered=made) for r, made in zip(found, named, strict=True)]
         return found
 
     def _leave(self, e: SessionRefused, ops: list[Op]) -> None:

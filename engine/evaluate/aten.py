@@ -1,0 +1,171 @@
+"""One operation of a traced graph, run by PyTorch as the module ran it: what stays PyTorch beside regions.
+
+A graph comes from a process that ran pasted text, so its words are not trusted: only the functional operations named
+below run, by ATen's own schemas, with arguments that fit their types. Needs torch; workers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from engine.evaluate.inputs import torch_dtype
+from sol.graph import Op
+
+_WORDS = """
+view reshape _unsafe_view flatten unflatten squeeze unsqueeze expand expand_as transpose permute t mT numpy_T movedim
+swapaxes select slice narrow diagonal unbind split split_with_sizes chunk tensor_split unfold clone
+contiguous detach alias to _to_copy type_as cat concat stack hstack vstack repeat repeat_interleave tile roll flip
+rot90 tril triu constant_pad_nd pad reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle
+pixel_unshuffle channel_shuffle
+add sub rsub mul div true_divide floor_divide remainder fmod pow neg abs sign sqrt rsqrt square reciprocal exp exp2
+expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc sigmoid floor ceil round trunc frac
+clamp clamp_min clamp_max clip minimum maximum fmax fmin addcmul addcdiv lerp where masked_fill isnan isinf isfinite
+nan_to_num eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not
+relu relu6 leaky_relu elu selu celu gelu silu mish softplus softsign hardtanh hardsigmoid hardswish hardshrink
+softshrink threshold prelu glu log_sigmoid
+sum mean amax amin max min argmax argmin prod std var var_mean logsumexp norm linalg_vector_norm any all cumsum cumprod
+cummax cummin sort argsort topk kthvalue median softmax _softmax log_softmax _log_softmax
+linear matmul mm bmm mv dot addmm baddbmm addmv einsum outer bilinear _grouped_mm
+conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
+layer_norm rms_norm group_norm batch_norm instance_norm native_layer_norm native_group_norm
+avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
+max_pool3d_with_indices adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+adaptive_max_pool2d adaptive_max_pool3d lp_pool2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
+upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d grid_sampler affine_grid_generator im2col col2im
+scaled_dot_product_attention embedding one_hot index index_select gather take_along_dim scatter scatter_add
+scatter_reduce index_add index_copy masked_select nonzero bincount histc searchsorted bucketize meshgrid cross cdist
+cosine_similarity pairwise_distance
+zeros ones full arange linspace eye zeros_like ones_like full_like new_zeros new_ones new_full scalar_tensor
+lift_fresh_copy gru lstm rnn_tanh rnn_relu mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy_loss nll_loss
+nll_loss_nd kl_div binary_cross_entropy binary_cross_entropy_with_logits hinge_embedding_loss cosine_embedding_loss
+triplet_margin_loss margin_ranking_loss soft_margin_loss fft_fft fft_rfft fft_irfft fft_fft2 view_as_real real imag
+"""
+ALLOWED = frozenset(_WORDS.split())
+_MARK = "@"  # a tensor's place in a list that holds other things too (engine.trace.capture)
+_FORMATS = {"torch.contiguous_format", "torch.channels_last", "torch.channels_last_3d", "torch.preserve_format"}
+
+
+class UnknownOp(ValueError):
+    """No operation of this name runs beside regions, or its arguments fit none of its schemas."""
+
+
+def operation(op: Op, device: str) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
+    """The operation as a function of its tensors, its schema found once. Raises UnknownOp."""
+    if op.op not in ALLOWED:
+        raise UnknownOp(f"`aten.{op.op}` is not among the operations that run beside a region")
+    packet = getattr(torch.ops.aten, op.op, None)
+    for name in packet.overloads() if packet is not None else ():
+        overload = getattr(packet, name)
+        plan = _plan(overload._schema, op, device)
+        if plan is not None:
+            return _bound(overload, plan)
+    raise UnknownOp(f"`aten.{op.op}` was traced with arguments that fit none of its schemas")
+
+
+def _plan(schema: Any, op: Op, device: str) -> list[tuple[str, bool, Any]] | None:
+    """(name, keyword only, how) of each argument: an int is the place of a tensor among the operation's, a `_List` one
+    of several, a `_Given` a value. None where the schema does not fit."""
+    if schema.is_mutable:
+        return None
+    names = {a.name for a in schema.arguments}
+    if not set(op.attrs) <= names:
+        return None
+    lists = [a for a in schema.arguments if "List[" in str(a.type) and "Tensor" in str(a.type)]
+    single = [a for a in schema.arguments if a not in lists and "Tensor" in str(a.type) and a.name not in op.attrs]
+    marked = {a.name: sum(v == _MARK for v in op.attrs[a.name]) for a in lists if a.name in op.attrs}
+    free = [a for a in lists if a.name not in op.attrs]
+    room = len(op.inputs) - len(single) - sum(marked.values())
+    if room < 0 or len(free) > 1 or (room and not free) or (free and not room):
+        return None
+    at, plan = 0, []
+    for a in schema.arguments:
+        if a in lists:
+            n = marked.get(a.name, room)
+            pattern = op.attrs.get(a.name, [_MARK] * n)
+            places = iter(range(at, at + n))
+            plan.append((a.name, a.kwarg_only, _List([next(places) if v == _MARK else None for v in pattern])))
+            at += n
+        elif a in single:
+            plan.append((a.name, a.kwarg_only, at))
+            at += 1
+        elif a.name in op.attrs:
+            value = _value(a, op.attrs[a.name], device, bool(op.inputs))
+            if value is _WRONG:
+                return None
+            plan.append((a.name, a.kwarg_only, _Given(value)))
+        elif not a.has_default_value():
+            return None
+    return plan
+
+
+class _List(list):
+    """Places of tensors; None stands for itself."""
+
+
+class _Given:
+    def __init__(self, value: Any):
+        self.value = value
+
+
+_WRONG = object()
+_KINDS = {"int": (int,), "float": (int, float), "number": (int, float), "bool": (bool,), "str": (str,)}
+
+
+def _value(argument: Any, value: Any, device: str, has_tensors: bool) -> Any:
+    """An attribute as ATen takes it; _WRONG where its type is another."""
+    kind, name = str(argument.type), argument.name
+    optional = kind.startswith("Optional[")
+    inner = kind.removeprefix("Optional[").removesuffix("]") if optional else kind
+    if name == "device":
+        return None if value is None and has_tensors else torch.device(device)
+    if value is None:
+        return None if optional else _WRONG
+    if name == "layout":
+        return torch.strided
+    if name == "dtype":
+        return torch_dtype(value) if isinstance(value, str) else _WRONG
+    if name == "memory_format":
+        return getattr(torch, value.removeprefix("torch.")) if value in _FORMATS else _WRONG
+    if inner.startswith("List["):
+        of = inner.removeprefix("List[").removesuffix("]").removeprefix("Optional[").removesuffix("]")
+        if not isinstance(value, list) or any(_scalar(of, v) is _WRONG for v in value):
+            return _WRONG
+        return [_scalar(of, v) for v in value]
+    return _scalar(inner, value)
+
+
+def _scalar(kind: str, value: Any) -> Any:
+    if kind in ("float", "number") and isinstance(value, str) and value in ("inf", "-inf", "nan"):
+        return float(value)
+    if isinstance(value, bool) and kind in ("int", "float"):
+        return _WRONG
+    return value if isinstance(value, _KINDS.get(kind, ())) else _WRONG
+
+
+def _bound(overload: Any, plan: list[tuple[str, bool, Any]]) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
+    ordered = [how for _, keyword, how in plan if not keyword]
+    named = [(name, how) for name, keyword, how in plan if keyword]
+
+    def fill(how: Any, x: list[torch.Tensor]) -> Any:
+        if isinstance(how, _Given):
+            return how.value
+        if isinstance(how, _List):
+            return [None if i is None else x[i] for i in how]
+        return x[how]
+
+    def call(x: list[torch.Tensor]) -> list[torch.Tensor]:
+        found = overload(*(fill(how, x) for how in ordered), **{name: fill(how, x) for name, how in named})
+        return list(_tensors(found))
+
+    return call
+
+
+def _tensors(found: Any) -> Iterator[torch.Tensor]:
+    if isinstance(found, torch.Tensor):
+        yield found
+    elif isinstance(found, (list, tuple)):
+        for one in found:
+            yield from _tensors(one)

@@ -1,0 +1,197 @@
+"""A traced graph run by PyTorch operation by operation, with programs in the places of its regions.
+
+    made = Composed(graph, places, "cuda", "tf32")
+    made.run(values)           # {output: tensor}; `into`: where programs write the module's own results
+
+Everything a session says of a module with regions comes from here: that its whole result is right, and how long it
+takes as a whole. What stays PyTorch runs as the baseline of the class does: TF32 allowed in tf32, under autocast in
+f16 and bf16; a tensor that a program reads is handed over in its traced type, dense. Needs torch; workers only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+
+from engine.evaluate.aten import operation
+from engine.evaluate.binding import bound
+from engine.evaluate.inputs import torch_dtype
+from sol.graph import Op, OpGraph
+
+AUTOCAST = {"f16": torch.float16, "bf16": torch.bfloat16}
+_SIZED = ("view", "reshape", "_unsafe_view")
+Run = Callable[[list[torch.Tensor], list[torch.Tensor]], Any]
+Meaning = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+
+
+@dataclass
+class Place:
+    """A program where it stands. `inputs`, `outputs`: bindings (name, tensor, shape; outputs with dtype) to the graph's
+    tensors. Either `run(inputs, outputs)`, machine code that writes, or `meaning(inputs)`, which answers results."""
+
+    ops: frozenset[str]
+    inputs: list[dict]
+    outputs: list[dict]
+    run: Run | None = None
+    meaning: Meaning | None = None
+
+
+@dataclass
+class _Step:
+    """One launch sequence: a place or an operation, and what nobody reads after it."""
+
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    place: Place | None = None
+    op: Op | None = None
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]] | None = None
+    drops: list[str] = field(default_factory=list)
+
+
+class Composed:
+    """Raises UnknownOp for an operation that PyTorch may not run here, ValueError for places that wait in a circle."""
+
+    def __init__(self, graph: OpGraph, places: Sequence[Place], device: str, cls: str):
+        self.graph, self.device, self.cls = graph, device, cls
+        self.state = tuple(n for n, t in graph.tensors.items() if t.kind != "intermediate")
+        self.steps = list(self._ordered(places))
+        self._forget_early()
+        self.read = tuple(n for n in self.state if any(n in s.reads for s in self.steps) or n in graph.outputs)
+        self._bound: dict[tuple, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    # ---- the order ----
+
+    def _ordered(self, places: Sequence[Place]) -> Iterator[_Step]:
+        """Every step once all that it reads is there, as early in the module as it stands."""
+        of = {name: p for p in places for name in p.ops}
+        waiting: list[_Step] = []
+        seen: set[int] = set()
+        for op in self.graph.live:
+            place = of.get(op.name)
+            if place is None:
+                waiting.append(_Step(op.inputs, op.outputs, op=op, call=operation(op, self.device)))
+            elif id(place) not in seen:
+                seen.add(id(place))
+                reads = tuple(b["tensor"] for b in place.inputs)
+                waiting.append(_Step(reads, tuple(b["tensor"] for b in place.outputs), place=place))
+        there = set(self.state)
+        while waiting:
+            step = next((s for s in waiting if there.issuperset(s.reads)), None)
+            if step is None:
+                raise ValueError(f"the regions wait for each other: {', '.join(waiting[0].reads)}")
+            waiting.remove(step)
+            there.update(step.makes)
+            yield step
+
+    def _forget_early(self) -> None:
+        kept, last = {*self.state, *self.graph.outputs}, set()
+        for step in reversed(self.steps):
+            step.drops = [n for n in dict.fromkeys((*step.reads, *step.makes)) if n not in kept and n not in last]
+            last.update(step.drops)
+
+    # ---- running it ----
+
+    def run(
+        self, values: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """The module's results by name, in their traced types. A result that a program makes lies in `into`."""
+        held = dict(values)
+        with torch.no_grad(), self._as_class():
+            for step in self.steps:
+                if step.place is not None:
+                    self._program(step.place, held, into or {})
+                else:
+                    for name, out in zip(step.makes, self._eager(step, held), strict=True):
+                        held[name] = out
+                for name in step.drops:
+                    held.pop(name, None)
+            return {n: self._typed(n, held[n]) for n in self.graph.outputs}
+
+    def regions(self, values: Mapping[str, torch.Tensor]) -> list[Callable[[], Any]]:
+        """The programs alone on what they read in one run, each a call to be timed; machine code only."""
+        held, calls = dict(values), []
+        with torch.no_grad(), self._as_class():
+            for step in self.steps:
+                if step.place is not None:
+                    calls.append(self._alone(step.place, held))
+                    self._program(step.place, held, {})
+                else:
+                    for name, out in zip(step.makes, self._eager(step, held), strict=True):
+                        held[name] = out
+        return calls
+
+    def _alone(self, place: Place, held: Mapping[str, torch.Tensor]) -> Callable[[], Any]:
+        inputs = [self._see(b, held[b["tensor"]]) for b in place.inputs]
+        outputs = self._room(place, {})
+        return lambda: place.run(inputs, outputs)
+
+    def _eager(self, step: _Step, held: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        x = [held[n] for n in step.reads]
+        if (
+            step.op.op in _SIZED
+        ):  # tracing drops the copy that made a view possible; on fewer rows the leading axis gives
+            shape = self.graph.tensors[step.makes[0]].shape
+            whole = x[0].numel() == prod(shape)
+            return [x[0].reshape(shape if whole else (-1, *shape[1:]))]
+        with self._autocast():
+            return step.call(x)[: len(step.makes)]
+
+    def _program(self, place: Place, held: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor]) -> None:
+        inputs = [self._see(b, held[b["tensor"]]) for b in place.inputs]
+        if place.run is not None:
+            results = self._room(place, into)
+            place.run(inputs, results)
+        else:
+            results = place.meaning(inputs)
+        for b, out in zip(place.outputs, results, strict=True):
+            shape = self.graph.tensors[b["tensor"]].shape
+            held[b["tensor"]] = out.reshape(shape if out.numel() == prod(shape) else (-1, *shape[1:]))
+
+    def _room(self, place: Place, into: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        made = []
+        for b in place.outputs:
+            given = into.get(b["tensor"])
+            if given is None:
+                made.append(torch.empty(b["shape"], dtype=torch_dtype(b["dtype"]), device=self.device))
+            else:
+                made.append(given.view(b["shape"]))
+        return made
+
+    def _see(self, binding: dict, value: torch.Tensor) -> torch.Tensor:
+        """The tensor as a program reads it. What the module holds is seen once: prepacking knows it by its identity."""
+        key = (binding["tensor"], tuple(binding["shape"]), value.data_ptr())
+        known = self._bound.get(key)
+        if known is not None and known[0] is value:
+            return known[1]
+        seen = bound(binding, self._typed(binding["tensor"], value)).contiguous()
+        if self.graph.tensors[binding["tensor"]].kind != "intermediate":
+            self._bound[key] = (value, seen)
+        return seen
+
+    def _typed(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch_dtype(self.graph.tensors[name].dtype))
+
+    def _autocast(self) -> Any:
+        kind = AUTOCAST.get(self.cls)
+        if kind is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device, dtype=kind, cache_enabled=False)
+
+    @contextlib.contextmanager
+    def _as_class(self) -> Iterator[None]:
+        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        torch.set_float32_matmul_precision("highest" if self.cls == "f32" else "high")
+        torch.backends.cudnn.allow_tf32 = self.cls != "f32"
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
+
+
+__all__ = ["Composed", "Place"]

@@ -1,0 +1,252 @@
+"""What won on other problems of a device: where the next search begins, and how far predictions of a structure held.
+
+Two tables, both of what was measured and nothing else. `Won` is the fastest configuration of a problem in a class, with
+the shape and the kind of epilogue that it was found on; a problem of the same kind whose M, N and K are each within a
+factor of two starts from it. `sol.triage.Memory` holds predicted against observed speedups of each structure, and so
+prices the next structure's promise.
+
+They are filled from the results in this repository (engine/results, by hardware) and from what sessions on this machine
+found, one JSON object a line below the build cache's root. A session reads them once, when it begins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from math import log2
+from pathlib import Path
+
+from dsl import ir
+from dsl.check import check
+from dsl.ir import Collective, Conv, Gemm, GroupedGemm, Program
+from dsl.resolve import resolve
+from engine.build.cache import default_root
+from engine.strategies import candidates
+from sol.attainable import product_of
+from sol.triage import Memory as Outcomes
+from sol.triage import Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "engine/results"
+PROGRAMS = ROOT / "dsl/examples/suite59"
+MOST = 4000  # lines kept of this machine's own
+
+
+@dataclass(frozen=True)
+class Won:
+    """`where`: the problem, for a person; `shape`: M, N, K (of a convolution as a product); `tail`: epilogue's kind;
+    `settings`: the clauses in one line, as engine.strategies.candidates.change writes them."""
+
+    where: str
+    kind: str
+    cls: str
+    backend: str
+    shape: tuple[int, int, int]
+    tail: str
+    settings: str
+    ms: float
+
+    def __str__(self) -> str:
+        return f"{self.where}, {'x'.join(str(d) for d in self.shape)}"
+
+
+@dataclass
+class Memory:
+    """`like(..)` finds a start; `outcomes` is triage's."""
+
+    won: list[Won] = field(default_factory=list)
+    outcomes: Outcomes = field(default_factory=Outcomes)
+
+    def like(self, program: Program, stage: Collective, cls: str, backend: str) -> list[Won]:
+        """Winners on similar problems, the most similar first."""
+        mine = described(program, stage)
+        near = []
+        for w in self.won:
+            if (w.kind, w.cls, w.backend) != (mine.kind, cls, backend):
+                continue
+            steps = [abs(log2(a / b)) for a, b in zip(w.shape, mine.shape, strict=True)]
+            if max(steps) <= 1:
+                near.append((sum(steps) + 0.5 * (w.tail != mine.tail), w.ms, w.where, w))
+        return [w for *_, w in sorted(near, key=lambda x: x[:3])]
+
+    def without(self, where: str) -> Memory:
+        """For a problem that may not begin from its own result."""
+        outcomes = Outcomes([o for o in self.outcomes.outcomes if o.problem != where])
+        return Memory([w for w in self.won if w.where != where], outcomes)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    kind: str
+    shape: tuple[int, int, int]
+    tail: str
+
+
+def described(program: Program, stage: Collective) -> _Kind:
+    """What makes two products similar."""
+    p = product_of(program, stage)
+    kind = {Gemm: "gemm", GroupedGemm: "grouped", Conv: "conv"}[type(stage)]
+    return _Kind(kind, (p.l * p.m, p.n, p.k) if kind == "gemm" else (p.m, p.n, p.k), _tail(stage))
+
+
+def _tail(stage: Collective) -> str:
+    """plain | pointwise | operands | reduced"""
+    exprs = [stage.epilogue, *(a.expr for a in stage.also), *(x.expr for x in stage.lets)]
+    if any(isinstance(e, ir.Call) and e.fn.startswith(("row_", "col_")) for e in exprs):
+        return "reduced"
+    if any(True for e in exprs for _ in ir.loads(e)):
+        return "operands"
+    return "plain" if all(isinstance(e, ir.Acc) for e in exprs) else "pointwise"
+
+
+def main_stage(program: Program) -> Collective | None:
+    """The product with the most work."""
+    products = [s for s in program.stages if isinstance(s, Collective)]
+    priced = {s.name: product_of(program, s) for s in products}
+    return max(products, key=lambda s: priced[s.name].m * priced[s.name].n * priced[s.name].k, default=None)
+
+
+def won(where: str, cls: str, backend: str, text: str, ms: float, sms: int, stage: str = "") -> Won | None:
+    """The entry of a program that was measured; None where it has no product that could be configured."""
+    checked = check(text)
+    if checked.program is None:
+        return None
+    program = resolve(checked.program, sms)
+    found = next((s for s in program.stages if s.name == stage), None) or main_stage(program)
+    if not isinstance(found, Collective) or found.config.tile is None:
+        return None
+    d = described(program, found)
+    return Won(where, d.kind, cls, backend, d.shape, d.tail, candidates.change(None, found.config), ms)
+
+
+# ---- where it comes from ----
+
+
+def known(hardware: str, sms: int) -> Memory:
+    """Everything that is known of a device: the repository's results and this machine's own."""
+    made = _committed(hardware, sms)
+    here = _read(hardware)
+    return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *here.outcomes.outcomes]))
+
+
+def _fastest(found: Iterable[Won]) -> list[Won]:
+    """One a problem, class and back end."""
+    best: dict[tuple, Won] = {}
+    for w in found:
+        key = (w.where, w.kind, w.cls, w.backend, w.shape)
+        if key not in best or w.ms < best[key].ms:
+            best[key] = w
+    return list(best.values())
+
+
+@lru_cache(maxsize=4)
+def _committed(hardware: str, sms: int) -> Memory:
+    made = Memory()
+    for path in sorted(RESULTS.glob("*.json")):
+        if f"-{hardware}-" not in path.name:
+            continue
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            held = json.loads(path.read_text(encoding="utf-8"))
+            if path.name.startswith("bench"):
+                _of_bench(held, made, sms)
+            elif path.name.startswith("suite59"):
+                _of_suite(held, made, sms)
+    return Memory(_fastest(made.won), made.outcomes)
+
+
+def _example(module: str, cls: str) -> str | None:
+    """The suite's own program of a module in a class: its shapes, for results that name the module alone."""
+    for name in (f"{module}_{cls}", module):
+        path = PROGRAMS / f"{name}.ucutlass"
+        if path.exists():
+            return path.read_text(encoding="utf-8")
+    return None
+
+
+def _of_bench(held: dict, made: Memory, sms: int) -> None:
+    for module, row in held["problems"].items():
+        for cls in {t["class"] for t in row["trials"]}:
+            tried = [t for t in row["trials"] if t["class"] == cls]
+            timed = [t for t in tried if t.get("ok") and "ms" in t]
+            made.outcomes.outcomes += outcomes(
+                [(t["change"], t.get("predicted_ms"), t.get("ms") if t.get("ok") else None) for t in tried],
+                row["id"], cls,
+            )  # fmt: skip
+            if not timed:
+                continue
+            best = min(timed, key=lambda t: t["ms"])
+            text = best.get("text") or _example(module, cls)
+            entry = won(row["id"], cls, best["backend"], text, best["ms"], sms) if text else None
+            if entry is not None and not best.get("text"):
+                said = best["change"].partition(";")[0]
+                if not said.startswith("tile") or "->" in said:
+                    continue  # what it differs in from a trial that the file does not keep
+                entry = Won(**{**asdict(entry), "shape": entry.shape, "settings": said})
+            if entry is not None:
+                made.won.append(entry)
+
+
+def _of_suite(held: dict, made: Memory, sms: int) -> None:
+    for row in held["results"]:
+        if not row.get("ok") or "ms" not in row:
+            continue
+        path = PROGRAMS / f"{row['program']}.ucutlass"
+        if path.exists():
+            entry = won(row["id"], row["class"], row["backend"], path.read_text(encoding="utf-8"), row["ms"], sms)
+            if entry is not None:
+                made.won.append(entry)
+
+
+def outcomes(trials: list[tuple[str, float | None, float | None]], where: str, cls: str) -> list[Outcome]:
+    """Structures against the first one: of trials (change, predicted ms, measured ms or None where it failed)."""
+    firsts = [t for t in trials if t[0].startswith("every choice left to the compiler; ")]
+    if not firsts or not firsts[0][1] or not firsts[0][2]:
+        return []
+    _, base_predicted, base = firsts[0]
+    found = []
+    for change, predicted, ms in firsts[1:]:
+        if predicted:
+            action = change.partition("; ")[2]
+            found.append(Outcome(action, base_predicted / predicted, base / ms if ms else None, where, cls))
+    return found
+
+
+# ---- this machine's own ----
+
+
+def _file(hardware: str) -> Path:
+    return default_root() / "memory" / f"{hardware}.jsonl"
+
+
+def _read(hardware: str) -> Memory:
+    made = Memory()
+    with contextlib.suppress(OSError):
+        for line in _file(hardware).read_text(encoding="utf-8").splitlines()[-MOST:]:
+            with contextlib.suppress(ValueError, TypeError):  # a torn line, or one of another version
+                held = json.loads(line)
+                if "settings" in held:
+                    made.won.append(Won(**{**held, "shape": tuple(held["shape"])}))
+                else:
+                    made.outcomes.add(Outcome(**held))
+    return made
+
+
+def keep(hardware: str, found: Iterable[Won | Outcome]) -> None:
+    """Append what a session on this machine measured; nothing that goes wrong here matters to it."""
+    lines = [json.dumps(asdict(x)) + "\n" for x in found]
+    if not lines:
+        return
+    path = _file(hardware)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        aside = path.with_suffix(f".{os.getpid()}")
+        aside.write_text("".join([*held, *lines][-MOST:]), encoding="utf-8")
+        os.replace(aside, path)
+
+
+__all__ = ["Memory", "Won", "keep", "known", "main_stage", "outcomes", "won"]
