@@ -12,7 +12,7 @@ import itertools
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
-from engine.trace import capture
+from engine.trace import capture, fx
 from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, load
@@ -63,16 +63,7 @@ def _attempt(source: str, fake: bool) -> dict:
         _check_tensors(loaded, inputs)
         result = stage("forward", lambda: model(*inputs), calls_data=True)
         _check_result(loaded, result)
-    try:
-        program = capture.export(model, inputs)
-    except Exception as e:
-        if data_dependent(e):
-            raise explain(e, "forward") from None
-        why = explain(e, "torch.export")
-        if why.code in ("not_covered", "leaves_torch"):
-            raise why from None
-        raise Bad("cannot_trace", f"PyTorch cannot export this module: {why.reason}", why.line) from None
-    graph = capture.Capture(program).graph()
+    graph, by = _graph(model, inputs, fake)
     if not graph["ops"]:
         raise Bad(
             "nothing_computed", "The module computes nothing: its outputs are its inputs.", forward_return_line(loaded)
@@ -85,9 +76,38 @@ def _attempt(source: str, fake: bool) -> dict:
             "inputs_from": loaded.inputs_from,
             "init_inputs": "get_init_inputs" in loaded.namespace,
             "fake": fake,
+            "by": by,
             "torch": torch.__version__,
         },
     }
+
+
+def _graph(model: Any, inputs: tuple[Any, ...], fake: bool) -> tuple[dict, str]:
+    """The graph, and by which of torch's tracers: by export where it can, else by fx where that can."""
+    try:
+        return _exported(model, inputs), "torch.export"
+    except Bad as e:
+        # An autocast for one device says nothing about what runs on another, so a graph of it would be another module.
+        if e.code not in ("not_covered", "cannot_trace") or "autocast" in e.reason:
+            raise
+        try:
+            with fake_tensors() if fake else contextlib.nullcontext():
+                return capture.Capture(fx.record(model, inputs)).graph(), "torch.fx"
+        except Exception:
+            raise e from None
+
+
+def _exported(model: Any, inputs: tuple[Any, ...]) -> dict:
+    try:
+        program = capture.export(model, inputs)
+    except Exception as e:
+        if data_dependent(e):
+            raise explain(e, "forward") from None
+        why = explain(e, "torch.export")
+        if why.code in ("not_covered", "leaves_torch"):
+            raise why from None
+        raise Bad("cannot_trace", f"PyTorch cannot export this module: {why.reason}", why.line) from None
+    return capture.Capture(program).graph()
 
 
 def stage(doing: str, what: Any, calls_data: bool = False) -> Any:

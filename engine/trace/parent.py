@@ -22,7 +22,7 @@ PRELOAD = ("torch", "engine.trace.warm")
 
 @dataclass(frozen=True)
 class Traced:
-    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, torch}."""
+    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, torch}."""
 
     graph: OpGraph
     title: str

@@ -93,7 +93,6 @@ def test_tensors_inside_a_list_are_asked_for_alone():
     ("forward", "what"),
     [
         ("return torch.cond(args[0].sum() > 0, lambda x: x * 2, lambda x: x * 3, (args[0],))", "torch.cond"),
-        ("return torch.vmap(torch.dot)(args[0], args[0])", "torch.vmap"),
         ("with torch.autocast('cpu', dtype=torch.bfloat16):\n    y = args[0] @ args[0]\nreturn y", "autocast"),
     ],
 )
@@ -219,3 +218,38 @@ def test_a_converted_instance_and_a_tied_weight_stay_what_they_are():
         head="ready = nn.LSTM(4, 4).half(); assert ready._flat_weights[0] is ready.weight_ih_l0"
     )  # fmt: skip
     assert [(t.dtype, t.shape) for t in g.tensors.values() if t.kind == "parameter"] == [("f16", (8, 8))]
+
+
+# ---- what torch.export leaves to torch.fx ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("forward", "init", "expected"),
+    [
+        ("return torch.vmap(torch.dot)(args[0], args[0])", "pass", "bmm"),
+        ("return self.l(args[0]) * 2", "self.l = torch.jit.script(nn.Linear(8, 8))", "addmm"),
+        ("return torch.func.grad(lambda y: (y @ y).sum())(args[0])", "pass", "mm"),
+        ("return torch.vmap(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))(args[0])", "pass", "where"),
+    ],
+)
+def test_what_export_does_not_follow_fx_records(forward, init, expected):
+    made = child._trace(text(forward, init=init), True)
+    g = OpGraph.from_json(json.dumps(made["graph"]))
+    assert (made["has"]["by"], made["has"]["fake"]) == ("torch.fx", True)
+    assert expected in ops(g) and {op.line for op in g.ops} == {10} and report(g, H200).bytes_only == []
+    state = {t.path for t in g.tensors.values() if t.kind == "parameter"}
+    assert state == ({"l.weight", "l.bias"} if "self.l" in init else set())
+
+
+def test_a_recorded_graph_is_functional_and_knows_inputs_in_any_container():
+    g = graph(
+        "y = torch.vmap(lambda a: F.relu(a @ self.w))(args[0])\ny.add_(1)\nreturn y, args[1]['b'] + 1",
+        "torch.randn(5, 3, 8), {'a': 3, 'b': torch.randn(4)}",
+        "self.w = nn.Parameter(torch.randn(8, 4))",
+    )
+    assert [(op.op, op.line) for op in g.ops] == [("matmul", 10), ("relu", 10), ("add", 11), ("add", 12)]
+    assert [g.tensors[n].shape for n in g.inputs] == [(5, 3, 8), (4,)] and len(g.outputs) == 2
+
+
+def test_export_goes_first():
+    assert child._trace(text("return args[0] * 2"), True)["has"]["by"] == "torch.export"
