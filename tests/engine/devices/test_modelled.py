@@ -21,7 +21,8 @@ class Model(nn.Module):
 def get_inputs(): return [torch.randn(64, 128)]
 def get_init_inputs(): return []
 """
-CUMSUM = LINEAR.replace("self.linear(x) * 2", "torch.cumsum(self.linear(x), 0)")
+PARTLY = LINEAR.replace("self.linear(x) * 2", "torch.cumsum(self.linear(x), 0)")
+UNCOVERED = LINEAR.replace("F.leaky_relu(self.linear(x) * 2, 0.1)", "torch.cumsum(x, 0)")
 MLP = """
 import torch, torch.nn as nn, torch.nn.functional as F
 class Model(nn.Module):
@@ -106,7 +107,7 @@ def strip(log):
     [
         ("def f(:\n  pass", "syntax_error", "line 1"),
         ("x = 1", "no_model", "class Model"),
-        (CUMSUM, "not_covered", "`aten.cumsum` (line 8)"),
+        (UNCOVERED, "not_covered", "`aten.cumsum` (line 8)"),
     ],
 )
 def test_what_cannot_be_worked_on_is_refused_in_one_sentence(source, code, words):
@@ -116,8 +117,36 @@ def test_what_cannot_be_worked_on_is_refused_in_one_sentence(source, code, words
 
 
 def test_an_uncovered_module_still_gets_its_report():
-    log, _ = play(CUMSUM)
+    log, _ = play(UNCOVERED)
     assert of(log, events.Reported) and log[-1].line == 8
+
+
+# ---- a module that is not one program ----
+
+
+def test_around_an_uncovered_operation_regions_are_optimised_and_the_whole_is_verified():
+    log, _ = play(PARTLY, classes=("tf32",))
+    (covered,) = of(log, events.Covered)
+    assert [r["ops"] for r in covered.regions] == [["linear"], ["leaky_relu"]]
+    assert [(u["op"], u["line"]) for u in covered.uncovered] == [("cumsum", 8)] and 0 < covered.share["bytes"] < 1
+    assert "1 operation stays PyTorch: cumsum (line 8)" in covered.text and covered.text in log[-1].reason
+    first, second = of(log, events.TrialMeasured)
+    assert {first.part["region"], second.part["region"]} == {1, 2}
+    assert first.part["region_ms"] < first.time.ms and first.part["programs"] == 1
+    for checked in of(log, events.TrialValidated):
+        assert checked.error < 2e-3 and "against the module in float64" in checked.scope
+
+
+def test_a_wrong_program_in_a_region_makes_the_module_wrong():
+    mine = (
+        "program mine(x: f32[64, 128], linear_weight: f32[192, 128], linear_bias: f32[192]) -> f32[64, 192] {\n"
+        "  y = gemm(x, linear_weight.T) { epilogue acc - linear_bias[n] }\n  return y\n}\n"
+    )
+    tried = iter([[("try", {"program": mine})]])
+    spec = SessionSpec("t", PARTLY, "module", "modelled:h200", trials=1, classes=("tf32",))
+    log = [e.event for e in run(spec, control=lambda: next(tried, []))]
+    (failed,) = of(log, events.TrialFailed)
+    assert (failed.step, failed.code) == ("validate", "wrong_result") and log[-1].state == "done"
 
 
 # ---- a wrong program is found out ----

@@ -1,0 +1,122 @@
+"""A graph with programs in the places of its regions computes the module: order, types, rows, where results lie."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from engine.evaluate.aten import UnknownOp  # noqa: E402
+from engine.evaluate.composed import Composed, Place  # noqa: E402
+from tests.engine.graphs import Builder  # noqa: E402
+
+
+def chain():
+    """y = cumsum(x @ w) * 2 + b"""
+    g = Builder()
+    x, w = g.input("x", (8, 16)), g.parameter("w", (16, 4))
+    h = g.op("mm", [x, w], (8, 4))
+    s = g.op("cumsum", [h], (8, 4), dim=0, dtype=None)
+    d = g.op("mul", [s], (8, 4), other=2)
+    return g.graph(g.op("add", [d, g.parameter("b", (4,))], (8, 4), alpha=1))
+
+
+def binding(tensor, shape, dtype="f32"):
+    return {"name": tensor, "tensor": tensor, "shape": list(shape), "dtype": dtype}
+
+
+def values(rows=8):
+    torch.manual_seed(0)
+    return {"x": torch.randn(rows, 16), "w": torch.randn(16, 4), "b": torch.randn(4)}
+
+
+def right(v):
+    return torch.cumsum(v["x"] @ v["w"], 0) * 2 + v["b"]
+
+
+def product(meaning=None, run=None):
+    inputs, outputs = [binding("x", (8, 16)), binding("w", (16, 4))], [binding("mm_0", (8, 4))]
+    return Place(frozenset(["mm_0"]), inputs, outputs, run, meaning)
+
+
+def tail(meaning=None, run=None):
+    inputs, outputs = [binding("cumsum_1", (32,)), binding("b", (4,))], [binding("add_3", (8, 4))]
+    return Place(frozenset(["mul_2", "add_3"]), inputs, outputs, run, meaning)
+
+
+def test_programs_stand_in_their_places_whatever_order_they_are_given_in():
+    calls = []
+
+    def first(x):
+        calls.append("product")
+        return [x[0] @ x[1]]
+
+    def second(x):
+        calls.append("tail")
+        assert x[0].shape[0] == 32 and x[0].is_contiguous()  # as its binding sees the tensor
+        return [x[0].reshape(-1, 4) * 2 + x[1]]
+
+    made = Composed(chain(), [tail(second), product(first)], "cpu", "f32")
+    torch.testing.assert_close(made.run(values())["add_3"], right(values()))
+    assert calls == ["product", "tail"]
+
+
+def test_a_wrong_program_gives_a_wrong_module():
+    made = Composed(chain(), [product(lambda x: [x[0] @ x[1] + 1])], "cpu", "f32")
+    assert not torch.allclose(made.run(values())["add_3"], right(values()))
+
+
+def test_machine_code_writes_into_the_modules_own_result():
+    def write(inputs, outputs):
+        outputs[0].copy_(inputs[0].reshape(8, 4) * 2 + inputs[1])
+
+    into = torch.empty(8, 4)
+    found = Composed(chain(), [tail(run=write)], "cpu", "f32").run(values(), {"add_3": into})["add_3"]
+    assert found.data_ptr() == into.data_ptr()
+    torch.testing.assert_close(into, right(values()))
+
+
+def test_fewer_rows_run_through_the_same_steps():
+    made = Composed(chain(), [product(lambda x: [x[0] @ x[1]])], "cpu", "f32")
+    torch.testing.assert_close(made.run(values(3))["add_3"], right(values(3)))
+
+
+def test_under_autocast_a_program_still_reads_the_type_that_it_was_written_for():
+    seen = []
+
+    def meaning(x):
+        seen.append(x[0].dtype)
+        return [x[0].reshape(8, 4) * 2 + x[1]]
+
+    found = Composed(chain(), [tail(meaning)], "cpu", "bf16").run(values())["add_3"]
+    assert seen == [torch.float32] and found.dtype is torch.float32
+    torch.testing.assert_close(found, right(values()), rtol=5e-2, atol=5e-2)
+
+
+def test_precision_switches_are_as_before_afterwards():
+    before = torch.get_float32_matmul_precision()
+    Composed(chain(), [], "cpu", "tf32").run(values())
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_the_programs_alone_can_be_called_with_what_they_read():
+    def write(inputs, outputs):
+        outputs[0].copy_(inputs[0] @ inputs[1])
+        calls.append(outputs[0])
+
+    calls = []
+    (alone,) = Composed(chain(), [product(run=write)], "cpu", "f32").regions(values())
+    alone()
+    torch.testing.assert_close(calls[-1], values()["x"] @ values()["w"])
+
+
+def test_regions_that_wait_for_each_other_are_an_error():
+    around = Place(frozenset(["mm_0", "mul_2"]), [binding("x", (8, 16)), binding("cumsum_1", (8, 4))],
+                   [binding("mm_0", (8, 4)), binding("mul_2", (8, 4))], meaning=lambda x: x)  # fmt: skip
+    with pytest.raises(ValueError, match="wait for each other"):
+        Composed(chain(), [around], "cpu", "f32")
+
+
+def test_an_operation_that_may_not_run_beside_regions_is_named():
+    g = Builder()
+    graph = g.graph(g.op("from_file", [g.input("x", (8, 16))], (8, 16)))
+    with pytest.raises(UnknownOp, match="from_file"):
+        Composed(graph, [], "cpu", "f32")

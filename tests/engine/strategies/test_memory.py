@@ -1,0 +1,125 @@
+"""What won on one problem begins a similar one; how far a structure's promises held orders the structures."""
+
+import json
+
+import pytest
+
+from dsl.check import check
+from dsl.resolve import resolve
+from engine.devices import Problem
+from engine.strategies import Finished, State, memory
+from engine.strategies.memory import Memory, Won
+from engine.strategies.planner import Planner
+from sol.hardware import load
+from sol.triage import Memory as Outcomes
+from sol.triage import Outcome
+from tests.engine.graphs import Builder, linear
+
+H200 = load("h200")
+BEST = "tile 128x192x64, cluster 2x1x1, schedule pingpong, scheduler persistent, swizzle 4"
+
+
+def won(where="L2/9", shape=(1024, 8192, 8192), tail="operands", settings=BEST, kind="gemm", cls="f16", ms=0.3):
+    return Won(where, kind, cls, "cute", shape, tail, settings, ms)
+
+
+def planner(held=(), outcomes=(), graph=None, classes=("f16",)):
+    graph = graph or linear([("relu", {})], rows=1024, k=8192, n=8192)
+    return Planner(
+        Problem("", "module", graph), classes, H200, "predicted", memory=Memory(list(held), Outcomes(list(outcomes)))
+    )
+
+
+def test_what_won_on_a_similar_problem_is_the_first_trial_and_says_so():
+    first = planner([won()]).next(State())
+    assert first.change == BEST and first.why.startswith("won on L2/9, 1024x8192x8192; ")
+    assert "tile 128x192x64" in first.text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        won(shape=(4096, 8192, 8192)),  # four times the rows
+        won(shape=(1024, 2048, 8192)),
+        won(cls="tf32"),
+        won(kind="conv"),
+        won(settings="tile 7x7x7"),  # nothing that is legal here
+    ],
+)
+def test_what_won_elsewhere_is_no_start(other):
+    assert planner([other]).next(State()).change.startswith("every choice left to the compiler")
+
+
+def test_of_several_the_most_similar_is_taken_and_a_like_epilogue_counts():
+    near, far = (
+        won("near", (1024, 8192, 8192)),
+        won("far", (2048, 8192, 8192), settings=BEST.replace("swizzle 4", "swizzle 2")),
+    )
+    assert planner([far, near]).next(State()).why.startswith("won on near")
+    plain = won("plain", tail="plain", settings=BEST.replace("swizzle 4", "swizzle 2"))
+    assert planner([plain, won("alike")]).next(State()).why.startswith("won on alike")
+
+
+def test_a_problem_can_be_kept_from_its_own_result():
+    held = Memory([won()], Outcomes([Outcome("x", 2.0, 1.0, "L2/9", "f16")])).without("L2/9")
+    assert held.won == [] and held.outcomes.outcomes == []
+
+
+def product():
+    g = Builder()
+    return g.graph(g.op("mm", [g.input("a", (4096, 4096)), g.input("b", (4096, 4096))], (4096, 4096)))
+
+
+def test_a_structure_whose_promises_were_not_kept_waits():
+    trusted = planner(graph=product(), classes=("tf32",)).lines["tf32"].structures
+    assert trusted[0].ms < trusted[-1].ms  # without a history the model's word is taken
+    bad = [Outcome(trusted[0].words, 1.5, 0.8, f"p{i}", "tf32") for i in range(6)]
+    burnt = planner(graph=product(), classes=("tf32",), outcomes=bad).lines["tf32"].structures
+    assert burnt[0].words != trusted[0].words and {s.words for s in burnt} == {s.words for s in trusted}
+
+
+def test_a_promise_that_has_a_history_is_told():
+    words = planner(graph=product(), classes=("tf32",)).lines["tf32"].structures[0].words
+    good = [Outcome(words, 1.5, 1.4, f"p{i}", "tf32") for i in range(4)]
+    first = planner(graph=product(), classes=("tf32",), outcomes=good).next(State())
+    assert "4 of 4 tries of it ran; predicted" in first.why and "\n" not in first.why
+
+
+def test_the_repositorys_own_results_are_a_start():
+    held = memory.known("h200", H200.sms)
+    assert len(held.won) > 50 and {w.cls for w in held.won} >= {"tf32", "f16"}
+    assert all(w.ms > 0 and w.settings.startswith("tile ") and min(w.shape) > 0 for w in held.won)
+
+
+def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
+    monkeypatch.setattr(memory, "RESULTS", tmp_path)
+    memory._committed.cache_clear()
+    try:
+        made = planner()
+        trials = []
+        for number in range(1, 5):
+            p = made.next(State(tuple(trials)))
+            trials.append(Finished(number, p.text, p.cls, p.backend, ms=1.0 / number))
+        memory.keep("h200", made.learned(tuple(trials), "mine"))
+        config = resolve(check(trials[-1].text).program, H200.sms).stages[-1].config
+        (entry,) = memory.known("h200", H200.sms).won
+        assert (
+            entry.where == "mine"
+            and entry.ms == 0.25
+            and entry.settings.startswith(f"tile {'x'.join(map(str, config.tile))}")
+        )
+        with (tmp_path / "memory" / "h200.jsonl").open("a") as f:
+            f.write('{"torn": ')
+        assert len(memory.known("h200", H200.sms).won) == 1
+    finally:
+        memory._committed.cache_clear()
+
+
+def test_the_memory_of_a_machine_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
+    monkeypatch.setattr(memory, "MOST", 3)
+    for i in range(5):
+        memory.keep("h200", [won(f"p{i}")])
+    lines = (tmp_path / "memory" / "h200.jsonl").read_text().splitlines()
+    assert [json.loads(line)["where"] for line in lines] == ["p2", "p3", "p4"]

@@ -1,0 +1,100 @@
+"""Of a module that is not one program every region has its own search, told apart by the programs' names alone."""
+
+import pytest
+
+from dsl.check import check
+from engine.devices import Problem, TrialError
+from engine.strategies import Finished, State
+from engine.strategies.planner import Planner
+from sol.hardware import load
+from tests.engine.graphs import linear
+from tests.engine.strategies.test_regions import experts
+
+H200 = load("h200")
+
+
+@pytest.fixture(scope="module")
+def planner():
+    return Planner(Problem("", "module", experts()), ("tf32",), H200, "predicted")
+
+
+def test_regions_and_the_rest_are_told(planner):
+    router, both = planner.regions
+    assert router.outputs == ("softmax_1",) and router.lines == (1, 2) and len(planner.uncovered) == 2
+    assert all(r.limits["tf32"] > 0 for r in planner.regions)
+    assert router.share["flops"] + both.share["flops"] == pytest.approx(1)  # slices compute nothing
+    assert planner.notes == [planner.covered.text]
+    assert planner.covered.text.endswith("2 operations stay PyTorch: slice (lines 6 and 11)")
+
+
+def test_a_module_that_is_one_program_has_nothing_to_tell():
+    made = Planner(Problem("", "module", linear()), ("tf32",), H200, "predicted")
+    assert made.covered is None and made.notes == [] and made.region(made.next(State()).text) == 0
+
+
+def search(planner, n, **of):
+    trials = []
+    for number in range(1, n + 1):
+        p = planner.next(State(tuple(trials)))
+        region = planner.region(p.text)
+        trials.append(
+            Finished(number, p.text, p.cls, p.backend, ms=p.predicted_ms, region=region, region_ms=1.0, speedup=2.0)
+        )
+    return trials
+
+
+def test_every_region_is_tried_the_one_with_most_to_save_first(planner):
+    assert [t.region for t in search(planner, 2)] == [2, 1]
+
+
+def test_the_time_predicted_is_the_whole_modules(planner):
+    alone = planner.next(State())
+    standing = Finished(1, alone.text, "tf32", alone.backend, ms=1.0, region=2, region_ms=0.5, speedup=1.5)
+    beside = planner.next(State((standing,)))
+    assert planner.region(beside.text) == 1 and beside.predicted_ms != alone.predicted_ms
+    assert alone.change.startswith("region 2: ") and beside.change.startswith("region 1: ")
+
+
+def test_a_program_is_bound_to_its_own_regions_tensors(planner):
+    text = planner.next(State()).text
+    inputs, outputs = planner.bind(text)
+    assert {b.tensor for b in inputs} == set(planner.regions[1].inputs)
+    assert [b.tensor for b in outputs] == list(planner.regions[1].outputs)
+    assert planner.ops(planner.region(text)) == planner.regions[1].ops
+
+
+def test_a_renamed_program_is_known_by_what_it_takes(planner):
+    text = planner.next(State()).text
+    name = check(text).program.name
+    assert planner.region(text.replace(f"program {name}(", "program mine(")) == 2
+
+
+def test_a_program_that_fits_no_region_is_told_a_signature(planner):
+    other = "program p(x: f16[8, 64], w: f16[64, 64]) -> f16[8, 64] {\n  y = gemm(x, w)\n  return y\n}\n"
+    with pytest.raises(TrialError, match="must take what region"):
+        planner.bind(other)
+
+
+def finished(number, region, speedup, **changes):
+    fields = {"ms": 1 / speedup, "region": region, "region_ms": 0.1 * number, "speedup": speedup} | changes
+    return Finished(number, f"text {number}", "tf32", "cpp", **fields)
+
+
+def test_a_program_stands_where_the_module_became_faster_with_it():
+    trials = (
+        finished(1, 1, 1.2),
+        finished(2, 2, 1.1),
+        finished(3, 2, 1.5),
+        finished(4, 1, 1.4),
+        finished(5, 1, 9, clean=False),
+    )
+    assert {r: t.number for r, t in State(trials).standing("tf32").items()} == {1: 1, 2: 3}
+
+
+def test_a_first_program_that_slows_the_module_down_does_not_stand():
+    assert State((finished(1, 1, 0.5),)).standing("tf32") == {}
+
+
+def test_a_regions_best_is_by_its_own_time_and_the_classs_by_the_modules():
+    trials = (finished(1, 1, 1.2), finished(2, 1, 1.1, region_ms=0.05))
+    assert State(trials).best("tf32", 1).number == 2 and State(trials).best("tf32").number == 1
