@@ -1,7 +1,10 @@
 """A second opinion on a text: kernelguard's published rules, where that package is installed (it is no requirement).
 
+    pip install kernelguard          # MIT, no dependencies; 0.3.2 is what was tried
+
 It runs in a child of ours with a time limit, for its rules are regular expressions over untrusted text. Its word is
-told beside ours and decides nothing.
+told beside ours and decides nothing: of our zoo it names 18 of 99 cheats and accuses none of 39 honest kernels
+(`python -m tests.engine.integrity.opinions`); most of the zoo's tricks only show when they run.
 """
 
 from __future__ import annotations
@@ -15,12 +18,16 @@ import sys
 from engine.evaluate.integrity.findings import Finding
 
 SECONDS = 20.0
+PROFILE = "sol-execbench"  # its rules for entries that are called kernel, forward or run, as ours are
 _ASK = """
 import json, sys
 import kernelguard
+if sys.argv[1] in getattr(kernelguard, "BUILTIN_PROFILES", {}):
+    kernelguard.configure_runtime(profile=sys.argv[1])
 made = kernelguard.analyze_code(sys.stdin.read())
-print(json.dumps({"classification": str(made.get("classification")), "patterns": [str(p.get("pattern", p) if isinstance(p, dict) else p) for p in made.get("matched_patterns", [])][:8]}))
-"""  # fmt: skip  # noqa: E501
+names = [str(p.get("pattern", p) if isinstance(p, dict) else p) for p in made.get("matched_patterns", [])]
+print(json.dumps({"classification": str(made.get("classification")), "patterns": list(dict.fromkeys(names))[:8]}))
+"""
 
 
 @functools.cache
@@ -34,7 +41,7 @@ def ask(source: str) -> list[Finding]:
         return []
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _ASK], input=source, capture_output=True, text=True, timeout=SECONDS
+            [sys.executable, "-c", _ASK, PROFILE], input=source, capture_output=True, text=True, timeout=SECONDS
         )
         said = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
