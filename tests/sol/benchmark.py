@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import statistics
 import sys
 import time
+from importlib.metadata import version
 
 from engine.sandbox import pool
 from engine.suite.cases import PROBLEMS, module_set
@@ -77,11 +79,13 @@ def main(seconds: float = 1e9) -> None:
         worst = max(values, key=lambda m: values[m])
         said[key] = {"median": round(statistics.median(values.values()), 1), "worst": values[worst], "of": worst,
                      "limit": limit}  # fmt: skip
-    print(json.dumps({
-        "date": time.strftime("%Y-%m-%d", time.gmtime()), "device": f"CPU, {os.cpu_count()} cores",
-        "load_average": round(os.getloadavg()[1], 1), "command": "python -m tests.sol.benchmark", "unit": "ms",
-        "total": said, "modules": rows,
-    }, indent=1))  # fmt: skip
+    told = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()), "device": f"CPU, {os.cpu_count()} cores", "gpu": None,
+        "driver": None, "toolchain": f"Python {platform.python_version()}, torch {version('torch')}",
+        "command": "python -m tests.sol.benchmark", "load_average": round(os.getloadavg()[1], 1), "unit": "ms",
+        "total": said, "times": rows,
+    }  # fmt: skip
+    print(json.dumps(told, indent=1))
 
 
 if __name__ == "__main__":
