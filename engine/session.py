@@ -272,7 +272,9 @@ class _Session:
         covered = getattr(strategy, "covered", None)
         if covered is not None:  # of a module that is not one program: what is, and what stays PyTorch
             yield from self.emit(covered)
-        limits = {c: t_sol(graph, hardware, c) for c in strategy.classes}
+        # A guarded program of class tf32 is held to the roof of f16 (engine.classes.roof_of).
+        roofs = dict.fromkeys([*strategy.classes, *(["f16"] if "tf32" in strategy.classes else [])])
+        limits = {c: t_sol(graph, hardware, c) for c in roofs}
         context = trials.Context(
             device, strategy, hardware.sms, limits, {}, self.emit, self.call,
             lambda kind, number: self.past(kind, number),
@@ -417,16 +419,17 @@ class _Session:
 
     def _enough(self, cls: str, ended: list[Finished], context: trials.Context) -> str | None:
         """Why the class needs no further trial (sol.budget), or None. The owner's own trials count for the best."""
-        best, since = None, 0
+        best, since, fastest = None, 0, ""
         for t in ended:
             if t.cls == cls:
                 if t.ms is not None and t.clean and (best is None or t.ms < best):
-                    best, since = t.ms, 0
+                    best, since, fastest = t.ms, 0, t.text
                 else:
                     since += 1
         baseline = context.baselines.get(cls)
+        limit = context.limits[trials.limiting(fastest, cls)]
         return budget.should_stop(
-            best, baseline.time.ms if baseline else None, context.limits[cls], since, self.budget["eps"],
+            best, baseline.time.ms if baseline else None, limit, since, self.budget["eps"],
             self.budget["window"],
         )  # fmt: skip
 

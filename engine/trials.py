@@ -19,7 +19,7 @@ from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
-from engine.classes import class_of
+from engine.classes import class_of, roof_of
 from engine.devices import Candidate, Device, Placed, TrialError
 from engine.evaluate.integrity import trial as integrity
 from engine.strategies import Finished, Proposal, Strategy
@@ -240,14 +240,21 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
     yield "measure", measure()
 
 
+def limiting(text: str, cls: str) -> str:
+    """The class whose limit a trial of class `cls` is held to: guarded f16 stands in tf32, under the roof of f16."""
+    program = check(text).program if "guard" in text else None
+    return roof_of(program) if program is not None and program.guard else cls
+
+
 def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) -> events.TrialJudged:
     """The verdict from the measured event: its evidence, and against the limit, the baseline and the best."""
     m: events.TrialMeasured = ctx.past(events.TrialMeasured, number)
-    ms, limit = m.time.ms, ctx.limits[proposal.cls]
+    program = checked(proposal.text)
+    derived, roof = class_of(program), roof_of(program)
+    ms, limit = m.time.ms, ctx.limits[limiting(proposal.text, proposal.cls)]
     gap = budget.gap(ms, limit)
     score = budget.score(ms, limit, m.baseline_ms)
     kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
-    derived = class_of(checked(proposal.text))
     evidence = [*m.checks, integrity.of_precision(derived, proposal.cls), integrity.of_limit(gap, limit, TOO_FAST)]
     verdict = integrity.worst(evidence)
     counts = verdict in ("clean", "minor")
@@ -259,6 +266,7 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
         word = "faster than" if m.ratio >= 1 else "slower than"
         factor = m.ratio if m.ratio >= 1 else 1 / m.ratio
         text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
+        text += f" of {roof} (tf32 by guarded f16)" if program.guard else ""
         text += f"; the best in {proposal.cls} so far" if best else ""
     return events.TrialJudged(
         number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence

@@ -15,8 +15,8 @@ from math import exp, log
 from dsl.check import check
 from engine.classes import class_of
 from engine.evaluate.integrity import trial as integrity
-from engine.trials import TOO_FAST
-from sol.budget import gap, score
+from engine.trials import TOO_FAST, limiting
+from sol.budget import gap, score, should_stop
 
 NATIVE = "eager_tf32"  # what every time alternates with
 # How fine a class's products are: at least as fine is allowed. The 8-bit ones allow everything.
@@ -37,7 +37,7 @@ def judge(row: dict) -> None:
         if not t["ok"] or "ms" not in t:
             continue
         t["over"] = {n: b["ratio"] * t["ratio"] for n, b in row["baselines"].items() if "ratio" in b}
-        limit = row["limits"].get(t["class"])
+        limit = row["limits"].get(limiting(t.get("text", ""), t["class"]))
         if limit is None:
             continue
         t["gap"], t["score"] = gap(t["ms"], limit), score(t["ms"], limit, base_ms(row, t, t["class"]))
@@ -86,6 +86,17 @@ def rival(row: dict, cls: str) -> tuple[str, float] | None:
     """PyTorch's best way that is allowed in the class, with its time in units of eager TF32's."""
     found = {n: row["baselines"][n]["ratio"] for n in allowed(cls) if "ratio" in row["baselines"].get(n, {})}
     return min(found.items(), key=lambda item: item[1], default=None)
+
+
+def stopped(row: dict, cls: str, own: list[dict], eps: float, window: int) -> str | None:
+    """Why a class's search may end (sol.budget), or None. `own`: its trials in order."""
+    fastest, since, base, text = None, 0, None, ""
+    for t in own:
+        if counts(t) and (fastest is None or t["ms"] < fastest):
+            fastest, since, base, text = t["ms"], 0, base_ms(row, t, cls), t.get("text", "")
+        else:
+            since += 1
+    return should_stop(fastest, base, row["limits"].get(limiting(text, cls), 0.0), since, eps, window)
 
 
 def mean(values: list[float]) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from engine.bench.judge import counts
 from engine.devices import Problem, SessionRefused
 from engine.strategies import Finished, Proposal, State
+from engine.strategies.memory import known
 from engine.strategies.planner import Planner
 from sol.bounds import t_sol
 from sol.graph import OpGraph
@@ -19,7 +20,12 @@ from sol.hardware import Hardware
 
 @dataclass
 class Plan:
-    """One module. `refused`: why the planner cannot work on it at all; `left_out`: class -> why."""
+    """One module. `refused`: why the planner cannot work on it at all; `left_out`: class -> why.
+
+    Of a module that is no single program: `parts`, its regions as {number, ops, lines, share, words, graph};
+    `uncovered`, what stays PyTorch as {op, line, reason}; `words`, both in a sentence. It has no planners then: its
+    parts do.
+    """
 
     module: str
     graph: OpGraph
@@ -27,24 +33,52 @@ class Plan:
     limits: dict[str, float] = field(default_factory=dict)
     refused: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
+    parts: list[dict] = field(default_factory=list)
+    uncovered: list[dict] = field(default_factory=list)
+    words: str = ""
 
 
-def plan(module: str, graph: OpGraph, classes: tuple[str, ...], hw: Hardware) -> Plan:
-    """A planner a class, so that each has its own trials. The limits are there for what is refused, too."""
-    made = Plan(module, graph)
+def plan(module: str, graph: OpGraph, classes: tuple[str, ...], hw: Hardware, pid: str = "") -> Plan:
+    """A planner a class, so that each has its own trials. The limits are there for what is refused, too.
+
+    It begins from what won on similar problems (engine.strategies.memory), never from what this one's own searches
+    found before (`pid`: its id), or a bench would count fewer trials than a stranger's module takes.
+    """
+    made, remembered = Plan(module, graph), known(hw.name, hw.sms).without(pid)
     for cls in classes:
         made.limits[cls] = t_sol(graph, hw, cls)
         try:
-            planner = Planner(Problem("", "module", graph), (cls,), hw, "predicted")
+            planner = Planner(Problem("", "module", graph), (cls,), hw, "predicted", memory=remembered)
         except SessionRefused as e:
             made.left_out[cls] = e.reason
+            continue
+        if _in_parts(made, planner):
             continue
         own = planner.classes[0]  # a half-precision module stands in its own class alone
         made.planners[own] = planner
         made.limits[own] = t_sol(graph, hw, own)
-    if not made.planners:
+    if "tf32" in made.limits:  # what a guarded program of class tf32 is held to
+        made.limits.setdefault("f16", t_sol(graph, hw, "f16"))
+    if not made.planners and not made.parts:
         made.refused = "; ".join(dict.fromkeys(made.left_out.values()))
     return made
+
+
+def _in_parts(made: Plan, planner: Planner) -> bool:
+    """Whether the module is cut into regions; the first class's cut is that of all."""
+    cut = planner.partition
+    if cut is None or cut.whole:
+        return False
+    if not made.parts:
+        graphs = {r.number: r.graph for r in cut.regions}
+        made.parts = [
+            {"number": r.number, "ops": list(r.ops), "lines": list(r.lines), "share": r.share, "words": r.words,
+             "graph": graphs[r.number]}
+            for r in planner.regions
+        ]  # fmt: skip
+        made.uncovered = [{"op": u.op, "line": u.line, "reason": u.reason} for u in planner.uncovered]
+        made.words = planner.covered.text if planner.covered is not None else ""
+    return True
 
 
 def finished(rows: list[dict]) -> tuple[Finished, ...]:

@@ -31,6 +31,7 @@ from engine.devices import Candidate, Problem, SessionRefused, TrialError, compi
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate import condition, reference
 from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
+from engine.evaluate.inputs import GUARD_FAMILIES
 from engine.evaluate.integrity import trial
 from engine.evaluate.timing import METHOD, interval, net, paired_ratio
 from engine.evaluate.worker import Worker
@@ -102,6 +103,7 @@ class Cuda:
 
     def _forget(self) -> None:
         self._rounds: list[Round] = []
+        self._guard_rounds: list[Round] = []  # besides those, of guarded programs
         self._timing_seed = 0
         self._pytorch: dict[tuple[Round, str], PyTorchError] = {}
         self._kept: dict[Round, bool] = {}
@@ -142,6 +144,7 @@ class Cuda:
         secret = int.from_bytes(os.urandom(6)) ^ problem.seed
         families = ROUNDS if problem.source_kind == "module" else ROUNDS[1:]
         self._rounds = [Round(family, secret + 17 * i) for i, family in enumerate(families)]
+        self._guard_rounds = [Round(family, secret + 503 + 17 * i) for i, family in enumerate(GUARD_FAMILIES)]
         self._timing_seed = secret + 1009
         try:
             if problem.source_kind == "module":
@@ -344,11 +347,15 @@ class Cuda:
         self._loaded = (candidate.text, candidate.backend, self.worker.generation)
 
     def validate(self, candidate: Candidate) -> events.TrialValidated:
-        """The built program at full size on every round's inputs."""
+        """The built program at full size on every round's inputs; a guarded one also on those that trip it."""
         self._load("validate", candidate)
+        rounds = [*self._rounds, *(self._guard_rounds if candidate.program.guard else ())]
         checks, worst, repeats = [], Comparison(0.0, 0.0), True
-        for round_ in self._rounds:
+        for round_ in rounds:
             place = self._prepare(round_, [candidate.cls])
+            pytorch = self._pytorch.get((round_, candidate.cls))
+            if round_.family in GUARD_FAMILIES and pytorch is not None and pytorch.unexpected:
+                continue  # float32 itself overflows there
             answer = self._ask(
                 "validate", "check", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=place,
                 ideal=self._reference is None, repeatable=repeatable(candidate),
@@ -356,7 +363,6 @@ class Cuda:
             )  # fmt: skip
             repeats &= answer["repeats"]
             found = [Comparison(**r) for r in answer["results"]]
-            pytorch = self._pytorch.get((round_, candidate.cls))
             # A program by itself may amplify rounding; how much, its own meaning says where the table is too strict.
             rounded = [PyTorchError(**r) for r in answer.get("rounded", ())]
             for i, one in enumerate(found):
@@ -371,16 +377,16 @@ class Cuda:
             worst = Comparison(max(worst.error, top.error), max(worst.max_error, largest))
         tolerance = TOLERANCES[candidate.cls].error
         return events.TrialValidated(
-            candidate.trial, worst.error, worst.max_error, tolerance, checks, self._scope(repeats)
+            candidate.trial, worst.error, worst.max_error, tolerance, checks, self._scope(repeats, checks)
         )
 
-    def _scope(self, repeats: bool) -> str:
+    def _scope(self, repeats: bool, checks: list[dict]) -> str:
         against = {"f32": "float32 without TF32", "as written": "its own types"}.get(self._precision, "float64")
         against = f"the module in {against}" if self._reference is not None else "the program's own ideal in float64"
-        families = len({r.family for r in self._rounds})
+        families = len({c["family"] for c in checks})
         runs = "two runs equal" if repeats else "two runs differ, as stream-K's sums may"
         return (
-            f"full size on the GPU, {len(self._rounds)} rounds, {families} input families, against {against}, "
+            f"full size on the GPU, {len(checks)} rounds, {families} input families, against {against}, "
             f"outputs poisoned and guarded, inputs unchanged, {runs}"
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from engine.evaluate.correctness import Comparison, PyTorchError
+from engine.evaluate.inputs import FAR
 from engine.evaluate.pytorch_classes import UNUSED
 from engine.evaluate.rounding import truncate_tf32
 
@@ -103,6 +104,14 @@ class Instance:
         """The module as it is, on all of its inputs."""
         with torch.no_grad():
             return self.model(*self.inputs)
+
+    def uneven(self) -> Instance:
+        """The same module where the last row, or image, of its first input is 10^6 times as large."""
+        first, *rest = self.inputs
+        first = first.clone()
+        first[-1:] *= FAR
+        values = {name: first if x is self.inputs[0] else x for name, x in self.values.items()}
+        return replace(self, inputs=[first, *rest], values=values, right=None, eager=None, own={}, permitted=False)
 
     def sampled(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.images is None else x[self.images]
