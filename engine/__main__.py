@@ -119,6 +119,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")
     one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
     one.add_argument("--seconds", type=float, default=1e9, help="begin no module after so long; run again to go on")
+    one.add_argument("--wave", type=int, default=4, help="trials planned at once, before their results (default 4)")
+    one.add_argument("--window", type=int, help="stop a class after so many trials without gain, asked between waves")
+    one.add_argument("--eps", type=float, default=0.1, help="with --window: stop within this of the limit too")
     one.add_argument("--compile", action="store_true", help="time torch.compile too: default and max-autotune")
     one.add_argument("--gpu", default="h200", help="whose limits and ranking (default h200)")
     one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
@@ -265,9 +268,10 @@ def _suite(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     import secrets
 
-    from engine.bench import shards
-    from engine.bench.runner import Wanted, run
+    from engine.bench import coverage, shards
+    from engine.bench.runner import run
     from engine.bench.table import table
+    from engine.bench.wanted import Wanted
     from engine.suite.cases import module_set
     from sol.hardware import HardwareError, load
 
@@ -290,18 +294,25 @@ def _bench(args: argparse.Namespace) -> int:
         _writable(args.json)
     seed = secrets.randbits(31) if args.seed is None else args.seed
     classes = tuple(args.classes or ("tf32",))
-    wanted = Wanted(modules, classes, args.trials, args.device, args.jobs, args.seconds, args.compile, seed)
+    wanted = Wanted(
+        modules, classes, args.trials, args.device, args.jobs, args.seconds, args.compile, seed, wave=args.wave,
+        eps=args.eps, window=args.window,
+    )  # fmt: skip
     book = run(wanted, hw, Path(args.json) if args.json else None, lambda text: print(text, flush=True))
     chosen = {m: book.problem(m, pid) for m, pid in modules.items()}
+    chosen |= {r: book.problems[r] for row in list(chosen.values()) for r in row.get("regions", ())}
     print(table(chosen, classes))
-    right = [all(any(t["ok"] for t in r["trials"] if t["class"] == c) for c in classes) for r in chosen.values()]
+    if args.set == "outside":
+        print("\n".join(text for cls in classes for text in coverage.words(chosen, cls)))
+    units = [row for row in chosen.values() if not row.get("regions")]
+    right = [all(any(t["ok"] for t in r["trials"] if t["class"] == c) for c in classes) for r in units]
     return OK if right and all(right) else FAILED
 
 
 def _merge(args: argparse.Namespace) -> int:
     import json
 
-    from engine.bench import shards
+    from engine.bench import coverage, shards
     from engine.bench.table import table
 
     if not args.files or not args.json:
@@ -313,7 +324,10 @@ def _merge(args: argparse.Namespace) -> int:
         raise BadInput(str(e)) from None
     Path(args.json).write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
     tried = {t["class"] for row in merged["problems"].values() for t in row["trials"]}
-    print(table(merged["problems"], tuple(args.classes or sorted(tried, reverse=True))))
+    classes = tuple(args.classes or sorted(tried, reverse=True))
+    print(table(merged["problems"], classes))
+    if any(row["id"] == "outside" for row in merged["problems"].values()):
+        print("\n".join(text for cls in classes for text in coverage.words(merged["problems"], cls)))
     return OK
 
 

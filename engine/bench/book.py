@@ -69,4 +69,7 @@ class Book:
     def _key(self, module: str, name: str) -> str | None:
         if self.machine is None:
             return "unknown"
-        return key((PROBLEMS / f"{module}.py").read_text(encoding="utf-8"), "", name, *self.machine)
+        file, _, _ = module.partition("#")
+        region = self.problems.get(module, {}).get("region", {})
+        text = (PROBLEMS / f"{file}.py").read_text(encoding="utf-8")
+        return key(text, " ".join(region.get("ops", ())), name, *self.machine)

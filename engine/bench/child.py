@@ -20,6 +20,7 @@ import torch
 
 from engine import jsonprocess
 from engine.bench.precompile import MODES, found, precompile
+from engine.bench.region import Region, opened
 from engine.bench.turns import Turn
 from engine.evaluate.timing import interval, paired_ratio
 from engine.suite.child import PAIRS, SLOW_MS, SLOW_PAIRS, WARM_UP, Child
@@ -37,17 +38,18 @@ class BenchChild(Child):
             super().__init__(device)
 
     def open(self, request: dict) -> dict:
-        """As the suite's; with `times_only` nothing is computed that a program would be held against."""
-        if not request.get("times_only"):
-            return super().open(request)
+        """As the suite's, of a module or of one `region` of it; with `times_only` nothing is computed that a program
+        would be held against."""
         began = time.perf_counter()
         self.close({})
-        self.problem = Instance.make(Path(request["module"]), request["seed"], self.device, self.small)
-        return {"scope": "", "seconds": time.perf_counter() - began}
+        self.problem = opened(request, request["seed"], self.device, self.small)
+        if not request.get("times_only"):
+            self.problem.prepare()
+        return {"scope": self.problem.scope(), "seconds": time.perf_counter() - began}
 
     def precompile(self, request: dict) -> dict:
         """A module compiled into Inductor's caches, beside another process that times: {seconds} or {left_out}."""
-        return precompile(Path(request["module"]), request["name"], self.device, self.turn)
+        return precompile(request, request["name"], self.device, self.turn)
 
     def trace(self, request: dict) -> dict:
         """{graph: the module's op graph as JSON}; with `small` of a little instance."""
@@ -60,7 +62,7 @@ class BenchChild(Child):
 
     def _inputs(self, request: dict, program: Any) -> list[torch.Tensor]:
         """Each parameter is a tensor of the graph: an input by its place, or state by its path."""
-        state = self.problem.model.state_dict()
+        state = self.problem.model.state_dict() if not isinstance(self.problem.model, Region) else self.problem.values
         found = []
         for p in program.params:
             place = request["places"][p.name]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.jsonprocess import JsonProcess, WorkerLost
-from engine.suite.cases import PROBLEMS
 
 COMPILE_SECONDS = 500.0
 THREADS = 4  # of each one's own compilers
@@ -18,15 +17,16 @@ class Compilers:
     """`many` processes, each a `command` (engine.bench.child), take `todo`, pairs of a module and a baseline's name.
 
     They take them in order. A pair is `ready` when its turn is over, however it ended: who times it compiles what is
-    not in the caches.
+    not in the caches. `where`: module -> what the child opens it by.
     """
 
     def __init__(
         self, todo: Sequence[tuple[str, str]], many: int, command: Sequence[str], variables: dict[str, str],
-        say: Callable[[str], None],
+        where: Mapping[str, dict], say: Callable[[str], None],
     ):  # fmt: skip
-        self._todo, self._ready = list(todo), set()
+        self._todo, self._ready, self._where = list(todo), set(), where
         self._command, self._say, self._variables = command, say, variables
+        self._known = set(todo)
         self._lock, self._stop = threading.Lock(), False
         self._threads = [
             threading.Thread(target=self._work, name=f"compiler {i + 1}", daemon=True)
@@ -36,8 +36,9 @@ class Compilers:
             thread.start()
 
     def ready(self, pair: tuple[str, str]) -> bool:
+        """One that was never to be compiled ahead is ready at once."""
         with self._lock:
-            return pair in self._ready or not self._threads
+            return pair in self._ready or pair not in self._known or not self._threads
 
     def close(self) -> None:
         """Ends what runs; takes a second."""
@@ -57,7 +58,7 @@ class Compilers:
                 try:
                     process = process or self._new()
                     answer = process.request(
-                        {"op": "precompile", "module": str(PROBLEMS / f"{module}.py"), "name": name},
+                        {"op": "precompile", **self._where[module], "name": name},
                         timeout=COMPILE_SECONDS, cancelled=lambda: self._stop,
                     )  # fmt: skip
                     if why := answer.get("left_out") or answer.get("message"):

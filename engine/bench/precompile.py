@@ -17,25 +17,27 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from engine.bench.region import opened
 from engine.bench.turns import Turn
-from engine.suite.problem import Instance, names_of
+from engine.suite.problem import names_of
 
 MODES = {"compile": "default", "compile_max": "max-autotune-no-cudagraphs"}
 MOST_BYTES = 24e9  # of a module that is compiled beside others; a larger one is left to the process that times
 
 
-def precompile(path: Path, name: str, device: str, turn: Turn, seed: int = 0) -> dict:
-    """{seconds, found: graphs that the caches held} of a module compiled in mode MODES[name], or {left_out: why}."""
+def precompile(where: dict, name: str, device: str, turn: Turn, seed: int = 0) -> dict:
+    """{seconds, found: graphs that the caches held} of what `where` opens (engine.bench.region)
+    compiled in mode MODES[name], or {left_out: why}."""
     import torch._inductor.compile_fx  # takes seconds, which nobody should wait for
 
     small = device == "cpu"
-    if not small and (needs := bytes_of(path)) > MOST_BYTES:
+    if not small and (needs := bytes_of(Path(where["module"]))) > MOST_BYTES:
         return {"left_out": f"its tensors take {needs / 1e9:.0f} GB"}
     began, before = time.perf_counter(), found()
     torch.compiler.reset()
     try:
         with turn, _in_turn(turn), torch.no_grad():
-            problem = Instance.make(path, seed, device, small)
+            problem = opened(where, seed, device, small)
             _settle()
             torch.compile(problem.model, mode=MODES[name])(*problem.inputs)
             _settle()

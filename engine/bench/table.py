@@ -50,7 +50,10 @@ def line(module: str, row: dict, cls: str) -> Line:
     ratios = {n: told["ratio"] for n, told in row["baselines"].items() if "ratio" in told}
     best_of = rival(row, cls)
     over = dict(b["over"]) if b else {n: r / ratios.get("eager", 1.0) for n, r in ratios.items()}
-    why = row["refused"] or row.get("left_out", {}).get(cls) or (tried[-1].get("message") if tried else "") or ""
+    parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") else ""
+    why = (
+        row["refused"] or parts or row.get("left_out", {}).get(cls) or (tried[-1].get("message") if tried else "") or ""
+    )
     return Line(
         module, row["id"], {n: told["ms"] for n, told in row["baselines"].items() if "ms" in told}, over, b,
         "" if b else why.strip() or "not tried", best_of and best_of[0],
@@ -60,8 +63,8 @@ def line(module: str, row: dict, cls: str) -> Line:
 
 
 def lines(problems: dict[str, dict], cls: str) -> list[Line]:
-    """In the set's order."""
-    found = [line(module, row, cls) for module, row in problems.items()]
+    """In the set's order. A module that is cut into regions is one problem, and has no program as a whole."""
+    found = [line(module, row, cls) for module, row in problems.items() if "#" not in module]
     return sorted(found, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
 
 
@@ -86,7 +89,9 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
     verdicts: dict[str, int] = {}
     for x in found:
         verdicts[x.verdict] = verdicts.get(x.verdict, 0) + 1
-    right = [m for m, row in problems.items() if any(t["class"] == cls and t["ok"] for t in row["trials"])]
+    right = [
+        m for m, row in problems.items() if "#" not in m and any(t["class"] == cls and t["ok"] for t in row["trials"])
+    ]
     return {
         "problems": len(found), "solved": len(right),
         "over": {n: mean([x.over.get(n, 1.0) for x in found]) for n in timed},

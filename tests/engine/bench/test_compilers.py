@@ -17,10 +17,14 @@ def command(folder):
     return [sys.executable, "-m", "engine.bench.child", "--device", "cpu", "--turn", str(folder / "turn")]
 
 
+def where(module):
+    return {module: {"module": str(PROBLEMS / f"{module}.py")}}
+
+
 def test_what_another_process_compiled_is_found_in_the_caches(tmp_path, monkeypatch):
     todo, said = [("matmul_square", "compile"), ("matmul_square", "compile_max")], []
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    compilers = Compilers(todo, 1, command(tmp_path), {}, said.append)
+    compilers = Compilers(todo, 1, command(tmp_path), {}, where("matmul_square"), said.append)
     try:
         for pair in todo:
             while not compilers.ready(pair):
@@ -28,13 +32,15 @@ def test_what_another_process_compiled_is_found_in_the_caches(tmp_path, monkeypa
     finally:
         compilers.close()
     assert said == []
-    made = precompile(PROBLEMS / "matmul_square.py", "compile", "cpu", Turn(tmp_path / "turn"))
+    made = precompile(where("matmul_square")["matmul_square"], "compile", "cpu", Turn(tmp_path / "turn"))
     assert made["found"] == 1
 
 
 def test_a_module_that_cannot_be_compiled_ahead_is_said_and_left_to_whoever_times(tmp_path):
     said = []
-    compilers = Compilers([("no_such_module", "compile")], 1, command(tmp_path), {}, said.append)
+    compilers = Compilers(
+        [("no_such_module", "compile")], 1, command(tmp_path), {}, where("no_such_module"), said.append
+    )
     try:
         while not compilers.ready(("no_such_module", "compile")):
             time.sleep(0.05)

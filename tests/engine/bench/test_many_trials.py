@@ -9,7 +9,7 @@ from sol.hardware import load
 from tests.engine.graphs import Builder, linear
 
 H200 = load("h200")
-MANY = 24
+MANY = 16
 
 
 def convolution():

@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.bench.runner import Wanted, run
+from engine.bench.runner import run
 from engine.bench.table import table
+from engine.bench.wanted import Wanted
 from sol.hardware import load
 
 H200 = load("h200")
