@@ -164,6 +164,8 @@ def play(
         if time.monotonic() - began >= seconds:
             break
         _session(made, (name, text, kind), device, began, trials, say)
+        if not made.ended and not made.sessions[-1]["end"].startswith(("done", "stopped")):
+            raise SessionRefused("nothing_ran", f"{name}: {made.sessions[-1]['end']}")
         warm()
     else:
         made.seconds = min(seconds, time.monotonic() - began)  # there was nothing left to try

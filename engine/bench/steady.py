@@ -97,7 +97,8 @@ class Seen:
     ratio: list[float]
     interval: list[tuple[float, float]]
     pairs: list[int]
-    cupti_ms: float
+    cupti_ms: float  # of calls that events timed too: `events_ms`, less their own time
+    events_ms: float
     wall_ms: float
     call_ms: float
     device: dict[str, Any] = field(default_factory=dict)
@@ -113,7 +114,7 @@ class Seen:
 
     @property
     def over_cupti(self) -> float:
-        return self.ms[-1] / self.cupti_ms if self.cupti_ms else float("inf")
+        return self.events_ms / self.cupti_ms if self.cupti_ms else float("inf")
 
     @property
     def faults(self) -> list[str]:
@@ -121,7 +122,7 @@ class Seen:
         found = [f"found: {f}" for f in self.findings]
         if self.spread >= SPREAD and not self.overlap:
             found.append(f"ratios differ by {self.spread:.1%}, and their intervals do not overlap")
-        if self.ms[-1] >= LONG_MS and abs(self.over_cupti - 1) > AGREE:
+        if self.cupti_ms >= LONG_MS and abs(self.over_cupti - 1) > AGREE:
             found.append(f"events say {self.over_cupti:.3f} times what CUPTI says")
         return found
 
@@ -145,14 +146,18 @@ def prepare(case: Case) -> Ready:
 
 
 def look(ready: Ready) -> Seen:
-    """Two timings in a row beside eager PyTorch, then CUPTI on the same calls."""
+    """Two timings in a row beside eager PyTorch, then events and CUPTI on the same calls."""
+    from engine.evaluate.timing import net
+
     two = [ready.run.time("eager") for _ in range(2)]
-    cupti = ready.process.ask("cupti", CALL_SECONDS, repeats=CUPTI_CALLS)["ms"]
+    pairs = ready.process.ask("cupti", CALL_SECONDS, repeats=CUPTI_CALLS)["pairs"]
+    events = median(net(e, ready.run.overhead) for e, _ in pairs) if pairs else 0.0
+    cupti = median(c for _, c in pairs) if pairs else 0.0
     last = two[-1]
     return Seen(
         ready.case.name, [t.ms for t in two], [t.baseline_ms for t in two], [t.ratio for t in two],
-        [(t.ratio_low, t.ratio_high) for t in two], [len(t.sample) for t in two], median(cupti) if cupti else 0.0,
-        last.wall_ms, last.call_ms, last.device, [f.sentence for t in two for f in t.findings],
+        [(t.ratio_low, t.ratio_high) for t in two], [len(t.sample) for t in two], cupti,
+        events, last.wall_ms, last.call_ms, last.device, [f.sentence for t in two for f in t.findings],
     )  # fmt: skip
 
 

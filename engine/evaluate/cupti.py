@@ -69,21 +69,19 @@ def span_us(found: list[dict]) -> float:
     return max(k["start_us"] + k["us"] for k in found) - min(k["start_us"] for k in found)
 
 
-def spans_us(call: Callable[[], object], timer: Any, repeats: int) -> list[float]:
-    """Span of each of `repeats` calls, all in one recording: the L2 flushed and the stream held before each, as when
-    events time it (`timer`: engine.evaluate.timing.Timer)."""
-    import torch
-
+def beside_events(call: Callable[[], object], timer: Any, repeats: int) -> list[tuple[float, float]]:
+    """(milliseconds by CUDA events, milliseconds from the first kernel's start to the last one's end) of each of
+    `repeats` calls: both clocks on the very same calls, timed as `timer` (engine.evaluate.timing.Timer) does."""
     flushed = [k["name"] for k in record(timer.flush)]
+    events: list[float] = []
 
     def run() -> None:
         for _ in range(repeats):
-            timer.flush()
-            timer.hold()
-            call()
-            torch.cuda.synchronize()
+            events.append(timer.sample(call))
 
-    return [span_us(g) for g in groups(record(run), flushed) if g]
+    spans = [span_us(g) / 1e3 for g in groups(record(run), flushed) if g]
+    # A call that was made again behind a longer hold has a group more: then the last ones are those that were kept.
+    return list(zip(events, spans[-len(events) :], strict=False))
 
 
 def groups(found: list[dict], flushed: list[str]) -> list[list[dict]]:

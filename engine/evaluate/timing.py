@@ -38,10 +38,6 @@ class Timer:
         """Writes twice the size of L2, so that nothing of the inputs is left in it."""
         self._flush.fill_(1)
 
-    def hold(self, cycles: int = HOLD_CYCLES) -> None:
-        """Holds the stream, so that what is launched now begins together later."""
-        self._torch.cuda._sleep(cycles)
-
     def sample(self, call: Callable[[], object]) -> float:
         """Milliseconds of device time of one call, with a cold L2 (flushed by writing twice its size).
 
@@ -68,14 +64,14 @@ class Timer:
         """Milliseconds that events add to the work between them: what they say of a kernel that does nothing, less
         what CUPTI says of it (4 to 5 us on an H200: the launch of the first kernel and the end of the last). 0 where
         CUPTI does not answer. Takes it from a quiet process of ours; it is the machine's, not the call's."""
-        from engine.evaluate.cupti import spans_us
+        from engine.evaluate.cupti import beside_events
 
         def nothing() -> None:
             self._torch.cuda._sleep(0)
 
         by_events = median(self.sample(nothing) for _ in range(repeats))
         try:
-            by_cupti = [us / 1e3 for us in spans_us(nothing, self, repeats)]
+            by_cupti = [span for _, span in beside_events(nothing, self, repeats)]
         except Exception:  # a container may have CUDA without CUPTI
             return 0.0
         found = by_events - median(by_cupti) if by_cupti else 0.0

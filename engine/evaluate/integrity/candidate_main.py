@@ -285,11 +285,11 @@ class Held:
         return {"kernels": kernels(self._ready(arguments))}
 
     def do_cupti(self, repeats: int) -> dict:
-        """Milliseconds of calls from their first kernel's start to their last one's end, L2 flushed before each."""
-        from engine.evaluate.cupti import spans_us
+        """{pairs: [(ms by events, ms by CUPTI)]} of the same calls, L2 flushed before each."""
+        from engine.evaluate.cupti import beside_events
 
         call = self._ready(self._arguments(None, {}))
-        return {"ms": [us / 1e3 for us in spans_us(call, self.timer, repeats)]}
+        return {"pairs": beside_events(call, self.timer, repeats)}
 
     def do_time_open(self) -> dict:
         from engine.evaluate.timing import Timer

@@ -7,6 +7,7 @@ import pytest
 
 from engine.bench import pace
 from engine.build.nvcc import BuildError
+from engine.devices import SessionRefused
 from tests.engine.counting import PROGRAM, CountingDevice
 
 MODULES = [("scale", PROGRAM, "program"), ("scale_again", PROGRAM, "program")]
@@ -35,6 +36,11 @@ def test_a_trial_that_the_clock_cuts_is_not_counted_and_the_session_is_stopped()
     assert 1 <= len(made.judged) <= 6
     assert all(e.at <= 0.9 and e.seconds >= 0.15 for e in made.judged) and not [e for e in made.ended if e.failed]
     assert made.sessions[-1]["end"].startswith("stopped") and len(made.sessions) == 1
+
+
+def test_a_session_that_cannot_begin_ends_the_window_at_once():
+    with pytest.raises(SessionRefused, match="scale: refused: Line 2"):
+        pace.play([("scale", PROGRAM.replace("relu", "rely"), "program")] * 9, CountingDevice(), 60.0)
 
 
 def test_a_failed_trial_is_told_and_does_not_count():

@@ -11,7 +11,8 @@ from engine.trace.load import load
 def seen(**changes):
     made = {
         "name": "gate", "ms": [0.1, 0.1], "baseline_ms": [0.1, 0.1], "ratio": [1.0, 1.01],
-        "interval": [(0.99, 1.01), (1.0, 1.02)], "pairs": [15, 15], "cupti_ms": 0.099, "wall_ms": 0.1, "call_ms": 0.2,
+        "interval": [(0.99, 1.01), (1.0, 1.02)], "pairs": [15, 15], "cupti_ms": 0.099,
+        "events_ms": 0.1, "wall_ms": 0.1, "call_ms": 0.2,
     }  # fmt: skip
     return Seen(**{**made, **changes})
 
@@ -29,7 +30,7 @@ def test_a_wider_spread_is_good_only_where_the_intervals_say_so():
 
 def test_clocks_that_disagree_are_named_from_fifty_microseconds():
     assert seen(cupti_ms=0.096).faults == ["events say 1.042 times what CUPTI says"]
-    assert seen(ms=[0.02, 0.02], cupti_ms=0.018).faults == []
+    assert seen(events_ms=0.02, cupti_ms=0.018).faults == []
 
 
 def test_a_finding_against_an_honest_kernel_is_a_fault():
