@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from engine.bench.judge import judge
 from engine.evaluate.baselines import key
 from engine.suite.cases import PROBLEMS
 
@@ -46,10 +47,22 @@ class Book:
             partial.write_text(json.dumps({"about": self.about, "problems": self.problems}, indent=1) + "\n")
             os.replace(partial, self.path)
 
+    def tried(self, row: dict, trial: dict) -> None:
+        with self.lock:
+            row["trials"].append(trial)
+            judge(row)
+            self._changed(row)
+
+    def _changed(self, row: dict) -> None:
+        """So that `merge` knows the newer of two accounts of a problem."""
+        row["revision"] = row.get("revision", 0) + 1
+
     def spent(self, module: str, seconds: dict[str, float]) -> None:
         """Wall seconds of a step of a module, the last time that it was taken."""
         with self.lock:
-            self.problems[module].setdefault("spent", {}).update({k: round(v, 2) for k, v in seconds.items()})
+            row = self.problems[module]
+            row.setdefault("spent", {}).update({k: round(v, 2) for k, v in seconds.items()})
+            self._changed(row)
 
     # ---- baselines ----
 
@@ -59,6 +72,8 @@ class Book:
             row = self.problems[module]
             for name, told in found.items():
                 row["baselines"][name] = told | {"key": self._key(module, name)}
+            judge(row)
+            self._changed(row)
 
     def missing(self, module: str, names: Iterable[str]) -> list[str]:
         """Those of `names` that are still to be timed here. What failed here fails again, so it is not missing."""

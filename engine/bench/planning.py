@@ -7,6 +7,7 @@ program can be becomes its regions, each a problem of its own with a name like `
 
 from __future__ import annotations
 
+import queue
 import sys
 import threading
 import time
@@ -54,7 +55,10 @@ class Planning:
         self.modules = dict(wanted.modules)
         self.where = {m: {"module": str(PROBLEMS / f"{m}.py")} for m in wanted.modules}
         self.works: list[Work] = []
-        self._done, self._stop = threading.Event(), False
+        self._again: queue.Queue[Work] = queue.Queue()
+        self._waiting = 0  # of those, and the one that is being planned
+        self._lock = threading.Lock()
+        self._modules_done, self._stop = threading.Event(), False
         self._thread = threading.Thread(target=self._all, name="planner", daemon=True)
 
     def start(self) -> None:
@@ -71,37 +75,68 @@ class Planning:
             self.works.remove(work)
         return work
 
+    def go_on(self, work: Work) -> None:
+        """The next wave of a work whose trials are all made; it is ready again later, or never."""
+        with self._lock:
+            self._waiting += 1
+        self._again.put(work)
+
     @property
     def over(self) -> bool:
-        """Whether nothing will be ready any more. Asked before `ready`, or a module may fall in between."""
-        return self._done.is_set() and not self.works
+        """Whether nothing will be ready any more."""
+        if not self._modules_done.is_set():
+            return False
+        with self._lock:
+            return not self._waiting and not self.works
 
     # ---- in the thread ----
 
     def _all(self) -> None:
-        tracer = None
+        """Waves before modules: what was begun is finished first."""
+        tracer, modules = None, iter(self.wanted.modules.items())
         try:
-            for module, pid in self.wanted.modules.items():
-                if self._stop:
-                    return
-                row = self.book.problem(module, pid)
-                if self._enough(row):
-                    continue
-                try:
-                    tracer = tracer or JsonProcess(
-                        [sys.executable, "-m", "engine.bench.child", "--device", "cpu"], name="tracer"
-                    )
-                    self._module(module, row, tracer)
-                except WorkerLost as e:
-                    row["refused"], tracer = f"tracing it failed: {e}", None
-                except Exception as e:  # a mistake of ours costs one module
-                    row["refused"] = f"planning it failed: {type(e).__name__}: {e}"
-                if row["refused"]:
-                    self.say(f"{pid:7} {module:34} refused: {row['refused'][:200]}")
+            while not self._stop:
+                if not self._again.empty() or self._modules_done.is_set():
+                    self._wave_after()
+                elif (found := next(modules, None)) is None:
+                    self._modules_done.set()
+                else:
+                    tracer = self._planned(*found, tracer)
         finally:
-            self._done.set()
+            self._modules_done.set()
             if tracer is not None:
                 tracer.close()
+
+    def _wave_after(self) -> None:
+        try:
+            work = self._again.get(timeout=0.2)
+        except queue.Empty:
+            return
+        try:
+            self.wave(work)
+        except Exception as e:  # a mistake of ours costs the rest of one search
+            self.say(f"{work.plan.module}: no further trials, planning them failed: {type(e).__name__}: {e}"[:300])
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def _planned(self, module: str, pid: str, tracer: JsonProcess | None) -> JsonProcess | None:
+        """One module traced and begun. Gives back the process that traces, None where it is lost."""
+        row = self.book.problem(module, pid)
+        if self._enough(row):
+            return tracer
+        try:
+            tracer = tracer or JsonProcess(
+                [sys.executable, "-m", "engine.bench.child", "--device", "cpu"], name="tracer"
+            )
+            self._module(module, row, tracer)
+        except WorkerLost as e:
+            row["refused"], tracer = f"tracing it failed: {e}", None
+        except Exception as e:  # a mistake of ours costs one module
+            row["refused"] = f"planning it failed: {type(e).__name__}: {e}"
+        if row["refused"]:
+            self.say(f"{pid:7} {module:34} refused: {row['refused'][:200]}")
+        return tracer
 
     def _enough(self, row: dict) -> bool:
         """Whether the results file holds all the trials that are wanted of a problem. Regions are looked at again: only

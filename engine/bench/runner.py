@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.bench.book import Book
 from engine.bench.compilers import COMPILE_SECONDS, THREADS, Compilers
-from engine.bench.judge import counts, derived, judge
+from engine.bench.judge import counts, derived
 from engine.bench.plan import places
 from engine.bench.planning import Planning, Work
 from engine.bench.wanted import Wanted
@@ -117,7 +117,7 @@ class _Bench:
             self._meet_regions()
             if work := self.planning.ready():
                 self._module(work)
-                self.planning.wave(work)
+                self.planning.go_on(work)
             elif pair := next((p for p in self.pairs if self.compilers.ready(p)), None):
                 self.pairs.remove(pair)
                 self._time(pair[0], (pair[1],))
@@ -166,8 +166,7 @@ class _Bench:
                     break
                 found = {"ok": False, "failed": e.why, "message": f"{e} {e.log[-500:]}"}
             trial |= task.build | found | {"seconds": time.monotonic() - began}
-            row["trials"].append(trial)
-            judge(row)
+            self.book.tried(row, trial)
             self.book.write()
             self.say(self._line(row, work.plan.module, trial))
         if opened:

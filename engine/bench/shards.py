@@ -65,8 +65,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def merge(paths: Sequence[Path]) -> dict[str, Any]:
-    """{about, problems} of all. A module in several files keeps each different trial once, in the files' order, and
-    of its baselines the first that was timed. Raises BadResults where two files are of different machines."""
+    """{about, problems} of all. A module in several files is as the one with the latest change has it, with each trial
+    and each timed baseline that only the other has. Raises BadResults where two files are of different machines."""
     about: dict[str, Any] = {}
     problems: dict[str, dict] = {}
     for path in paths:
@@ -83,18 +83,16 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _both(a: dict, b: dict) -> dict:
-    """Two accounts of one module."""
-    known = {_name(t) for t in a["trials"]}
-    baselines = dict(a["baselines"])
-    for name, told in b["baselines"].items():
+    """Two accounts of one module: shards that began from one file carry each other's as it was then."""
+    new, old = (b, a) if b.get("revision", 0) > a.get("revision", 0) else (a, b)
+    known = {_name(t) for t in new["trials"]}
+    baselines = dict(new["baselines"])
+    for name, told in old["baselines"].items():
         if "ratio" not in baselines.get(name, {}):
             baselines[name] = told
-    more = a if a["trials"] or not b["trials"] else b  # who tried says what was refused
-    trials = a["trials"] + [t for t in b["trials"] if _name(t) not in known]
     return {
-        **a, **b, "refused": more["refused"], "baselines": baselines,
-        "limits": {**a["limits"], **b["limits"]}, "trials": trials,
-        "exhausted": sorted({*a.get("exhausted", ()), *b.get("exhausted", ())}),
+        **old, **new, "baselines": baselines, "limits": {**old["limits"], **new["limits"]},
+        "trials": new["trials"] + [t for t in old["trials"] if _name(t) not in known],
     }  # fmt: skip
 
 

@@ -60,6 +60,16 @@ def test_shards_join_and_a_module_in_two_keeps_each_trial_once_and_the_baselines
     assert one["baselines"] == {"eager": {"ms": 1.0, "ratio": 1.0}, "compile": {"ms": 1.0, "ratio": 0.5}}
 
 
+def test_of_two_accounts_the_one_that_was_changed_last_stands(tmp_path):
+    """Shards begin from one file; each carries the others' modules as they were then."""
+    new = {"trials": [trial("p"), trial("q")], "spent": {"trace": 2.0}, "stopped": {"tf32": "stalled"}, "revision": 7}
+    old = {"trials": [trial("p")], "spent": {"trace": 1.0}, "revision": 4}
+    for first, second in ((new, old), (old, new)):
+        merged = shards.merge([written(tmp_path / "a", ABOUT, one=first), written(tmp_path / "b", ABOUT, one=second)])
+        one = merged["problems"]["one"]
+        assert one["spent"] == {"trace": 2.0} and "stopped" in one and [t["text"] for t in one["trials"]] == ["p", "q"]
+
+
 def test_results_of_another_machine_are_not_joined(tmp_path, capsys):
     a = written(tmp_path / "a", ABOUT)
     b = written(tmp_path / "b", ABOUT | {"torch": "2.12"})
