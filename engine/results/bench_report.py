@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from engine.bench import coverage
 from engine.bench.judge import allowed
 from engine.bench.table import LOSING, NAMES, SECONDS_AIM, TRIALS_AIM, Line, lines, summary, words
 from engine.results.charts import fast_p, speedup_gap
@@ -53,6 +54,51 @@ def markdown(told: dict[str, Any], name: str) -> str:
         s = summary(told["problems"], cls)
         rows += ["", f"## {cls}", "", *(f"- {line}" for line in [*words(s, cls), *aims(s, cls)]), "", *table(told, cls)]
     return "\n".join(rows)
+
+
+def outside(told: dict[str, Any], name: str) -> list[str]:
+    """The modules that no suite holds: what of each is covered, how fast that part is, and what stays PyTorch."""
+    said = [
+        "", "## Modules outside the suite", "",
+        f"{told['date']}; raw data: `{name}`; made by `{told['command']}`.",
+        "Nothing was tuned on them. Speedups are of the part that is covered: the sum of PyTorch's times of the same",
+        "regions over the sum of ours. The share is of the module's time at its limit.",
+    ]  # fmt: skip
+    for cls in classes(told):
+        found = coverage.modules(told["problems"], cls)
+        timed = [n for n in allowed(cls) if any(n in c.over for c in found)]
+        heads = ["module", "covered", *(f"over {NAMES[n]}" for n in timed), "error", "verdict", "stays PyTorch"]
+        said += ["", f"### {cls}", "", f"{_outside_words(found)}.", "", f"| {' | '.join(heads)} |",
+                 "|" + "---|" * len(heads)]  # fmt: skip
+        said += [f"| {' | '.join(_outside_row(c, timed))} |" for c in found]
+    return said
+
+
+def _outside_words(found: list[coverage.Covered]) -> str:
+    over = coverage.summary(found)
+    means = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in over.items()) or "nothing was timed"
+    return f"Geometric means over {sum(bool(c.over) for c in found)} of {len(found)} modules: {means}"
+
+
+def _outside_row(c: coverage.Covered, timed: list[str]) -> list[str]:
+    parts = "refused" if c.share is None else "whole" if c.whole else f"{c.share:.1%} in {len(c.units)} regions"
+    errors = [u.trial["error"] for u in c.units if u.trial]
+    verdicts = list(dict.fromkeys(u.verdict for u in c.units)) if c.share is not None else [_cell(c.why)]
+    return [
+        c.module, parts, *(_number(c.over.get(n), 2) for n in timed), f"{max(errors):.1e}" if errors else "",
+        ", ".join(verdicts), ", ".join(c.rest),
+    ]  # fmt: skip
+
+
+def outside_sentence(told: dict[str, Any]) -> str:
+    """For the README."""
+    first = classes(told)[0]
+    found = coverage.modules(told["problems"], first)
+    whole = sum(c.whole and c.share is not None for c in found)
+    return (
+        f"On {len(found)} modules that nothing was tuned on, {whole} of them one program each ({first}): "
+        f"{_outside_words(found)[0].lower()}{_outside_words(found)[1:]}."
+    )
 
 
 def aims(s: dict, cls: str) -> list[str]:

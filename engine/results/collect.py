@@ -12,6 +12,7 @@ python -m engine.results.collect bench bench.json               > engine/results
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -197,6 +198,9 @@ def matrix(path: str | Path) -> dict[str, Any]:
     }
 
 
+_PLACE = re.compile(r"/(?:tmp|work|root|home|usr|dev)/[^\s:'\",()]*")  # what compilers say of that machine's folders
+
+
 def bench(path: str | Path) -> dict[str, Any]:
     """`python -m engine bench --json` without the programs' texts but that of the best: `sol replay` reads it.
 
@@ -215,6 +219,9 @@ def bench(path: str | Path) -> dict[str, Any]:
                 t["checks"] = [c for c in t["checks"] if c["verdict"] != "passed"]
         for told in row["baselines"].values():
             told.pop("key", None)
+        for told in (*row["trials"], *row["baselines"].values()):
+            told |= {k: _PLACE.sub("FILE", told[k]) for k in ("message", "error") if isinstance(told.get(k), str)}
+        row.pop("revision", None)
     return {
         **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
         "command": _asked(raw["problems"]),

@@ -28,17 +28,30 @@ def committed(which: str = "suite59") -> Path | None:
     return max(RESULTS.glob(f"bench-{which}-*.json"), key=lambda p: p.stem[-10:], default=None)
 
 
-def files(told: dict[str, Any], name: str, outside: dict[str, Any] | None = None) -> dict[Path, str]:
-    """What everything that is made from a collected bench holds: path -> text, READMEs whole."""
+def files(told: dict[str, Any], name: str, outside: tuple[dict[str, Any], str] | None = None) -> dict[Path, str]:
+    """What everything that is made from a collected bench holds: path -> text, READMEs whole. `outside`: the bench of
+    the modules outside the suite, and its file's name."""
     first = bench_report.classes(told)[0]
-    made = {
-        RESULTS / "bench.md": bench_report.markdown(told, name) + "\n",
-        ROOT / "static/data/bench.json": json.dumps(bench_report.page(told, name), ensure_ascii=False) + "\n",
-    }
+    report, short = bench_report.markdown(told, name), bench_report.short_table(told)
+    if outside is not None:
+        report = "\n".join([report, *bench_report.outside(*outside)])
+        short += f"\n\n{bench_report.outside_sentence(outside[0])}"
     readme, results = ROOT / "README.md", RESULTS / "README.md"
-    made[readme] = marked(readme.read_text(encoding="utf-8"), "bench", bench_report.short_table(told))
-    made[results] = marked(results.read_text(encoding="utf-8"), "furthest", bench_report.furthest_table(told, first))
-    return made
+    furthest = bench_report.furthest_table(told, first)
+    return {
+        RESULTS / "bench.md": f"{report}\n",
+        ROOT / "static/data/bench.json": json.dumps(bench_report.page(told, name), ensure_ascii=False) + "\n",
+        readme: marked(readme.read_text(encoding="utf-8"), "bench", short),
+        results: marked(results.read_text(encoding="utf-8"), "furthest", furthest),
+    }
+
+
+def from_committed() -> dict[Path, str] | None:
+    """`files` of the newest committed data; None where there is none of the suite."""
+    suite, other = committed(), committed("outside")
+    if suite is None:
+        return None
+    return files(bench_report.read(suite), suite.name, (bench_report.read(other), other.name) if other else None)
 
 
 def marked(text: str, name: str, table: str) -> str:
@@ -58,11 +71,11 @@ def main(argv: list[str]) -> int:
         target = RESULTS / f"bench-{which}-{gpu}-{told['date']}.json"
         target.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         written.append(target)
-    newest = committed()
-    if newest is None:
+    made = from_committed()
+    if made is None:
         print("there is no bench of suite59 to publish: python -m engine.results.publish bench.json", file=sys.stderr)
         return 2
-    for path, text in files(bench_report.read(newest), newest.name).items():
+    for path, text in made.items():
         path.write_text(text, encoding="utf-8")
         written.append(path)
     print("\n".join(str(p.relative_to(ROOT)) for p in written))

@@ -13,6 +13,9 @@ BASE = {"eager": {"ms": 8.0, "ratio": 4.0, "key": "k"}, "eager_tf32": {"ms": 2.0
 CHECKS = [{"name": "kernels", "verdict": "passed", "said": "its own"},
           {"name": "streams", "verdict": "minor", "said": "two streams"}]  # fmt: skip
 
+BROKEN = {"class": "tf32", "backend": "cpp", "change": "c", "text": "t", "ok": False, "failed": "build",
+          "message": "error in /tmp/x1/kernel.cu(7): no"}  # fmt: skip
+
 
 def trial(ms, text, cls="tf32", **more):
     return {"class": cls, "backend": "cpp", "change": "c", "text": text, "ok": True, "ms": ms, "ratio": 2.0 / ms,
@@ -26,7 +29,7 @@ def told(tmp_path):
     row = {"baselines": BASE, "refused": "", "limits": {"tf32": 0.5, "f16": 0.3}, "spent": {"trace": 1.0}}
     problems = {
         "matmul_square": {**row, "id": "L1/1", "trials": [trial(1.0, "slow"), trial(0.9, "fast", algebraic=True)]},
-        "conv1d_long": {**row, "id": "L1/67", "trials": [trial(2.0, "conv")]},
+        "conv1d_long": {**row, "id": "L1/67", "trials": [trial(2.0, "conv"), BROKEN]},
         "matmul_tril": {**row, "id": "L1/15", "trials": [], "refused": "no rule takes it | yet"},
     }
     about = {"date": "2026-11-21", "gpu": "NVIDIA H200", "driver": "580", "toolchain": {"torch": "2.11.0"}}
@@ -40,6 +43,7 @@ def test_what_is_committed_keeps_the_best_ones_text_and_the_checks_that_said_som
     assert [t.get("text") for t in first["trials"]] == [None, "fast"]
     assert [c["name"] for c in first["trials"][0]["checks"]] == ["streams"]
     assert "key" not in first["baselines"]["eager"]
+    assert told["problems"]["conv1d_long"]["trials"][1]["message"] == "error in FILE(7): no"
     assert told["command"].endswith("bench suite59 --device cuda --class tf32 --trials 2 --compile --json bench.json")
 
 
@@ -98,8 +102,23 @@ def test_a_table_goes_between_its_marks_and_nowhere_else():
 
 def test_everything_made_from_the_committed_bench_is_as_it_would_be_made():
     """Fails after new data or a new cause: `python -m engine.results.publish` makes it all again."""
-    newest = publish.committed()
-    if newest is None:
+    made = publish.from_committed()
+    if made is None:
         pytest.skip("no bench of the suite is committed yet")
-    for path, text in publish.files(bench_report.read(newest), newest.name).items():
+    for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, path.name
+
+
+def test_modules_outside_the_suite_are_told_by_what_is_covered(told):
+    row = {"id": "outside", "baselines": BASE, "trials": [], "refused": "", "limits": {"tf32": 0.5}}
+    part = {"region": {"share": {"time": 0.45}}, "trials": [trial(1.0, "p")]}
+    problems = {
+        "moe": {**row, "regions": ["moe#1", "moe#2"], "uncovered": [{"op": "slice", "line": 21, "reason": "no rule"}]},
+        "moe#1": {**row, **part}, "moe#2": {**row, **part}, "mlp": {**row, "trials": [trial(0.8, "q")]},
+    }  # fmt: skip
+    other = {**told, "problems": problems}
+    text = "\n".join(bench_report.outside(other, "bench-outside.json"))
+    assert "| moe | 90.0% in 2 regions | 8.00 | 2.00 | 1.60 | 1.0e-04 | minor | slice (line 21) |" in text
+    assert "| mlp | whole | 10.00 | 2.50 | 2.00 | 1.0e-04 | minor |  |" in text
+    assert "1.79x torch.compile" in text  # sqrt(1.6 * 2)
+    assert "1 of them one program each" in bench_report.outside_sentence(other)
