@@ -6,6 +6,7 @@ from collections.abc import Set
 from heapq import heapify, heappop, heappush
 
 from sol.graph import Op, OpGraph
+from sol.op_table import LAYOUT_COPIES
 from sol.ops import canonical
 
 
@@ -28,7 +29,11 @@ def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
         seen.add(op.name)
         c = costs[op.name]
         joined = c.kind == "view" and graph.tensors[op.outputs[0]].shape == shape
-        pointwise = c.kind == "pointwise" or (canonical(op.op) == "batch_norm" and not op.attrs.get("training", False))
+        before, after = (graph.tensors[n] for n in (op.inputs[0], op.outputs[0]))
+        cast = canonical(op.op) in LAYOUT_COPIES and before.dtype != after.dtype and before.strides == after.strides
+        pointwise = (
+            cast or c.kind == "pointwise" or (canonical(op.op) == "batch_norm" and not op.attrs.get("training", False))
+        )
         outside = [n for n in op.inputs if n not in inside]
         early = all(n not in producer or order[producer[n].name] < order[root.name] for n in outside)
         if not joined and pointwise and early and graph.tensors[op.outputs[0]].shape == shape:

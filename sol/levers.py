@@ -6,7 +6,7 @@ not simply add up. `action` is stable: the planner has an action of the same nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from sol.attainable import Attainable, StageTime, predict_eager, stream_ms
@@ -49,6 +49,7 @@ class _Levers:
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
         self.limit = fused_bound(graph, hw, cls).ms
         self.found: list[Lever] = []
+        self.fused: set[str] = set()  # ops in the tail of some product
 
     def add(
         self,
@@ -63,11 +64,39 @@ class _Levers:
         """No lever promises to get below the limit of the class that it ends in."""
         before = self.eager.ms if before is None else before
         saves = min(saves, before - (self.limit if limit is None else limit))
-        if saves > 0.002 * self.eager.ms:
+        if saves > 0:
             self.found.append(Lever(action, title, why, saves, before / max(before - saves, 1e-6), self.cls, op))
 
+    def merged(self) -> list[Lever]:
+        """Levers that say the same of several places (the layers of a transformer) as one, with what they save in all;
+        those that save next to nothing left out."""
+        alike: dict[tuple[str, str, str], list[Lever]] = {}
+        for lever in self.found:
+            what = lever.title.replace(lever.op, "...") if lever.op else lever.title
+            alike.setdefault((lever.action, what, lever.why), []).append(lever)
+        out = []
+        for first, *others in alike.values():
+            if others:
+                # Each was compared with a module changed there alone, so what they start from adds up, too.
+                start = [x.saves_ms / (1 - 1 / x.speedup) for x in (first, *others)]
+                before = self.eager.ms + sum(ms - self.eager.ms for ms in start)
+                saves = min(sum(x.saves_ms for x in (first, *others)), before - self.limit)
+                named = bool(first.op) and first.op in first.title
+                place = f"{first.op} and {len(others)} like it"
+                title = first.title.replace(first.op, place) if named else f"{first.title}, {len(others) + 1} times"
+                first = replace(
+                    first,
+                    title=title,
+                    why=f"{first.why} (each)",
+                    saves_ms=saves,
+                    speedup=before / max(before - saves, 1e-6),
+                )
+            if first.saves_ms > 0.002 * self.eager.ms:
+                out.append(first)
+        return out
+
     def fusion(self) -> None:
-        fused: set[str] = set()
+        fused = self.fused
         for root in live_ops(self.graph):
             if self.graph.costs[root.name].kind not in ("matrix", "conv") or root.name not in self.stage:
                 continue
@@ -184,7 +213,7 @@ class _Levers:
         costs = self.graph.costs
         changes = {o.name for o in live_ops(self.graph) if costs[o.name].kind == "copy" and self._only_changes(o)}
         for s in self.eager.stages:
-            if s.name in changes:
+            if s.name in changes - self.fused:
                 self.add(
                     "drop_copy",
                     f"Drop the copy {s.name}",
@@ -239,4 +268,4 @@ def levers(graph: OpGraph, hw: Hardware, cls: str, allowed: tuple[str, ...] | No
     found.classes(legal_classes(graph, hw) if allowed is None else allowed)
     found.quantisation()
     found.copies()
-    return tuple(sorted(found.found, key=lambda lever: -lever.saves_ms))
+    return tuple(sorted(found.merged(), key=lambda lever: -lever.saves_ms))

@@ -130,6 +130,12 @@ def _chain(w: Work):
     return "matrix", contraction(terms, out, {str(i): d for i, d in enumerate(dims)}), 0, 0
 
 
+@rule("_scaled_mm")
+def _scaled(w: Work):
+    """Two fp8 matrices and a scale of each, a number or one a row and column: one multiplication an element of both."""
+    return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], 2.0 * w.out.elements, 0
+
+
 @rule("_grouped_mm")
 def _grouped(w: Work):
     """[T, K] rows, each by one of [E, K, N]."""

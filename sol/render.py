@@ -12,9 +12,17 @@ def ms(value: float) -> str:
     """A time with three significant digits in the unit that reads best."""
     if value == 0:
         return "0"
+    if value < 0.9995e-6:
+        return "less than 1 ns"
+    if value < 0.9995e-3:
+        return f"{value * 1e6:.3g} ns"
     if value < 0.0995:
         return f"{value * 1e3:.3g} µs"
     return f"{value:.3g} ms" if value < 999.5 else f"{value / 1e3:.3g} s"
+
+
+def ratio(value: float) -> str:
+    return f"{value:.2f}" if value < 1000 else f"{value:,.0f}"
 
 
 def si(value: float, unit: str) -> str:
@@ -58,7 +66,7 @@ def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
                 f"{b['intensity']:.3g}",
                 f"{b['ridge']:.3g}",
                 ms(base["ms"]) + (" (predicted)" if base["kind"] == "predicted" else ""),
-                f"{base['gap']:.2f}",
+                ratio(base["gap"]),
                 f"{base['score']:.2f}",
             ]
         )
@@ -69,7 +77,7 @@ def best_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The best programs' times, where there are any."""
     head = ["class", "best program", "over PyTorch", "gap", "score"]
     rows = [
-        [cls, ms(b["ms"]), f"{b['speedup']:.2f}x", f"{b['gap']:.2f}", f"{b['score']:.2f}"]
+        [cls, ms(b["ms"]), f"{b['speedup']:.2f}x", ratio(b["gap"]), f"{b['score']:.2f}"]
         for cls, b in r.get("best", {}).items()
     ]
     return head, rows

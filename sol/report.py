@@ -159,7 +159,7 @@ def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
 def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -> dict[str, Any]:
     if measured is not None:
         return {"ms": measured, "kind": "measured", "gap": gap(measured, b.ms), "score": 0.5, "error": None}
-    ms = predict_eager(graph, hw, b.cls, cast_parameters=True).ms
+    ms = max(predict_eager(graph, hw, b.cls, cast_parameters=True).ms, b.ceiling.ms)
     return {
         "ms": ms,
         "kind": "predicted",
@@ -239,6 +239,12 @@ def _sentence(hw, priced, baselines, totals, found, chosen) -> str:
     if b.ms == 0:
         return "The module moves no data and computes nothing: there is nothing to make faster."
     says = "takes" if base["kind"] == "measured" else "should take (predicted)"
+    if base["gap"] > 1e4:  # a ratio of hundreds of thousands tells a student nothing
+        return (
+            f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, which takes "
+            f"{hw.title} {render.ms(b.ms)}: launching its kernels is all that counts, and PyTorch {says} "
+            f"{render.ms(base['ms'])}."
+        )
     advice = next((lever.title for lever in found if lever.action != "lower_class"), "")
     text = (
         f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, so in "

@@ -17,8 +17,9 @@ from engine.trace.load import Bad
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
-_ALWAYS_NOTHING = {"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "lift", "clone"}
-_NOTHING_AT_SAME_TYPE = {"to", "_to_copy", "type_as", "contiguous", "float", "half", "expand_as"}
+_ALWAYS_NOTHING = {"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "lift"}
+# At the same type, shape and layout; `x.T.contiguous()` is a copy.
+_NOTHING_WHEN_SAME = {"to", "_to_copy", "type_as", "contiguous", "clone", "float", "half", "expand_as"}
 _DROPOUTS = {"dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "native_dropout"}
 
 
@@ -160,8 +161,8 @@ class Capture:
             name = getattr(getattr(node.target, "_schema", None), "name", "").split("::")[-1]
             raise depends_on_values(name, self._line(node), "forward", resizes=True) from None
         self.tensors[name] = {"name": name, "shape": shape, "dtype": dtype, "kind": kind, "path": path}
-        if not value.is_contiguous():
-            self.tensors[name]["strides"] = [int(s) for s in value.stride()]
+        if strides := self._strides(value):
+            self.tensors[name]["strides"] = strides
         return name
 
     def _name(self, node: Any) -> str:
@@ -257,7 +258,12 @@ class Capture:
         same = before["dtype"] == self.dtypes.get(value.dtype) and before["shape"] == list(value.shape)
         if op in _DROPOUTS:
             return same and (attrs.get("train") is False or attrs.get("p") == 0)
-        return same and op in _NOTHING_AT_SAME_TYPE
+        return same and op in _NOTHING_WHEN_SAME and self._strides(value) == before.get("strides", [])
+
+    @staticmethod
+    def _strides(value: Any) -> list[int]:
+        """In elements; none where the tensor is contiguous."""
+        return [] if value.is_contiguous() else [int(s) for s in value.stride()]
 
     def _arguments(self, node: Any, schema: Any) -> tuple[list[str], dict[str, Any]]:
         """Tensors in the schema's order, and every other argument by name, defaults filled in."""

@@ -51,3 +51,9 @@ def test_a_group_reaches_through_views_and_branches():
     x = b.op("relu", b.input("x", 64, 32))
     left, right = b.op("tanh", b.op("view", x, shape=(32, 64))), b.op("exp", b.op("view", x, shape=(32, 64)))
     assert grouped(b, b.op("mul", left, right)) == [["relu", "tanh", "exp", "mul"]]
+
+
+def test_a_cast_rides_along_in_the_tail():
+    b = Builder()
+    y = b.op("to", b.linear(b.input("x", 64, 32), 64), dtype="f16")
+    assert [o.op for o in tail(b.done(b.op("relu", y, dtype="f16")), b.ops[0])[0]] == ["to", "relu"]

@@ -75,3 +75,17 @@ def test_no_lever_promises_more_than_the_limit_allows(pid):
         cls = lever.title.split()[2] if lever.action == "lower_class" else "tf32"
         before = lever.saves_ms / (1 - 1 / lever.speedup)
         assert before - lever.saves_ms >= t_sol(graph, H200, cls) * (1 - 1e-9)
+
+
+def test_the_same_lever_in_many_layers_is_one():
+    def layers(n):
+        b = Builder()
+        y = b.input("x", 4096, 1024)
+        for _ in range(n):
+            y = b.op("gelu", b.linear(y, 1024))
+        return actions(b.done(y), "tf32", allowed=())["fuse_tail"]
+
+    one, four = layers(1), layers(4)
+    assert four.title == "Fuse gelu into the epilogue of linear_0 and 3 like it" and four.op == "linear_0"
+    assert four.saves_ms == pytest.approx(4 * one.saves_ms, rel=0.1)
+    assert four.speedup == pytest.approx(one.speedup, rel=0.1)

@@ -136,3 +136,10 @@ def test_an_unknown_operation_is_priced_by_its_bytes_and_named():
 
 def test_a_tensor_without_elements_costs_nothing():
     assert only(lambda b: b.op("relu", b.input("x", 0, 5))).bytes == 0
+
+
+def test_a_scaled_product_of_fp8_is_a_product():
+    def build(b):
+        b.op("_scaled_mm", b.input("a", 64, 32, dtype="e4m3"), b.input("b", 32, 16, dtype="e4m3"), shape=(64, 16))
+
+    assert (only(build).matrix, only(build).kind) == (2 * 64 * 32 * 16, "matrix")

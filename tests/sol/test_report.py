@@ -184,3 +184,10 @@ def test_float32_products_are_bound_by_the_pipes_that_do_them():
     assert "| f32 | 2.05 ms | arithmetic pipes |" in made.to_markdown()
     assert "matrix units" not in report(scale_leaky(), load("cpu"), ["f32"]).to_html()
     assert report(scale_leaky(), H200, ["tf32"]).bounds["tf32"]["bound_by"] == "matrix"
+
+
+def test_next_to_nothing_is_said_in_words():
+    b = Builder()
+    made = report(b.done(b.op("sum", b.input("x", 3), shape=())), H200)
+    assert "less than 1 ns: launching its kernels is all that counts" in made.sentence
+    assert "e-06" not in made.to_markdown()

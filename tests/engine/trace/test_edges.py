@@ -178,6 +178,15 @@ def test_a_reshape_that_strides_do_not_allow_is_a_copy():
     assert moved.tensors[moved.ops[0].outputs[0]].layout == "transposed"
 
 
+def test_a_change_of_layout_is_a_copy_and_what_changes_nothing_is_not_there():
+    copies = ("contiguous()", "to(memory_format=torch.channels_last)", "clone(memory_format=torch.contiguous_format)")
+    for copy in copies:
+        given = "args[0]" if "channels" in copy else "args[0].transpose(1, 2)"
+        g = graph(f"return {given}.{copy}", "torch.randn(2, 3, 4, 5)")
+        assert sum(external_bytes(g).values()) == 2 * 4 * 120, copy
+    assert ops(graph("return args[0].contiguous().clone().float().to('cpu') * 2")) == ["mul"]
+
+
 def test_layouts_are_said():
     g = graph(
         "return self.c(args[0].to(memory_format=torch.channels_last)).expand(3, 4, 6, 6) + args[1][:, :, ::2]",
