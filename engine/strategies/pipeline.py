@@ -46,16 +46,18 @@ class Choice:
     along_k    tf32 operands that lie along M or N are transposed first: Hopper's tf32 instructions read K alone
     fuse       a product's rows or columns are reduced in its epilogue
     narrow     what lies between stages is stored in the class's element type
+    guard      operands are cast to f16 under a guard (dsl.guard), so that the program stands in class tf32
     """
 
     along_k: bool = False
     fuse: bool = False
     narrow: bool = False
+    guard: bool = False
 
     def __str__(self) -> str:
         words = {
             "along_k": "operands transposed along K first", "fuse": "reduced in the epilogue",
-            "narrow": "intermediates stored in half precision",
+            "narrow": "intermediates stored in half precision", "guard": "tf32 by guarded f16",
         }  # fmt: skip
         return ", ".join(text for name, text in words.items() if getattr(self, name)) or "each operation as it comes"
 
@@ -71,7 +73,7 @@ class _Build:
         self.compute = COMPUTE[cls]
         self.element = DType.F32 if cls == "tf32" else self.compute
         self.drafts: tuple[Draft, ...] = lowered.stages
-        self.readers = Readers(lowered, self.element, choice.narrow)
+        self.readers = Readers(lowered, self.element, choice.narrow, choice.guard)
         self.types: dict[str, TensorType] = {p.name: p.type for p in lowered.params}
         self.taken = {p.name for p in lowered.params} | {n for names in lowered.names for n in names}
         self.taken |= {"acc", "acc2", *"lmnT"}
@@ -94,7 +96,10 @@ class _Build:
             emit[type(draft)](i, draft)
         results = tuple(self.lowered.names[stage_of(r)][part_of(r)] for r in self.lowered.results)
         types = tuple(self.types[n] for n in results)
-        return ir.Program(self.lowered.name, self.lowered.params, tuple(self.stages), results, types, arch="sm_90a")
+        return ir.Program(
+            self.lowered.name, self.lowered.params, tuple(self.stages), results, types, "sm_90a",
+            guard=self.choice.guard,
+        )  # fmt: skip
 
     # ---- names and types ----
 

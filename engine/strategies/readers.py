@@ -31,11 +31,12 @@ def direct(draft: Convolution, element: DType) -> bool:
 
 
 class Readers:
-    """`narrow`: what own stages read is stored in the class's type `element` too."""
+    """`narrow`: what own stages read is stored in the class's type `element` too; `kept`: nothing is stored narrower
+    than in the module."""
 
-    def __init__(self, lowered, element: DType, narrow: bool):
+    def __init__(self, lowered, element: DType, narrow: bool, kept: bool = False):
         self.drafts: tuple[Draft, ...] = lowered.stages
-        self.element, self.narrow = element, narrow
+        self.element, self.narrow, self.kept = element, narrow, kept
         self.results = {stage_of(r) for r in lowered.results}
         self._of: dict[int, list[tuple[int, str]]] = {i: [] for i in range(len(self.drafts))}
         for i, draft in enumerate(self.drafts):
@@ -67,7 +68,7 @@ class Readers:
         """The element type in which a stage's results are stored."""
         roles = {role for _, role in self.of(stage)}
         own = DType(self.drafts[stage].dtype)
-        if roles & {"result", "param"}:
+        if self.kept or roles & {"result", "param"}:
             return own
         return self.element if roles == {"operand"} or self.narrow else own
 

@@ -14,6 +14,7 @@ from itertools import product
 from dsl import ir, legal
 from dsl.check import check
 from dsl.compile import compile as generate
+from dsl.guard import rescue
 from dsl.ir import Collective, Conv, DType, Gemm, Program
 from dsl.printer import to_text
 from engine.strategies import candidates
@@ -26,6 +27,7 @@ from sol.hardware import Hardware
 # Measured on an H200: a 4096-cube in tf32 with an operand along M or N takes 1.66 times as long as one along K.
 ACROSS = 1.66
 MOST = 4  # structures of a class
+WAIT_MS = 0.002  # of a guarded program's flag, and of each rescue kernel that finds it down
 
 
 @dataclass
@@ -59,11 +61,15 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
     cast = COMPUTE[cls].value != lowered.dtype and cls != "tf32"
     found: dict[str, Structure] = {}
     seen: set[str] = set()
+    choices: list[tuple[str, Choice]] = []
     for along_k, fuse, narrow in product((False, True), repeat=3):
         if (along_k and cls != "tf32") or (narrow and not cast):
             continue
-        choice = Choice(along_k, fuse, narrow)
-        text = to_text(program(lowered, cls, choice))
+        choices.append((cls, Choice(along_k, fuse, narrow)))
+    if cls == "tf32" and lowered.dtype == "f32":
+        choices += [("f16", Choice(fuse=fuse, guard=True)) for fuse in (False, True)]
+    for compute, choice in choices:
+        text = to_text(program(lowered, compute, choice))
         if text in seen:
             continue
         seen.add(text)
@@ -93,7 +99,8 @@ def opened(p: Program, words: str, hw: Hardware, reasons: list[str]) -> Structur
 def expected(resolved: Program, hw: Hardware) -> float:
     """Milliseconds of a resolved program."""
     made = predict(resolved, hw)
-    return made.ms + sum(extra(resolved, s, t.ms) for s, t in zip(resolved.stages, made.stages, strict=True))
+    waits = (1 + len(rescue(resolved).stages)) * WAIT_MS if resolved.guard else 0.0
+    return waits + made.ms + sum(extra(resolved, s, t.ms) for s, t in zip(resolved.stages, made.stages, strict=True))
 
 
 def extra(p: Program, stage: ir.Stage, ms: float) -> float:

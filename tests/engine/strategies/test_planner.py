@@ -62,14 +62,18 @@ def test_every_proposal_says_what_changed_and_why():
         assert "predicted" in p.why and "\n" not in p.why
 
 
-def test_tf32_goes_to_nvcc_and_half_precision_to_the_fast_build():
-    assert {(p.cls, p.backend) for p in search(planner(), 12)} == {("tf32", "cpp"), ("f16", "cute")}
+def test_tf32_goes_to_nvcc_and_half_precision_to_the_fast_build_with_a_guard_in_class_tf32_too():
+    found = search(planner(), 12)
+    assert {(p.cls, p.backend) for p in found} == {("tf32", "cpp"), ("tf32", "cute"), ("f16", "cute")}
+    assert all(("guard f32" in p.text) == ((p.cls, p.backend) == ("tf32", "cute")) for p in found)
+    guarded = next(p for p in found if "guard f32" in p.text)
+    assert "tf32 by guarded f16" in guarded.change and "store f16" not in guarded.text
 
 
 def test_where_builds_take_time_the_fast_ones_come_first_and_the_slow_ones_are_few():
     found = search(planner(kind="measured"), 40)
     assert [p.backend for p in found[:2]] == ["cute", "cute"]
-    assert sum(p.backend == "cpp" for p in found) == CPP_TRIALS
+    assert 1 <= sum(p.backend == "cpp" for p in found) <= CPP_TRIALS
 
 
 def test_the_slow_builds_are_announced_before_their_turn():
@@ -143,10 +147,11 @@ def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch)
 def test_structures_are_tried_beside_configurations_the_expected_best_first():
     g = Builder()
     y = g.op("mm", [g.input("a", (4096, 4096)), g.input("b", (4096, 4096))], (4096, 4096))
-    found = search(planner(g.graph(y), ("tf32",)), 3)
-    assert "permute 1x0" in found[0].text  # tf32 reads K alone at full speed
-    assert "permute" not in found[1].text and "permute 1x0" in found[2].text
-    assert "transposed along K" in found[0].change and "tile" in found[2].change
+    found = search(planner(g.graph(y), ("tf32",)), 6)
+    assert "guard f32" in found[0].text  # f16's roof is twice as high
+    first, second = [p for p in found if "guard" not in p.text][:2]
+    assert "permute 1x0" in first.text and "transposed along K" in first.change  # tf32 reads K alone at full speed
+    assert "permute" not in second.text and "tile" in found[2].change
 
 
 def test_a_convolution_has_tiles_to_try():
