@@ -37,7 +37,7 @@ def judge(row: dict) -> None:
         if not t["ok"] or "ms" not in t:
             continue
         t["over"] = {n: b["ratio"] * t["ratio"] for n, b in row["baselines"].items() if "ratio" in b}
-        limit = row["limits"].get(limiting(t.get("text", ""), t["class"]))
+        limit = row["limits"].get(roof(t))
         if limit is None:
             continue
         t["gap"], t["score"] = gap(t["ms"], limit), score(t["ms"], limit, base_ms(row, t, t["class"]))
@@ -48,6 +48,11 @@ def judge(row: dict) -> None:
             t["verdict"] = integrity.worst(evidence)
             if t["verdict"] not in ("clean", "minor"):
                 t["message"] = next(c["said"] for c in evidence if c["verdict"] == t["verdict"])
+
+
+def roof(trial: dict) -> str:
+    """The class whose limit a trial is held to: guarded f16 stands in tf32, under the roof of f16."""
+    return trial.get("roof") or limiting(trial.get("text", ""), trial["class"])
 
 
 def base_ms(row: dict, trial: dict, cls: str) -> float:
@@ -63,15 +68,16 @@ def counts(trial: dict) -> bool:
 
 def best(row: dict, cls: str) -> dict | None:
     """The fastest trial that counts and was held to the class's tolerance or a finer one, with `gap` and `score`
-    against the class's own limit, and `by`: the class of its products."""
+    against the class's own limit (of a guarded one the roof's), `by`: the class of its products, and `guarded`."""
     able = [t for t in row["trials"] if counts(t) and (t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls])]
     found = min(able, key=lambda t: t["ms"], default=None)
     if found is None:
         return None
-    limit = row["limits"].get(cls) or row["limits"].get(found["class"], 0.0)
+    guarded = roof(found) != found["class"]
+    limit = row["limits"].get(roof(found) if guarded else cls) or row["limits"].get(found["class"], 0.0)
     return found | {
         "gap": gap(found["ms"], limit), "score": score(found["ms"], limit, base_ms(row, found, cls)),
-        "by": found.get("derived") or found["class"],
+        "by": found.get("derived") or found["class"], "guarded": guarded,
     }  # fmt: skip
 
 
@@ -90,13 +96,13 @@ def rival(row: dict, cls: str) -> tuple[str, float] | None:
 
 def stopped(row: dict, cls: str, own: list[dict], eps: float, window: int) -> str | None:
     """Why a class's search may end (sol.budget), or None. `own`: its trials in order."""
-    fastest, since, base, text = None, 0, None, ""
+    fastest, since, base, under = None, 0, None, cls
     for t in own:
         if counts(t) and (fastest is None or t["ms"] < fastest):
-            fastest, since, base, text = t["ms"], 0, base_ms(row, t, cls), t.get("text", "")
+            fastest, since, base, under = t["ms"], 0, base_ms(row, t, cls), roof(t)
         else:
             since += 1
-    return should_stop(fastest, base, row["limits"].get(limiting(text, cls), 0.0), since, eps, window)
+    return should_stop(fastest, base, row["limits"].get(under, 0.0), since, eps, window)
 
 
 def mean(values: list[float]) -> float:

@@ -28,6 +28,7 @@ from engine.evaluate.condition import read as condition_of
 from engine.jsonprocess import WorkerLost
 from engine.strategies import Proposal
 from engine.suite.runner import OPEN_SECONDS, RUN_SECONDS, WARM_SECONDS, Builds, Gpu, Task
+from engine.trials import limiting
 from sol.hardware import Hardware
 
 EAGER = ("eager", "eager_tf32", "eager_f16")
@@ -151,7 +152,8 @@ class _Bench:
             trial = {
                 "class": proposal.cls, "backend": proposal.backend, "change": proposal.change, "why": proposal.why,
                 "predicted_ms": proposal.predicted_ms, "text": proposal.text,
-                "derived": derived(proposal.text), "algebraic": bool(getattr(proposal, "algebraic", False)),
+                "derived": derived(proposal.text), "roof": limiting(proposal.text, proposal.cls),
+                "algebraic": bool(getattr(proposal, "algebraic", False)),
             }  # fmt: skip
             began = time.monotonic()
             try:

@@ -80,7 +80,8 @@ def seconds(row: dict, cls: str) -> float | None:
 
 def summary(problems: dict[str, dict], cls: str) -> dict:
     """{problems, solved, over: {baseline: geomean}, best: geomean over each problem's best baseline or None, slower:
-    [lines below 0.95x of it], score, trials, seconds, algebraic, others: [lines won by a finer class], verdicts}"""
+    [lines below 0.95x of it], score, trials, seconds, verdicts, and lines that are algebraic, guarded, finer than the
+    class}"""
     found = lines(problems, cls)
     timed = [n for n in allowed(cls) if any(n in x.over for x in found)]
     against = [x.against if x.against is not None else _best_of_eager(x) for x in found]
@@ -102,7 +103,7 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
         "seconds": sum(times) / len(times) if times else None,
         "algebraic": [x for x in found if x.trial and x.trial.get("algebraic")],
         "finer": [x for x in found if x.trial and x.trial["by"] != cls],
-        "verdicts": verdicts,
+        "guarded": [x for x in found if x.trial and x.trial["guarded"]], "verdicts": verdicts,
     }  # fmt: skip
 
 
@@ -156,6 +157,9 @@ def words(s: dict, cls: str) -> list[str]:
     if s["finer"]:
         named = ", ".join(f"{x.module} ({x.trial['by']})" for x in s["finer"])
         said.append(f"won by products of a finer class: {named}")
+    if s["guarded"]:
+        named = ", ".join(x.module for x in s["guarded"])
+        said.append(f"won by f16 products with a guard that falls back to f32 outside of f16's range: {named}")
     if doubtful := {v: n for v, n in s["verdicts"].items() if v not in ("clean", "no program", "not looked at")}:
         said.append("verdicts that are not clean: " + ", ".join(f"{n} {v}" for v, n in doubtful.items()))
     return said
@@ -176,6 +180,7 @@ def _line(x: Line, row: dict, cls: str) -> str:
         f"{x.against or nan:7.2f}", f"{b['gap']:6.2f}", f"{b['score']:5.2f}", f"{b['error']:8.1e}",
     ]  # fmt: skip
     notes = [f"{x.trials}", f"({x.failed} failed)" * bool(x.failed), f"({x.refuted} refuted)" * bool(x.refuted),
-             b["backend"], f"by {b['by']}" * (b["by"] != cls), "algebraic" * bool(b.get("algebraic")),
+             b["backend"], f"by {b['by']}" * (b["by"] != cls), "guarded f16" * b["guarded"],
+             "algebraic" * bool(b.get("algebraic")),
              x.verdict * (x.verdict not in ("clean", "not looked at"))]  # fmt: skip
     return f"{head} {' '.join(values)} {' '.join(n for n in notes if n)}"

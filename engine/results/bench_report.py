@@ -137,13 +137,19 @@ def table(told: dict[str, Any], cls: str) -> list[str]:
             cells += ["", _number(x.over.get("eager"), 2), "", "", "", "", "", *tail, f"no program: {_cell(x.why)}"]
         else:
             t = x.trial
-            notes = ", ".join([x.verdict, *(["algebraic"] if t.get("algebraic") else [])])
+            notes = ", ".join(_notes(x))
             cells += [
                 f"{t['ms']:.4f}", _number(x.over.get("eager"), 2), _number(x.against, 2), t["by"],
                 f"{t['error']:.1e}", f"{t['gap']:.2f}", f"{t['score']:.2f}", *tail, notes,
             ]  # fmt: skip
         rows.append(f"| {' | '.join(cells)} |")
     return rows
+
+
+def _notes(x: Line) -> list[str]:
+    """The verdict, and what a person should know of the program that won."""
+    t = x.trial
+    return [x.verdict, *(["guarded f16"] if t["guarded"] else []), *(["algebraic"] if t.get("algebraic") else [])]
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -242,11 +248,7 @@ def _row(x: Line, cls: str) -> list[str]:
     if x.trial is None:
         return [x.module, "", _times(x.over.get("eager")), "", "", "", str(x.trials), f"no program: {x.why[:160]}"]
     t = x.trial
-    notes = [
-        x.verdict,
-        *([f"{t['by']} products"] if t["by"] != cls else []),
-        *(["algebraic"] if t.get("algebraic") else []),
-    ]
+    notes = [*_notes(x), *([f"{t['by']} products"] if t["by"] != cls else [])]
     return [
         x.module, f"{t['ms']:.4f}", _times(x.over.get("eager")),
         f"{_times(x.against)} ({NAMES[x.rival]})" if x.rival else "", f"{1 / t['gap']:.0%}", f"{t['error']:.1e}",

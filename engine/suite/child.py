@@ -23,6 +23,7 @@ from engine.evaluate import oracle
 from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
 from engine.evaluate.faults import Wrong
 from engine.evaluate.guarded import Guarded
+from engine.evaluate.integrity import trial
 from engine.evaluate.integrity.tracing import Snapshot
 from engine.evaluate.rounding import TORCH
 from engine.evaluate.timing import interval, net, paired_ratio
@@ -132,8 +133,16 @@ class Child:
         if not self.small:
             answer |= self._time(call)
             first = self.results[f"{case}:{request['backend']}"]
-            answer["checks"] = checks(self.loaded, first, cls, answer["ms"], len(answer["pairs"]))
+            answer["checks"] = self._checks(first, cls, answer)
         return answer | {"seconds": time.perf_counter() - began}
+
+    def _checks(self, first: torch.Tensor, cls: str, answer: dict) -> list[dict]:
+        """The evidence; without memory for it a program that is right and timed stays so, with that said."""
+        try:
+            return checks(self.loaded, first, cls, answer["ms"], len(answer["pairs"]))
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return [trial.check("evidence", trial.UNSEEN, "the GPU had no memory left for it")]
 
     def _rescued(self, request: dict, program: Any, cls: str) -> dict:
         """{rescued: error} of a guarded program on inputs that f16 cannot hold; {} where PyTorch itself overflows.

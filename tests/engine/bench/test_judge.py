@@ -45,6 +45,14 @@ def test_products_narrower_than_the_class_said_do_not_count():
     assert line("a", found, "tf32").refuted == 1
 
 
+def test_guarded_f16_stands_in_tf32_under_the_roof_of_f16_and_is_named():
+    found = row(trial("tf32", 0.4, roof="f16"))
+    assert counts(found["trials"][0])  # faster than tf32 allows, not than f16 does
+    assert best(found, "tf32")["gap"] == pytest.approx(0.4 / 0.25) and best(found, "tf32")["guarded"]
+    assert "with a guard that falls back to f32" in table({"a": found}, ("tf32",))
+    assert not counts(row(trial("tf32", 0.2, roof="f16"))["trials"][0])
+
+
 def test_a_time_below_the_limit_or_a_check_that_failed_does_not_count():
     said = {"name": "kernels", "verdict": "library only", "said": "only library kernels ran: gemm"}
     found = row(trial("tf32", 0.3), trial("tf32", 1.0, checks=[said]))
