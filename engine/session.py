@@ -11,6 +11,7 @@ sandboxed child dies with the thread that started it.)
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -97,6 +98,7 @@ class _Session:
         self.pool = ThreadPoolExecutor(1, "session")
         self.paused = False
         self.budget = spec.budget
+        self.ended: list[Finished] = []
         for e in past:
             if isinstance(e, events.Controlled):
                 self._obey(e.action, e.data)
@@ -290,6 +292,17 @@ class _Session:
             yield from self._compiled(strategy)
         return reason
 
+    def _remember(self, strategy: Strategy, context: trials.Context, hardware: Hardware) -> None:
+        """What was measured here teaches the next problem of this machine; predictions teach nothing."""
+        if self.device.kind != "measured" or not hasattr(strategy, "learned") or self._is_program:
+            return
+        from engine.strategies import memory
+
+        traced = self.past(events.Traced)
+        title = (traced.title if traced else "") or self.spec.title
+        with contextlib.suppress(Exception):  # a mistake here must not cost a session that is done
+            memory.keep(hardware.name, strategy.learned(tuple(self.ended), title))
+
     def _trace(self) -> Steps[OpGraph]:
         known = self.past(events.Traced)
         if known:
@@ -383,7 +396,8 @@ class _Session:
                 if proposal is None:
                     if sum(t.by == "strategy" for t in ended) >= self.budget["trials"]:
                         return self._summary(f"The budget of {count(self.budget['trials'], 'trial')} is used up.")
-                    proposal = strategy.next(state)
+                    yield from self._screen(number, state, strategy, context)
+                    proposal = strategy.next(replace(state, quick=self._quick()))
                 if proposal is None:
                     why = "; ".join(f"{c}: {why}" for c, why in closed.items()) or "there is nothing left to try"
                     return self._summary(f"The search is over: {why}.")
@@ -403,7 +417,38 @@ class _Session:
             best = done.best(proposal.cls)
             context.beside = trials.standing(done.standing(proposal.cls).values())
             ended.append((yield from trials.run(number, proposal, context, best.ms if best else None)))
+            self.ended = ended
             self._prefetch(strategy, State(tuple(ended), self.budget["trials"], dict(closed)), context)
+
+    def _screen(self, number: int, state: State, strategy: Strategy, context: trials.Context) -> Iterator[Emitted]:
+        """Where the device times quickly: the strategy's next candidates a few calls each, before trial `number`."""
+        if not hasattr(self.device, "quick") or not hasattr(strategy, "screen") or self.past(events.Screened, number):
+            return
+        state = replace(state, quick=self._quick())
+        wanted = [p for p in strategy.screen(state) if p.cls in context.baselines]
+        if not wanted:
+            return
+        began, quick = time.perf_counter(), {}
+        yield from self.emit(events.Progress(f"Choosing among {count(len(wanted), 'candidate')}", "screen", number))
+        for cls in dict.fromkeys(p.cls for p in wanted):
+            context.beside = trials.standing(state.standing(cls).values())
+            made = []
+            for p in (p for p in wanted if p.cls == cls):
+                quick[events.blob_name(p.text)] = None
+                with contextlib.suppress(TrialError):
+                    made.append((p.text, trials.candidate(number, p, context)))
+            self.device.prefetch([c for _, c in made])
+            times = yield from self.call(lambda made=made, cls=cls: self.device.quick(
+                [c for _, c in made], context.baselines[cls]
+            ))  # fmt: skip
+            quick |= {events.blob_name(text): ms for (text, _), ms in zip(made, times, strict=True)}
+        texts = [p.text for p in wanted]
+        yield from self.emit(events.Screened(number, quick, time.perf_counter() - began), *texts)
+
+    def _quick(self) -> dict[str, float | None]:
+        """Program -> quick time, of all that the log holds."""
+        held = [e for e in self.log if isinstance(e, events.Screened)]
+        return {self.blob(name): ms for e in held for name, ms in e.quick.items()}
 
     def _owners(self, ended: list[Finished], context: trials.Context, strategy: Strategy) -> Proposal | None:
         """The owner's next program: the n-th `try` of the log is the n-th trial by the owner."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from dsl.ir import Collective
+from dsl.lower import Source
 from engine import events
 from engine.build import toolchain
 from engine.build.cache import content_key
@@ -29,6 +30,7 @@ from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, Problem, SessionRefused, TrialError, compiled
 from engine.devices.gpu_names import hardware_of
+from engine.devices.parts import to_json
 from engine.evaluate import condition, reference
 from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
 from engine.evaluate.inputs import GUARD_FAMILIES
@@ -37,6 +39,7 @@ from engine.evaluate.timing import METHOD, interval, net, paired_ratio
 from engine.evaluate.worker import Worker
 from engine.jsonprocess import WorkerLost
 from sol.bounds import native_class
+from sol.graph import OpGraph
 from sol.hardware import load
 
 logger = logging.getLogger(__name__)
@@ -46,6 +49,9 @@ ROUNDS = ("own", "normal", "normal", "large", "tiny", "closed_form")
 LOAD_SECONDS, CHECK_SECONDS, SAMPLE_SECONDS = 60.0, 60.0, 20.0
 BASELINE_SAMPLES = 15
 WARM_UP, PAIRS, MOST_PAIRS = 3, 15, 31
+QUICK_WARM_UP, QUICK_PAIRS = 1, 3
+# PyTorch's kernels whose sums depend on the order in which blocks finish (torch.use_deterministic_algorithms).
+UNSTEADY = {"index_add", "scatter_add", "scatter_reduce", "bincount", "histc", "cumsum", "cumprod", "index_copy"}
 LOOK = 4  # pairs between two looks at the interval, which takes 20 ms
 WIDE = 0.04  # an interval of the ratio wider than this asks for more pairs
 
@@ -324,27 +330,40 @@ class Cuda:
                 self.pool.submit(candidate.sources[candidate.backend], priority=10 + i)
 
     def _load(self, step: str, candidate: Candidate) -> None:
-        """Have the worker hold the built program."""
+        """Have the worker hold the built program; of a module with regions, all the programs that stand in it."""
         self._hand_over(step)
         self._loaded = ()
-        source = candidate.sources[candidate.backend]
-        found = self.pool.find(source)
-        if found is None:  # pruned meanwhile
-            self.build(candidate)
-            found = self.pool.find(source)
-        if candidate.backend == "cute":
-            path, artifact = found.path, None
-        else:
-            key, cache = content_key("binding", source.binding), self.pool.cache
-            folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
-            path, artifact = folder / "binding.py", str(found.path)
+        path, artifact = self._built(candidate.sources[candidate.backend], candidate.backend)
         types = candidate.program.result_types
         outputs = [{**asdict(b), "dtype": t.dtype.value} for b, t in zip(candidate.outputs, types, strict=True)]
+        placed = []
+        for p in candidate.placed:
+            code, held = self._built(p.source, p.backend)
+            placed.append(to_json(p, path=code, artifact=held))
         self._ask(
-            step, "load", LOAD_SECONDS, path=str(path), artifact=artifact, program=candidate.text,
-            inputs=[asdict(b) for b in candidate.inputs], outputs=outputs,
+            step, "load", LOAD_SECONDS, path=path, artifact=artifact, program=candidate.text,
+            inputs=[asdict(b) for b in candidate.inputs], outputs=outputs, placed=placed, cls=candidate.cls,
         )  # fmt: skip
-        self._loaded = (candidate.text, candidate.backend, self.worker.generation)
+        self._loaded = self._key(candidate)
+
+    def _key(self, candidate: Candidate) -> tuple:
+        """What the worker has to hold to run the candidate."""
+        return (candidate.text, candidate.backend, *(p.text for p in candidate.placed), self.worker.generation)
+
+    def _built(self, source: Source, backend: str) -> tuple[str, str | None]:
+        """(the module to import, its artifact) of a program that was built; built again where it was pruned."""
+        found = self.pool.find(source)
+        if found is None:
+            try:
+                self.pool.build(source, self.cancelled)
+            except BuildError as e:
+                raise TrialError("compile", e.code, e.reason, e.log or None) from None
+            found = self.pool.find(source)
+        if backend == "cute":
+            return str(found.path), None
+        key, cache = content_key("binding", source.binding), self.pool.cache
+        folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
+        return str(folder / "binding.py"), str(found.path)
 
     def validate(self, candidate: Candidate) -> events.TrialValidated:
         """The built program at full size on every round's inputs; a guarded one also on those that trip it."""
@@ -358,7 +377,7 @@ class Cuda:
                 continue  # float32 itself overflows there
             answer = self._ask(
                 "validate", "check", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=place,
-                ideal=self._reference is None, repeatable=repeatable(candidate),
+                ideal=self._reference is None, repeatable=repeatable(candidate, self.problem.graph),
                 tolerance=TOLERANCES[candidate.cls].error,
             )  # fmt: skip
             repeats &= answer["repeats"]
@@ -400,11 +419,11 @@ class Cuda:
 
     def _measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
         self._hand_over("measure")
-        if self._loaded != (candidate.text, candidate.backend, self.worker.generation):
+        if self._loaded != self._key(candidate):
             self._load("measure", candidate)
         if self._open_baseline != baseline.name:
             self._baseline_open(baseline.name, baseline.cls)
-        again = repeatable(candidate)
+        again = repeatable(candidate, self.problem.graph)
         self._ask("measure", "time_open", CHECK_SECONDS, seed=self._timing_seed)
         sample = functools.partial(self._ask, "measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
 
@@ -426,16 +445,57 @@ class Cuda:
                 ratio, low, high = paired_ratio([(a[0], b[0]) for a, b in pairs])
         time_ = self._measurement([b for _, b in pairs], before)
         facts = self._ask("measure", "integrity", CHECK_SECONDS)
+        part = self._alone(candidate) if candidate.placed else {}
         self._ask("measure", "time_close", SAMPLE_SECONDS)
         theirs = median(a[0] for a, _ in pairs)
         checks = trial.of_run(facts, time_.ms, looked_at, len(pairs))
-        return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high, checks)
+        return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high, checks, part)
+
+    def _alone(self, candidate: Candidate) -> dict:
+        """The candidate's own region and all regions with programs, by themselves."""
+        found, many = self._ask("measure", "time_parts", CHECK_SECONDS), len(candidate.placed)
+        return {
+            "region": candidate.region, "region_ms": net(found["region_ms"], self._overhead()), "programs": many,
+            "covered_ms": net(found["covered_ms"], many * self._overhead()),
+        }  # fmt: skip
+
+    def quick(self, candidates: list[Candidate], baseline: events.Baseline) -> list[float | None]:
+        """Milliseconds of a few calls of each, to choose what is tried in full; None where it did not run. Nothing is
+        verified here, so none of it is a result."""
+        return [self._quick(c, baseline) for c in candidates]
+
+    def _quick(self, candidate: Candidate, baseline: events.Baseline) -> float | None:
+        try:
+            self.build(candidate)
+            self._load("measure", candidate)
+            if self._open_baseline != baseline.name:
+                self._baseline_open(baseline.name, baseline.cls)
+            self._ask("measure", "time_open", CHECK_SECONDS, seed=self._timing_seed)
+            times = []
+            for _ in range(QUICK_WARM_UP + QUICK_PAIRS):  # alternating, so that the clock is that of a measurement
+                self._baseline_sample()
+                again = repeatable(candidate, self.problem.graph)
+                found = self._ask("measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
+                times.append(net(found["ms"], self._overhead()))
+            self._ask("measure", "time_close", SAMPLE_SECONDS)
+            return median(times[QUICK_WARM_UP:])
+        except TrialError as e:
+            if e.code == "cancelled":
+                raise
+            self._open_baseline, self._loaded = "", ()
+            return None
 
 
-def repeatable(candidate: Candidate) -> bool:
-    """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish."""
-    products = [s for s in candidate.program.stages if isinstance(s, Collective)]
-    return not any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in products)
+def repeatable(candidate: Candidate, graph: OpGraph | None = None) -> bool:
+    """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish, nor
+    where PyTorch's own kernels beside regions do."""
+    programs = [p.program for p in candidate.placed] or [candidate.program]
+    products = [s for program in programs for s in program.stages if isinstance(s, Collective)]
+    if any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in products):
+        return False
+    inside = {name for p in candidate.placed for name in p.ops}
+    rest = [op for op in graph.ops if op.name not in inside] if graph and candidate.placed else []
+    return not any(op.op in UNSTEADY for op in rest)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
     made = Composed(graph, places, "cuda", "tf32")
     made.run(values)           # {output: tensor}; `into`: where programs write the module's own results
+    made.alone(values)         # each program on what it reads in such a run, as a call to be timed
 
 Everything a session says of a module with regions comes from here: that its whole result is right, and how long it
 takes as a whole. What stays PyTorch runs as the baseline of the class does: TF32 allowed in tf32, under autocast in
@@ -20,6 +21,7 @@ import torch
 
 from engine.evaluate.aten import operation
 from engine.evaluate.binding import bound
+from engine.evaluate.guarded import Guarded
 from engine.evaluate.inputs import torch_dtype
 from sol.graph import Op, OpGraph
 
@@ -97,14 +99,17 @@ class Composed:
     # ---- running it ----
 
     def run(
-        self, values: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor] | None = None
-    ) -> dict[str, torch.Tensor]:
-        """The module's results by name, in their traced types. A result that a program makes lies in `into`."""
+        self, values: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor] | None = None,
+        watched: list[Guarded] | None = None,
+    ) -> dict[str, torch.Tensor]:  # fmt: skip
+        """The module's results by name, in their traced types. A result that a program makes lies in `into`. With
+        `watched` what programs hand on lies poisoned between guard bands, which are added to it: fresh memory might
+        hold what was right a call ago."""
         held = dict(values)
         with torch.no_grad(), self._as_class():
             for step in self.steps:
                 if step.place is not None:
-                    self._program(step.place, held, into or {})
+                    self._program(step.place, held, into or {}, watched)
                 else:
                     for name, out in zip(step.makes, self._eager(step, held), strict=True):
                         held[name] = out
@@ -112,22 +117,22 @@ class Composed:
                     held.pop(name, None)
             return {n: self._typed(n, held[n]) for n in self.graph.outputs}
 
-    def regions(self, values: Mapping[str, torch.Tensor]) -> list[Callable[[], Any]]:
-        """The programs alone on what they read in one run, each a call to be timed; machine code only."""
+    def alone(self, values: Mapping[str, torch.Tensor]) -> list[tuple[Place, Callable[[], Any]]]:
+        """The programs, machine code all, in the order in which they run."""
         held, calls = dict(values), []
         with torch.no_grad(), self._as_class():
             for step in self.steps:
                 if step.place is not None:
-                    calls.append(self._alone(step.place, held))
-                    self._program(step.place, held, {})
+                    calls.append((step.place, self._call(step.place, held)))
+                    self._program(step.place, held, {}, None)
                 else:
                     for name, out in zip(step.makes, self._eager(step, held), strict=True):
                         held[name] = out
         return calls
 
-    def _alone(self, place: Place, held: Mapping[str, torch.Tensor]) -> Callable[[], Any]:
+    def _call(self, place: Place, held: Mapping[str, torch.Tensor]) -> Callable[[], Any]:
         inputs = [self._see(b, held[b["tensor"]]) for b in place.inputs]
-        outputs = self._room(place, {})
+        outputs = self._room(place, {}, None)
         return lambda: place.run(inputs, outputs)
 
     def _eager(self, step: _Step, held: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -141,10 +146,13 @@ class Composed:
         with self._autocast():
             return step.call(x)[: len(step.makes)]
 
-    def _program(self, place: Place, held: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor]) -> None:
+    def _program(
+        self, place: Place, held: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor],
+        watched: list[Guarded] | None,
+    ) -> None:  # fmt: skip
         inputs = [self._see(b, held[b["tensor"]]) for b in place.inputs]
         if place.run is not None:
-            results = self._room(place, into)
+            results = self._room(place, into, watched)
             place.run(inputs, results)
         else:
             results = place.meaning(inputs)
@@ -152,14 +160,20 @@ class Composed:
             shape = self.graph.tensors[b["tensor"]].shape
             held[b["tensor"]] = out.reshape(shape if out.numel() == prod(shape) else (-1, *shape[1:]))
 
-    def _room(self, place: Place, into: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    def _room(
+        self, place: Place, into: Mapping[str, torch.Tensor], watched: list[Guarded] | None
+    ) -> list[torch.Tensor]:
         made = []
         for b in place.outputs:
-            given = into.get(b["tensor"])
-            if given is None:
-                made.append(torch.empty(b["shape"], dtype=torch_dtype(b["dtype"]), device=self.device))
-            else:
+            given, dtype = into.get(b["tensor"]), torch_dtype(b["dtype"])
+            if given is not None:
                 made.append(given.view(b["shape"]))
+            elif watched is None:
+                made.append(torch.empty(b["shape"], dtype=dtype, device=self.device))
+            else:
+                watched.append(Guarded(tuple(b["shape"]), dtype, self.device))
+                watched[-1].poison()
+                made.append(watched[-1].tensor)
         return made
 
     def _see(self, binding: dict, value: torch.Tensor) -> torch.Tensor:

@@ -23,6 +23,10 @@ _POISON = {
     torch.float8_e4m3fn: (torch.int8, 0x7F),
     torch.float8_e5m2: (torch.int8, 0x7E),
     torch.int8: (torch.int8, -128),
+    torch.int64: (torch.int64, 0x7FC0DEAD7FC0DEAD),
+    torch.int16: (torch.int16, 0x7EAD),
+    torch.uint8: (torch.int8, -128),
+    torch.bool: (torch.int8, 1),
 }
 
 

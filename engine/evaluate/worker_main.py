@@ -22,6 +22,7 @@ from engine import jsonprocess
 from engine.build.cute_worker import import_generated
 from engine.evaluate import cupti, eager_graph, oracle, shared
 from engine.evaluate import inputs as data
+from engine.evaluate.assembled import Assembled
 from engine.evaluate.binding import bound
 from engine.evaluate.correctness import Comparison, compare
 from engine.evaluate.faults import Wrong, answered, cuda_code
@@ -77,6 +78,7 @@ class Worker:
         self.reference_bytes = 0
         self.run: Callable | None = None
         self.module: tuple[Any, str | None] = (None, None)  # of `run`, with its artifact
+        self.whole: Assembled | None = None  # instead of `module`, where the program is a part of the pasted module
         self.snapshot: Snapshot | None = None  # of the functions that harness and program share
         self.bindings: dict[str, list[dict]] = {}
         self.program: str = ""
@@ -130,7 +132,7 @@ class Worker:
 
     def unload(self) -> None:
         self.run, self.timed, self.expected, self.outputs, self.sets = None, None, [], [], []
-        self.module = None, None
+        self.module, self.whole = (None, None), None
 
     def _empty(self) -> None:
         if self.device == "cuda":
@@ -186,8 +188,12 @@ class Worker:
         self.bindings = {"inputs": request["inputs"], "outputs": request["outputs"]}
         self.program = request.get("program", "")
         self.snapshot = Snapshot()
-        self.module = import_generated(request["path"]), request.get("artifact")
-        self.run = self.module[0].load(self.module[1])
+        if request.get("placed"):  # the module as a whole, with programs in its regions
+            self.whole = Assembled(self.graph, request["placed"], self.device, request["cls"])
+            self.bindings, self.run = {"inputs": self.whole.inputs, "outputs": self.whole.outputs}, self.whole.run
+        else:
+            self.module = import_generated(request["path"]), request.get("artifact")
+            self.run = self.module[0].load(self.module[1])
         return {"seconds": time.perf_counter() - started}
 
     def _values(self, family: str, seed: int) -> dict[str, torch.Tensor]:
@@ -215,7 +221,10 @@ class Worker:
         outputs = self._outputs()
         for o in outputs:
             o.poison()
-        self.run(inputs, [o.tensor for o in outputs])
+        if self.whole is None:
+            self.run(inputs, [o.tensor for o in outputs])
+        elif wrong := self.whole.watched(inputs, [o.tensor for o in outputs]):
+            raise Wrong(*wrong)
         self._sync()
         return [o.tensor for o in outputs]
 
@@ -302,6 +311,8 @@ class Worker:
         return {"ms": ms, "call_ms": self.timed.call_time(), "checked": check}
 
     def _check_timed(self, at: int, repeatable: bool) -> None:
+        if self.whole is not None:
+            self.whole.deliver()
         for out, want in zip(self._outputs(), self.expected[at], strict=True):
             if not out.intact():
                 raise Wrong("out_of_bounds", "the program wrote outside of a result while it was timed")
@@ -313,6 +324,10 @@ class Worker:
     def time_close(self, request: dict) -> dict:
         self.timed, self.sets, self.expected = None, [], []
         return {}
+
+    def time_parts(self, request: dict) -> dict:
+        """Of a module with regions that is being timed: {region_ms, covered_ms} of its programs alone."""
+        return self.whole.times(self.sets[0], self._clock())
 
     # ---- who did it ----
 
@@ -336,7 +351,7 @@ class Worker:
         """The same call with every kernel of the program left out, on poisoned outputs."""
         outputs = self._outputs()
         try:
-            with silenced(*self.module) as (run, launches):
+            with self.whole.silenced() if self.whole else silenced(*self.module) as (run, launches):
                 for o in outputs:
                     o.poison()
                 run(self.sets[0], [o.tensor for o in outputs])
@@ -386,8 +401,8 @@ class Worker:
 
 
 REQUESTS = (
-    "warm", "open", "close", "keep", "load", "check", "time_open", "time_sample", "integrity", "time_close",
-    "baseline_open", "baseline_sample", "baseline_close",
+    "warm", "open", "close", "keep", "load", "check", "time_open", "time_sample", "time_parts", "integrity",
+    "time_close", "baseline_open", "baseline_sample", "baseline_close",
 )  # fmt: skip
 
 

@@ -94,11 +94,12 @@ class Line:
     def plan(self, quick: dict[str, float | None] | None = None) -> list[Step]:
         """What is tried before anything is known. `quick`: program -> quick time: of those seeds the better half."""
         first = self.structures[0]
-        seeds = self.seeds(QUICK if quick else 1)
+        seeds = self.seeds()
         if quick:
-            timed = [(quick[t], i) for i, s in enumerate(seeds) if quick.get(t := self.text(s)) is not None]
+            pool = self.seeds(QUICK)
+            timed = [(quick[t], i) for i, s in enumerate(pool) if quick.get(t := self.text(s)) is not None]
             if timed:
-                seeds = [seeds[i] for _, i in sorted(timed)][: max(1, -(-len(timed) // 2))]
+                seeds = [pool[i] for _, i in sorted(timed)][: -(-len(timed) // 2)]
         begun = self.remembered()
         seeds = [s for s in seeds if not any(b.ranked is s.ranked for b in begun)]
         others = [Step(s) for s in self.structures[1:]]

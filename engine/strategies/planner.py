@@ -30,7 +30,7 @@ from engine import events
 from engine.devices import Binding, Problem, SessionRefused, TrialError
 from engine.devices.parts import expected_ms
 from engine.strategies import Finished, Proposal, State, builds, candidates, coverage, memory, program_graph
-from engine.strategies.lines import Line, Step
+from engine.strategies.lines import QUICK, Line, Step
 from engine.strategies.lowering import Lowered
 from engine.strategies.memory import Memory
 from engine.strategies.regions import Partition, Region, Uncovered, partition
@@ -173,15 +173,16 @@ class Planner:
 
     def screen(self, state: State) -> list[Proposal]:
         """Programs to be timed quickly before the next trial, their result a hint for the plan alone: the seeds of
-        each line that is about to begin, where builds take seconds. [] on a device that predicts."""
+        each line that has its first result (for which nobody should wait longer), where builds take seconds. [] on a
+        device that predicts."""
         if self.device_kind != "measured":
             return []
         out = []
         for line in self.all:
             begun = any(t.cls == line.cls and t.region == line.number for t in state.trials)
-            if line.backend == "cute" and not begun and line.cls not in state.closed and len(line.ranked) > 1:
-                own = [line.proposal(s, self.hardware) for s in (*line.remembered(), *line.seeds(2))]
-                out += [p for p in own if p.text not in state.quick]
+            if line.backend == "cute" and begun and line.cls not in state.closed and len(line.ranked) > 1:
+                own = [line.proposal(s, self.hardware) for s in line.seeds(QUICK)]
+                out += [] if any(p.text in state.quick for p in own) else own
         return out
 
     def _turns(self, state: State) -> list[str]:

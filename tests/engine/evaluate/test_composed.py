@@ -103,9 +103,18 @@ def test_the_programs_alone_can_be_called_with_what_they_read():
         calls.append(outputs[0])
 
     calls = []
-    (alone,) = Composed(chain(), [product(run=write)], "cpu", "f32").regions(values())
-    alone()
+    (one,) = Composed(chain(), [product(run=write)], "cpu", "f32").alone(values())
+    assert one[0].ops == {"mm_0"}
+    one[1]()
     torch.testing.assert_close(calls[-1], values()["x"] @ values()["w"])
+
+
+def test_what_a_program_leaves_out_is_no_number_that_was_right_before():
+    watched = []
+    found = Composed(chain(), [product(run=lambda inputs, outputs: None)], "cpu", "f32").run(values(), {}, watched)
+    assert torch.isnan(found["add_3"]).all()
+    (guard,) = watched
+    assert guard.unwritten() == 32 and guard.intact()
 
 
 def test_regions_that_wait_for_each_other_are_an_error():
