@@ -33,6 +33,8 @@ def precompile(where: dict, name: str, device: str, turn: Turn, seed: int = 0) -
     small = device == "cpu"
     if not small and (needs := bytes_of(Path(where["module"]))) > MOST_BYTES:
         return {"left_out": f"its tensors take {needs / 1e9:.0f} GB"}
+    # As the process that times has it: the caches know a graph by these, too.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     began, before = time.perf_counter(), found()
     torch.compiler.reset()
     try:
