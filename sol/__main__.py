@@ -44,6 +44,10 @@ def _times(given: list[str] | None) -> dict[str, float]:
 def _report(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.graph == "-" else Path(args.graph).read_text(encoding="utf-8")
     made = report(OpGraph.from_json(text), load(args.gpu), args.cls, _times(args.measured), _times(args.best))
+    for flag, given in (("--measured", _times(args.measured)), ("--best", _times(args.best))):
+        if stray := [cls for cls in given if cls not in made.classes]:
+            has = ", ".join(made.classes)
+            raise ValueError(f"{flag} {stray[0]}: the report has the classes {has}; add `--class {stray[0]}`")
     print(made.to_json() if args.json else made.to_html() if args.html else made.to_markdown())
     return 0
 

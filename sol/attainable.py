@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from dsl import ir, legal
 from dsl.functions import EVERY
 from dsl.printer import word_of
+from dsl.rules import normalized
 from sol.hardware import Hardware
 from sol.rowmajor import rowmajor_time
 from sol.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
@@ -143,6 +144,10 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
         shared = len(types[stage.b.name].shape) == 2 and shape.l > 1
     full = float(shape.l * shape.m * shape.n)
     flops, special, extra = _epilogue_cost(stage, program, full)
+    norm = normalized_with(program, stage)
+    if norm is not None:
+        more = _epilogue_cost(norm, program, full)
+        flops, special, extra = flops + _OWN_FLOPS["normalize"] + more[0], special + more[1], extra + more[2]
     out = stored.bits / 8
     if stage.type is not None and stage.type.elements != full:  # a reduction or pairs; a transposed convolution's sum
         out = stage.type.bytes / full
@@ -158,7 +163,44 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
         flops,
         special,
         shared_b=shared,
+        across=_across(stage) if compute is ir.DType.TF32 else "",
+        triangle=_triangular(stage, shape),
     )
+
+
+def normalized_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | None:
+    """The normalize that is done in this product's registers (dsl.rules.normalized), where `cpp` builds them: in tf32,
+    as `cute` takes the other types. With the tile still open: the one that could be."""
+    if not isinstance(stage, ir.Gemm) or program.arch not in (None, "sm_90a"):
+        return None
+    width = normalized.group(program, stage)
+    if not width or legal.compute_of(stage, legal.types_of(program)) is not ir.DType.TF32:
+        return None
+    c = stage.config
+    if c.tile and c.schedule and not normalized.fits(c, width):
+        return None
+    return next(s for s in program.stages if stage.name in ir.reads(s))
+
+
+def alone_ms(program: ir.Program, stage: ir.Gemm, config: ir.Config, hw: Hardware) -> float:
+    """What the normalize after a product takes as a kernel of its own, where this configuration makes it one."""
+    norm = normalized_with(program, stage)
+    if norm is None or normalized_with(program, replace(stage, config=config)) is not None:
+        return 0.0
+    return _own(program, norm, hw).ms
+
+
+def _across(stage: ir.Collective) -> str:
+    """Which operands of a product do not lie along K."""
+    if not isinstance(stage, ir.Gemm):
+        return ""
+    return ("a" if stage.a.transposed else "") + ("" if stage.b.transposed else "b")
+
+
+def _triangular(stage: ir.Collective, shape: ir.GemmShape) -> bool:
+    """Whether a product keeps one triangle of a square result."""
+    e = stage.epilogue
+    return isinstance(stage, ir.Gemm) and isinstance(e, ir.Call) and e.fn in ("triu", "tril") and shape.m == shape.n
 
 
 def tiling_of(stage: ir.Collective) -> Tiling:
@@ -222,6 +264,10 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
     kind = word_of(stage)
     if isinstance(stage, ir.Transform) and stage.prepack:
         return StageTime(stage.name, kind, 0.0, "launch", {}, note="prepacked once a weight version, not timed")
+    if isinstance(stage, ir.Normalize):
+        source = next((s for s in program.stages if s.name == stage.x.name), None)
+        if source is not None and normalized_with(program, source) is stage:
+            return StageTime(stage.name, kind, 0.0, "launch", {}, note=f"in the registers of {source.name}")
     read = float(sum(program.type_of(name).bytes for name in ir.reads(stage)))
     written = float(stage.type.bytes + sum(a.type.bytes for a in stage.also))
     ms = stream_ms(read, written, hw)

@@ -213,6 +213,11 @@ def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequen
             f"PyTorch holds up to {render.si(held.peak_bytes, 'B')} at once, while {held.peak_op} runs; inputs and "
             f"parameters are {render.si(held.held_bytes, 'B')} of it."
         )
+    if held.peak_bytes > hw.memory_bytes:
+        yield (
+            f"That is more than the {render.si(hw.memory_bytes, 'B')} of {hw.title}: the limits are its rates' own, "
+            "and the module has to be split over several."
+        )
     counted = sum(graph.costs[o.name].matrix for o in graph.live)
     needed = sum(graph.costs[o.name].must for o in graph.live)
     if needed < counted:

@@ -30,6 +30,7 @@ ISSUE_FRACTION = {"wgmma": 0.875, "mma": 0.88, "simt": 0.82}  # best share of th
 TF32_ISSUE_FRACTION = 0.90  # half the switching a clock: the power limit bites later
 SM_L2_BYTES_CLOCK = 64.0  # what one SM can take from the L2
 EPILOGUE_ELEMENTS_CLOCK = 16.0  # output elements an SM finishes a clock: convert, stage through shared, store
+BOTH_ACROSS = 1.3  # tf32 with both operands across K: the second is transposed in shared memory too
 L2_FIT = 0.7  # share of the L2 that holds a panel across waves
 # Order of the p-norm that joins resources: a sharp maximum with a soft corner where loads, products and stores are
 # asynchronous; nearly a sum for SIMT kernels, whose epilogue stores while nothing multiplies.
@@ -51,10 +52,13 @@ class Product:
     extra_flops: float = 0.0
     extra_special: float = 0.0
     shared_b: bool = False  # a 2-D B against a batched A: read once
+    across: str = ""  # operands of tf32 that do not lie along K: a | b | ab
+    triangle: bool = False  # one triangle of a square result is kept
 
     @property
     def flops(self) -> float:
-        return 2.0 * self.l * self.m * self.n * self.k
+        """Of what is needed: a triangle's with its diagonal."""
+        return 2.0 * self.l * self.m * self.n * self.k * ((self.m + 1) / (2 * self.m) if self.triangle else 1.0)
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,26 @@ def _usable_sms(sms: int, cluster: int) -> int:
     return max(cluster, (full * (gpc // cluster) + rest // cluster) * cluster)
 
 
+def tiles_of(p: Product, t: Tiling) -> int:
+    """Output tiles that a batch's product takes, whole clusters of them: of a triangle those that touch it, where the
+    kernel leaves the others out (dsl.lower.cpp.gemm: square steps that cover it evenly)."""
+    (bm, bn), (cm, cn) = t.tile[:2], (max(1, c) for c in t.cluster[:2])
+    rows, columns = ceil(ceil(p.m / bm) / cm), ceil(ceil(p.n / bn) / cn)
+    able = p.cls == "tf32" or t.scheduler == "stream_k"  # written by `cpp` alone
+    if p.triangle and able and bm * cm == bn * cn and p.m % (2 * bm * cm) == 0:
+        return rows * (rows + 1) // 2 * cm * cn
+    return rows * columns * cm * cn
+
+
+def _across(p: Product, t: Tiling) -> float:
+    """How much longer a step takes for a tf32 operand that comes through registers, 64 rows at a time: read element by
+    element it takes five times what it does along K. The instruction's width is that of the other operand's tile."""
+    if not p.across or p.cls != "tf32":
+        return 1.0
+    width = t.tile[0] if p.across == "b" else t.tile[1]
+    return max(1.0, (5 * 64 + width) / (2 * width)) * (BOTH_ACROSS if p.across == "ab" else 1.0)
+
+
 def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     """Predicted time of one launch. Raises HardwareError when the device has no units of this class."""
     bm, bn, bk = t.tile
@@ -122,7 +146,7 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
 
     tiles_m = ceil(ceil(p.m / bm) / cm) * cm
     tiles_n = ceil(ceil(p.n / bn) / cn) * cn
-    tiles = tiles_m * tiles_n * p.l
+    tiles = tiles_of(p, t) * p.l
     splits = max(1, t.splits) if t.scheduler == "split_k" else 1
     units = tiles * splits
     sms = _usable_sms(hw.sms, cm * cn)
@@ -134,7 +158,7 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     if engine == "wgmma":  # operands come from shared memory at 128 bytes a clock; narrow N starves the unit
         rows = min(bm, 64)
         fed = (rows * bk + bn * bk) * p.in_bytes / 128.0 * (bm / rows)
-        mma = max(mma, fed)
+        mma = max(mma, fed, _across(p, t) * mma)
     step = mma + ITERATION_CLOCKS[engine] * (0.7 if t.schedule == "pingpong" else 1.0)
     tile_clocks = k_steps * step
 
@@ -159,9 +183,7 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     epilogue_total = (busy_waves - 1 if busy_waves > 1 else 0) * epilogue_clocks * (1 - hidden) + epilogue_clocks
 
     tensor_ms = main_clocks / clock * 1e3
-    l2_bytes = p.l * (
-        tiles_m * tiles_n * p.k * (bm / cn + bn / cm) * p.in_bytes + p.m * p.n * (p.out_bytes + p.extra_bytes)
-    )
+    l2_bytes = tiles * p.k * (bm / cn + bn / cm) * p.in_bytes + p.l * p.m * p.n * (p.out_bytes + p.extra_bytes)
     panels = busy_waves * k_steps * bk * (bm / cn + bn / cm) * p.in_bytes  # of the busiest SM
     l2_ms = max(l2_bytes / hw.l2_bandwidth, panels / (SM_L2_BYTES_CLOCK * clock)) * 1e3
     hbm = _device_traffic(p, t, hw, tiles_m, tiles_n, sms, splits)
@@ -184,6 +206,8 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         reduction_ms = 2 * splits * p.l * p.m * p.n * 4 / hw.l2_bandwidth * 1e3 + 0.5 * LAUNCH_MS
     elif t.scheduler == "stream_k":
         reduction_ms = 2 * min(sms, tiles) * bm * bn * 4 / hw.l2_bandwidth * 1e3 + 0.002
+        # Blocks that share a tile add their sums up one after the other: 64 of them 0.2 ms on an H200.
+        reduction_ms += max(0.0, sms / tiles - 1) * 2 * bm * bn * 4 / (SM_L2_BYTES_CLOCK * clock) * 1e3
     fill_ms = PROLOGUE_CLOCKS / clock * 1e3
     ms = LAUNCH_MS + fill_ms + main_ms + epilogue_ms + reduction_ms
     by = max(resources, key=lambda r: resources[r])

@@ -124,6 +124,8 @@ def test_times_from_the_command_line_enter_the_report(tmp_path, capsys):
     assert "0.362 ms" in out and "1.10x" in out
     assert main(["report", str(path), "--best", "tf32:0.33"]) == 2
     assert "such as tf32=0.36" in capsys.readouterr().err
+    assert main(["report", str(path), "--class", "tf32", "--measured", "f16=0.2"]) == 2
+    assert "--measured f16: the report has the classes tf32; add `--class f16`" in capsys.readouterr().err
 
 
 def test_the_command_line_lists_the_gpus(capsys):
@@ -191,3 +193,10 @@ def test_next_to_nothing_is_said_in_words():
     made = report(b.done(b.op("sum", b.input("x", 3), shape=())), H200)
     assert "less than 1 ns: launching its kernels is all that counts" in made.sentence
     assert "e-06" not in made.to_markdown()
+
+
+def test_a_module_that_does_not_fit_is_told_so():
+    b = Builder()
+    graph = b.done(b.linear(b.input("x", 1024, 131072), 131072))  # 68 GB of weights
+    assert any("more than the 24 GB of NVIDIA GeForce RTX 4090" in n for n in report(graph, load("rtx4090")).notes)
+    assert not any("more than" in n for n in report(graph, H200).notes)
