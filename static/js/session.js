@@ -6,6 +6,7 @@ import { Timeline } from "./timeline.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
 import { More } from "./more.js";
+import { Regions } from "./regions.js";
 import { drawHeader, drawLink } from "./header.js";
 import { Owner } from "./owner.js";
 import { Replay } from "./replay.js";
@@ -49,6 +50,7 @@ function trialNow() {
 const choose = (n) => { place.trial = n; chosen = true; if (place.diff === n) place.diff = null; keep(); draw(); };
 const timeline = new Timeline(choose);
 const code = new Code((change) => { Object.assign(place, change); if (!chosen && trialNow()) { place.trial = trialNow(); chosen = true; } keep(); draw(); });
+const regions = new Regions($("charts"));
 const charts = new Charts($("charts"), choose);
 const more = new More($("charts"), session.id, choose);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
@@ -72,6 +74,7 @@ function draw() {
   const nothing = Boolean(live.ended) && live.trials.size === 0; // refused before any trial: the message says it all
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
   refusal(now);
+  regions.draw(now);
   charts.draw(now, n);
   more.draw(now, n);
 }

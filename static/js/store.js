@@ -11,6 +11,7 @@ export function initial() {
     title: "", // what a session without a name computes
     progress: null, // {text, step, trial, t}
     graph: null, report: null, bounds: {}, summary: "",
+    covered: null, // data of covered: a module that is no single program
     baselines: [],
     trials: new Map(), // number -> trial, in order of proposal
     best: {}, // class -> trial number
@@ -40,6 +41,7 @@ const HANDLERS = {
   progress: (s, d, t) => { s.progress = { ...d, t }; },
   traced: (s, d) => { s.graph = d; if (d.title) s.title = d.title; },
   reported: (s, d) => { s.report = d.report; s.bounds = d.bounds; s.summary = d.summary; },
+  covered: (s, d) => { s.covered = d; },
   baseline: (s, d) => { s.baselines = [...s.baselines.filter((b) => b.name !== d.name), d]; },
   "trial.proposed": (s, d, t) => {
     Object.assign(step(s, d, "proposed", t), {

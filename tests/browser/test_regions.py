@@ -1,0 +1,51 @@
+"""A module that is no single program shows what is covered, what stays PyTorch and why, and each one's share."""
+
+import dataclasses
+
+import pytest
+
+from engine import events
+from engine.devices import Problem
+from engine.strategies.planner import Planner
+from sol.hardware import load
+from tests.browser.conftest import no_sideways_scroll
+from tests.engine.strategies.test_regions import experts
+
+DRAW = """async (data) => {
+  const { apply, initial } = await import("/static/js/store.js");
+  const { Regions } = await import("/static/js/regions.js");
+  const root = document.getElementById("charts");
+  document.getElementById("regions")?.remove();
+  const view = apply(initial(), data ? [{ seq: 1, kind: "covered", t: 0, data }] : []);
+  new Regions(root).draw(view);
+  const made = document.getElementById("regions");
+  const rows = [...made.querySelectorAll("tbody tr")].map((r) => r.innerText);
+  return { hidden: made.hidden, text: made.innerText, rows };
+}"""
+
+
+@pytest.fixture(scope="module")
+def covered():
+    made = Planner(Problem("", "module", experts()), ("tf32", "f16"), load("h200"), "predicted").covered
+    return dataclasses.asdict(events.decode("covered", events.encode(made)))
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_regions_and_the_rest_stand_in_one_table(open_page, finished, complaints, covered, width):
+    page = open_page(finished["view"], width)
+    if width < 1000:
+        page.get_by_role("tab", name="Charts").click()
+    told = page.evaluate(DRAW, covered)
+    assert not told["hidden"] and "2 operations stay PyTorch: slice (lines 6 and 11)" in told["text"]
+    first, second, rest = told["rows"]
+    assert "Region 1" in first and "linear, softmax" in first and "lines 1, 2" in first and "TF32" in first
+    assert "Region 2" in second and "%" in second
+    assert "slice × 2" in rest and "is not covered yet" in rest and "lines 6, 11" in rest
+    no_sideways_scroll(page)
+    assert not complaints
+
+
+def test_a_module_that_is_one_program_shows_no_table(open_page, finished):
+    page = open_page(finished["view"])
+    assert page.locator("#regions").is_hidden()
+    assert page.evaluate(DRAW, None)["hidden"]
