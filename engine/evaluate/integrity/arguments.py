@@ -29,6 +29,6 @@ def add(commands: argparse._SubParsersAction, run: Callable[[argparse.Namespace]
         one.add_argument("--nondeterministic", action="store_true", help="two runs may differ in their bits (atomics)")
         one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
         if name == "measure":
-            names = "eager, eager_tf32, compile or compile_max; repeatable"
+            names = "eager, compile or compile_max, with a class behind it where wanted: eager_tf32; repeatable"
             one.add_argument("--baseline", action="append", metavar="NAME", help=names)
         one.set_defaults(run=run, command=name)

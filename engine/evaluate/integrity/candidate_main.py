@@ -84,7 +84,7 @@ class Held:
         else:
             self.loaded = stage("the text", lambda: load_python(message["source"], message.get("init"), self.device))
         self.native.watch_triton()
-        self.loaded.attach(self.state, self.tensors, self.torch)
+        self.loaded.attach(self.state, self.tensors, self.torch, self.order)
 
     # ---- calls ----
 
@@ -133,7 +133,8 @@ class Held:
             raise Bad("wrong_type", f"it returned {len(leaves)} values; the module returns {len(self.outputs)} tensors")
         for x in leaves:
             if not isinstance(x, self.torch.Tensor):
-                raise Bad("wrong_type", f"it returned a {type(x).__name__}, not a tensor")
+                said = "None: end it with `return`" if x is None else f"a {type(x).__name__}, not a tensor"
+                raise Bad("wrong_type", f"it returned {said}")
         return leaves
 
     def _guards(self, shapes: dict[str, list[int]]) -> None:

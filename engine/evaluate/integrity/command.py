@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from engine import events
 from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError
 from engine.evaluate import baselines
 from engine.evaluate.integrity.candidate import CandidateEnded
 from engine.evaluate.integrity.findings import CHEAT, Finding, Report
 from engine.evaluate.integrity.judge import JudgeLost
 from engine.evaluate.integrity.verify import KINDS, Verifier
+from engine.sandbox import Sandbox
 from sol.graph import OpGraph
 
 
@@ -36,6 +40,9 @@ def run(args: argparse.Namespace, module: str) -> bool:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise Refused(f"cannot read {path}: {getattr(e, 'strerror', None) or 'it is not UTF-8 text'}") from None
+    weak = Sandbox.strength(args.device == "cuda")
+    if weak != "full":  # the text is the person's own, who may run it: but is to know
+        print(f"note: the sandbox is {weak}", file=sys.stderr)
     loose = args.nondeterministic
     if args.command == "verify":
         if kind == "program":
@@ -79,6 +86,8 @@ def verify(text: str, kind: str, module: str, *, device: str, cls: str, nondeter
 
 
 def _can_run(kind: str, device: str) -> None:
+    if device not in ("cuda", "cpu"):
+        raise Refused(f"there is no device {device!r} to run it on; write cuda or cpu")
     if device == "cuda" and not Path("/dev/nvidiactl").exists():
         raise Refused("there is no NVIDIA GPU here; `verify --device cpu` runs Python candidates on the CPU")
     if kind == "cuda" and device == "cpu":
@@ -92,7 +101,8 @@ def measure(
     if kind == "program":
         return _program(text, module, device, cls, wanted)
     if device != "cuda":
-        raise Refused("only a program has predicted times; raw code is measured on a GPU, with --device cuda")
+        without = "`verify --device cpu` says whether it is right" if kind == "python" else "`verify` needs one too"
+        raise Refused(f"raw code is measured on a GPU alone, with --device cuda; {without}, and a program is predicted")
     _can_run(kind, device)
     from engine.evaluate.integrity.measuring import measure as time_it
 
@@ -157,9 +167,8 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
             built = on.build(candidate)
             right = on.validate(candidate)
             timed = []
-            for baseline in on.baselines([cls]):
-                if baseline.name in wanted or (not wanted and baseline.cls == cls):
-                    timed.append(on.measure(candidate, baseline))
+            for baseline in _beside(on, cls, wanted):
+                timed.append(on.measure(candidate, baseline))
         finally:
             on.close()
     except SessionRefused as e:
@@ -170,6 +179,17 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
         "verdict": "clean", "accepted": True, "backend": backend, "compiled": asdict(built), "error": right.error,
         "scope": right.scope, "timed": [asdict(t) for t in timed],
     }  # fmt: skip
+
+
+def _beside(on: Any, cls: str, wanted: list[str]) -> Iterator[events.Baseline]:
+    """The baselines that were asked for by name, else those of the class. Raises Refused for one that there is not."""
+    known = {b.name: b for b in on.baselines([cls])}
+    if not wanted:
+        yield from (b for b in known.values() if b.cls == cls and "compile" not in b.name)
+    for name in wanted:
+        if name not in known and not hasattr(on, "baseline"):
+            raise Refused(f"{name} has no predicted time; on {on.name} there is {', '.join(known)}")
+        yield known[name] if name in known else on.baseline(name)
 
 
 def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:

@@ -83,8 +83,11 @@ class Finding:
 
     @property
     def sentence(self) -> str:
+        said = self.evidence
+        if self.line and said.lower().startswith((f"line {self.line}:", f"line {self.line} ")):
+            said = said[len(f"line {self.line}") :].lstrip(": ")
         at = f"line {self.line}: " if self.line else ""
-        return f"{at}{CODES[self.code][1]}: {self.evidence}"
+        return f"{at}{CODES[self.code][1]}: {said}"
 
 
 @dataclass

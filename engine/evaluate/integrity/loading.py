@@ -61,8 +61,12 @@ class Loaded:
         self.call, self.is_module, self.library, self.facts = call, is_module, library, facts or {}
         self._held: list[tuple[str, Any]] = []
 
-    def attach(self, state: list[dict], tensors: dict[str, Any], torch: Any) -> None:
-        """Finds where a module keeps its parameters. Raises Bad where it has not those of the reference."""
+    def attach(self, state: list[dict], tensors: dict[str, Any], torch: Any, order: list[dict]) -> None:
+        """Finds where a module keeps its parameters. Raises Bad where it has not those of the reference, or cannot be
+        called with what the reference's forward gets (`order`), for a function the state besides."""
+        if self.library is None:
+            given = [a.get("tensor", "a value") for a in order]
+            _callable(self.call, given + [s["name"] for s in state] * (not self.is_module), self.is_module)
         if not self.is_module:
             return
         wanted = [s for s in state if s["kind"] in ("parameter", "buffer")]
@@ -110,6 +114,19 @@ class Loaded:
         code = self.library.run(ins, len(given), outs, len(outputs), ctypes.c_void_p(stream))
         if code != 0:
             raise Bad("raised", f"run() returned {code}")
+
+
+def _callable(call: Any, given: list[str], is_module: bool) -> None:
+    """Raises Bad where so many arguments do not fit, with what will be given."""
+    try:
+        signature = inspect.signature(call.forward if is_module else call)
+        signature.bind(*given)
+    except ValueError:
+        return  # one of C has no signature
+    except TypeError:
+        name = "ModelNew.forward" if is_module else "kernel"
+        many = f"{len(given)} argument{'' if len(given) == 1 else 's'}"
+        raise Bad("not_loaded", f"{name}{signature} cannot take the {many} given: {', '.join(given)}") from None
 
 
 def _c(x: Any) -> CTensor:
@@ -164,7 +181,9 @@ def _entry(names: dict[str, Any], init: list | None, device: str) -> Loaded:
         return Loaded(model.to(device).eval().requires_grad_(False), True, facts={"entry": "ModelNew"})
     if callable(function):
         return Loaded(function, False, facts={"entry": "kernel"})
-    raise Bad("not_loaded", "there is no entry: define `class ModelNew(nn.Module)` or `def kernel(*inputs)`")
+    there = [n for n, v in names.items() if isinstance(v, types.FunctionType | type) and v.__module__ == MODULE]
+    has = f"; the text has {', '.join(there[:4])}" if there else ""
+    raise Bad("not_loaded", f"there is no entry: define `class ModelNew(nn.Module)` or `def kernel(*inputs)`{has}")
 
 
 def load_cuda(source: str, library: str | None, compiler: dict | None) -> Loaded:

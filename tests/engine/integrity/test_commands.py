@@ -7,8 +7,11 @@ import pytest
 pytest.importorskip("torch")
 
 from engine.__main__ import main
+from engine.evaluate.integrity import verify
+from engine.evaluate.integrity.command import report_text
 from tests.engine.integrity import zoo
 
+PROGRAM = str(zoo.HERE.parents[2] / "dsl/examples/suite59/linear_scale_leaky.ucutlass")
 SOFTMAX = str(zoo.HERE / "modules" / "softmax.py")
 
 
@@ -38,9 +41,44 @@ def test_a_program_is_predicted_and_says_so(capsys):
         (["verify", SOFTMAX.replace("softmax.py", "")], "a candidate is a .py, a .cu or a .ucutlass file"),
         (["measure", SOFTMAX, "--device", "cpu"], "raw code is measured on a GPU"),
         (["measure", SOFTMAX, "--device", "cuda", "--baseline", "torch"], "there is no baseline 'torch'"),
+        (["measure", PROGRAM, "--device", "modelled:h200"], "the module has no tensor x of [1024, 8192]; it has x [64"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(arguments, says, capsys):
     assert main([*arguments, "--reference", SOFTMAX]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ") and says in said and said.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    shared = verify.Shared(local_user=True)
+    with verify.Verifier(zoo.module("softmax"), shared=shared, local_user=True) as made:
+        yield made
+    shared.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def kernel(x)\n    return x", "line 1: could not be loaded: expected ':'"),
+        ("def softmax(x): return x", "`class ModelNew(nn.Module)` or `def kernel(*inputs)`; the text has softmax"),
+        ("def kernel(x, y): return x", "kernel(x, y) cannot take the 1 argument given: x"),
+        ("def kernel(x): x * 2", "it returned None: end it with `return`"),
+        ("def kernel(x): return x[:, 1:]", "[64, 199] where the module gives [64, 200]"),
+        ("import nosuch\ndef kernel(x): return x", "imports 'nosuch', which is not installed in the sandbox"),
+    ],
+)
+def test_a_candidate_that_cannot_be_judged_is_told_what_to_change(verifier, text, says):
+    said = report_text(verifier.verify(text).to_json(), "mine.py")
+    assert said.startswith("mine.py: wrong") and says in said and said.count("Line 1") == 0
+
+
+def test_a_weaker_sandbox_is_said_before_anything_runs(tmp_path, capsys, monkeypatch):
+    from engine.evaluate.integrity import command
+
+    monkeypatch.setattr(command.Sandbox, "strength", lambda gpu=False: "weak: no bubblewrap")
+    (tmp_path / "mine.py").write_text("")
+    assert main(["verify", str(tmp_path / "mine.py"), "--reference", SOFTMAX, "--device", "abacus"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("note: the sandbox is weak: no bubblewrap") and "there is no device 'abacus'" in said
