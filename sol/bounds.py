@@ -148,6 +148,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     ops, costs = graph.live, graph.costs
     producer = {n: op for op in ops for n in op.outputs}
     need: dict[str, float] = {}  # elements of a tensor that somebody reads
+    parts: dict[tuple[str, str, str], float] = {}  # and those of its slices that were counted
     outputs = set(graph.outputs)
     for name in outputs:  # an output seen through views still needs what is below it
         if name in producer and costs[producer[name].name].kind == "view":
@@ -159,7 +160,10 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
             if not view:
                 take = touched(op, t, graph.tensors) if costs[op.name].read else 0
             elif canonical(op.op) in SUBSETS:
-                take = min(t.elements, sum(need.get(n, 0) for n in op.outputs))
+                whole = min(t.elements, sum(need.get(n, 0) for n in op.outputs))
+                part = (name, canonical(op.op), str(op.attrs))  # the same slice twice is read once
+                take = max(0.0, whole - parts.get(part, 0.0))
+                parts[part] = max(whole, parts.get(part, 0.0))
             else:
                 take = min(t.elements, max((need.get(n, 0) for n in op.outputs), default=0))
             need[name] = min(t.elements, need.get(name, 0) + take)

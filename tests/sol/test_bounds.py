@@ -95,6 +95,18 @@ def test_a_slice_of_an_input_is_read_in_part():
     assert sum(external_bytes(b.done(b.op("relu", part))).values()) == 2 * 10 * 64 * 4
 
 
+def test_the_same_slice_twice_is_read_once_and_another_one_too():
+    b = Builder()
+    x = b.input("x", 1000, 64)
+
+    def part(start):
+        return b.op("slice", x, shape=(10, 64), dim=0, start=start, end=start + 10)
+
+    twice = b.op("add", b.op("relu", part(0)), b.op("tanh", part(0)))
+    assert external_bytes(b.done(twice))["x"] == 10 * 64 * 4
+    assert external_bytes(b.done(b.op("add", twice, part(10))))["x"] == 20 * 64 * 4
+
+
 def test_an_expanded_input_is_read_at_its_own_size():
     b = Builder()
     wide = b.op("expand", b.input("x", 1, 64), shape=(1000, 64))
