@@ -1,0 +1,97 @@
+"""What counts as a guard that holds, which programs are run, and what is committed. The run itself needs a GPU."""
+
+import json
+import os
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import engine.results
+from dsl.check import check
+from engine.bench import guarded
+from engine.classes import class_of
+
+RESULTS = Path(engine.results.__file__).parent
+FILES = sorted(RESULTS.glob("guard-*.json"))
+HELD = {"error": 3e-4, "graph_error": 3e-4, "plain_error": 3e-4, "eager_tf32": 3e-4, "flag": 0, "unexpected": 0}
+RESCUED = HELD | {"error": 1e-6, "graph_error": 1e-6, "plain_error": 0.02, "flag": 1}
+
+
+def row(**sets):
+    made = {"own": HELD, "large": RESCUED, "tiny": RESCUED, "row": RESCUED, "spread": HELD}
+    return {
+        "program": "p", "sets": deepcopy(made | sets), "rescue_ms": 6.0, "build_s": {"guarded": 3.0, "plain": 2.0},
+        "ms": {"guarded": 0.262, "graph": 0.26, "plain": 0.257, "eager_tf32": 0.35},
+    }  # fmt: skip
+
+
+def test_a_guard_that_holds_everywhere_has_no_fault_and_its_cost_is_against_the_same_without_one():
+    assert guarded.faults(row()) == []
+    assert guarded.line(row()).startswith("ok  p ") and "costs 5.0 us" in guarded.line(row())
+
+
+@pytest.mark.parametrize("wrong", [1e-3, float("nan")])
+def test_an_error_beyond_tf32s_is_a_fault_in_a_graph_as_well(wrong):
+    (fault,) = guarded.faults(row(row=RESCUED | {"graph_error": wrong}))
+    assert fault.startswith(f"row: graph_error {wrong:.1e}, more than 3.3e-04")
+
+
+def test_a_flag_that_stays_down_or_is_raised_for_nothing_is_a_fault():
+    (fault,) = guarded.faults(row(tiny=RESCUED | {"flag": 0}))
+    assert fault == "tiny: the flag is 0"
+    assert guarded.faults(row(own=HELD | {"flag": 1})) == ["own: the flag is 1"]
+    assert guarded.faults(row(spread=HELD | {"flag": 1})) == []  # as its numbers fall
+
+
+def test_a_program_that_was_lost_is_one_line_with_the_reason():
+    assert guarded.line({"program": "p", "error": "the process was lost"}).split(None, 2)[2] == "the process was lost"
+
+
+def test_without_its_guard_a_program_is_the_same_in_every_other_clause():
+    made = {kind: check(text).program for kind, text in guarded.texts("conv_transpose2d_square_f16").items()}
+    assert class_of(made["guarded"]) == "tf32" and made["guarded"].guard and made["graph"].graph
+    assert not made["plain"].guard and made["plain"].stages == made["guarded"].stages == made["graph"].stages
+    assert all(s.config.tile for s in made["plain"].stages if hasattr(s, "config"))
+    assert replace(made["graph"], graph=False) == replace(made["guarded"], graph=False)
+
+
+def test_the_child_changes_inputs_as_the_command_says_and_finds_a_flag_in_what_was_loaded():
+    torch = pytest.importorskip("torch")
+    from engine.bench.guarded_child import CHANGES, flag_of
+
+    assert CHANGES.keys() == guarded.SETS.keys()
+    x = torch.ones(4, 8)
+    assert CHANGES["row"](x)[:, 0].tolist() == [1, 1, 1, 1e6] and CHANGES["tiny"](x).max() == pytest.approx(1e-6)
+    assert 1e-6 <= CHANGES["spread"](x).min() < CHANGES["spread"](x).max() <= 1
+
+    def load(guard_flag):
+        def launch():
+            return guard_flag
+
+        def run():
+            return launch()
+
+        return run
+
+    flag = torch.zeros(1, dtype=torch.int32)
+    assert flag_of(load(flag)) is flag and flag_of(lambda: 1) is None
+
+
+def test_the_plan_needs_no_gpu_and_mistakes_get_one_line(capsys, tmp_path):
+    assert guarded.main(["--plan", "--only", "bmm_f16"]) == 0
+    assert "1 programs, 3 to build, 5 sets each" in capsys.readouterr().out
+    assert guarded.main(["--plan", "--only", "cube"]) == 2
+    assert "no program is called 'cube'" in capsys.readouterr().err
+    if not os.path.exists("/dev/nvidiactl"):
+        assert guarded.main(["--json", str(tmp_path / "x.json")]) == 2 and "no NVIDIA GPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_what_is_committed_held_on_every_set(path):
+    told = json.loads(path.read_text(encoding="utf-8"))
+    assert told.keys() >= {"date", "gpu", "driver", "toolchain", "command", "method"}
+    assert {r["program"] for r in told["results"]} == set(guarded.NAMES)
+    for r in told["results"]:
+        assert guarded.faults(r) == r["faults"] == [] and r["cost_us"] == guarded.cost_us(r)
