@@ -1,8 +1,8 @@
 """The time of a convolution that reads x and w as they lie (nchw) on the tensor cores, by mma.sync.
 
 A block's clocks are those of dsl.rules.rowmajor, at this device's rates. Blocks stay and take tile after tile, loading
-ahead, so that a multiprocessor's time is the longest of what its resources take for its share of the tiles; x, w and
-the result each meet device memory once, whatever lies around a tile being found in L2.
+ahead; x, w and the result each meet device memory once, whatever lies around a tile being found in L2. Work, loads and
+memory wait for each other in part, which the norm that joins them says.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dsl.rules import rowmajor
 from sol.hardware import Hardware
 from sol.tiles import GAP_MS, LAUNCH_MS, PROLOGUE_CLOCKS, Product, TileTime
 
-OVERLAP = 4.0  # order of the p-norm that joins resources: asynchronous loads, but warps that wait for each other
+L2_SHARE = 0.8  # of the L2's rate that boxes get beside the results that pass
 PACK_MS = 0.002  # the launch before, which orders the weights
 
 
@@ -27,38 +27,31 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
     stages = c.stages or rowmajor.auto_stages(problem, c.tile, None) or rowmajor.MIN_STAGES
     made = rowmajor.fitted(problem, c.tile, stages)
     clock = hw.tensor_mhz * 1e6
-    l2 = hw.l2_bandwidth / hw.sms / clock  # bytes a clock of one multiprocessor
+    l2 = L2_SHARE * hw.l2_bandwidth / hw.sms / clock  # bytes a clock of one multiprocessor
     peak = hw.peak(p.cls) / hw.sms / clock
-    of = rowmajor.clocks(
-        made, p.out_bytes + p.extra_bytes, flops_clock=rowmajor.MMA_SHARE * peak, l2_clock=min(l2, 64.0)
-    )
-    tiles, together = made.layout.tiles, made.blocks
-    slots = hw.sms * together
-    waves = ceil(tiles / slots)
-    # A multiprocessor's blocks overlap; the last wave may leave some of them without a tile.
-    share = (waves - 1) * together + ceil((tiles - (waves - 1) * slots) / hw.sms)
-    own = (of.mma**OVERLAP + of.shared**OVERLAP) ** (1 / OVERLAP)
-    tensor_ms = share * (own + of.rest / together) / clock * 1e3
-    l2_ms = share * of.load / clock * 1e3
+    of = rowmajor.clocks(made, p.out_bytes + p.extra_bytes, flops_clock=rowmajor.MMA_SHARE * peak, l2_clock=l2)
+    tiles = made.layout.tiles
+    waves, share = ceil(tiles / (hw.sms * made.blocks)), rowmajor.shared_out(made, hw.sms)
+    tensor_ms, l2_ms = share * of.busy / clock * 1e3, share * of.load / clock * 1e3
+    waiting = share * (of.rest + of.store) / made.blocks / clock * 1e3
     full = p.l * p.m * p.n
     x, w = program.type_of(stage.x.name), program.type_of(stage.w.name)
     written = full * p.out_bytes
     hbm = x.bytes + w.bytes + written + full * p.extra_bytes
-    memory_ms = hbm / (hw.copy_rate * (0.93 - 0.17 * written / hbm)) * 1e3
-    epilogue_ms = share * of.store / together / clock * 1e3
-    resources = {"tensor": tensor_ms, "l2": l2_ms, "memory": memory_ms}
-    main_ms = sum(v**OVERLAP for v in resources.values()) ** (1 / OVERLAP)
+    memory_ms = hbm / hw.copy_rate * 1e3
+    main_ms = rowmajor.joined(tensor_ms + waiting, l2_ms, memory_ms)
+    resources = {"tensor": tensor_ms + waiting, "l2": l2_ms, "memory": memory_ms}
     fill_ms = PROLOGUE_CLOCKS / clock * 1e3
     launch_ms = LAUNCH_MS + PACK_MS + GAP_MS
     by = max(resources, key=lambda r: resources[r])
-    if launch_ms + fill_ms > main_ms + epilogue_ms:
+    if launch_ms + fill_ms > main_ms:
         by = "launch"
     return TileTime(
-        launch_ms + fill_ms + main_ms + epilogue_ms,
+        launch_ms + fill_ms + main_ms,
         launch_ms,
         fill_ms,
         main_ms,
-        epilogue_ms,
+        0.0,
         0.0,
         tensor_ms,
         l2_ms,
@@ -67,6 +60,6 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
         tiles * made.layout.chunks * made.stage_words * 4.0 + written,
         tiles,
         waves,
-        full / (c.tile[0] * c.tile[1]) / (waves * slots),
+        full / (c.tile[0] * c.tile[1]) / (waves * hw.sms * made.blocks),
         by,
     )

@@ -18,7 +18,9 @@ from .image import Image, box, channels_of
 
 WORD = 4  # bytes
 REGISTERS = 65_536  # of a multiprocessor
-BESIDE = 96  # registers of a thread beside its accumulators, so that nothing spills
+BESIDE = {4: 96, 8: 64}  # registers of a thread beside its accumulators, by a block's warps, so that nothing spills
+WARP_TILE = 64 * 32  # a warp's part beyond which it keeps as many beside its accumulators as four warps do
+GAP = 8  # results are staged at their place within so many elements of memory
 RESERVED = 1024  # bytes of shared memory a block that are the system's
 
 
@@ -144,6 +146,23 @@ class Layout:
         """Of one step of channels: 128 words an instruction and 16 filters, f16 and bf16 two in a word."""
         return self.steps * (self.m // 16) * 128
 
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a filter's results in a tile are one run of memory, its rows being the image's."""
+        return self.columns >= self.image.out[2]
+
+    @property
+    def run(self) -> int:
+        """Words of a run of results in shared memory, with room for its place within GAP."""
+        return GAP + (self.n if self.whole_rows else self.columns)
+
+    @property
+    def line(self) -> int:
+        """Words from a filter's results to the next's: GAP more than whole banks, so that a warp's eight filters meet
+        all of them."""
+        used = self.run if self.whole_rows else self.run * self.rows
+        return -(-(used - GAP) // 32) * 32 + GAP
+
     @cached_property
     def blocks(self) -> tuple[int, int, int, int, int]:
         """Tiles along filters, columns, rows, depth and images."""
@@ -181,8 +200,9 @@ def layout_of(image: Image, tile: tuple[int, int, int]) -> Layout:
 class Fit:
     """How a block's warps share a tile, and what of it lies in shared memory.
 
-    `warp_m` x `warp_n`: a warp's part. `resident`: all weights of a block stay. `staged`: results leave through shared
-    memory. `shared_bytes`: what the block asks for. `blocks`: that stand on a multiprocessor at once.
+    `warp_m` x `warp_n`: a warp's part. `resident`: all weights of a block stay. `buffers`: of eight filters' results a
+    row of warps, on their way out; with two, warps wait once for each other. `shared_bytes`: what the block asks for.
+    `blocks`: that stand on a multiprocessor at once.
     """
 
     layout: Layout
@@ -190,7 +210,7 @@ class Fit:
     warps: int
     warps_m: int
     resident: bool
-    staged: bool
+    buffers: int
     shared_bytes: int
     blocks: int
 
@@ -207,24 +227,33 @@ class Fit:
         """One step's, of shared memory."""
         return self.layout.box_words + (0 if self.resident else self.layout.weight_words)
 
+    @property
+    def splits(self) -> bool:
+        """Whether warps' parts are whole pieces of eight pixels in whole rows, or rows whole parts."""
+        columns = self.layout.columns
+        whole = self.layout.n * self.warps_m % (8 * self.warps) == 0
+        return whole and (self.warp_n % columns == 0 or columns % self.warp_n == 0)
+
 
 @lru_cache(maxsize=4096)
-def fit(layout: Layout, stages: int, limit: int, staged: bool = True) -> Fit:
+def fit(layout: Layout, stages: int, limit: int) -> Fit:
     """A tile in a block of so many stages; `limit`: bytes of shared memory that a block may ask for, which it needs
-    more than where `shared_bytes` says so."""
-    warps = 8 if layout.m * layout.n > 128 * 128 else 4
+    more than where `shared_bytes` says so.
+
+    Measured on an H200: eight warps of 64 x 64, 64 x 32 or 32 x 64 are faster than four of twice that; smaller tiles
+    are better shared by four, of which more blocks stand side by side.
+    """
+    warps = 8 if layout.m * layout.n >= 128 * 128 else 4
     warps_m = 2 if layout.m > 64 and layout.m % 32 == 0 else 1
-    warp_m, warp_n = layout.m // warps_m, layout.n * warps_m // warps
-    lines = warps * 8 * (warp_n + 8)
-    kept = layout.chunks * layout.weight_words
+    kept, lines = layout.chunks * layout.weight_words, 8 * warps_m * layout.line
 
-    def bytes_of(resident: bool, staged: bool) -> int:
+    def bytes_of(resident: bool, buffers: int) -> int:
         step = layout.box_words + (0 if resident else layout.weight_words)
-        return WORD * (stages * step + resident * kept + staged * lines)
+        return WORD * (stages * step + resident * kept + buffers * lines)
 
-    staged = staged and (bytes_of(True, True) <= limit or bytes_of(True, False) > limit)
-    resident = bytes_of(True, staged) <= limit
-    needed = bytes_of(resident, staged)
-    registers = 32 * warps * (warp_m * warp_n // 32 + BESIDE)
+    ways = [(resident, buffers) for resident in (True, False) for buffers in (2, 1)]
+    resident, buffers = next((w for w in ways if bytes_of(*w) <= limit), ways[-1])
+    needed, part = bytes_of(resident, buffers), layout.m * layout.n // warps
+    registers = 32 * warps * (part // 32 + BESIDE[8 if warps == 8 and part <= WARP_TILE else 4])
     blocks = max(1, min((limit + RESERVED) // (needed + RESERVED), REGISTERS // registers, 8))
-    return Fit(layout, stages, warps, warps_m, resident, staged, needed, blocks)
+    return Fit(layout, stages, warps, warps_m, resident, buffers, needed, blocks)

@@ -105,21 +105,19 @@ def depths(image: Image, most: int = 512) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def box(image: Image, n: int) -> tuple[int, int]:
-    """Rows and columns of N pixels: the box that wastes least at the edges and reads least around it."""
+    """Rows and columns of N pixels: the fewest rows, since long runs are what memory takes fastest, unless its tiles
+    would be a quarter more than another box's."""
     _, height, width = image.out
     found = []
     columns = n
     while columns >= 8 and columns % 8 == 0:
         rows = n // columns
-        if rows == 1 or rows <= _up(height, 2):
-            pieces = -(-height // rows) * -(-width // columns)
-            work = pieces * n / (height * width)
-            read = pieces * reach(image, 1, rows) * _up(reach(image, 2, columns), 8)
-            around = read / (height * width * image.stride[1] * image.stride[2])
-            found.append((2 * work + around, -columns, rows))
+        found.append((-(-height // rows) * -(-width // columns), rows, columns))
         columns //= 2
-    _, columns, rows = min(found)
-    return rows, -columns
+    fewest = min(tiles for tiles, _, _ in found)
+    kept = [f for f in found if 4 * f[0] <= 5 * fewest]
+    # Rows that are longer than the image's are no better than ones that just hold it.
+    return min(kept, key=lambda f: (f[2] // 2 >= width and f[2] > 8, f[1]))[1:]
 
 
 def _up(size: int, step: int) -> int:

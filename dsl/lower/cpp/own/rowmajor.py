@@ -26,13 +26,13 @@ from dsl.rules.image import Image, Triple, image_of
 ROUND = {DType.TF32: "tf32", DType.F16: "f16", DType.BF16: "bf16"}
 SHARED = ("own/common.cu.j2", "own/tensor.cu.j2")  # templates
 PACK_THREADS = 256
-STAGED = True
+COPIES = 8  # of results that are written out in the text, one after the other
 UNROLLED = 20  # instructions along K that are written out, so that every offset is part of an instruction
 
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor that the epilogue reads. `each`: 0 one element for a row, 1 a vector, 2 an element for each pixel."""
+    """A tensor that the epilogue reads. `each`: 0 one element for a row, 1 a pair, 2 an element for each pixel."""
 
     pointer: str
     ctype: str
@@ -60,8 +60,8 @@ class PackPart:
 
 @dataclass(frozen=True)
 class RowmajorPart:
-    """`warp_m` x `warp_n`: a warp's part of the tile. `resident`: weights stay in shared memory. `staged`: results go
-    through it. `vector`: elements of one access to the result. `suffix`: of constants that count elements."""
+    """`warp_m` x `warp_n`: a warp's part of the tile. `resident`: weights stay in shared memory. `buffers`: there, of
+    results. `pair`: elements of one access to those. `suffix`: of constants that count elements."""
 
     label: str
     entry: str
@@ -79,13 +79,13 @@ class RowmajorPart:
     warp_m: int
     warp_n: int
     resident: bool
-    staged: bool
-    vector: int
+    buffers: int
+    pair: int
     blocks: int
     stage_words: int
     suffix: str
     copies_unrolled: int
-    lines_unrolled: int
+    runs_unrolled: int
     unrolled: bool
     grid: tuple[int, ...]
     threads: int
@@ -116,12 +116,14 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
     shape = stage.type.shape
 
     def seen(a: Access, expression: str = "") -> Seen:
-        return Seen(a.pointer, a.ctype, _spatial(a.strides, shape, image.out), expression)
+        return Seen(a.pointer, a.ctype, spatial(a.strides, shape, image.out), expression)
 
     written = tuple(seen(o, r.value.call("acc", "e_{}")) for r, o in zip(results, outputs, strict=True))
     sizes = _fit(program, stage, layout)
-    vector = _vector(image, layout, [o.strides for o in written], 4 if sizes["staged"] else 2)
-    reads = tuple(_read(a, _spatial(a.strides, shape, image.out), vector) for a in reader.accesses())
+    for o in written:
+        _runs(image, layout, o.strides, stage.name)
+    pair = 1 if image.out[2] % 2 or any(n % 2 for o in written for n in o.strides[:4]) else 2
+    reads = tuple(_read(a, spatial(a.strides, shape, image.out), pair) for a in reader.accesses())
     w = access("w", wt).strides
     builder.parts.append(
         PackPart(
@@ -138,7 +140,7 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
         )
     )
     far = max(_extent(o.strides, image.filters, image.out) for o in (*written, *reads))
-    x = _spatial(access("x", xt).strides, xt.shape, image.size)
+    x = spatial(access("x", xt).strides, xt.shape, image.size)
     builder.parts.append(
         RowmajorPart(
             label="part1",
@@ -151,10 +153,10 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             reads=reads,
             outputs=written,
             round=ROUND[stage.config.compute],
-            vector=vector,
+            pair=pair,
             suffix="ll" if max(far, _extent(x, layout.channels, image.size)) >= 2**31 else "",
             copies_unrolled=4,
-            lines_unrolled=2,
+            runs_unrolled=min(COPIES, 8 * sizes["warps_m"] * (1 if layout.whole_rows else layout.rows)),
             unrolled=layout.steps <= UNROLLED,
             **sizes,
         )
@@ -165,13 +167,10 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
 def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
     """How a tile is shared among warps and what of it lies in shared memory. Raises Refusal where it does not fit."""
     limit = ARCHS[program.arch or DEFAULT].smem_block
-    made = fit(layout, stage.config.stages or 2, limit, STAGED)
-    if layout.n % (8 * made.warps // made.warps_m):
-        raise Refusal(
-            "cpp-conv-rowmajor", f"{layout.n} pixels are no whole pieces of {made.warps} warps", "use tile N 128"
-        )
-    if made.warp_n % layout.columns and layout.columns % made.warp_n:
-        raise Refusal("cpp-conv-rowmajor", f"rows of {layout.columns} pixels split badly", "use tile N 128")
+    made = fit(layout, stage.config.stages or 2, limit)
+    if not made.splits:
+        what = f"{layout.rows} rows of {layout.columns} pixels are no whole pieces of {made.warps} warps"
+        raise Refusal("cpp-conv-rowmajor", what, "use tile N 128")
     if made.shared_bytes > limit:
         what = f"{made.shared_bytes:,} bytes of shared memory; {program.arch or DEFAULT} gives a block {limit:,}"
         raise Refusal(
@@ -181,7 +180,7 @@ def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
         )
     along_m = layout.blocks[0]
     grid = MULTIPROCESSORS * made.blocks // along_m * along_m or along_m
-    same = ("stages", "warps", "warps_m", "warp_m", "warp_n", "resident", "staged", "blocks", "stage_words")
+    same = ("stages", "warps", "warps_m", "warp_m", "warp_n", "resident", "buffers", "blocks", "stage_words")
     return {
         **{name: getattr(made, name) for name in (*same, "shared_bytes")},
         "grid": (min(grid, layout.tiles),),
@@ -189,7 +188,7 @@ def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
     }
 
 
-def _spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> tuple[int, ...]:
+def spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> tuple[int, ...]:
     """Strides along b, k, d, h, w of a tensor seen as an image of that size: as it is, or one long row."""
     space, lengths = strides[2:], shape[2:]
     if (*(1,) * (3 - len(space)), *lengths) == size:
@@ -200,19 +199,17 @@ def _spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> 
     return (*strides[:2], 0, 0, steps[-1][0] if steps else 0)
 
 
-def _vector(image: Image, layout: Layout, outputs: list[tuple[int, ...]], most: int) -> int:
-    """Elements of one access to the result, neighbours along a row: they start and end with the row."""
-    for width in range(most, 1, -2):
-        whole = image.out[2] % width == 0 and all(s[4] == 1 and not any(n % width for n in s[:4]) for s in outputs)
-        if whole and layout.n % (8 * width) == 0:
-            return width
-    return 1
+def _runs(image: Image, layout: Layout, strides: tuple[int, ...], name: str) -> None:
+    """Raises Refusal for a result whose rows are not as the kernel writes them: runs of memory, whole ones in a row."""
+    along_row, rows = image.out[2] == 1 or strides[4] == 1, min(layout.rows, image.out[1])
+    if not along_row or (layout.whole_rows and rows > 1 and strides[3] != image.out[2]):
+        raise Refusal("cpp-conv-rowmajor", f"{name}'s rows and columns are exchanged", "store it nchw")
 
 
-def _read(a: Access, strides: tuple[int, ...], vector: int) -> Read:
+def _read(a: Access, strides: tuple[int, ...], pair: int) -> Read:
     if strides[4] == 0:
         return Read(a.pointer, a.ctype, strides, 0)
-    whole = strides[4] == 1 and not any(s % vector for s in strides[:4])
+    whole = strides[4] == 1 and not any(s % pair for s in strides[:4])
     return Read(a.pointer, a.ctype, strides, 1 if whole else 2)
 
 

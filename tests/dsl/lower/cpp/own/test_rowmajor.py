@@ -5,9 +5,12 @@ import dataclasses
 import pytest
 import torch
 
+from dsl.buffers import types_of
 from dsl.lower import Refusal
 from dsl.lower.cpp import lower
 from dsl.lower.cpp.own import rowmajor
+from dsl.rules.halo import Layout, fit, layout_of
+from dsl.rules.image import image_of
 from engine.evaluate import oracle
 
 from .emulated import build, inputs_of, program
@@ -30,6 +33,11 @@ def with_tile(text: str, tile: tuple[int, int, int], stages: int):
     stage = p.stages[0]
     config = dataclasses.replace(stage.config, tile=tile, stages=stages)
     return dataclasses.replace(p, stages=(dataclasses.replace(stage, config=config), *p.stages[1:]))
+
+
+def layout(text: str, tile: tuple[int, int, int]) -> Layout:
+    p = program(text)
+    return layout_of(image_of(p.stages[0], types_of(p)), tile)
 
 
 def test_padding_two_steps_and_a_bias(tmp_path):
@@ -71,13 +79,33 @@ def test_a_pointwise_convolution_is_one_long_row(tmp_path):
     exact(text, tmp_path, (32, 128, 32), 2)
 
 
-def test_results_leave_straight_from_registers(tmp_path, monkeypatch):
-    monkeypatch.setattr(rowmajor, "STAGED", False)
+def test_two_results_leave_in_turn_rows_cut_into_runs(tmp_path):
+    text = """program p(x: f32[2, 4, 5, 133], w: f32[24, 4, 3, 3], v: f32[131])
+    -> (f32[2, 24, 3, 131], f32[2, 24, 3, 131]) {
+      y = conv2d(x, w) { compute f16  epilogue sigmoid(acc) + v[w]  also z = gelu(acc) }
+      return y, z }"""
+    assert not layout(text, (32, 64, 48)).whole_rows
+    exact(text, tmp_path, (32, 64, 48), 2)
+
+
+def test_one_buffer_of_results_where_two_do_not_fit(tmp_path, monkeypatch):
     text = """program p(x: f32[1, 8, 9, 22], w: f32[40, 8, 3, 3], b: f32[40]) -> f32[1, 40, 7, 20] {
-      y = conv2d(x, w) { compute tf32  epilogue acc + b[c] }
+      y = conv2d(x, w) { compute tf32  epilogue mish(acc + b[c]) }
       return y }"""
-    assert "through shared memory, so that a warp writes whole rows" not in lower(with_tile(text, (48, 64, 72), 2)).text
+    two = fit(layout(text, (48, 64, 72)), 2, 227 << 10)
+    less = dataclasses.replace(rowmajor.ARCHS["sm_90a"], smem_block=two.shared_bytes - 4)
+    monkeypatch.setitem(rowmajor.ARCHS, "sm_90a", less)
+    one = fit(two.layout, 2, two.shared_bytes - 4)
+    assert (two.buffers, one.buffers, one.resident) == (2, 1, True)
     exact(text, tmp_path, (48, 64, 72), 2)
+
+
+def test_a_tensor_whose_rows_and_columns_are_exchanged_is_no_long_row():
+    along = rowmajor.spatial((2560, 256, 16, 1), (1, 10, 16, 16), (1, 1, 256))
+    assert along == (2560, 256, 0, 0, 1)
+    with pytest.raises(Refusal) as caught:
+        rowmajor.spatial((2560, 256, 1, 16), (1, 10, 16, 16), (1, 1, 256))
+    assert "rows and columns are exchanged" in str(caught.value) and caught.value.help == "transform it first"
 
 
 def test_a_tile_that_does_not_fit_is_refused():
