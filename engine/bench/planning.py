@@ -37,6 +37,7 @@ class Work:
     plan: Plan
     where: dict
     tasks: list[tuple[Task, Proposal]] = field(default_factory=list)
+    number: int = 0  # of its wave, those of earlier calls counted
 
     @property
     def ready(self) -> bool:
@@ -184,7 +185,7 @@ class Planning:
             if made.parts:
                 row["regions"] = [f"{made.module}#{part['number']}" for part in made.parts]
                 row["uncovered"], row["covered"] = made.uncovered, made.words
-        self.wave(Work(made, where))
+        self.wave(Work(made, where, number=max((t.get("wave", 0) for t in row["trials"]), default=0)))
 
     # ---- waves ----
 
@@ -202,6 +203,7 @@ class Planning:
                 with self.book.lock:
                     row["exhausted"] = sorted({*row.get("exhausted", ()), cls})
             found += more
+        work.number += 1
         work.tasks = [self._submitted(work, row, proposal) for proposal in found]
         if work.tasks:
             self.works.append(work)

@@ -158,6 +158,7 @@ class _Bench:
             began = time.monotonic()
             try:
                 opened = opened or self._open(work, row)
+                began = time.monotonic()  # opening is counted once, beside the trials
                 found = self._trial(work, task, proposal)
                 if found.pop("lost", False):
                     self.gpu.drop()
@@ -167,7 +168,7 @@ class _Bench:
                 if self.left <= 0:  # perhaps it is lost to the time limit alone
                     break
                 found = {"ok": False, "failed": e.why, "message": f"{e} {e.log[-500:]}"}
-            trial |= task.build | found | {"seconds": time.monotonic() - began}
+            trial |= task.build | found | {"wave": work.number, "seconds": time.monotonic() - began}
             self.book.tried(row, trial)
             self.book.write()
             self.say(self._line(row, work.plan.module, trial))

@@ -70,12 +70,15 @@ def lines(problems: dict[str, dict], cls: str) -> list[Line]:
 
 def seconds(row: dict, cls: str) -> float | None:
     """What a session with warm workers would have lasted: tracing, planning, opening, every trial of the class on the
-    GPU, and its slowest build, for builds run beside each other. None where nothing was kept."""
+    GPU, and the slowest build of each wave, for those of a wave run beside each other. None where nothing was kept."""
     spent, tried = row.get("spent"), [t for t in row["trials"] if t["class"] == cls]
     if not spent or not tried:
         return None
+    built: dict[int, float] = {}
+    for t in tried:
+        built[t.get("wave", 0)] = max(built.get(t.get("wave", 0), 0.0), t.get("build_seconds", 0.0))
     once = sum(spent.get(step, 0.0) for step in ("trace", "plan", "open", "baselines"))
-    return once + sum(t.get("seconds", 0.0) for t in tried) + max(t.get("build_seconds", 0.0) for t in tried)
+    return once + sum(t.get("seconds", 0.0) for t in tried) + sum(built.values())
 
 
 def summary(problems: dict[str, dict], cls: str) -> dict:

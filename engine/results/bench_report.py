@@ -48,7 +48,7 @@ def markdown(told: dict[str, Any], name: str) -> str:
         "program that was held to the class's tolerance **or a finer one**: an f16 entry may be won by tf32 products,",
         "as `by` says. `x best`: over the fastest of PyTorch's ways that the class allows. `gap`: time over the limit.",
         "`SOL`: 1 at the limit, 0.5 at PyTorch's eager time of the class. `s`: tracing, planning, opening, every trial",
-        "and the slowest build.",
+        "and the slowest build of each wave of trials.",
     ]
     for cls in classes(told):
         s = summary(told["problems"], cls)

@@ -79,9 +79,10 @@ def test_a_rewrite_that_drops_work_is_counted_as_algebraic():
     assert [x.module for x in s["algebraic"]] == ["a"]
 
 
-def test_a_problem_costs_its_steps_its_trials_and_its_slowest_build():
+def test_a_problem_costs_its_steps_its_trials_and_the_slowest_build_of_each_wave():
     spent = {"trace": 1.0, "plan": 0.5, "open": 2.0, "baselines": 0.5, "compile": 40.0}
-    found = row(trial("tf32", 1.0), trial("tf32", 0.9, build_seconds=20.0), trial("f16", 0.9), spent=spent)
-    assert line("a", found, "tf32").seconds == pytest.approx(4.0 + 2 * 0.5 + 30.0)
+    waves = [trial("tf32", 1.0, wave=1), trial("tf32", 0.9, build_seconds=20.0, wave=1), trial("tf32", 0.8, wave=2)]
+    found = row(*waves, trial("f16", 0.9), spent=spent)
+    assert line("a", found, "tf32").seconds == pytest.approx(4.0 + 3 * 0.5 + 30.0 + 30.0)
     s = summary({"a": found}, "tf32")
-    assert (s["trials"], s["seconds"]) == (2.0, pytest.approx(35.0))
+    assert (s["trials"], s["seconds"]) == (3.0, pytest.approx(65.5))
