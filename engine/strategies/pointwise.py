@@ -23,9 +23,14 @@ _FOLD = {
 
 
 def binary(fn: str, a: Expr, b: Expr) -> Expr:
-    """`a fn b` with literals folded: 2 * (3 * x) is 6 * x, (x + 1) + 2 is x + 3, x * 1 is x, x / 4 is x * 0.25."""
+    """`a fn b` with literals folded: 2 * (3 * x) is 6 * x, (x + 1) + 2 is x + 3, x * 1 is x, x / 4 is x * 0.25, and
+    x * 0.5 + x is x * 1.5."""
     if isinstance(a, Number) and isinstance(b, Number):
         return Number(_FOLD[fn](a.value, b.value))
+    if fn in ("add", "sub"):
+        (x, many), (y, more) = _scaled(a), _scaled(b)
+        if x == y and not isinstance(x, Number):
+            return binary("mul", x, Number(_FOLD[fn](many, more)))
     if fn in ("add", "mul") and isinstance(a, Number):
         a, b = b, a
     if isinstance(b, Number):
@@ -42,6 +47,13 @@ def binary(fn: str, a: Expr, b: Expr) -> Expr:
         if fn == "add" and isinstance(a, Call) and a.fn == "sub" and isinstance(a.args[1], Number):
             return binary("add", a.args[0], Number(b.value - a.args[1].value))
     return Call(fn, (a, b))
+
+
+def _scaled(e: Expr) -> tuple[Expr, float]:
+    """An expression as another one times a number."""
+    if isinstance(e, Call) and e.fn == "mul" and isinstance(e.args[1], Number):
+        return e.args[0], e.args[1].value
+    return e, 1.0
 
 
 def scale(x: Expr, by: float) -> Expr:

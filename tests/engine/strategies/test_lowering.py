@@ -100,6 +100,17 @@ def test_pointwise_operations_become_the_epilogue_with_literals_folded(tail, exp
     assert epilogue(linear(tail, bias=False)) == expected
 
 
+@pytest.mark.parametrize(
+    "scale, op, expected",
+    [(0.5, "add", "acc * 1.5"), (2.0, "sub", "acc"), (1.0, "sub", "acc * 0.0"), (None, "add", "acc * 2.0")],
+)
+def test_a_result_and_a_multiple_of_itself_are_one_multiple(scale, op, expected):
+    g = Builder()
+    y = g.op("matmul", [g.input("a", (64, 32)), g.input("b", (32, 48))], (64, 48))
+    scaled = g.op("mul", [y], (64, 48), other=scale) if scale else y
+    assert epilogue(g.graph(g.op(op, [scaled, y], (64, 48), alpha=1))) == expected
+
+
 def test_swish_written_out_is_silu():
     g = Builder()
     y = g.op("matmul", [g.input("a", (64, 32)), g.input("b", (32, 48))], (64, 48))
