@@ -139,8 +139,10 @@ def _check_elements(graph: OpGraph) -> None:
     """A tensor without elements has no speed: every rate would be 0 divided by 0."""
     for t in graph.tensors.values():
         if 0 in t.shape:
-            line = next((op.line for op in graph.ops if t.name in op.outputs), None)
-            at = f"Line {line} makes a tensor" if line else f"The module's {t.kind} {t.path or t.name} is a tensor"
+            made = next((op for op in graph.ops if t.name in op.outputs), None)
+            line = made.line if made else None
+            by = f" ({made.op})" if made else ""
+            at = f"Line {line}{by} makes a tensor" if line else f"The module's {t.kind} {t.path or t.name} is a tensor"
             raise SessionRefused(
                 "empty_tensor", f"{at} without elements, {list(t.shape)}; give every axis a size from 1.", line
             )

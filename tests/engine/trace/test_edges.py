@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.trace import child
+from engine.devices import SessionRefused
+from engine.trace import child, parent
 from engine.trace.load import Bad
 from sol.bounds import bounds, external_bytes, legal_classes
 from sol.graph import OpGraph
@@ -169,6 +170,12 @@ def test_a_tensor_without_elements_is_known_where_it_is_made():
     assert report(g, H200).bounds["f32"]["ms"] == 0
     bad = refused("return args[0] * 2", "torch.randn(0, 8)")
     assert bad.code == "bad_inputs" and "axis 0 has size 0" in bad.reason
+
+
+def test_the_engine_refuses_it_by_operation_and_line():
+    with pytest.raises(SessionRefused, match=r"^Line 10 \(slice\) makes a tensor without elements, \[0, 8\]") as e:
+        parent._check_elements(graph("return args[0][:0] * 2"))
+    assert (e.value.code, e.value.line) == ("empty_tensor", 10)
 
 
 def test_a_reshape_that_strides_do_not_allow_is_a_copy():
