@@ -31,6 +31,7 @@ from .rules.problem import (
     kib,
     problem_of,
     program_problem,
+    triangle_side,
     types_of,
 )
 from .rules.sm90 import MAX_ACCUMULATORS, accumulators, shared_memory
@@ -39,7 +40,7 @@ __all__ = [
     "ARCHS", "BACKENDS", "DIRECT_CHANNELS", "MAX_ACCUMULATORS", "MAX_SPLITS", "MAX_STAGES", "MIN_STAGES", "SCHEDULERS",
     "SCHEDULES", "SWIZZLES", "Objection", "Problem", "accumulators", "auto_stages", "backends", "clusters",
     "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib", "objections", "problem_of",
-    "program_problem", "schedules", "shared_memory", "tiles", "tiles_for", "types_of",
+    "program_problem", "schedules", "shared_memory", "tiles", "tiles_for", "triangle_side", "types_of",
 ]  # fmt: skip
 
 

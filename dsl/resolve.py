@@ -17,8 +17,8 @@ from dataclasses import replace
 from . import legal
 from .arch import DEFAULT
 from .functions import REDUCTIONS
-from .ir import Call, Config, Conv, DType, Program, Scheduler, Stage
-from .rules import rowmajor
+from .ir import Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
+from .rules import normalized, rowmajor
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
 _FLOPS = {
@@ -26,6 +26,9 @@ _FLOPS = {
     DType.E4M3: 1978.9e12 / 132, DType.E5M2: 1978.9e12 / 132, DType.I8: 1978.9e12 / 132,
 }  # fmt: skip
 _L2 = 5.5e12 / 132
+_L2_HOLDS = 0.7 * 50e6  # bytes that stay from wave to wave
+_MEMORY = 4.2e12  # bytes/s
+DEEP, FEW = 8, 4  # steps of K that a split has at least, and splits that are worth a second kernel
 _LAUNCH = 1.5e-6  # prologue and epilogue of a tile that nothing hides, seconds
 
 
@@ -52,10 +55,29 @@ def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: in
     if not legal.configured(s, types):
         return replace(s, config=replace(s.config, compute=DType.F32)) if isinstance(s, Conv) else s
     problem = legal.problem_of(legal.ARCHS[program.arch], s, types)
-    config = complete(problem, replace(s.config, backend=None), sm_count, backends)
+    config = _normalized(program, s, problem, backends, sm_count)
+    config = config or complete(problem, replace(s.config, backend=None), sm_count, backends)
     reduced = isinstance(s.epilogue, Call) and s.epilogue.fn in REDUCTIONS
     store = s.store if reduced else s.store or s.type.dtype
     return config and replace(s, config=replace(config, backend=s.config.backend), store=store)
+
+
+def _normalized(
+    program: Program, s: Stage, p: legal.Problem, backends: tuple[str, ...], sm_count: int
+) -> Config | None:
+    """Of a product that is normalised in its registers, where one kernel of the two is built and the author left open
+    how: a tile that holds whole groups."""
+    c = s.config
+    alone = backends == ("cpp",) and isinstance(s, Gemm) and p.arch.name == DEFAULT
+    if not alone or c.tile or c.schedule or (c.scheduler and c.scheduler.kind != "persistent"):
+        return None
+    width = normalized.group(program, s)
+    for tile, schedule in normalized.preferred(width) if width else ():
+        asked = replace(c, backend=None, tile=(*tile, 1024 // p.compute.bits), schedule=schedule)
+        found = complete(p, asked, sm_count, backends)
+        if found is not None:
+            return found
+    return None
 
 
 def complete(
@@ -84,7 +106,7 @@ def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tup
     """The fastest legal completion over these tiles; one that more back ends take comes first."""
     second: Config | None = None
     wanted = len(backends or ((c.backend,) if c.backend else legal.BACKENDS))
-    for candidate in sorted(_candidates(p, c, tiles), key=lambda x: seconds(p, x, sm_count)):
+    for candidate in sorted(_candidates(p, c, tiles, sm_count), key=lambda x: seconds(p, x, sm_count)):
         able = legal.backends(p, candidate)
         if set(backends or ()) <= set(able):
             if len(able) >= wanted:
@@ -93,7 +115,9 @@ def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tup
     return second
 
 
-def _candidates(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]]) -> Iterator[Config]:
+def _candidates(
+    p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]], sm_count: int = 132
+) -> Iterator[Config]:
     for tile in tiles:
         for schedule in [c.schedule] if c.schedule else legal.schedules(p):
             stages = c.stages or legal.auto_stages(p, tile, schedule)
@@ -103,17 +127,52 @@ def _candidates(p: legal.Problem, c: Config, tiles: list[tuple[int, int, int]]) 
                 if p.kind == "rowmajor":
                     yield replace(c, compute=p.compute, tile=tile, stages=stages)
                     continue
-                scheduler = c.scheduler or Scheduler("persistent")
                 swizzle = c.swizzle or _swizzle(p, tile)
-                yield replace(
-                    c, compute=p.compute, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler,
-                    stages=stages, swizzle=swizzle,
-                )  # fmt: skip
+                for scheduler in [c.scheduler] if c.scheduler else _schedulers(p, tile, cluster, schedule, sm_count):
+                    yield replace(
+                        c, compute=p.compute, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler,
+                        stages=stages, swizzle=swizzle,
+                    )  # fmt: skip
+
+
+def _schedulers(
+    p: legal.Problem, tile: tuple[int, int, int], cluster: tuple[int, int, int], schedule: str | None, sm_count: int
+) -> Iterator[Scheduler]:
+    """Persistent; for few tiles and a deep K as many splits as fill the SMs; for a triangle, whose tiles are few and
+    no multiple of the SMs, stream-K."""
+    yield Scheduler("persistent")
+    use = p.epilogue
+    if p.kind != "gemm" or schedule != "cooperative" or use.reductions or use.pairs:
+        return
+    if p.triangle and p.compute is DType.TF32:  # with `cpp` alone, which leaves out the other triangle's tiles
+        yield Scheduler("stream_k")
+    tiles = _tiles(p, tile, cluster)
+    splits = min(sm_count // tiles, legal.MAX_SPLITS, p.shape.k // (DEEP * tile[2]))
+    if splits >= FEW:
+        yield Scheduler("split_k", splits)
+
+
+def _tiles(p: legal.Problem, tile: tuple[int, int, int], cluster: tuple[int, int, int]) -> int:
+    """Output tiles, in whole clusters."""
+    (m, n, _), (cm, cn, _) = tile, cluster
+    rows, columns = -(-p.shape.m // (m * cm)), -(-p.shape.n // (n * cn))
+    half = p.triangle and p.compute is DType.TF32 and p.arch.name == DEFAULT
+    half = half and legal.triangle_side(p.shape.m, p.shape.n, tile, cluster)
+    return p.shape.l * cm * cn * (rows * (rows + 1) // 2 if half else rows * columns)
 
 
 def _swizzle(p: legal.Problem, tile: tuple[int, int, int]) -> int:
-    """Tiles grouped for reuse in L2: as many as the shorter side of the grid has use for (CUTLASS's own thresholds)."""
-    short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
+    """Tiles grouped for reuse in L2. A wave walks the grid's shorter side, so without groups that side's operand is
+    read again by every wave: from L2 where it fits, else from memory, which is no matter while the products take
+    twice as long. Otherwise as many as the shorter side has use for (CUTLASS's own thresholds)."""
+    rows, columns = -(-p.shape.m // tile[0]), -(-p.shape.n // tile[1])
+    short = min(rows, columns)
+    if p.compute is DType.TF32 and p.kind == "gemm":  # `cpp`; quack groups in its own way
+        size = (p.shape.m if rows < columns else p.shape.n) * p.shape.k * p.compute.bits / 8
+        again = size * max(1.0, p.shape.l * rows * columns / 132) / _MEMORY
+        products = 2.0 * p.shape.l * p.shape.m * p.shape.n * p.shape.k / (132 * _FLOPS[p.compute])
+        if size <= _L2_HOLDS or 2 * again <= products:
+            return 1
     return 8 if short >= 6 else 4 if short >= 3 else 2 if short >= 2 else 1
 
 
@@ -123,7 +182,7 @@ def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
         return rowmajor.seconds(p, c, sm_count)
     m, n, k = c.tile
     cm, cn, _ = c.cluster
-    tiles = p.shape.l * -(-p.shape.m // (m * cm)) * cm * -(-p.shape.n // (n * cn)) * cn
+    tiles = _tiles(p, c.tile, c.cluster)
     splits = c.scheduler.splits
     slots = max(1, sm_count // (cm * cn)) * cm * cn
     waves = -(-tiles * splits // slots)
@@ -141,4 +200,5 @@ def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
     store = m * n * (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8 / (_L2 / 2)
     tail = (store + _LAUNCH) * (0.3 if c.schedule == "pingpong" else 1.0)
     steps = -(-p.shape.k // (k * splits))
-    return waves * (max(math, load) * steps + tail) + (2e-6 if splits > 1 else 0)
+    sums = 8 * splits * p.shape.m * p.shape.n / (132 * _L2) + 2e-6 if splits > 1 else 0.0  # written, read, added up
+    return waves * (max(math, load) * steps + tail) + sums

@@ -10,6 +10,7 @@ from dsl import smem
 from dsl.arch import ARCHS, COMPUTE_FOR, DEFAULT, Arch
 from dsl.ir import (
     NCHW,
+    Call,
     Collective,
     Config,
     Conv,
@@ -45,7 +46,8 @@ class Problem:
     of a row-major one is its images': L of them, M filters, N pixels. `channels`: of a convolution's operands, one
     group: what a K tile is cut from. `columns`: of a transposed convolution, one group: channels out in all phases
     along w, which share a tile where there are 2 to 4; 0 otherwise. `filters`: of a convolution, one group: channels
-    out. `beside`: phases of a transposed one along w that share a tile on `cpp`.
+    out. `beside`: phases of a transposed one along w that share a tile on `cpp`. `triangle`: one triangle of a square
+    product is kept.
     """
 
     arch: Arch
@@ -61,11 +63,21 @@ class Problem:
     columns: int = 0
     filters: int = 0
     beside: int = 1
+    triangle: bool = False
 
     @property
     def transposes(self) -> bool:
         """Whether an operand does not have K contiguous."""
         return self.b_along_n or not self.a_along_k
+
+
+def triangle_side(m: int, n: int, tile: tuple, cluster: tuple) -> int:
+    """Cluster tiles a side where these cover a square result in whole squares, an even number of them: then `cpp`
+    computes those of one triangle alone (dsl/lower/cpp/templates/triangle.cu.j2). 0 where they do not."""
+    square = tile[0] * cluster[0]
+    if m != n or tile[1] * cluster[1] != square or m % (2 * square):
+        return 0
+    return m // square
 
 
 def compute_of(stage: Collective, types: dict[str, TensorType | None]) -> DType:
@@ -128,14 +140,16 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
         (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]
         shape = GemmShape(1, rows, n, k)
         return Problem(arch, shape, compute, use, b_along_n=not stage.b.transposed, kind="grouped_gemm")
+    shape, e = gemm_shape(known, stage), stage.epilogue
     return Problem(
         arch,
-        gemm_shape(known, stage),
+        shape,
         compute,
         use,
         stage.a.transposed and not stage.b.transposed,
         not stage.b.transposed,
         not stage.a.transposed,
+        triangle=isinstance(e, Call) and e.fn in ("triu", "tril") and shape.m == shape.n,
     )
 
 

@@ -7,6 +7,7 @@ marked as a second opinion. Its times are not used: it gives most of its list th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,12 +15,12 @@ from itertools import product
 
 from dsl import legal
 from dsl.ir import Collective, Config, DType, Gemm, GemmShape, Program, Scheduler
-from sol.attainable import collective_time, product_of
+from sol.attainable import alone_ms, collective_time, normalized_with, product_of
 from sol.hardware import Hardware
-from sol.tiles import TileTime
+from sol.tiles import Product, TileTime, Tiling, tiles_of
 
 CLUSTERS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1))
-SPLITS = (2, 3, 4, 6, 8, 16, 32)
+SPLITS = (2, 3, 4, 6, 8, 16, 32, 64, 128)
 CLAUSES = ("tile", "cluster", "schedule", "scheduler", "swizzle")
 
 
@@ -45,19 +46,29 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
     """Every legal configuration of the stage for a back end, fastest by the model first. Clauses that the stage's
     own configuration fixes stay as they are."""
     problem = legal.program_problem(program, stage)
-    priced = product_of(program, stage)
+    priced, normed = product_of(program, stage), normalized_with(program, stage)
     advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
     out = []
-    for config in _enumerate(problem, stage.config):
+    for config in _enumerate(problem, stage.config, priced, hw.sms):
         if not legal.objections(problem, config, backend):
             time = collective_time(program, replace(stage, config=config), hw, priced)
+            if normed is not None:
+                time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))
             advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
             out.append(Ranked(config, time, advised))
-    out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -(r.config.swizzle or 0), repr(key(r.config))))
+    if backend == "cute":  # quack groups tiles as widely as it may
+        out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -(r.config.swizzle or 0), repr(key(r.config))))
+    else:  # of what the model cannot tell apart, tall tiles and no groups: measured, they run as fast or faster
+        out.sort(
+            key=lambda r: (
+                round(200 * math.log(r.ms)), not r.advised, -(r.config.tile[0]), r.config.swizzle or 0, r.ms,
+                repr(key(r.config)),
+            )
+        )  # fmt: skip
     return out
 
 
-def _enumerate(p: legal.Problem, fixed: Config) -> Iterator[Config]:
+def _enumerate(p: legal.Problem, fixed: Config, priced: Product, sms: int) -> Iterator[Config]:
     if p.kind == "rowmajor":
         for tile in [fixed.tile] if fixed.tile else legal.tiles_for(p):
             stages = fixed.stages or legal.auto_stages(p, tile, None)
@@ -68,11 +79,13 @@ def _enumerate(p: legal.Problem, fixed: Config) -> Iterator[Config]:
     deep = [t for t in legal.tiles_for(p) if t[2] == k] or legal.tiles_for(p)
     tiles = [fixed.tile] if fixed.tile else deep
     for tile in tiles:
-        grid = p.shape.l * -(-p.shape.m // tile[0]) * -(-p.shape.n // tile[1])
+        grid = p.shape.l * tiles_of(priced, Tiling(tile, scheduler="stream_k"))
         short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
         schedulers = [Scheduler("persistent")]
-        if grid < 264 and p.kind == "gemm":  # a grid of more than two waves gains nothing from cutting K
-            schedulers += [Scheduler("stream_k"), *(Scheduler("split_k", s) for s in SPLITS if grid * s <= 528)]
+        if p.kind == "gemm" and (grid < 2 * sms or priced.triangle):  # more than two waves gain nothing from cutting K
+            schedulers.append(Scheduler("stream_k"))
+        if p.kind == "gemm" and grid < 2 * sms:
+            schedulers += [Scheduler("split_k", s) for s in SPLITS if grid * s <= 4 * sms]
         swizzles = [s for s in legal.SWIZZLES if s <= max(1, short)]
         clusters = CLUSTERS if p.kind == "gemm" else legal.clusters(p)
         for cluster, schedule, scheduler, swizzle in product(

@@ -29,6 +29,7 @@ from dsl.ir import (
 from dsl.lower.cpp.direct_reads import direct_tree, readable
 from dsl.lower.cpp.epilogue import Leaf, Tree, literal, reduction, shared
 from dsl.lower.cpp.names import aligned
+from dsl.rules.normalized import columns, fits
 
 COMPUTE = (DType.TF32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
 
@@ -104,18 +105,11 @@ def _fusible(program: Program, gemm: Gemm, norm: Normalize, types: dict[str, Ten
     every = (*expressions(gemm), *expressions(norm))
     if any(_placed(e) for e in every) or not aligned(kind.shape[1], norm.type.dtype):
         return False
-    width = _width(norm, kind.shape[1])
+    width = columns(norm, kind.shape[1])
     read = (*(_on(e, Acc()) for e in every), *(Load(p.name, ("n",)) for p in norm.params))
     if not width or not readable(read, types, *kind.shape):
         return False
-    return width % 8 == 0 and config.tile[1] % width == 0
-
-
-def _width(norm: Normalize, columns: int) -> int:
-    """Columns that are normalised together; 0 for what is no group of a row."""
-    if norm.op == "groupnorm" and columns % norm.groups == 0:
-        return columns // norm.groups
-    return columns if norm.op in ("layernorm", "rmsnorm") and norm.over == ("n",) else 0
+    return width % 8 == 0 and fits(config, width)
 
 
 def _placed(e: Expr) -> bool:
@@ -139,7 +133,7 @@ def plan_rows(stage: NormalizedGemm, types: dict[str, TensorType]) -> Rows:
     first = direct_tree(shared(stage)[0], types, m, n)
     last = direct_tree(_on(shared(norm)[0], element), types, m, n)
     ragged = n % stage.config.tile[1] != 0
-    return Rows(norm.name, _width(norm, n), literal(norm.eps), norm.op != "rmsnorm", first, last, ragged)
+    return Rows(norm.name, columns(norm, n), literal(norm.eps), norm.op != "rmsnorm", first, last, ragged)
 
 
 def _on(e: Expr, acc: Expr) -> Expr:

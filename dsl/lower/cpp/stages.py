@@ -31,8 +31,9 @@ from dsl.ir import (
 )
 from dsl.lower import Refusal
 from dsl.lower.cpp.conv import plan_conv
-from dsl.lower.cpp.gemm import plan_gemm, plan_grouped, plan_normalized
+from dsl.lower.cpp.gemm import plan_gemm
 from dsl.lower.cpp.gemm_2x import plan_gemm_2x
+from dsl.lower.cpp.gemm_variants import plan_grouped, plan_normalized
 from dsl.lower.cpp.normalized import NormalizedGemm
 from dsl.lower.cpp.own.direct import plan_direct
 from dsl.lower.cpp.own.mapping import plan_map, plan_transform

@@ -1,0 +1,70 @@
+"""What `auto` becomes where `cpp` has a kernel of its own for a product: splits of K, triangles, norms in registers."""
+
+import pytest
+
+from dsl import legal
+from dsl.check import check
+from dsl.ir import Scheduler
+from dsl.resolve import resolve
+from dsl.rules import normalized
+
+
+def config(text: str):
+    checked = check(text)
+    assert checked.ok, checked.diagnostics
+    return resolve(checked.program).stages[0].config
+
+
+def product(m: int, n: int, k: int, clauses: str = "", element: str = "f32", compute: str = "tf32"):
+    head = f"program p(a: {element}[{m}, {k}], b: {element}[{n}, {k}]) -> {element}[{m}, {n}]"
+    return config(f"{head} {{ y = gemm(a, b.T) {{ compute {compute} {clauses} }} return y }}")
+
+
+@pytest.mark.parametrize(("element", "compute"), [("f32", "tf32"), ("f16", "f16")])
+def test_few_tiles_of_a_deep_k_are_split_until_they_fill_the_device_once(element, compute):
+    c = product(256, 256, 524288, element=element, compute=compute)
+    tiles = -(-256 // c.tile[0]) * -(-256 // c.tile[1])
+    assert c.scheduler.kind == "split_k" and 100 <= tiles * c.scheduler.splits <= 132
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 65536), (256, 256, 512)])
+def test_many_tiles_or_a_short_k_are_not_split(m, n, k):
+    assert product(m, n, k).scheduler == Scheduler("persistent")
+
+
+def test_a_result_that_is_reduced_is_not_split():
+    head = "program p(a: f32[256, 65536], b: f32[256, 65536]) -> f32[256]"
+    c = config(f"{head} {{ y = gemm(a, b.T) {{ compute tf32 epilogue row_sum(acc) }} return y }}")
+    assert c.scheduler == Scheduler("persistent")
+
+
+def test_a_triangle_in_tf32_is_cut_into_squares_and_dealt_out_by_stream_k():
+    c = product(4096, 4096, 4096, "epilogue triu(acc)")
+    assert c.scheduler == Scheduler("stream_k")
+    assert legal.triangle_side(4096, 4096, c.tile, c.cluster) > 1
+    assert product(4096, 4096, 4096).scheduler == Scheduler("persistent")
+
+
+def test_the_tensor_cores_of_other_types_compute_the_whole_square():
+    assert product(4096, 4096, 4096, "epilogue triu(acc)", "f16", "f16").scheduler == Scheduler("persistent")
+
+
+@pytest.mark.parametrize("groups", [64, 32])
+def test_a_product_that_is_normalised_gets_a_tile_whose_registers_hold_whole_groups(groups):
+    text = f"""program p(x: f32[32768, 1024], w: f32[4096, 1024]) -> f32[32768, 4096] {{
+      y = gemm(x, w.T) {{ compute tf32 }}
+      z = normalize(y) {{ op groupnorm  groups {groups} }}
+      return z
+    }}"""
+    c = config(text)
+    assert normalized.fits(c, 4096 // groups) and c.schedule == "pingpong"
+
+
+def test_no_tiles_are_grouped_where_one_operand_stays_in_l2_or_the_products_take_longer():
+    assert product(1048576, 768, 256).swizzle == 1
+    assert product(16384, 4096, 4096).swizzle == 1
+
+
+def test_tiles_are_grouped_where_each_wave_would_read_a_large_operand_again():
+    assert product(65536, 65536, 64, "tile 128x128x32  cluster 1x1x1").swizzle == 1  # 16 MB of it
+    assert product(262144, 262144, 64, "tile 64x64x32  cluster 1x1x1").swizzle == 8
