@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine import sandbox
-from engine.evaluate.integrity import compiler
+from engine.build.cache import Cache
+from engine.evaluate.integrity import compiler, raw_builds
 from engine.evaluate.reference import Reference
 from engine.evaluate.shared import Region, Slot, layout
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
@@ -67,9 +68,10 @@ class Candidate:
 
     def __init__(
         self, where: Layout, reference: Reference, kind: str, *, box: Sandbox | None = None, local_user: bool = False,
-        memory_bytes: int | None = None, cancelled: Callable[[], bool] | None = None,
+        memory_bytes: int | None = None, cancelled: Callable[[], bool] | None = None, arch: str = "sm_90a",
     ):  # fmt: skip
         self.where, self.reference, self.kind = where, reference, kind
+        self.local_user, self.arch = local_user, arch
         self.device = reference.device
         self._forked = box is not None
         self.cancelled = cancelled
@@ -94,7 +96,20 @@ class Candidate:
         size = self.where.own_size if name == "own" else self.where.result_size
         return Region(f"/proc/{os.getpid()}/fd/{self.box.region_fd(name)}", size, slots).to_json()
 
-    def open(self, source: str, timeout: float, library: str | None = None) -> dict:
+    def _library(self, source: str) -> str | None:
+        """Of CUDA C++: what nvcc made of it, now or earlier."""
+        if self.kind != "cuda":
+            return None
+        try:
+            return raw_builds.library(
+                source, self.arch, Cache(), gpu=self.device == "cuda", local_user=self.local_user,
+                cancelled=self.cancelled,
+            )  # fmt: skip
+        except raw_builds.NotBuilt as e:
+            raise CandidateEnded(_code(e.code), e.reason, e.line) from None
+
+    def open(self, source: str, timeout: float) -> dict:
+        library = self._library(source)
         graph = self.reference.problem.graph
         state = [t for t in graph.tensors.values() if t.kind in STATE and t.name in self.where.own]
         message = {

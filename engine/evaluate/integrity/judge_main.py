@@ -61,6 +61,12 @@ class Judge:
 
         return {"ms": Timer().overhead()}
 
+    def arch(self, request: dict) -> dict:
+        """{arch}: what raw CUDA is compiled for here."""
+        from engine.evaluate.integrity.loading import _arch
+
+        return {"arch": _arch()}
+
     def hold(self, request: dict) -> dict:
         """Keeps what is right for the values of `key`: the reference's memory holds one answer at a time."""
         self.held[request["key"]] = shared.read(Region.from_json(request["reference"]))
@@ -209,7 +215,7 @@ def _blocks(out: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> dict |
     return best
 
 
-REQUESTS = ("overhead", "open", "fresh", "draw", "look", "results", "hold")
+REQUESTS = ("overhead", "arch", "open", "fresh", "draw", "look", "results", "hold")
 
 
 def main() -> None:

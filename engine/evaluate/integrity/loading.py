@@ -190,11 +190,12 @@ def load_cuda(source: str, library: str | None, compiler: dict | None) -> Loaded
     """Compiles (or takes a built library, in base64) and loads a CUDA unit. `compiler`: see compiler.find. Raises
     Bad."""
     import base64
+    import tempfile
 
-    path = os.path.abspath("candidate.so")
+    path = os.path.join(tempfile.mkdtemp(dir=os.getcwd()), "candidate.so")  # never over one that is mapped
     log = ""
     if library is None:
-        log = _nvcc(source, path, compiler)
+        log = nvcc_library(source, path, compiler, _arch())
     else:
         with open(path, "wb") as f:
             f.write(base64.b64decode(library))
@@ -202,12 +203,9 @@ def load_cuda(source: str, library: str | None, compiler: dict | None) -> Loaded
     try:
         loaded.run.restype = ctypes.c_int
     except AttributeError:
-        raise Bad("not_loaded", 'there is no entry: define extern "C" int run(...) as loading.py says') from None
-    built = None
-    if library is None and os.path.getsize(path) < 8 << 20:
-        with open(path, "rb") as f:
-            built = base64.b64encode(f.read()).decode()
-    return Loaded(None, False, loaded, {"entry": "run", "library": built, "log": log[-4000:]})
+        entry = 'extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream)'
+        raise Bad("not_loaded", f"there is no entry: define {entry}") from None
+    return Loaded(None, False, loaded, {"entry": "run", "log": log[-4000:]})
 
 
 def _arch() -> str:
@@ -220,7 +218,8 @@ def _arch() -> str:
     return f"sm_{major}{minor}" + "a" * (major >= 9)
 
 
-def _nvcc(source: str, path: str, compiler: dict | None) -> str:
+def nvcc_library(source: str, path: str, compiler: dict | None, arch: str) -> str:
+    """Writes the shared library of a CUDA unit for `arch` (sm_90a) to `path`; nvcc's words. Raises Bad."""
     from engine.build import nvcc
 
     if compiler is None:
@@ -230,7 +229,7 @@ def _nvcc(source: str, path: str, compiler: dict | None) -> str:
     for name, text in (("ucutlass.h", PRELUDE), ("candidate.cu", source)):
         with open(name, "w") as f:
             f.write(text)
-    args = [compiler["nvcc"], *nvcc.flags(_arch()), *nvcc.WHOLE, *(f"-I{p}" for p in compiler["includes"])]
+    args = [compiler["nvcc"], *nvcc.flags(arch), *nvcc.WHOLE, *(f"-I{p}" for p in compiler["includes"])]
     args += ["-include", "ucutlass.h"]
     if compiler["libraries"]:
         args += [f"-L{compiler['libraries']}", "-Xlinker", f"-rpath={compiler['libraries']}"]

@@ -123,7 +123,7 @@ class Verifier:
         box = self.shared.box() if self.shared is not None else None
         return Candidate(
             self.layout, self.reference, kind, box=box, local_user=self.local_user, memory_bytes=self.memory_bytes,
-            cancelled=self.cancelled,
+            cancelled=self.cancelled, arch=self.judge.ask("arch")["arch"] if kind == "cuda" else "",
         )  # fmt: skip
 
     def verify(self, source: str, kind: str = "python", cls: str = "f32", *, nondeterministic: bool = False) -> Report:

@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("torch")
 
 from engine.build import nvcc
-from engine.evaluate.integrity import compiler, verify
+from engine.build.cache import Cache
+from engine.evaluate.integrity import compiler, raw_builds, verify
 from engine.sandbox import Sandbox, confine
 from tests.engine.integrity import zoo
 
@@ -28,21 +29,33 @@ def toolkit(tmp_path, monkeypatch):
     return os.path.realpath(wheel)
 
 
+def test_a_library_is_known_by_its_text_and_its_architecture():
+    mine = raw_builds.key("text", "sm_90a")
+    assert mine == raw_builds.key("text", "sm_90a")
+    assert len({mine, raw_builds.key("text ", "sm_90a"), raw_builds.key("text", "sm_80")}) == 3
+
+
 def test_its_folder_is_shown_to_a_sandbox_with_a_gpu(toolkit):
     assert confine.toolkit_folders() == [toolkit]
     roots = confine.python_roots.__wrapped__(True)
     assert any(toolkit == r or toolkit.startswith(r + "/") for r in roots)
 
 
-def test_raw_cuda_is_compiled_inside(toolkit):
+def test_raw_cuda_is_compiled_inside_and_once(toolkit, tmp_path, monkeypatch):
     if Sandbox.strength() != "full":
         pytest.skip(Sandbox.strength())
+    monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path / "cache"))
     told = compiler.find()
     assert told["nvcc"] == f"{toolkit}/bin/nvcc" and told["runtime"].startswith("-l:libcudart.so.")
     assert not [p for p in told["includes"] if p != os.path.realpath(p)]
     with verify.Verifier(zoo.module("gate")) as v, v.candidate("cuda") as c:
-        said = c.open((zoo.HERE / "cuda_honest" / "gate.cu").read_text(), timeout=120)
-        assert said["entry"] == "run" and len(said["library"]) > 10_000
+        text = (zoo.HERE / "cuda_honest" / "gate.cu").read_text()
+        assert c.open(text, timeout=120)["entry"] == "run"
+        # Built once: the next process gets what nvcc made, and nvcc is not started again.
+        with monkeypatch.context() as m:
+            m.setattr(raw_builds.sandbox, "take", lambda **_: pytest.fail("a compiler's sandbox was started"))
+            assert c.open(text, timeout=120)["entry"] == "run"
+            assert len(raw_builds.library(text, "sm_90a", Cache(), gpu=False)) > 10_000
         with pytest.raises(verify.CandidateEnded, match='identifier "nonsense" is undefined'):
             c.open("__global__ void k() { nonsense; }", timeout=120)
 
