@@ -71,6 +71,9 @@ def test_a_module_is_searched_and_the_result_is_measured(cuda):
     failed = [e.reason for e in log if isinstance(e, events.TrialFailed)]
     assert judged and not failed, failed
     assert all(e.verdict == "clean" for e in judged), [e.text for e in judged]
+    for e in judged:
+        seen = {c["name"]: c["verdict"] for c in e.evidence}
+        assert seen["without kernels"] == seen["kernels"] == seen["clocks"] == seen["precision"] == "passed", e.evidence
     measured = next(e for e in log if isinstance(e, events.TrialMeasured))
     assert measured.time.kind == "measured" and measured.time.device["name"] and measured.ratio > 0
     validated = next(e for e in log if isinstance(e, events.TrialValidated))
