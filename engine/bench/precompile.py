@@ -7,7 +7,9 @@ its turn (engine.bench.turns) for what it does on the GPU: filling the tensors, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -90,11 +92,22 @@ class _Bytes(TorchDispatchMode):
         return out
 
 
+# What of Inductor runs something on the GPU to measure it: (module, class or "", names). PyTorch moves these about, so
+# those that a version has are taken; without the first one its measurements cannot be told from its compiling.
+MEASURES = (
+    ("select_algorithm", "AlgorithmSelectorCache", ("benchmark_in_current_process",)),
+    ("runtime.benchmarking", "Benchmarker", ("benchmark", "benchmark_gpu")),
+    ("runtime.benchmarking", "TritonBenchmarker", ("benchmark_gpu",)),
+    ("runtime.benchmarking", "InductorBenchmarker", ("benchmark_gpu",)),
+    ("codegen.triton", "TritonScheduling", ("benchmark_codegened_module", "benchmark_combo_kernel")),
+    ("fx_passes.pad_mm", "", ("should_pad", "should_pad_bench", "_should_pad_bench")),
+)
+
+
 @contextlib.contextmanager
 def _in_turn(turn: Turn) -> Iterator[None]:
     """Inductor's compiler gives the turn back, and takes it for whatever it measures on the GPU."""
-    from torch._inductor import compile_fx, select_algorithm
-    from torch._inductor.fx_passes import pad_mm
+    from torch._inductor import compile_fx
 
     def beside(work: Callable) -> Callable:
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +117,11 @@ def _in_turn(turn: Turn) -> Iterator[None]:
 
         return run
 
-    def measured(work: Callable) -> Callable:
+    def measured(work: Any) -> Any:
+        if isinstance(work, (classmethod, staticmethod)):
+            return type(work)(measured(work.__func__))
+
+        @functools.wraps(work)
         def run(*args: Any, **kwargs: Any) -> Any:
             with turn:
                 try:
@@ -114,11 +131,12 @@ def _in_turn(turn: Turn) -> Iterator[None]:
 
         return run
 
-    choices = select_algorithm.AlgorithmSelectorCache
-    benchmark = choices.benchmark_in_current_process
-    put = [(compile_fx, "compile_fx", beside(compile_fx.compile_fx)),
-           (choices, "benchmark_in_current_process", staticmethod(measured(benchmark))),
-           (pad_mm, "should_pad", measured(pad_mm.should_pad))]  # fmt: skip
+    found = list(_measures())
+    if not any(name == MEASURES[0][2][0] for _, name in found):
+        yield  # the turn is kept from the first line to the last
+        return
+    put = [(compile_fx, "compile_fx", beside(compile_fx.compile_fx))]
+    put += [(where, name, measured(vars(where)[name])) for where, name in found]
     held = [(where, name, vars(where)[name]) for where, name, _ in put]
     for where, name, value in put:
         setattr(where, name, value)
@@ -127,6 +145,15 @@ def _in_turn(turn: Turn) -> Iterator[None]:
     finally:
         for where, name, value in held:
             setattr(where, name, value)
+
+
+def _measures() -> Iterator[tuple[Any, str]]:
+    """(module or class, name) of each of MEASURES that this PyTorch has."""
+    for module, cls, names in MEASURES:
+        with contextlib.suppress(ImportError):
+            where = importlib.import_module(f"torch._inductor.{module}")
+            where = getattr(where, cls, None) if cls else where
+            yield from ((where, name) for name in names if where is not None and name in vars(where))
 
 
 def _settle() -> None:
