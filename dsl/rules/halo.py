@@ -18,8 +18,8 @@ from .image import Image, box, channels_of
 
 WORD = 4  # bytes
 REGISTERS = 65_536  # of a multiprocessor
-BESIDE = {4: 96, 8: 64}  # registers of a thread beside its accumulators, by a block's warps, so that nothing spills
-WARP_TILE = 64 * 32  # a warp's part beyond which it keeps as many beside its accumulators as four warps do
+BESIDE = 96  # registers of a thread beside its accumulators, so that nothing spills
+LESS = 64  # what eight warps of 32 x 64 are content with, so that two blocks of them stand together
 GAP = 8  # results are staged at their place within so many elements of memory
 RESERVED = 1024  # bytes of shared memory a block that are the system's
 
@@ -240,11 +240,18 @@ def fit(layout: Layout, stages: int, limit: int) -> Fit:
     """A tile in a block of so many stages; `limit`: bytes of shared memory that a block may ask for, which it needs
     more than where `shared_bytes` says so.
 
-    Measured on an H200: eight warps of 64 x 64, 64 x 32 or 32 x 64 are faster than four of twice that; smaller tiles
-    are better shared by four, of which more blocks stand side by side.
+    Measured on an H200: eight warps have 16,384 results or more, but four of 64 x 64 are faster where two blocks of
+    them stand together; smaller tiles are better shared by four, of which more blocks do.
     """
-    warps = 8 if layout.m * layout.n >= 128 * 128 else 4
-    warps_m = 2 if layout.m > 64 and layout.m % 32 == 0 else 1
+    size, deep = layout.m * layout.n, layout.m > 64 and layout.m % 32 == 0
+    if size <= 128 * 128:
+        four = _fit(layout, stages, limit, 4, 1 + deep)
+        if size < 128 * 128 or (four.blocks > 1 and (four.warp_m, four.warp_n) == (64, 64)):
+            return four
+    return _fit(layout, stages, limit, 8, 1 + deep)
+
+
+def _fit(layout: Layout, stages: int, limit: int, warps: int, warps_m: int) -> Fit:
     kept, lines = layout.chunks * layout.weight_words, 8 * warps_m * layout.line
 
     def bytes_of(resident: bool, buffers: int) -> int:
@@ -254,6 +261,7 @@ def fit(layout: Layout, stages: int, limit: int) -> Fit:
     ways = [(resident, buffers) for resident in (True, False) for buffers in (2, 1)]
     resident, buffers = next((w for w in ways if bytes_of(*w) <= limit), ways[-1])
     needed, part = bytes_of(resident, buffers), layout.m * layout.n // warps
-    registers = 32 * warps * (part // 32 + BESIDE[8 if warps == 8 and part <= WARP_TILE else 4])
+    less = warps == 8 and part <= 32 * 64 and layout.m // warps_m <= 32
+    registers = 32 * warps * (part // 32 + (LESS if less else BESIDE))
     blocks = max(1, min((limit + RESERVED) // (needed + RESERVED), REGISTERS // registers, 8))
     return Fit(layout, stages, warps, warps_m, resident, buffers, needed, blocks)

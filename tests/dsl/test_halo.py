@@ -51,9 +51,12 @@ def test_a_plane_of_the_box_is_placed_so_that_a_warp_reads_without_conflicts():
     assert conflicts(layout.plane, 1) == 1 and layout.plane % layout.vector == 0
 
 
-@pytest.mark.parametrize(("m", "rows", "columns", "warps"), [(64, 1, 128, 4), (64, 1, 256, 8), (32, 2, 256, 8)])
-def test_tiles_of_16384_results_have_eight_warps(m, rows, columns, warps):
-    made = fit(Layout(sized(254, 254), m, rows, columns, 8), 2, LIMIT)
+@pytest.mark.parametrize(
+    ("m", "rows", "columns", "channels", "warps"),
+    [(64, 1, 128, 8, 4), (32, 2, 256, 8, 8), (64, 1, 256, 8, 4), (64, 1, 256, 32, 8), (128, 1, 256, 8, 8)],
+)
+def test_eight_warps_share_a_large_tile_unless_two_blocks_of_four_stand_together(m, rows, columns, channels, warps):
+    made = fit(Layout(replace(sized(254, 254), channels=32), m, rows, columns, channels), 2, LIMIT)
     assert (made.warps, made.warp_m * made.warp_n * made.warps, made.splits) == (warps, m * rows * columns, True)
 
 
