@@ -45,7 +45,11 @@ triplet_margin_loss margin_ranking_loss soft_margin_loss fft_fft fft_rfft fft_ir
 """
 ALLOWED = frozenset(_WORDS.split())
 _MARK = "@"  # a tensor's place in a list that holds other things too (engine.trace.capture)
-_FORMATS = {"torch.contiguous_format", "torch.channels_last", "torch.channels_last_3d", "torch.preserve_format"}
+# By name as tracing writes what was given, by number where the schema's default stands.
+_FORMATS = {
+    f"torch.{name}": name for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+}
+_FORMATS |= dict(enumerate(list(_FORMATS.values())))
 
 
 class UnknownOp(ValueError):
@@ -75,28 +79,32 @@ def _plan(schema: Any, op: Op, device: str) -> list[tuple[str, bool, Any]] | Non
         return None
     lists = [a for a in schema.arguments if "List[" in str(a.type) and "Tensor" in str(a.type)]
     single = [a for a in schema.arguments if a not in lists and "Tensor" in str(a.type) and a.name not in op.attrs]
+    while len(single) > len(op.inputs) and "Optional" in str(single[-1].type) and single[-1].has_default_value():
+        single.pop()
     marked = {a.name: sum(v == _MARK for v in op.attrs[a.name]) for a in lists if a.name in op.attrs}
     free = [a for a in lists if a.name not in op.attrs]
     room = len(op.inputs) - len(single) - sum(marked.values())
     if room < 0 or len(free) > 1 or (room and not free) or (free and not room):
         return None
-    at, plan = 0, []
+    at, plan, named = 0, [], False  # behind an argument that is left out the others go by name
     for a in schema.arguments:
         if a in lists:
             n = marked.get(a.name, room)
             pattern = op.attrs.get(a.name, [_MARK] * n)
             places = iter(range(at, at + n))
-            plan.append((a.name, a.kwarg_only, _List([next(places) if v == _MARK else None for v in pattern])))
+            plan.append((a.name, a.kwarg_only or named, _List([next(places) if v == _MARK else None for v in pattern])))
             at += n
         elif a in single:
-            plan.append((a.name, a.kwarg_only, at))
+            plan.append((a.name, a.kwarg_only or named, at))
             at += 1
         elif a.name in op.attrs:
             value = _value(a, op.attrs[a.name], device, bool(op.inputs))
             if value is _WRONG:
                 return None
-            plan.append((a.name, a.kwarg_only, _Given(value)))
-        elif not a.has_default_value():
+            plan.append((a.name, a.kwarg_only or named, _Given(value)))
+        elif a.has_default_value():
+            named = True
+        else:
             return None
     return plan
 
@@ -128,7 +136,7 @@ def _value(argument: Any, value: Any, device: str, has_tensors: bool) -> Any:
     if name == "dtype":
         return torch_dtype(value) if isinstance(value, str) else _WRONG
     if name == "memory_format":
-        return getattr(torch, value.removeprefix("torch.")) if value in _FORMATS else _WRONG
+        return getattr(torch, _FORMATS[value]) if value in _FORMATS else _WRONG
     if inner.startswith("List["):
         of = inner.removeprefix("List[").removesuffix("]").removeprefix("Optional[").removesuffix("]")
         if not isinstance(value, list) or any(_scalar(of, v) is _WRONG for v in value):
