@@ -6,13 +6,16 @@ What is decided here follows from the class and a Choice; tiles and the rest of 
              and a padding of one tensor are one transform;
   between    a stage's result that only products read has their type; another one the module's, or the class's
              (`narrow`), which halves its bytes; images lie channels last where every reader wants them so;
+  columns    what an epilogue does to a column's elements alike is one scale and one shift (engine.strategies.folding);
   alignment  rows that are no multiple of 16 bytes are padded with zeros before, and cropped after;
-  reductions of a product's rows or columns happen in its epilogue with `fuse`.
+  reductions of a product's rows or columns happen in its epilogue with `fuse`;
+  images    lie channels last for the tensor cores, or with `rows` as the module keeps them: no copy before or after.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from dsl import ir
 from dsl.ir import NCHW, NHWC, Acc, Call, Config, DType, Expr, Load, Number, Operand, TensorType
@@ -30,12 +33,14 @@ from engine.strategies.drafts import (
     part_of,
     stage_of,
 )
+from engine.strategies.folding import folded
 from engine.strategies.readers import Readers, direct
 from engine.strategies.sharing import shared
 from engine.strategies.walk import unkey
 
 # What each precision class computes with.
 COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16}
+FOLDED = 1 << 22  # elements of a result from which a map of a few vectors before it costs less than it saves
 _ROWS = {"sum": "row_sum", "mean": "row_sum", "max": "row_max", "logsumexp": "row_logsumexp"}
 
 
@@ -46,18 +51,21 @@ class Choice:
     along_k    tf32 operands that lie along M or N are transposed first: Hopper's tf32 instructions read K alone
     fuse       a product's rows or columns are reduced in its epilogue
     narrow     what lies between stages is stored in the class's element type
+    rows       convolutions of one group read images and weights as they lie (f32, channels first)
     guard      operands are cast to f16 under a guard (dsl.guard), so that the program stands in class tf32
     """
 
     along_k: bool = False
     fuse: bool = False
     narrow: bool = False
+    rows: bool = False
     guard: bool = False
 
     def __str__(self) -> str:
         words = {
             "along_k": "operands transposed along K first", "fuse": "reduced in the epilogue",
-            "narrow": "intermediates stored in half precision", "guard": "tf32 by guarded f16",
+            "narrow": "intermediates stored in half precision", "rows": "images read as they lie",
+            "guard": "tf32 by guarded f16",
         }  # fmt: skip
         return ", ".join(text for name, text in words.items() if getattr(self, name)) or "each operation as it comes"
 
@@ -73,11 +81,12 @@ class _Build:
         self.compute = COMPUTE[cls]
         self.element = DType.F32 if cls == "tf32" else self.compute
         self.drafts: tuple[Draft, ...] = lowered.stages
-        self.readers = Readers(lowered, self.element, choice.narrow, choice.guard)
+        self.readers = Readers(lowered, self.element, choice.narrow, choice.rows, choice.guard)
         self.types: dict[str, TensorType] = {p.name: p.type for p in lowered.params}
         self.taken = {p.name for p in lowered.params} | {n for names in lowered.names for n in names}
         self.taken |= {"acc", "acc2", *"lmnT"}
         self.made: dict[tuple, str] = {}  # transforms
+        self.vectors: dict[tuple, tuple[Expr, Expr]] = {}  # (axis, scale, shift) -> what is read in their place
         self.stages: list[ir.Stage] = []
         self.fused = {}  # product -> the reduction that its epilogue does
         if choice.fuse:
@@ -150,9 +159,31 @@ class _Build:
     def tail(self, i: int, draft: Draft, sizes: dict[str, int] | None = None) -> dict:
         """The expressions of a stage with parts that are read twice named. `sizes`: axes that are padded."""
         exprs = [self.expression(e, draft, sizes or {}) for e in draft.outs]
+        if isinstance(draft, Product | Convolution) and prod(draft.shape) >= FOLDED:
+            axis = "n" if isinstance(draft, Product) else "c"
+            exprs = [folded(e, axis, lambda scale, shift: self._vectors(axis, scale, shift)) for e in exprs]
         lets, exprs = shared(exprs, self.fresh)
         also = tuple(ir.Also(n, e) for n, e in zip(self.lowered.names[i][1:], exprs[1:], strict=True))
         return {"lets": lets, "also": also, "epilogue": exprs[0]}
+
+    def _vectors(self, axis: str, scale: Expr, shift: Expr) -> tuple[Expr, Expr]:
+        """Two expressions of vectors along `axis`, stored by one map each time that they are new."""
+        if (axis, scale, shift) not in self.vectors:
+            parts = [e for e in (scale, shift) if ir.loads(e)]
+            x = next(x.name for e in parts for x in ir.loads(e) if x.axes)
+            named = [self.fresh(n) for n in ("scale", "shift")[: len(parts)]]
+            lets, exprs = shared([_along(e, x) for e in parts], self.fresh)
+            kind = TensorType(DType.F32, self.types[x].shape)
+            self.types |= dict.fromkeys(named, kind)
+            also = tuple(ir.Also(n, e) for n, e in zip(named[1:], exprs[1:], strict=True))
+            self.stages.append(
+                ir.Map(name=named[0], x=Operand(x), lets=lets, also=also, epilogue=exprs[0], store=DType.F32)
+            )
+            stored = iter(named)
+            self.vectors[axis, scale, shift] = tuple(
+                Load(next(stored), (axis,)) if ir.loads(e) else e for e in (scale, shift)
+            )
+        return self.vectors[axis, scale, shift]
 
     def expression(self, e: Expr, draft: Draft, sizes: dict[str, int]) -> Expr:
         if isinstance(e, Call):
@@ -284,6 +315,12 @@ class _Build:
             "output_padding": draft.output_padding if draft.transposed else (0,) * len(draft.stride),
         }  # fmt: skip
         name = self.lowered.names[i][0]
+        if self.readers.in_rows(draft):
+            config = Config(compute=self.compute)
+            x, w = (self.transform(t, layout=NCHW, to=DType.F32) for t in (x, w))
+            stage = ir.Conv(name, Operand(x), Operand(w), config=config, **fields, **self.tail(i, draft))
+            self.finish(i, draft, stage)
+            return
         if direct(draft, self.element):
             x = self.transform(x, layout=NCHW)
             w = self.transform(w, to=self.types[x].dtype)
@@ -365,6 +402,13 @@ def _on(e: Expr, acc: Expr) -> Expr:
     if isinstance(e, Acc):
         return acc
     return Call(e.fn, tuple(_on(a, acc) for a in e.args)) if isinstance(e, Call) else e
+
+
+def _along(e: Expr, x: str) -> Expr:
+    """An expression of vectors as a map of one of them has it."""
+    if isinstance(e, Load):
+        return Acc() if e.name == x else Load(e.name, ("n",) if e.axes else ())
+    return Call(e.fn, tuple(_along(a, x) for a in e.args)) if isinstance(e, Call) else e
 
 
 def _axes(e: Expr, named: dict[str, str]) -> Expr:

@@ -30,13 +30,19 @@ def direct(draft: Convolution, element: DType) -> bool:
     return inner <= FEW or bool(inner % step or outer % step)
 
 
-class Readers:
-    """`narrow`: what own stages read is stored in the class's type `element` too; `kept`: nothing is stored narrower
-    than in the module."""
+def as_it_lies(draft: Convolution, dtype: str) -> bool:
+    """Whether a convolution can read its operands as PyTorch keeps them on the tensor cores; `dtype`: the module's."""
+    return dtype == "f32" and draft.groups == 1 and not draft.transposed
 
-    def __init__(self, lowered, element: DType, narrow: bool, kept: bool = False):
+
+class Readers:
+    """`narrow`: what own stages read is stored in the class's type `element` too; `rows`: convolutions read operands
+    as they lie where they can; `kept`: nothing is stored narrower than in the module."""
+
+    def __init__(self, lowered, element: DType, narrow: bool, rows: bool = False, kept: bool = False):
         self.drafts: tuple[Draft, ...] = lowered.stages
         self.element, self.narrow, self.kept = element, narrow, kept
+        self.rows, self.native = rows, lowered.dtype
         self.results = {stage_of(r) for r in lowered.results}
         self._of: dict[int, list[tuple[int, str]]] = {i: [] for i in range(len(self.drafts))}
         for i, draft in enumerate(self.drafts):
@@ -55,27 +61,34 @@ class Readers:
         if isinstance(draft, Product):
             return ("operand", "operand")
         if isinstance(draft, Convolution):
+            if self.in_rows(draft):
+                return ("rows", "rows")
             return ("own", "own") if direct(draft, self.element) else ("operand", "operand")
         if isinstance(draft, Normalization):
             return ("own", *("param" for _ in draft.params))
         return ("own",)
 
+    def in_rows(self, draft: Draft) -> bool:
+        """Whether this is a convolution that reads x and w as they lie, on the tensor cores."""
+        return self.rows and isinstance(draft, Convolution) and as_it_lies(draft, self.native)
+
     def of(self, stage: int) -> list[tuple[int, str]]:
-        """(reader, how it reads): operand of a product, own stage's input, param, load, and the module's result."""
+        """(reader, how it reads): operand of a product, rows of a convolution that reads as it lies, own stage's input,
+        param, load, and the module's result."""
         return [*self._of[stage], *([(-1, "result")] if stage in self.results else [])]
 
     def dtype(self, stage: int) -> DType:
         """The element type in which a stage's results are stored."""
         roles = {role for _, role in self.of(stage)}
         own = DType(self.drafts[stage].dtype)
-        if self.kept or roles & {"result", "param"}:
+        if self.kept or roles & {"result", "param", "rows"}:
             return own
         return self.element if roles == {"operand"} or self.narrow else own
 
     def _layout(self, stage: int) -> str:
         draft = self.drafts[stage]
         able = isinstance(draft, Pooling | Elementwise | Normalization) or (
-            isinstance(draft, Convolution) and not direct(draft, self.element)
+            isinstance(draft, Convolution) and not direct(draft, self.element) and not self.in_rows(draft)
         )
         if not able or not 3 <= len(draft.shape) <= 5 or not all(self._prefers(i, r) for i, r in self.of(stage)):
             return NCHW
@@ -83,7 +96,7 @@ class Readers:
 
     def _prefers(self, reader: int, role: str) -> bool:
         """Whether a reader wants channels last."""
-        if role in ("result", "load", "param"):
+        if role in ("result", "load", "param", "rows"):
             return False
         draft = self.drafts[reader]
         if isinstance(draft, Convolution):

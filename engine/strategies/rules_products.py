@@ -1,4 +1,5 @@
-"""linear, matmul, bmm, addmm, baddbmm and einsum as products; a product with a vector as a reduction."""
+"""linear, matmul, bmm, addmm, baddbmm and einsum as products; a product with a vector as a reduction; one matrix times
+each of a batch as a convolution of one tap."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from math import prod
 
 from dsl.ir import Acc, Call, Load
 from engine.strategies import pointwise
-from engine.strategies.drafts import Leaf, Product, Reduction, Result, Source, Value, stage_of
+from engine.strategies.drafts import Convolution, Leaf, Product, Reduction, Result, Source, Value, stage_of
 from engine.strategies.walk import Walk, key
 
 PRODUCTS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "einsum")
@@ -59,11 +60,13 @@ def _product(walk: Walk, a: Leaf, b: Leaf) -> Result:
             return vector
         sides = _side(walk, a, (rows, k)), _side(walk, b, (k, n))
         draft = Product((rows, n), out.dtype, a=sides[0], b=sides[1], k=k)
+    elif len(a.shape) == 2:
+        return _shared_left(walk, a, b)
     else:
         if a.shape[:-2] != b.shape[:-2]:
             raise walk.refuse(
                 f"of {list(a.shape)} and {list(b.shape)} repeats one side over the batch; "
-                "covered are equal batch axes, or a 2-D right side"
+                "covered are equal batch axes, or one 2-D side"
             )
         lead = a.shape[:-2]
         if all(stage_of(x.source) is None for x in (a, b)):
@@ -71,6 +74,15 @@ def _product(walk: Walk, a: Leaf, b: Leaf) -> Result:
         sides = _side(walk, a, (*lead, m, k)), _side(walk, b, (*lead, k, n))
         draft = Product((*lead, m, n), out.dtype, a=sides[0], b=sides[1], k=k)
     return walk.add(draft, out.shape)
+
+
+def _shared_left(walk: Walk, a: Leaf, b: Leaf) -> Result:
+    """One matrix times each of a batch, W @ X[b]: a convolution of one tap, whose channels are the rows of X."""
+    (m, k), n = a.shape, b.shape[-1]
+    x = walk.see(b if b.plain else walk.plain(b), (prod(b.shape[:-2]), k, n))
+    w = walk.see(a if a.plain else walk.plain(a), (m, k, 1))
+    draft = Convolution((x.shape[0], m, n), walk.out().dtype, x=x, w=w, stride=(1,), padding=(0,), dilation=(1,))
+    return walk.add(draft, walk.out().shape)
 
 
 def _side(walk: Walk, leaf: Leaf, shape: tuple[int, ...]) -> Source:

@@ -1,8 +1,9 @@
 """The programs of one class that differ in structure, the one expected to be fastest first.
 
 Structure is what a Choice says: where a reduction happens, whether operands are copied to lie along K, in which type
-intermediates are stored. Each is checked and generated; what fails is left out. The expectation is the attainable
-model's, with one correction that it does not have: tf32 operands that do not lie along K.
+intermediates are stored, whether images are read as they lie. Each is checked and generated; what fails is left out.
+The expectation is the attainable model's, with one correction that it does not have: tf32 operands that do not lie
+along K.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from dsl.ir import Collective, Conv, DType, Gemm, Program
 from dsl.printer import to_text
 from engine.strategies import candidates
 from engine.strategies.candidates import Ranked
+from engine.strategies.drafts import Convolution
 from engine.strategies.lowering import Lowered
 from engine.strategies.pipeline import COMPUTE, Choice, program
-from sol.attainable import Attainable, predict
+from engine.strategies.readers import as_it_lies
+from sol.attainable import Attainable, predict, product_of
 from sol.hardware import Hardware
 
 # Measured on an H200: a 4096-cube in tf32 with an operand along M or N takes 1.66 times as long as one along K.
@@ -33,7 +36,8 @@ WAIT_MS = 0.002  # of a guarded program's flag, and of each rescue kernel that f
 @dataclass
 class Structure:
     """One structure in one class. `base`: checked, the configuration of `main` auto and that of the other products
-    the model's best; `ranked`: configurations of `main`, best first; `ms`: expected with everything auto."""
+    the model's best; `ranked`: configurations of `main`, best first; `ms`: expected with everything auto; `rows`:
+    images are read as they lie."""
 
     words: str
     base: Program
@@ -41,6 +45,7 @@ class Structure:
     backend: str
     ms: float
     main: str = ""
+    rows: bool = False
     ranked: list[Ranked] = field(default_factory=list)
 
     @cached_property
@@ -57,15 +62,16 @@ def skeleton(p: Program) -> str:
 
 
 def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> list[Structure]:
-    """Those that some back end takes; why the others are not goes to `reasons`."""
+    """Those that some back end takes, not tuned yet; why the others are not goes to `reasons`."""
     cast = COMPUTE[cls].value != lowered.dtype and cls != "tf32"
+    images = any(isinstance(d, Convolution) and as_it_lies(d, lowered.dtype) for d in lowered.stages)
     found: dict[str, Structure] = {}
     seen: set[str] = set()
     choices: list[tuple[str, Choice]] = []
-    for along_k, fuse, narrow in product((False, True), repeat=3):
-        if (along_k and cls != "tf32") or (narrow and not cast):
+    for rows, along_k, fuse, narrow in product((False, True), repeat=4):
+        if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images):
             continue
-        choices.append((cls, Choice(along_k, fuse, narrow)))
+        choices.append((cls, Choice(along_k, fuse, narrow, rows)))
     if cls == "tf32" and lowered.dtype == "f32":
         choices += [("f16", Choice(fuse=fuse, guard=True)) for fuse in (False, True)]
     for compute, choice in choices:
@@ -79,11 +85,19 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
             continue
         made = opened(checked.program, str(choice), hw, reasons)
         if made is not None:
+            made.rows = choice.rows
             found[text] = made
-    best = sorted(found.values(), key=lambda s: s.ms)[:MOST]
-    for s in best:
-        tune(s, hw)
-    return best
+    return _best(list(found.values()))
+
+
+def _best(found: list[Structure]) -> list[Structure]:
+    """The few expected to be fastest; of those that read images as they lie, those that do not and those with a guard
+    one each at least, since the model has to be right about several kinds of kernel to choose between them."""
+    ranked = sorted(found, key=lambda s: s.ms)
+    first = {(s.rows, s.base.guard): s for s in reversed(ranked)}
+    kept = ranked[:MOST]
+    missing = [s for s in first.values() if s not in kept]
+    return [*kept[: MOST - len(missing)], *missing]
 
 
 def opened(p: Program, words: str, hw: Hardware, reasons: list[str]) -> Structure | None:
@@ -120,7 +134,12 @@ def tune(s: Structure, hw: Hardware) -> None:
     products = [x for x in products if legal.compute_of(x, types) is not DType.F32]
     if not products:
         return
-    ranked = {x.name: candidates.rank(s.base, x, hw, s.backend) for x in products}
+    ranked, known = {}, {}
+    for x in products:  # layers of one shape rank alike
+        key = repr((legal.program_problem(s.base, x), product_of(s.base, x), x.config))
+        if key not in known:
+            known[key] = candidates.rank(s.base, x, hw, s.backend)
+        ranked[x.name] = known[key]
     main = max(products, key=lambda x: ranked[x.name][0].ms if ranked[x.name] else 0.0)
     rest = {x.name: ranked[x.name][0].config for x in products if x is not main and ranked[x.name]}
     tuned = tuple(replace(x, config=rest[x.name]) if x.name in rest else x for x in s.base.stages)

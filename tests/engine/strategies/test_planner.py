@@ -158,7 +158,7 @@ def test_a_convolution_has_tiles_to_try():
     g = Builder()
     y = g.op("conv2d", [g.input("x", (8, 64, 64, 64)), g.parameter("w", (128, 64, 3, 3))], (8, 128, 62, 62))
     found = search(planner(g.graph(y), ("f16",)), 8)
-    assert len({p.text for p in found}) == 8 and "tile" in found[1].change
+    assert len({p.text for p in found}) == 8 and sum("tile" in p.change for p in found) >= 5
 
 
 def test_a_module_without_products_is_one_trial():

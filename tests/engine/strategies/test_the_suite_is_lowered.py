@@ -21,8 +21,8 @@ from engine.trace.capture import Capture, export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 
 CHOICES = {
-    "tf32": (Choice(), Choice(along_k=True, fuse=True)),
-    "f16": (Choice(), Choice(fuse=True, narrow=True)),
+    "tf32": (Choice(), Choice(along_k=True, fuse=True), Choice(rows=True)),
+    "f16": (Choice(), Choice(fuse=True, narrow=True), Choice(rows=True)),
 }
 
 

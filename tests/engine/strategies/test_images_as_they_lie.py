@@ -1,0 +1,106 @@
+"""Convolutions on the tensor cores without a copy before or after: which programs the planner writes, and how many
+builds it may spend on them."""
+
+import pytest
+
+from dsl.check import check
+from dsl.ir import Conv, Transform
+from dsl.printer import to_text
+from engine.devices import Problem
+from engine.strategies import Finished, State, builds
+from engine.strategies.lowering import lower
+from engine.strategies.pipeline import Choice, program
+from engine.strategies.planner import CPP_TRIALS, Planner
+from engine.strategies.structures import structures
+from sol.hardware import load
+from tests.engine.graphs import Builder
+
+H200 = load("h200")
+ROWS = Choice(rows=True)
+
+
+def convolution(g, x, w, out, **attrs):
+    return g.op("conv2d", [x, w], out, **attrs)
+
+
+def image(batch=8, channels=8, filters=32):
+    g = Builder()
+    x, w = g.input("x", (batch, channels, 66, 66)), g.parameter("w", (filters, channels, 3, 3))
+    return g, convolution(g, x, w, (batch, filters, 64, 64))
+
+
+def lowered(graph, cls="tf32", choice=ROWS):
+    text = to_text(program(lower(graph), cls, choice))
+    checked = check(text)
+    assert checked.ok, [d.render(text) for d in checked.diagnostics]
+    return checked.program
+
+
+@pytest.mark.parametrize("cls", ["tf32", "f16", "bf16"])
+def test_operands_and_result_are_the_modules_own_and_the_class_is_the_precision(cls):
+    g, y = image()
+    p = lowered(g.graph(g.op("relu", [y], (8, 32, 64, 64))), cls)
+    (stage,) = p.stages
+    assert isinstance(stage, Conv) and stage.config.compute.value == cls
+    assert [o.name for o in stage.operands] == ["x", "w"]
+
+
+def test_what_follows_reads_channels_first():
+    g, y = image()
+    z = g.op("max_pool2d", [y], (8, 32, 32, 32), kernel_size=[2, 2])
+    p = lowered(g.graph(z), "f16")
+    assert [type(s).__name__ for s in p.stages] == ["Conv", "Pool"]
+    assert all(s.type.layout == "nchw" for s in p.stages) and p.stages[0].type.dtype.value == "f32"
+
+
+def test_depthwise_then_pointwise_has_no_pass_between():
+    g = Builder()
+    x, w = g.input("x", (4, 64, 32, 32)), g.parameter("dw", (64, 1, 3, 3))
+    h = convolution(g, x, w, (4, 64, 30, 30), groups=64)
+    y = convolution(g, h, g.parameter("pw", (128, 64, 1, 1)), (4, 128, 30, 30))
+    p = lowered(g.graph(y))
+    assert [s.config.compute.value for s in p.stages] == ["f32", "tf32"]
+
+
+def test_a_convolution_in_groups_stays_as_it_was():
+    g = Builder()
+    x, w = g.input("x", (4, 64, 32, 32)), g.parameter("w", (64, 32, 3, 3))
+    graph = g.graph(convolution(g, x, w, (4, 64, 30, 30), groups=2))
+    assert to_text(program(lower(graph), "tf32", ROWS)) == to_text(program(lower(graph), "tf32", Choice()))
+
+
+def test_one_matrix_times_each_of_a_batch_is_a_convolution_of_one_tap():
+    g = Builder()
+    y = g.op("matmul", [g.parameter("w", (48, 32)), g.input("x", (4, 32, 100))], (4, 48, 100))
+    (stage,) = lowered(g.graph(y)).stages
+    assert isinstance(stage, Conv) and stage.spatial == 1 and stage.x.name == "x"
+    assert any(isinstance(s, Transform) for s in lowered(g.graph(y), choice=Choice()).stages)
+
+
+@pytest.mark.parametrize("cls", ["tf32", "f16"])
+def test_both_kinds_of_kernel_are_among_the_structures_whatever_the_model_expects(cls):
+    for channels, filters in ((8, 32), (512, 512)):
+        g, y = image(64, channels, filters)
+        z = g.op("max_pool2d", [y], (64, filters, 32, 32), kernel_size=[2, 2])
+        found = structures(lower(g.graph(z)), cls, H200, [])
+        assert {s.rows for s in found} == {False, True}
+        assert found[0].rows is (channels == 8)
+        assert len({s.words for s in found}) == len(found)
+
+
+def test_a_program_of_our_own_kernels_costs_a_fifth_of_one_over_cutlass():
+    g, y = image()
+    graph = g.graph(y)
+    own, cutlass = lowered(graph), lowered(graph, choice=Choice())
+    assert builds.cost(own, "cpp") == builds.OWN < builds.cost(cutlass, "cpp") == builds.WHOLE
+    assert builds.cost(lowered(graph, "f16", Choice()), "cute") == 0
+
+
+def test_where_builds_take_time_a_search_tries_more_of_what_builds_quickly():
+    g, y = image(64)
+    made = Planner(Problem("", "module", g.graph(y)), ("tf32",), H200, "measured")
+    trials, spent = [], 0.0
+    while (p := made.next(State(tuple(trials), 40))) is not None and len(trials) < 40:
+        trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
+        spent += builds.cost(check(p.text).program, p.backend)
+    assert len(trials) > 2 * CPP_TRIALS and spent <= CPP_TRIALS + 1e-6
