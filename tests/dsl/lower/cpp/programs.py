@@ -69,6 +69,13 @@ program conv_relu(x: f32[16, 64, 256, 256], w: f32[128, 64, 3, 3], b: f32[128]) 
   return y
 }"""
 
+ROWMAJOR = """
+program rowmajor(x: f32[4, 3, 32, 41], w: f32[40, 3, 3, 5], b: f32[40], r: f32[4, 40, 30, 37]) -> f32[4, 40, 30, 37] {
+  arch sm_90a
+  y = conv2d(x, w) { compute f16 tile 48x128x48 stages 2 epilogue relu(acc + b[c]) + r[b, c, h, w] }
+  return y
+}"""
+
 AMPERE = """
 program ampere(x: f16[4, 130, 512], w: f16[512, 192], s: f32[4, 192], r: f32[4, 130, 192]) ->
     (f16[4, 130, 192], f16[4, 130, 192]) {
