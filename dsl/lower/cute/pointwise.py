@@ -29,6 +29,7 @@ from dsl.lower.cute.space import (
 from dsl.lower.cute.stage import StagePlan, Text, types_of
 
 TILE = 64  # edge of a transposed tile
+WHOLE = 8  # elements of an axis that a thread takes whole
 SHORTEST = 8  # an axis shorter than this is not worth a transposed tile
 MOST = 2**32 - 1
 
@@ -146,24 +147,39 @@ def _limits(walk: Walk, merged: MergedSpace) -> list[tuple[int, int]]:
     return [(place[a], limit) for a, limit in walk.inside.items()]
 
 
-def _transposed(merged: MergedSpace) -> int | None:
+def _transposed(walk: Walk, merged: MergedSpace) -> int | None:
     """The axis along which x is contiguous, where that is not the result's and both are long enough for tiles."""
     last = len(merged.extents) - 1
     if merged.strides["x"][last] in (0, 1) or merged.extents[last] < SHORTEST:
         return None
+    if _whole(walk, merged) and merged.strides["x"][last - 1] == 1:
+        return None  # a thread takes the axis whole, and its neighbours beside it: a tile would be mostly empty
     for axis in range(last):
         if merged.strides["x"][axis] == 1 and merged.extents[axis] >= SHORTEST:
             return axis
     return None
 
 
-def _vector(walk: Walk, merged: MergedSpace) -> int:
-    chosen = [("x", walk.x)] + [(f"o{i}", o) for i, (o, _, _) in enumerate(walk.outputs)]
-    along = [(k, r) for k, r in chosen if merged.strides[k][-1] == 1]
+def _whole(walk: Walk, merged: MergedSpace) -> bool:
+    """Whether one vector is all of the result's contiguous axis; then a limit on that axis is one of its lanes."""
     extent = merged.extents[-1]
+    return len(merged.extents) > 1 and extent <= WHOLE and _aligned(walk, merged, extent) == extent
+
+
+def _vector(walk: Walk, merged: MergedSpace) -> int:
+    extent = merged.extents[-1]
+    if _whole(walk, merged):
+        return extent
     for axis, limit in _limits(walk, merged):
         if axis == len(merged.extents) - 1:
             extent = gcd(extent, limit)
+    return _aligned(walk, merged, extent)
+
+
+def _aligned(walk: Walk, merged: MergedSpace, extent: int) -> int:
+    """The longest vector along the contiguous axis, of which `extent` is a multiple, that every tensor can move."""
+    chosen = [("x", walk.x)] + [(f"o{i}", o) for i, (o, _, _) in enumerate(walk.outputs)]
+    along = [(k, r) for k, r in chosen if merged.strides[k][-1] == 1]
     if not along:
         return 1
     steps = [(*(s for s in merged.strides[k]),) for k, _ in along]
@@ -182,7 +198,7 @@ def _rows(vectors: int, wide: bool) -> int:
 def blocks_of(walk: Walk) -> str:
     """The launch's grid and block."""
     merged = _merged(walk)
-    axis = _transposed(merged)
+    axis = _transposed(walk, merged)
     if axis is None:
         vectors = merged.size // _vector(walk, merged)
         rows = _rows(vectors, len(walk.readings) > 2)
@@ -198,7 +214,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
     merged = _merged(walk)
     if merged.size > MOST:
         raise Refusal("cute-size", f"{walk.name} has {merged.size:,} elements; a kernel counts {MOST:,}", None)
-    axis = _transposed(merged)
+    axis = _transposed(walk, merged)
     if axis is not None:
         return _add_tiled(text, walk, merged, axis)
     width = _vector(walk, merged)
@@ -213,7 +229,10 @@ def add_kernel(text: Text, walk: Walk) -> str:
     places = [("x", walk.x), *((f"r {k}", r) for k, r in walk.readings.items())]
     places += [(f"o{i}", o) for i, (o, _, _) in enumerate(walk.outputs)]
     offsets = [offset(k, r) for k, r in places]
-    limits = [(a, n // width if a == len(extents) - 1 else n) for a, n in _limits(walk, merged)]
+    limits = _limits(walk, merged)
+    last = len(extents) - 1
+    short = next((n for a, n in limits if a == last and n % width), width)  # lanes of x that a whole axis has
+    limits = [(a, n // width if a == last else n) for a, n in limits if a != last or short == width]
     name = walk.name
     tensors = ", ".join(r.tensor for _, r in places) + (", and whether x has it" if limits else "")
     what = f"vector of {width}" if width > 1 else "element"
@@ -246,13 +265,20 @@ def add_kernel(text: Text, walk: Walk) -> str:
     reads = []
     for i, (label, r) in enumerate(places[: 1 + len(walk.readings)]):
         how = _how(merged.strides[label], r, width)
-        if label == "x" and limits:
+        if label == "x" and (limits or short < width):
+            indent = "            " if limits else "        "
+            step = merged.strides["x"][-1]
+            one = f"at[{i}] + lane" + (f" * {step}" if step != 1 else "")
             lines += [
                 f"        x_values = cute.make_rmem_tensor(({how[0]},), {r.tensor}.element_type)",
                 "        x_values.fill(0)",
-                f"        if at[{len(places)}]:",
-                f"            fetch(x_values, {r.tensor}, at[{i}]{how[1]})",
+                *([f"        if at[{len(places)}]:"] if limits else []),
             ]
+            if short < width:
+                lines.append(f"{indent}for lane in cutlass.range_constexpr({short}):")
+                lines.append(f"{indent}    x_values[lane] = read({r.tensor}, {one}, 1)[0]")
+            else:
+                lines.append(f"{indent}fetch(x_values, {r.tensor}, at[{i}]{how[1]})")
             reads.append("x_values")
         else:
             reads.append(f"read({r.tensor}, at[{i}], {how[0]}{how[1]})")

@@ -39,6 +39,14 @@ CASES = {
         "x: f32[3, 3, 20, 24]", "f32[3, 8, 20, 24]",
         "t = transform(x) { pad 3x8x20x24  layout nhwc  to f16 }\n  y = map(t) { store f32 nchw  epilogue acc + 1 }",
     ),
+    "nhwc_padded_all_round": one(
+        "x: f32[3, 5, 11, 24]", "f16[3, 8, 13, 32]", "t = transform(x) { pad 3x8x13x32  layout nhwc  to f16 }\n"
+        "  y = transform(t) { layout nchw }",
+    ),
+    "nhwc_eight_channels": one(
+        "x: f32[3, 8, 9, 24]", "f32[3, 8, 9, 24]",
+        "t = transform(x) { layout nhwc  to f16 }\n  y = map(t) { store f32 nchw  epilogue acc + 1 }",
+    ),
     "permute_inner": one("x: f16[72, 16, 80]", "f16[16, 80, 72]", "y = transform(x) { permute 1x2x0 }"),
     "permute_outer": one("x: f16[72, 16, 80]", "f16[16, 72, 80]", "y = transform(x) { permute 1x0x2 }"),
     "view_permute": one("x: f32[6, 40]", "f32[40, 2, 3]", "y = transform(x) { view 2x3x40  permute 2x0x1 }"),
