@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--eps", type=float, default=0.25, help="stop within this much of the limit (default 0.25)")
     one.add_argument("--window", type=int, default=6, help="stop after so many trials without gain (default 6)")
     one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--algebraic", action="store_true", help="a program that leaves out work, by algebra, may be best")
     one.add_argument("--compile", action="store_true", help="time torch.compile too, once a module: minutes (cuda)")
     one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
     one.add_argument("--record", metavar="OUT.jsonl", help="write the session as a recording")
@@ -339,7 +340,7 @@ def _optimize(args: argparse.Namespace) -> int:
     try:
         spec = SessionSpec(
             title, text, kind, args.device or _default_device(), "planner", tuple(args.classes or ("tf32", "f16")),
-            args.trials, args.eps, args.window, args.seed, args.compile,
+            args.trials, args.eps, args.window, args.seed, args.compile, args.algebraic,
         )  # fmt: skip
     except BadSpec as e:
         raise BadInput(str(e)) from None

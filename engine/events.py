@@ -249,6 +249,7 @@ class TrialJudged(Event):
     best: bool
     text: str
     evidence: list[dict[str, str]] = field(default_factory=list)
+    algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
 
 
 @dataclass(frozen=True)

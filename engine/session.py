@@ -279,7 +279,7 @@ class _Session:
         limits = {c: t_sol(graph, hardware, c) for c in roofs}
         context = trials.Context(
             device, strategy, hardware.sms, limits, {}, self.emit, self.call,
-            lambda kind, number: self.past(kind, number),
+            lambda kind, number: self.past(kind, number), algebraic=spec.algebraic,
         )  # fmt: skip
         yield from self.between()
         what = "the GPU" if device.kind == "measured" else f"the model of {hardware.title}"

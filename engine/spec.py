@@ -31,7 +31,8 @@ class BadSpec(ValueError):
 @dataclass(frozen=True)
 class SessionSpec:
     """`device`: cuda | modelled:<hardware file>; `eps`, `window`: the stop rule of sol.budget; `compile`: when the
-    search is over, time torch.compile too (minutes, once a module). Raises BadSpec."""
+    search is over, time torch.compile too (minutes, once a module); `algebraic`: whether a program that leaves out work
+    which the module asks for (engine.strategies.algebra) may be the best. Raises BadSpec."""
 
     title: str
     source: str
@@ -44,6 +45,7 @@ class SessionSpec:
     window: int = 6
     seed: int = 0
     compile: bool = False
+    algebraic: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes) if isinstance(self.classes, list) else self.classes)
@@ -66,8 +68,9 @@ class SessionSpec:
         _whole("trials", self.trials, 1, MAX_TRIALS)
         _whole("window", self.window, 1, MAX_TRIALS)
         _whole("seed", self.seed, 0, 2**63 - 1)
-        if not isinstance(self.compile, bool):
-            raise BadSpec("compile", "true or false")
+        for name in ("compile", "algebraic"):
+            if not isinstance(getattr(self, name), bool):
+                raise BadSpec(name, "true or false")
         if isinstance(self.eps, bool) or not isinstance(self.eps, int | float) or not 0 <= self.eps <= 100:
             raise BadSpec("eps", "a number from 0 to 100; 0.25 stops within 25% of the limit")
 

@@ -67,6 +67,7 @@ class Context:
     call: Callable[[Callable[[], Any]], Steps[Any]]
     past: Callable[[type[events.Event], int], Any]
     beside: tuple[Finished, ...] = ()
+    algebraic: bool = False  # whether a program that leaves out work may be the best
     generated: dict[tuple[str, str], Placed] = field(default_factory=dict)
 
 
@@ -240,6 +241,12 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
     yield "measure", measure()
 
 
+def _algebraic(proposal: Proposal, ctx: Context) -> Any:
+    """What the program leaves out of the work that the module asks for; None where it does it all."""
+    told = getattr(ctx.strategy, "algebraic", None)
+    return told(proposal.text, proposal.cls) if told is not None else None
+
+
 def limiting(text: str, cls: str) -> str:
     """The class whose limit a trial of class `cls` is held to: guarded f16 stands in tf32, under the roof of f16."""
     program = check(text).program if "guard" in text else None
@@ -252,13 +259,19 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
     program = checked(proposal.text)
     derived, roof = class_of(program), roof_of(program)
     ms, limit = m.time.ms, ctx.limits[limiting(proposal.text, proposal.cls)]
+    left_out = _algebraic(proposal, ctx)
+    if left_out is not None:  # held to the limit of what it computes
+        limit = left_out.limits.get(limiting(proposal.text, proposal.cls), limit)
     gap = budget.gap(ms, limit)
     score = budget.score(ms, limit, m.baseline_ms)
     kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
     evidence = [*m.checks, integrity.of_precision(derived, proposal.cls), integrity.of_limit(gap, limit, TOO_FAST)]
+    if left_out is not None:
+        evidence.append(integrity.check("algebra", integrity.MINOR, left_out.words))
     verdict = integrity.worst(evidence)
     counts = verdict in ("clean", "minor")
-    best = counts and (best_ms is None or ms < best_ms)
+    offered = left_out is not None and not ctx.algebraic
+    best = counts and not offered and (best_ms is None or ms < best_ms)
     if not counts:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)
         text = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
@@ -268,9 +281,11 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
         text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
         text += f" of {roof} (tf32 by guarded f16)" if program.guard else ""
         text += f"; the best in {proposal.cls} so far" if best else ""
+        text += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
     return events.TrialJudged(
-        number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence
-    )
+        number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence,
+        left_out.words if left_out else "",
+    )  # fmt: skip
 
 
 def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.TrialFailed, ctx: Context) -> Finished:
@@ -278,6 +293,7 @@ def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.T
     measured: events.TrialMeasured | None = ctx.past(events.TrialMeasured, number) if ok else None
     return Finished(
         number, proposal.text, proposal.cls, proposal.backend, proposal.by,
-        end.ms if ok else None, ok and end.verdict in ("clean", "minor"), "" if ok else end.step,
+        end.ms if ok else None, ok and end.verdict in ("clean", "minor") and (ctx.algebraic or not end.algebraic),
+        "" if ok else end.step,
         _region(proposal.text, ctx), measured.part.get("region_ms") if measured else None, end.speedup if ok else None,
     )  # fmt: skip

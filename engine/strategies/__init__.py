@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.devices import Binding, Problem
 from engine.spec import STRATEGIES
@@ -117,6 +117,9 @@ class Strategy(Protocol):
 
     def ops(self, region: int) -> tuple[str, ...]:
         """The operations of the module's graph that a region is made of."""
+
+    def algebraic(self, text: str, cls: str) -> Any:
+        """What a program leaves out of the work that the module asks for ({words, limits}), or None."""
 
     def screen(self, state: State) -> list[Proposal]:
         """What should be timed quickly before the next trial; [] where nothing."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from dsl import ir
 from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
+from engine.devices import Binding
 from engine.strategies import Proposal, builds, candidates
 from engine.strategies.candidates import Ranked
 from engine.strategies.memory import Memory, Won
@@ -36,6 +37,17 @@ class Step:
     won: Won | None = None
 
 
+@dataclass(frozen=True)
+class Algebraic:
+    """A rewrite that leaves out work (engine.strategies.algebra): its words, the limits in ms of what is left by class,
+    and which tensors its programs take and return."""
+
+    words: str
+    limits: dict[str, float]
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+
+
 @dataclass
 class Line:
     """`structures`: the first is the one to begin with; `region`: None where the program is the whole module; `eager`:
@@ -48,6 +60,7 @@ class Line:
     memory: Memory = field(default_factory=Memory)
     promises: dict[str, str] = field(default_factory=dict)
     sms: int = 132
+    algebraic: Algebraic | None = None
 
     @property
     def number(self) -> int:
@@ -156,6 +169,8 @@ class Line:
                 why = f"next to trial {parent}, the best so far: {why}"
         if self.region is not None:
             change = f"region {self.number}: {change}"
+        if self.algebraic is not None:
+            change, why = f"algebraic: {change}", f"{self.algebraic.words}; {why}"
         return Proposal(to_text(p), self.cls, step.structure.backend, change, why, parent, made.ms)
 
     def _first(self, structure: Structure, p: Program, made) -> tuple[str, str]:

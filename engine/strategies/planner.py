@@ -29,9 +29,9 @@ from dsl.resolve import resolve
 from engine import events
 from engine.devices import Binding, Problem, SessionRefused, TrialError
 from engine.devices.parts import expected_ms
-from engine.strategies import Finished, Proposal, State, builds, candidates, coverage, memory, program_graph
-from engine.strategies.lines import QUICK, Line, Step
-from engine.strategies.lowering import Lowered
+from engine.strategies import Finished, Proposal, State, algebra, builds, candidates, coverage, memory, program_graph
+from engine.strategies.lines import QUICK, Algebraic, Line, Step
+from engine.strategies.lowering import Lowered, lower
 from engine.strategies.memory import Memory
 from engine.strategies.regions import Partition, Region, Uncovered, partition
 from engine.strategies.structures import Structure, opened, skeleton, structures, tune
@@ -40,6 +40,7 @@ from sol.bounds import t_sol
 from sol.hardware import Hardware
 
 CPP_TRIALS = 4  # of a session, in builds over CUTLASS's headers (engine.strategies.builds), 40 s each on a device
+ALGEBRAIC = 2  # trials of a rewrite that does less work than the module asks for
 WORSE = 1.5  # a neighbour that the model expects to be this much slower than the best is not worth a trial
 
 
@@ -106,6 +107,8 @@ class Planner:
                 if line is not None:
                     self.all.append(line)
         order = list(dict.fromkeys(line.cls for line in self.all))
+        if found.whole:
+            self._algebraic(classes)
         self.notes = [f"{cls} is left out: {why}" for cls, why in self._left_out.items() if cls not in order]
         self.regions = coverage.covered(found, self.hardware, order)
         self.uncovered = found.uncovered
@@ -149,6 +152,25 @@ class Planner:
         line.begin(t_sol(region.graph, self.hardware, cls))
         return line
 
+    def _algebraic(self, classes: tuple[str, ...]) -> None:
+        """The module with less work than it asks for, as lines of their own: an offer, and never what is begun with."""
+        made = algebra.rewritten(self.graph)
+        if made is None:
+            return
+        try:
+            lowered = lower(made.graph)
+        except SessionRefused:
+            return
+        for cls in lowered.classes(classes):
+            found, _ = self._structures(lowered, cls)
+            for structure in found:
+                if not structure.ranked:
+                    tune(structure, self.hardware)
+            if found:
+                limits = {c: t_sol(made.graph, self.hardware, c) for c in classes}
+                offer = Algebraic(made.words, limits, lowered.inputs, lowered.outputs)
+                self.all.append(Line(cls, found, None, 0.0, self.memory, sms=self.hardware.sms, algebraic=offer))
+
     @property
     def classes(self) -> list[str]:
         return list(self.lines)
@@ -178,7 +200,7 @@ class Planner:
         if self.device_kind != "measured":
             return []
         out = []
-        for line in self.all:
+        for line in (x for x in self.all if not x.algebraic):
             begun = any(t.cls == line.cls and t.region == line.number for t in state.trials)
             if line.backend == "cute" and begun and line.cls not in state.closed and len(line.ranked) > 1:
                 own = [line.proposal(s, self.hardware) for s in line.seeds(QUICK)]
@@ -208,12 +230,20 @@ class Planner:
     def _regions_in_turn(self, cls: str, state: State) -> list[Line]:
         """The class's lines, first those without a trial by what they promise to save, then by trials a millisecond
         that PyTorch takes for them."""
-        lines = [line for line in self.all if line.cls == cls]
-        made = {x.number: sum(t.region == x.number and t.by == "strategy" for t in state.of(cls)) for x in lines}
-        return sorted(
-            lines,
-            key=lambda x: (made[x.number] > 0, -x.saved if not made[x.number] else made[x.number] / max(x.eager, 1e-6)),
-        )
+        made = {
+            id(x): sum(t.by == "strategy" and self._found(cls, t.text)[0] is x for t in state.of(cls))
+            for x in self.all
+            if x.cls == cls
+        }
+        lines = [x for x in self.all if x.cls == cls and not (x.algebraic and made[id(x)] >= ALGEBRAIC)]
+        first = any(made[id(x)] for x in lines if not x.algebraic)
+
+        def turn(x: Line) -> tuple:
+            if x.algebraic:  # beside the module's own work, once that has a result
+                return (1 if first else 3, made[id(x)])
+            return (2, made[id(x)] / max(x.eager, 1e-6)) if made[id(x)] else (0, -x.saved)
+
+        return sorted(lines, key=turn)
 
     def _spent(self, structure: Structure, state: State) -> bool:
         """Whether nvcc has had its share of the session, as far as this structure's next build goes."""
@@ -235,7 +265,9 @@ class Planner:
             return planned
         tried = self._tried(line, state)
         best = state.best(line.cls, line.number)
-        _, structure, config = self._found(line.cls, best.text) if best else (None, None, None)
+        found, structure, config = self._found(line.cls, best.text) if best else (None, None, None)
+        if found is not line:
+            best, structure, config = None, None, None
         open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._spent(s, state)]
         if not open_:
             return None
@@ -329,7 +361,14 @@ class Planner:
         fitting = [n for n in (*named, *sorted(lines)) if _fits(program, lines[n].base)]
         return fitting[0] if fitting else (named or sorted(lines))[0]
 
+    def algebraic(self, text: str, cls: str) -> Algebraic | None:
+        """What a program leaves out of the work that the module asks for; None of one that does it all."""
+        line = self._found(cls, text)[0]
+        return line.algebraic if line is not None else None
+
     def _bindings(self, line: Line) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+        if line.algebraic is not None:
+            return line.algebraic.inputs, line.algebraic.outputs
         if self.partition is None:
             return self._pasted_bindings
         region = line.region or self.partition.regions[0]
@@ -341,7 +380,8 @@ class Planner:
         if program is None:
             raise TrialError("check", "bad_program", "the program does not pass its checks")
         number = self._number(program)
-        line = next(x for x in self.all if x.number == number)
+        lines = [x for x in self.all if x.number == number]
+        line = next((x for x in lines if _fits(program, x.base)), lines[0])
         signature, (given, made) = line.base, self._bindings(line)
         want = {b.name: b for b in given}
         types = {p.name: p.type for p in signature.params}
@@ -367,6 +407,8 @@ class Planner:
         """What measured trials teach the next problem: each line's fastest, and its structures' promises kept."""
         found = []
         for line in self.all:
+            if line.algebraic:
+                continue
             own = [t for t in trials if t.cls == line.cls and t.region == line.number and t.by == "strategy"]
             best = min((t for t in own if t.ms is not None and t.clean), key=lambda t: t.part, default=None)
             if best is not None:

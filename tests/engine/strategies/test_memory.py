@@ -73,7 +73,7 @@ def product():
 def test_a_structure_whose_promises_were_not_kept_waits():
     trusted = planner(graph=product(), classes=("tf32",)).lines["tf32"].structures
     assert trusted[0].ms < trusted[-1].ms  # without a history the model's word is taken
-    bad = [Outcome(trusted[0].words, 1.5, 0.8, f"p{i}", "tf32") for i in range(6)]
+    bad = [Outcome(trusted[0].words, 1.5, 0.5, f"p{i}", "tf32") for i in range(9)]
     burnt = planner(graph=product(), classes=("tf32",), outcomes=bad).lines["tf32"].structures
     assert burnt[0].words != trusted[0].words and {s.words for s in burnt} == {s.words for s in trusted}
 
