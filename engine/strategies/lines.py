@@ -24,6 +24,7 @@ from sol.triage import Hypothesis, triage
 SEEDS = {"cute": 4, "cpp": 2}
 QUICK = 2  # times as many are timed quickly as are then tried in full
 CASTS = {"f16": "operands cast to f16, timed", "bf16": "operands cast to bf16, timed"}
+GUARDED = "operands cast to f16 under a guard (all again in f32 where f16 lacks their range), timed"
 PLAIN = "each operation as it comes"
 
 
@@ -184,7 +185,7 @@ class Line:
         if structure.words in self.promises:
             why += f"; {self.promises[structure.words]}"
         if any(isinstance(s, ir.Transform) and s.to is not None for s in p.stages):
-            why += f"; {CASTS.get(self.cls, 'casts timed')}"
+            why += f"; {GUARDED if p.guard else CASTS.get(self.cls, 'casts timed')}"
         return change, why
 
     def _configured(self, step: Step, ms: float) -> str:

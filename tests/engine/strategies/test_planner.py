@@ -68,6 +68,7 @@ def test_tf32_goes_to_nvcc_and_half_precision_to_the_fast_build_with_a_guard_in_
     assert all(("guard f32" in p.text) == ((p.cls, p.backend) == ("tf32", "cute")) for p in found)
     guarded = next(p for p in found if "guard f32" in p.text)
     assert "tf32 by guarded f16" in guarded.change and "store f16" not in guarded.text
+    assert guarded.why.endswith("under a guard (all again in f32 where f16 lacks their range), timed")
 
 
 def test_where_builds_take_time_the_fast_ones_come_first_and_the_slow_ones_are_few():
