@@ -79,11 +79,6 @@ def _whole_planes(stage: Conv) -> bool:
     return all(not r or len(r) == stage.spatial for r in read)
 
 
-def reach(image: Image, axis: int, count: int) -> int:
-    """Elements of x along an axis (0 to 2: d, h, w) from the first to the last that `count` results touch."""
-    return (count - 1) * image.stride[axis] + (image.window[axis] - 1) * image.dilation[axis] + 1
-
-
 def depth(image: Image, channels: int) -> int:
     """K of a step of so many channels."""
     return _up(channels * image.taps, image.step)
