@@ -6,6 +6,9 @@ with `--compile`) are set against the trials that are there.
 A class's best may be a program of a finer one: what is at least as accurate is allowed where the class is. So an f16
 entry may be won by a tf32 program, and a tf32 entry by one whose products are in f32. The class of a program is read
 off its text (engine.classes.class_of), never off its label.
+
+A program that leaves out work that the module asks for, by algebra, is held to the limit of what it computes and shown
+beside the best; as in a session, it is none itself.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ def judge(row: dict) -> None:
         if not t["ok"] or "ms" not in t:
             continue
         t["over"] = {n: b["ratio"] * t["ratio"] for n, b in row["baselines"].items() if "ratio" in b}
-        limit = row["limits"].get(roof(t))
+        limit = t.get("limit_ms") or row["limits"].get(roof(t))
         if limit is None:
             continue
         t["gap"], t["score"] = gap(t["ms"], limit), score(t["ms"], limit, base_ms(row, t, t["class"]))
@@ -66,15 +69,21 @@ def counts(trial: dict) -> bool:
     return bool(trial["ok"]) and "ms" in trial and trial.get("verdict", "clean") in ("clean", "minor")
 
 
-def best(row: dict, cls: str) -> dict | None:
+def best(row: dict, cls: str, algebraic: bool = False) -> dict | None:
     """The fastest trial that counts and was held to the class's tolerance or a finer one, with `gap` and `score`
-    against the class's own limit (of a guarded one the roof's), `by`: the class of its products, and `guarded`."""
-    able = [t for t in row["trials"] if counts(t) and (t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls])]
+    against the class's own limit (of a guarded one the roof's), `by`: the class of its products, and `guarded`.
+    `algebraic`: among those that leave out work, in the place of those that do it all."""
+    able = [t for t in row["trials"] if counts(t) and bool(t.get("algebraic")) == algebraic]
+    able = [t for t in able if t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls]]
     found = min(able, key=lambda t: t["ms"], default=None)
     if found is None:
         return None
     guarded = roof(found) != found["class"]
-    limit = row["limits"].get(roof(found) if guarded else cls) or row["limits"].get(found["class"], 0.0)
+    limit = (
+        found.get("limit_ms")
+        or row["limits"].get(roof(found) if guarded else cls)
+        or row["limits"].get(found["class"], 0.0)
+    )
     return found | {
         "gap": gap(found["ms"], limit), "score": score(found["ms"], limit, base_ms(row, found, cls)),
         "by": found.get("derived") or found["class"], "guarded": guarded,
@@ -98,7 +107,7 @@ def stopped(row: dict, cls: str, own: list[dict], eps: float, window: int) -> st
     """Why a class's search may end (sol.budget), or None. `own`: its trials in order."""
     fastest, since, base, under = None, 0, None, cls
     for t in own:
-        if counts(t) and (fastest is None or t["ms"] < fastest):
+        if counts(t) and not t.get("algebraic") and (fastest is None or t["ms"] < fastest):
             fastest, since, base, under = t["ms"], 0, base_ms(row, t, cls), roof(t)
         else:
             since += 1

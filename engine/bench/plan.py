@@ -85,7 +85,8 @@ def finished(rows: list[dict]) -> tuple[Finished, ...]:
     """Trials of the results file as the planner reads them."""
     return tuple(
         Finished(i + 1, r["text"], r["class"], r["backend"], ms=r.get("ms") if r["ok"] else None,
-                 clean=counts(r) or "ms" not in r, failed="" if r["ok"] else r.get("failed", "measure"))
+                 clean="ms" not in r or (counts(r) and not r.get("algebraic")),
+                 failed="" if r["ok"] else r.get("failed", "measure"))
         for i, r in enumerate(rows)
     )  # fmt: skip
 

@@ -153,7 +153,7 @@ class _Bench:
                 "class": proposal.cls, "backend": proposal.backend, "change": proposal.change, "why": proposal.why,
                 "predicted_ms": proposal.predicted_ms, "text": proposal.text,
                 "derived": derived(proposal.text), "roof": limiting(proposal.text, proposal.cls),
-                "algebraic": bool(getattr(proposal, "algebraic", False)),
+                **_left_out(work, proposal),
             }  # fmt: skip
             began = time.monotonic()
             try:
@@ -257,3 +257,11 @@ class _Bench:
             f"{head} {trial['ms']:9.4f} ms, {over:5.2f}x eager, {trial['ratio']:5.2f}x TF32, gap {gap:4.2f}  "
             f"{trial['change'][:70]}{doubt}"
         )
+
+
+def _left_out(work: Work, proposal: Proposal) -> dict:
+    """{algebraic: what a program leaves out of the work that the module asks for, or "", limit_ms: of what is left}"""
+    found = work.plan.planners[proposal.cls].algebraic(proposal.text, proposal.cls)
+    if found is None:
+        return {"algebraic": ""}
+    return {"algebraic": found.words, "limit_ms": found.limits.get(limiting(proposal.text, proposal.cls))}

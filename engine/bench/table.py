@@ -38,6 +38,7 @@ class Line:
     refuted: int  # right and timed, but a check speaks against them
     seconds: float | None
     limit: float | None
+    offer: dict | None  # the best program that leaves out work, where it is faster
 
     @property
     def verdict(self) -> str:
@@ -48,7 +49,7 @@ def line(module: str, row: dict, cls: str) -> Line:
     judge(row)
     b, tried = best(row, cls), [t for t in row["trials"] if t["class"] == cls]
     ratios = {n: told["ratio"] for n, told in row["baselines"].items() if "ratio" in told}
-    best_of = rival(row, cls)
+    best_of, offer = rival(row, cls), best(row, cls, algebraic=True)
     over = dict(b["over"]) if b else {n: r / ratios.get("eager", 1.0) for n, r in ratios.items()}
     parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") else ""
     why = (
@@ -59,6 +60,7 @@ def line(module: str, row: dict, cls: str) -> Line:
         "" if b else why.strip() or "not tried", best_of and best_of[0],
         over.get(best_of[0]) if best_of and b else None, len(tried), sum(not t["ok"] for t in tried),
         sum(t["ok"] and "ms" in t and not counts(t) for t in tried), seconds(row, cls), row["limits"].get(cls),
+        offer if offer and (b is None or offer["ms"] < b["ms"]) else None,
     )  # fmt: skip
 
 
@@ -83,8 +85,8 @@ def seconds(row: dict, cls: str) -> float | None:
 
 def summary(problems: dict[str, dict], cls: str) -> dict:
     """{problems, solved, over: {baseline: geomean}, best: geomean over each problem's best baseline or None, slower:
-    [lines below 0.95x of it], score, trials, seconds, verdicts, and lines that are algebraic, guarded, finer than the
-    class}"""
+    [lines below 0.95x of it], score, trials, seconds, verdicts, and lines that are guarded, finer than the class, or
+    have an algebraic offer; with_algebraic: `over` if those counted}"""
     found = lines(problems, cls)
     timed = [n for n in allowed(cls) if any(n in x.over for x in found)]
     against = [x.against if x.against is not None else _best_of_eager(x) for x in found]
@@ -104,7 +106,9 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
         "score": sum(scores) / len(scores) if scores else 0.0,
         "trials": sum(x.trials for x in found) / len(found) if found else 0.0,
         "seconds": sum(times) / len(times) if times else None,
-        "algebraic": [x for x in found if x.trial and x.trial.get("algebraic")],
+        "algebraic": [x for x in found if x.offer],
+        "with_algebraic": {n: mean([(x.offer or x.trial or {}).get("over", x.over).get(n, 1.0) for x in found])
+                           for n in timed},
         "finer": [x for x in found if x.trial and x.trial["by"] != cls],
         "guarded": [x for x in found if x.trial and x.trial["guarded"]], "verdicts": verdicts,
     }  # fmt: skip
@@ -155,8 +159,9 @@ def words(s: dict, cls: str) -> list[str]:
         named = ", ".join(f"{x.module} ({x.against:.2f})" for x in s["slower"])
         said.append(f"below {LOSING}x of the best baseline: {named}")
     if s["algebraic"]:
-        named = ", ".join(x.module for x in s["algebraic"])
-        said.append(f"algebraic, a rewrite dropped work that the module asks for: {len(s['algebraic'])}: {named}")
+        named = ", ".join(f"{x.module} ({x.offer['ms']:.4f} ms: {x.offer['algebraic']})" for x in s["algebraic"])
+        over = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in s["with_algebraic"].items())
+        said.append(f"algebraic, so not counted: {named}; counting {len(s['algebraic'])} of these it would be {over}")
     if s["finer"]:
         named = ", ".join(f"{x.module} ({x.trial['by']})" for x in s["finer"])
         said.append(f"won by products of a finer class: {named}")
@@ -184,6 +189,6 @@ def _line(x: Line, row: dict, cls: str) -> str:
     ]  # fmt: skip
     notes = [f"{x.trials}", f"({x.failed} failed)" * bool(x.failed), f"({x.refuted} refuted)" * bool(x.refuted),
              b["backend"], f"by {b['by']}" * (b["by"] != cls), "guarded f16" * b["guarded"],
-             "algebraic" * bool(b.get("algebraic")),
+             f"algebraic {x.offer['ms']:.4f}" if x.offer else "",
              x.verdict * (x.verdict not in ("clean", "not looked at"))]  # fmt: skip
     return f"{head} {' '.join(values)} {' '.join(n for n in notes if n)}"

@@ -149,7 +149,11 @@ def table(told: dict[str, Any], cls: str) -> list[str]:
 def _notes(x: Line) -> list[str]:
     """The verdict, and what a person should know of the program that won."""
     t = x.trial
-    return [x.verdict, *(["guarded f16"] if t["guarded"] else []), *(["algebraic"] if t.get("algebraic") else [])]
+    return [
+        x.verdict,
+        *(["guarded f16"] if t["guarded"] else []),
+        *([f"algebraic {x.offer['ms']:.4f} ms"] if x.offer else []),
+    ]
 
 
 def _number(value: float | None, digits: int) -> str:

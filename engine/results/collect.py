@@ -231,7 +231,7 @@ def bench(path: str | Path) -> dict[str, Any]:
 
 
 def _fastest(row: dict, cls: str) -> dict | None:
-    right = [t for t in row["trials"] if t["class"] == cls and counts(t)]
+    right = [t for t in row["trials"] if t["class"] == cls and counts(t) and not t.get("algebraic")]
     return min(right, key=lambda t: t["ms"], default=None)
 
 

@@ -74,9 +74,14 @@ def test_the_best_baseline_of_a_class_is_no_coarser_than_the_class():
     assert rival(found, "f32") == ("eager", 4.0)
 
 
-def test_a_rewrite_that_drops_work_is_counted_as_algebraic():
-    s = summary({"a": row(trial("tf32", 1.0, algebraic=True)), "b": row(trial("tf32", 1.0))}, "tf32")
-    assert [x.module for x in s["algebraic"]] == ["a"]
+def test_a_rewrite_that_drops_work_is_shown_beside_the_best_and_is_none():
+    offer = trial("tf32", 0.1, algebraic="a product as a sum", limit_ms=0.05)
+    a, b = row(trial("tf32", 1.0), offer), row(trial("tf32", 1.0))
+    assert offer["verdict"] == "clean" and offer["gap"] == pytest.approx(2.0)  # held to what it computes
+    s = summary({"a": a, "b": b}, "tf32")
+    assert [(x.module, x.trial["ms"], x.offer["ms"]) for x in s["algebraic"]] == [("a", 1.0, 0.1)]
+    assert s["over"]["eager"] == pytest.approx(8.0) and s["with_algebraic"]["eager"] == pytest.approx((80 * 8) ** 0.5)
+    assert "algebraic, so not counted: a (0.1000 ms: a product as a sum)" in table({"a": a, "b": b}, ("tf32",))
 
 
 def test_a_problem_costs_its_steps_its_trials_and_the_slowest_build_of_each_wave():

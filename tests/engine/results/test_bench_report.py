@@ -28,7 +28,11 @@ def told(tmp_path):
     """Two problems with programs, one without."""
     row = {"baselines": BASE, "refused": "", "limits": {"tf32": 0.5, "f16": 0.3}, "spent": {"trace": 1.0}}
     problems = {
-        "matmul_square": {**row, "id": "L1/1", "trials": [trial(1.0, "slow"), trial(0.9, "fast", algebraic=True)]},
+        "matmul_square": {
+            **row,
+            "id": "L1/1",
+            "trials": [trial(1.0, "slow"), trial(0.9, "fast"), trial(0.1, "less", algebraic="a sum", limit_ms=0.1)],
+        },
         "conv1d_long": {**row, "id": "L1/67", "trials": [trial(2.0, "conv"), BROKEN]},
         "matmul_tril": {**row, "id": "L1/15", "trials": [], "refused": "no rule takes it | yet"},
     }
@@ -40,20 +44,20 @@ def told(tmp_path):
 
 def test_what_is_committed_keeps_the_best_ones_text_and_the_checks_that_said_something(told):
     first = told["problems"]["matmul_square"]
-    assert [t.get("text") for t in first["trials"]] == [None, "fast"]
+    assert [t.get("text") for t in first["trials"]] == [None, "fast", None]
     assert [c["name"] for c in first["trials"][0]["checks"]] == ["streams"]
     assert "key" not in first["baselines"]["eager"]
     assert told["problems"]["conv1d_long"]["trials"][1]["message"] == "error in FILE(7): no"
-    assert told["command"].endswith("bench suite59 --device cuda --class tf32 --trials 2 --compile --json bench.json")
+    assert told["command"].endswith("bench suite59 --device cuda --class tf32 --trials 3 --compile --json bench.json")
 
 
 def test_the_report_has_every_problem_and_says_what_counts_how(told):
     text = bench_report.markdown(told, "bench-x.json")
     assert "| L1/1 matmul_square | 8.0000 | 2.0000 | 1.6000 | 0.9000 | 8.89 | 1.78 | tf32 |" in text
-    assert "minor, algebraic" in text
+    assert "minor, algebraic 0.1000 ms" in text
     assert "no program: no rule takes it / yet" in text  # a bar would end the cell
     assert "2 of 3 problems have a right program" in text and "(aim: at least 4x), not reached" in text
-    assert "algebraic, a rewrite dropped work that the module asks for: 1: matmul_square" in text
+    assert "algebraic, so not counted: matmul_square (0.1000 ms: a sum)" in text
     assert "seconds a problem with warm workers: 22 (aim: under 60)" in text
 
 
