@@ -8,6 +8,7 @@ from dsl import legal
 from dsl.check import check
 from dsl.compile import compile as generate
 from dsl.ir import DType
+from dsl.lower.cpp import lower
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from dsl.rules import image, rowmajor
@@ -85,6 +86,17 @@ def test_every_tile_proposed_is_legal_or_too_large(case):
     c = program(case).stages[0].config
     codes = {o.code for t in legal.tiles_for(p) for o in legal.objections(p, replace(c, tile=t), "cpp")}
     assert codes <= {"E204"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_checks_pass_is_written(case):
+    p = program(case)
+    stage, problem = p.stages[0], legal.program_problem(p, p.stages[0])
+    tried = [replace(stage.config, tile=t, stages=2 + i % 3) for i, t in enumerate(legal.tiles_for(problem))]
+    passing = [c for c in tried if legal.backends(problem, c)]
+    assert len(passing) >= 12
+    for c in passing[::2]:
+        lower(replace(p, stages=(replace(stage, config=c, store=DType.F32),)))  # raises no Refusal
 
 
 def test_a_box_of_pixels_covers_an_image_without_waste_at_its_edges():
