@@ -27,6 +27,15 @@ def line(event: events.Event) -> str | None:
         return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s"
     if isinstance(e, events.Reported):
         return e.summary
+    if isinstance(e, events.Covered):
+        return "\n".join([e.text, *(_region(r) for r in e.regions), *_left(e.uncovered)])
+    if isinstance(e, events.Screened):
+        ran = sum(ms is not None for ms in e.quick.values())
+        return f"chose among {count(ran, 'candidate')} by a few calls of each in {e.seconds:.1f} s"
+    if isinstance(e, events.TrialMeasured) and e.part:
+        p, kind = e.part, e.time.kind
+        told = f"    region {p['region']} alone {ms(p['region_ms'], kind)}"
+        return f"{told}, {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}"
     if isinstance(e, events.Baseline):
         return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialProposed):
@@ -46,6 +55,17 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.SessionEnded):
         return f"{e.state}: {e.reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
     return None
+
+
+def _region(r: dict[str, Any]) -> str:
+    lines = f", line{'s' if len(r['lines']) > 1 else ''} {', '.join(map(str, r['lines']))}" if r["lines"] else ""
+    limits = ", ".join(f"{cls} {value:.3g} ms" for cls, value in r["limits"].items())
+    return f"  region {r['number']}: {r['words']}{lines}; {r['share']['flops']:.1%} of the FLOPs; limit {limits}"
+
+
+def _left(uncovered: list[dict[str, Any]]) -> list[str]:
+    """A line for each reason why something stays PyTorch."""
+    return [f"  PyTorch: {reason}" for reason in dict.fromkeys(u["reason"] for u in uncovered)]
 
 
 def _resources(r: dict[str, Any]) -> str:
@@ -136,13 +156,14 @@ class Collected:
         started, ended = self.of(events.SessionStarted), self.of(events.SessionEnded)
         bounds = self.of(events.Reported)
         proposed = {e.trial: e for e in self.of(events.TrialProposed)}
+        parts = {e.trial: e.part for e in self.of(events.TrialMeasured)}
+        covered = self.of(events.Covered)
         trials = []
         for kind in (events.TrialJudged, events.TrialFailed):
             for e in self.of(kind):
-                p = proposed[e.trial]
-                trials.append(
-                    {"change": p.change, "why": p.why, "backend": p.backend, "cls": p.cls, **events.encode(e)}
-                )
+                p, part = proposed[e.trial], parts.get(e.trial)
+                told = {"change": p.change, "why": p.why, "backend": p.backend, "cls": p.cls, **events.encode(e)}
+                trials.append(told | ({"part": part} if part else {}))
         best = {}
         for cls, number in (ended[-1].best if ended else {}).items():
             resolved = next((e.resolved for e in self.of(events.TrialChecked) if e.trial == number), "")
@@ -154,6 +175,7 @@ class Collected:
                 "title": started[0].title if started else "",
                 "device": started[0].device if started else {},
                 "bounds_ms": bounds[0].bounds if bounds else {},
+                "covered": events.encode(covered[0]) if covered else None,
                 "baselines": [events.encode(b) for b in self.of(events.Baseline)],
                 "trials": sorted(trials, key=lambda t: t["trial"]),
                 "best": best,

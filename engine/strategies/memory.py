@@ -24,7 +24,7 @@ from dsl import ir
 from dsl.check import check
 from dsl.ir import Collective, Conv, Gemm, GroupedGemm, Program
 from dsl.resolve import resolve
-from engine.build.cache import default_root
+from engine.build.cache import content_key, default_root
 from engine.strategies import candidates
 from sol.attainable import product_of
 from sol.triage import Memory as Outcomes
@@ -129,7 +129,7 @@ def won(where: str, cls: str, backend: str, text: str, ms: float, sms: int, stag
 def known(hardware: str, sms: int) -> Memory:
     """Everything that is known of a device: the repository's results and this machine's own."""
     made = _committed(hardware, sms)
-    here = _read(hardware)
+    here = _lines(_file(hardware))
     return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *here.outcomes.outcomes]))
 
 
@@ -145,10 +145,20 @@ def _fastest(found: Iterable[Won]) -> list[Won]:
 
 @lru_cache(maxsize=4)
 def _committed(hardware: str, sms: int) -> Memory:
+    """What the repository holds; reading programs takes seconds, so what came of them is kept beside the builds."""
+    paths = [p for p in sorted(RESULTS.glob("*.json")) if f"-{hardware}-" in p.name]
+    key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
+    aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"
+    if aside.exists():
+        return _lines(aside)
+    made = _gathered(paths, sms)
+    _write(aside, [*made.won, *made.outcomes.outcomes])
+    return made
+
+
+def _gathered(paths: list[Path], sms: int) -> Memory:
     made = Memory()
-    for path in sorted(RESULTS.glob("*.json")):
-        if f"-{hardware}-" not in path.name:
-            continue
+    for path in paths:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             held = json.loads(path.read_text(encoding="utf-8"))
             if path.name.startswith("bench"):
@@ -222,10 +232,10 @@ def _file(hardware: str) -> Path:
     return default_root() / "memory" / f"{hardware}.jsonl"
 
 
-def _read(hardware: str) -> Memory:
+def _lines(path: Path) -> Memory:
     made = Memory()
     with contextlib.suppress(OSError):
-        for line in _file(hardware).read_text(encoding="utf-8").splitlines()[-MOST:]:
+        for line in path.read_text(encoding="utf-8").splitlines()[-MOST:]:
             with contextlib.suppress(ValueError, TypeError):  # a torn line, or one of another version
                 held = json.loads(line)
                 if "settings" in held:
@@ -237,13 +247,17 @@ def _read(hardware: str) -> Memory:
 
 def keep(hardware: str, found: Iterable[Won | Outcome]) -> None:
     """Append what a session on this machine measured; nothing that goes wrong here matters to it."""
-    lines = [json.dumps(asdict(x)) + "\n" for x in found]
-    if not lines:
-        return
-    path = _file(hardware)
+    found = list(found)
+    if found:
+        _write(_file(hardware), found)
+
+
+def _write(path: Path, found: Iterable[Won | Outcome]) -> None:
+    """Add lines to a file, whole or not at all; the oldest beyond MOST go."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        lines = [json.dumps(asdict(x)) + "\n" for x in found]
         aside = path.with_suffix(f".{os.getpid()}")
         aside.write_text("".join([*held, *lines][-MOST:]), encoding="utf-8")
         os.replace(aside, path)

@@ -1,0 +1,30 @@
+"""What the command line says of a module that is no single program."""
+
+from engine import events
+from engine.devices import Problem
+from engine.progress import line
+from engine.strategies.planner import Planner
+from sol.hardware import load
+from tests.engine.strategies.test_regions import experts
+
+
+def test_regions_and_what_stays_pytorch_are_lines():
+    covered = Planner(Problem("", "module", experts()), ("tf32",), load("h200"), "predicted").covered
+    said = line(covered).splitlines()
+    assert said[0] == covered.text and "stay PyTorch: slice (lines 6 and 11)" in said[0]
+    assert said[1].startswith("  region 1: linear, softmax, lines 1, 2; ") and "limit tf32 " in said[1]
+    assert said[3] == "  PyTorch: `aten.slice` (line 6) is not covered yet"
+
+
+def test_a_regions_own_time_stands_beside_the_modules():
+    part = {"region": 2, "region_ms": 0.25, "programs": 2, "covered_ms": 0.3}
+    measured = events.TrialMeasured(1, events.Prediction(0.5, "m", "h200"), "eager_tf32", 1.0, 2.0, part=part)
+    assert line(measured) == "    region 2 alone ~0.25 ms, 2 programs together ~0.3 ms"
+    assert line(events.TrialMeasured(1, events.Prediction(0.5, "m", "h200"), "eager_tf32", 1.0, 2.0)) is None
+
+
+def test_screening_is_told_without_a_time():
+    assert (
+        line(events.Screened(2, {"a": 0.5, "b": None}, 3.0))
+        == "chose among 1 candidate by a few calls of each in 3.0 s"
+    )
