@@ -94,4 +94,4 @@ def test_tf32_with_b_along_n_gives_the_kernel_its_wide_instruction():
     c = resolve(check(text).program).stages[0].config
     assert (c.tile, c.cluster) == ((256, 128, 32), (1, 2, 1))
     c = resolve(check(text.replace("w: f32[8192, 4096]", "w: f32[4096, 8192]").replace("(x, w)", "(x, w.T)")).program)
-    assert c.stages[0].config.tile == (128, 256, 32)
+    assert c.stages[0].config.tile == (256, 128, 32)
