@@ -1,0 +1,54 @@
+"""The tile model knows what `cpp` kernels do otherwise: triangles, operands across K, splits, norms in registers."""
+
+from dataclasses import replace
+
+import pytest
+
+from dsl.check import check
+from dsl.resolve import resolve
+from sol.attainable import predict
+from sol.hardware import load
+from sol.tiles import Product, Tiling, tile_time, tiles_of
+
+H200 = load("h200")
+CUBE = Product(1, 4096, 4096, 4096, "tf32", 4, 4)
+TALL = Tiling((256, 128, 32), (1, 2))
+
+
+def test_a_triangle_s_tiles_are_those_that_touch_it():
+    half = replace(CUBE, triangle=True)
+    assert (tiles_of(CUBE, TALL), tiles_of(half, TALL)) == (512, 272)
+    assert tiles_of(half, Tiling((256, 192, 32), (1, 2))) == tiles_of(CUBE, Tiling((256, 192, 32), (1, 2)))
+
+
+def test_a_triangle_s_half_wave_is_best_dealt_by_stream_k():
+    half = replace(CUBE, triangle=True)
+    whole, dealt = (tile_time(half, replace(TALL, scheduler=s), H200).ms for s in ("persistent", "stream_k"))
+    assert dealt < whole < tile_time(CUBE, TALL, H200).ms
+
+
+@pytest.mark.parametrize(("across", "wide"), [("a", (128, 256)), ("b", (256, 128))])
+def test_an_operand_across_k_costs_least_beside_a_wide_one(across, wide):
+    p = replace(CUBE, across=across)
+    times = {t: tile_time(p, Tiling((*t, 32), (1, 1)), H200).ms for t in ((128, 256), (256, 128))}
+    assert min(times, key=times.get) == wide and times[wide] > tile_time(CUBE, Tiling((*wide, 32)), H200).ms
+
+
+def test_blocks_that_share_few_tiles_wait_for_each_other_where_splits_do_not():
+    deep = Product(1, 256, 256, 524288, "tf32", 4, 4)
+    split = tile_time(deep, replace(TALL, scheduler="split_k", splits=64), H200).ms
+    assert split < 0.3 < tile_time(deep, replace(TALL, scheduler="stream_k"), H200).ms
+
+
+def test_a_norm_in_a_product_s_registers_takes_no_pass_of_its_own():
+    text = """program p(x: f32[32768, 1024], w: f32[4096, 1024]) -> f32[32768, 4096] {{
+      y = gemm(x, w.T) {{ compute tf32  tile {tile} }}
+      z = normalize(y) {{ op groupnorm  groups 64 }}
+      return z
+    }}"""
+    together, apart = (
+        predict(resolve(check(text.format(tile=t)).program), H200)
+        for t in ("128x128x32  schedule pingpong", "256x192x32  schedule cooperative")
+    )
+    assert together.stages[1].ms == 0.0 and "registers of y" in together.stages[1].note
+    assert apart.stages[1].ms > 0.1 and together.ms < apart.ms
