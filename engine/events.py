@@ -157,6 +157,7 @@ class TrialProposed(Event):
     parent: int | None = None
     predicted_ms: float | None = None
     by: str = "strategy"  # strategy | owner
+    roof: str = ""  # the class whose limit it is held to, where that is another: f16 of a guarded program in tf32
 
 
 @dataclass(frozen=True)

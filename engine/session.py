@@ -401,10 +401,12 @@ class _Session:
                 if proposal is None:
                     why = "; ".join(f"{c}: {why}" for c, why in closed.items()) or "there is nothing left to try"
                     return self._summary(f"The search is over: {why}.")
+                roof = trials.limiting(proposal.text, proposal.cls)
                 yield from self.emit(
                     events.TrialProposed(
                         number, proposal.cls, events.blob_name(proposal.text), proposal.backend, proposal.change,
                         proposal.why, proposal.parent, proposal.predicted_ms, proposal.by,
+                        roof if roof != proposal.cls else "",
                     ),
                     proposal.text,
                 )  # fmt: skip

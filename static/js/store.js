@@ -46,7 +46,7 @@ const HANDLERS = {
   "trial.proposed": (s, d, t) => {
     Object.assign(step(s, d, "proposed", t), {
       cls: d.cls, program: d.program, backend: d.backend, change: d.change, why: d.why, parent: d.parent,
-      predictedMs: d.predicted_ms, by: d.by,
+      predictedMs: d.predicted_ms, by: d.by, roof: d.roof,
     });
   },
   "trial.checked": (s, d, t) => { step(s, d, "checked", t).resolved = d.resolved; },

@@ -17,10 +17,13 @@ export function failedWord({ step, code = "" }) {
   return FAILED[step] ?? "failed";
 }
 
+/** A trial's class, and where a guard lets another one stand in it, which: the limit is that one's. */
+export const classWords = ({ cls, roof }) => className(cls) + (roof && roof !== cls ? ` by guarded ${className(roof)}` : "");
+
 /** What a screen reader says of a trial, and the row's title. */
 export function describe(one) {
   const at = timeOf(one);
-  const head = `Trial ${one.n}, ${className(one.cls)}: ${one.change ?? ""}`;
+  const head = `Trial ${one.n}, ${classWords(one)}: ${one.change ?? ""}`;
   if (one.failed) return `${head}. ${failedWord(one.failed)}: ${one.failed.reason}`;
   if (!at) return `${head}. ${DOING[one.step] ?? "proposed"}`;
   return `${head}. ${at.kind} ${time(at.ms)}${one.judged ? `, ${times(one.judged.speedup)} over ${baselineName(one.judged.baseline)}` : ""}`;
@@ -38,7 +41,7 @@ function pips(one) {
   return h("span", { class: "pips", "aria-hidden": "true" }, STEPS.map((_, i) => h("i", { class: i <= reached ? "done" : i === reached + 1 ? "now" : "" })));
 }
 
-function content(one, isBest) {
+export function content(one, isBest) {
   const at = timeOf(one);
   const kind = one.failed ? "failed" : at ? at.kind : "pending";
   const speedup = one.judged?.speedup ?? one.measured?.ratio;
@@ -48,19 +51,19 @@ function content(one, isBest) {
     h("span", { class: `speed ${at?.kind ?? ""}` }, !one.failed && speedup ? times(speedup) : ""),
   ];
   if (one.failed) {
-    rows.push(h("span", { class: "line" }, `${className(one.cls)} · ${one.backend ?? ""}`, h("b", {}, failedWord(one.failed))));
+    rows.push(h("span", { class: "line" }, `${classWords(one)} · ${one.backend ?? ""}`, h("b", {}, failedWord(one.failed))));
     rows.push(h("span", { class: "why-failed" }, inWords(one.failed.reason)));
   } else if (at) {
     rows.push(h("span", { class: "line" },
       h("span", {}, `${at.kind === "predicted" ? "predicted" : "measured"} ${time(at.ms)}`),
-      one.judged ? h("span", { title: "time ÷ speed-of-light limit of its precision class" }, `· ${one.judged.gap.toFixed(2)}× limit`) : null));
-    rows.push(h("span", { class: "line" }, h("span", {}, `${className(one.cls)} · ${one.backend ?? ""}`),
+      one.judged ? h("span", { title: `time ÷ speed-of-light limit of ${one.roof && one.roof !== one.cls ? className(one.roof) : "its precision class"}` }, `· ${one.judged.gap.toFixed(2)}× limit`) : null));
+    rows.push(h("span", { class: "line" }, h("span", {}, `${classWords(one)} · ${one.backend ?? ""}`),
       one.by === "owner" ? h("span", {}, "yours") : null,
       isBest ? h("span", { class: "best" }, `★ best ${className(one.cls)}`) : null,
       one.judged ? verdict(one.judged) : null,
       one.judged ? null : pips(one)));
   } else {
-    rows.push(h("span", { class: "line" }, `${className(one.cls)} · ${one.backend ?? ""}`));
+    rows.push(h("span", { class: "line" }, `${classWords(one)} · ${one.backend ?? ""}`));
     rows.push(h("span", { class: "line" }, pips(one), DOING[one.step] ?? "proposed"));
   }
   return rows;

@@ -10,6 +10,13 @@ WORDS = """async ([view, info]) => {
 }"""
 FAILED = """async (failed) => (await import("/static/js/timeline.js")).failedWord(failed)"""
 
+ROW = """async (one) => {
+  const { content } = await import("/static/js/timeline.js");
+  const nodes = content(one, false).filter(Boolean);
+  const limit = nodes.map((n) => n.querySelector("[title*=limit]")).find(Boolean);
+  return [nodes.map((n) => n.textContent), limit.title];
+}"""
+
 
 @pytest.fixture
 def page(open_page):
@@ -84,6 +91,17 @@ def test_a_trick_is_said_in_red_with_what_was_seen(page):
     word, _, kind, lines = page.evaluate(EVIDENCE, [judged("gaming", seen)])
     assert word == "flagged, not counted" and kind == "verdict bad"
     assert "without kernels (gaming) · the result is the same" in lines[-1]
+
+
+def test_a_guarded_trial_says_so_beside_its_class_and_whose_limit_it_is_held_to(page):
+    one = {"n": 2, "step": "judged", "cls": "tf32", "roof": "f16", "backend": "cute", "change": "tile 128x256x64"}
+    one |= {"judged": judged("clean", []) | {"ms": 0.3, "kind": "measured", "speedup": 1.2, "gap": 1.4, "cls": "tf32"}}
+    lines, title = page.evaluate(ROW, one)
+    assert any("TF32 by guarded float16 · cute" in line for line in lines)
+    assert title == "time ÷ speed-of-light limit of float16"
+    lines, title = page.evaluate(ROW, one | {"roof": ""})
+    assert any(line.startswith("TF32 · cute") for line in lines)
+    assert title == "time ÷ speed-of-light limit of its precision class"
 
 
 def test_a_recording_without_evidence_says_nothing_of_it(page):

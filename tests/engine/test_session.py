@@ -220,6 +220,32 @@ def test_a_program_that_the_owner_tries_is_a_trial_of_its_own_beyond_the_budget(
     assert log[-1].trials == 5
 
 
+OPEN = """program scale(x: f32[4096, 4096], w: f32[4096, 4096]) -> f32[4096, 4096] {
+  arch sm_90a
+  y = gemm(x, w.T)
+  return y
+}
+"""
+GUARDED = OPEN.replace(
+    "  y = gemm(x, w.T)",
+    """  guard f32
+  xh = transform(x) { to f16 }
+  wh = transform(w) { to f16 }
+  y = gemm(xh, wh.T) { store f32 }""",
+)
+
+
+def test_a_guarded_trial_is_proposed_with_the_class_whose_limit_it_is_judged_by():
+    asked = spec(source=OPEN, classes=("tf32",))
+    log, blobs = play(asked, control=said_after(3, ("try", {"program": GUARDED})))
+    proposed = {e.trial: e for e in of(log, events.TrialProposed)}
+    guarded = {n for n, e in proposed.items() if "guard f32" in blobs[e.program]}
+    assert guarded and guarded != set(proposed) and {e.cls for e in proposed.values()} == {"tf32"}
+    for e in of(log, events.TrialJudged):
+        assert proposed[e.trial].roof == ("f16" if e.trial in guarded else "")
+        assert ("times the limit of f16" in e.text) == (e.trial in guarded)
+
+
 def test_a_program_that_the_owner_got_wrong_is_a_failed_trial_with_its_line():
     log, blobs = play(control=said_after(3, ("try", {"program": PROGRAM.replace("w.T", "wx.T")})))
     (failed,) = of(log, events.TrialFailed)
