@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 from sol.graph import DTYPE_BYTES, Op, OpGraph
 from sol.hardware import Hardware, HardwareError
-from sol.ops import SUBSETS, Cost, canonical, touched
+from sol.ops import GATHERS, SUBSETS, Cost, canonical, touched
+from sol.parts import done
 
 CLASS_OF_DTYPE = {
     "c128": "f64", "f64": "f64", "c64": "f32", "f32": "f32", "bf16": "bf16", "f16": "f16", "e4m3": "fp8", "e5m2": "fp8",
@@ -159,6 +160,8 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
             t = graph.tensors[name]
             if not view:
                 take = touched(op, t, graph.tensors) if costs[op.name].read else 0
+                share = graph.parts[1][op.name, name]
+                take = take * share if canonical(op.op) in GATHERS else min(take, share * t.elements)
             elif canonical(op.op) in SUBSETS:
                 whole = min(t.elements, sum(need.get(n, 0) for n in op.outputs))
                 part = (name, canonical(op.op), str(op.attrs))  # the same slice twice is read once
@@ -218,11 +221,12 @@ def _at_width(graph: OpGraph, dtype: str, kinds: tuple[str, ...]) -> OpGraph:
 def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False) -> Bound:
     """t_sol (or t_ceiling) of the whole graph as one perfect kernel. Bytes are those of `as_stored`."""
     graph = as_stored(graph, cls)
-    costs = [graph.costs[op.name] for op in graph.live]
+    found = graph.parts[0]
+    costs = [(graph.costs[op.name], done(op, graph.costs[op.name].kind, graph, found)) for op in graph.live]
     return roofs(
-        sum(c.must for c in costs),
-        sum(c.vector for c in costs),
-        sum(c.special for c in costs),
+        sum(c.must for c, _ in costs),
+        sum(c.vector * share for c, share in costs),
+        sum(c.special * share for c, share in costs),
         sum(external_bytes(graph).values()),
         hw,
         cls,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sol.ops import Cost
+    from sol.parts import Part
 
 DTYPE_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1,
@@ -126,6 +127,13 @@ class OpGraph:
         own = {op.name: cost(op, self.tensors) for op in self.ops}
         part = {name: replace(own[name], needed=own[name].must * s) for name, s in shares(self, own).items()}
         return own | part
+
+    @cached_property
+    def parts(self) -> tuple[dict[str, Part], dict[tuple[str, str], float]]:
+        """What the outputs depend on of each tensor, and what each op has to read of it (`sol.parts`)."""
+        from sol.parts import parts
+
+        return parts(self, self.costs)
 
     @cached_property
     def derived(self) -> dict[str, OpGraph]:
