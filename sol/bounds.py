@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from sol.graph import DTYPE_BYTES, Op, OpGraph
 from sol.hardware import Hardware, HardwareError
+from sol.op_table import SHAPED_LIKE
 from sol.ops import GATHERS, SUBSETS, Cost, canonical, touched
 from sol.parts import done
 
@@ -156,7 +157,8 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
             need[name] = graph.tensors[name].elements
     for op in reversed(ops):
         view = costs[op.name].kind == "view"
-        for name in dict.fromkeys(op.inputs):
+        inputs = op.inputs[:1] if canonical(op.op) in SHAPED_LIKE else op.inputs
+        for name in dict.fromkeys(inputs):
             t = graph.tensors[name]
             if not view:
                 take = touched(op, t, graph.tensors) if costs[op.name].read else 0

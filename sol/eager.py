@@ -179,7 +179,7 @@ def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTi
         tensor = c.matrix / (share * hw.peak(cls if tensor_cores else "f32")) * 1e3
         memory = c.bytes / (0.86 * hw.copy_rate) * 1e3
         main, by = max(tensor, memory), "tensor" if tensor > memory else "memory"
-        if tensor_cores and not pointwise:  # a 1x1 convolution is a plain product, whatever the layout
+        if tensor_cores and not pointwise and x.layout != "channels_last":  # 1x1 is a plain product in any layout
             convert = 2 * (x.bytes + out.bytes) / ((0.45 if half else 0.75) * hw.copy_rate) * 1e3
     bias = 2 * out.bytes / (0.85 * hw.copy_rate) * 1e3 if len(op.inputs) > 2 else 0.0
     launches = 1 + 2 * (convert > 0) + (bias > 0)

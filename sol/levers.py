@@ -145,11 +145,14 @@ class _Levers:
             ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
             bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
             bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}
+            kinds = {self.graph.costs[o.name].kind for o in live_ops(self.graph)}
+            gain = f"the matrix peak is {ratio:.1f} times that of {self.cls}"
+            if not kinds & {"matrix", "conv", "attention"}:
+                gain = "what one operation writes for the next takes fewer bytes"
             self.add(
                 "lower_class",
                 f"Use the {cls} class",
-                f"the matrix peak is {ratio:.1f} times that of {self.cls}, at {bits.get(cls, 'less precision')}: "
-                f"a choice to make knowingly",
+                f"{gain}, at {bits.get(cls, 'less precision')}: a choice to make knowingly",
                 self.eager.ms - after.ms,
                 limit=fused_bound(self.original, self.hw, cls).ms,
             )

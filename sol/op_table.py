@@ -114,9 +114,10 @@ VIEWS = frozenset(
         "narrow chunk split split_with_sizes tensor_split unbind getitem detach alias lift_fresh_copy "
         "lift_fresh identity diagonal as_strided real imag view_as_real view_as_complex broadcast_to broadcast_tensors "
         "atleast_1d atleast_2d atleast_3d ravel unsafe_split unsafe_chunk squeeze_dims hsplit vsplit conj "
-        "resolve_conj resolve_neg set_ requires_grad_ unfold"
+        "resolve_conj resolve_neg set_ requires_grad_ unfold _conj _neg_view _reshape_alias"
     )
 )
+SHAPED_LIKE = frozenset(_names("view_as expand_as reshape_as type_as"))  # of their second input, only shape or type
 SUBSETS = frozenset(_names("slice select narrow chunk split split_with_sizes tensor_split unbind diagonal getitem"))
 MAY_COPY = frozenset(_names("reshape flatten reshape_as ravel unflatten"))  # a view where the strides allow it
 COPIES = frozenset(
@@ -126,7 +127,8 @@ COPIES = frozenset(
         "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
         "replication_pad2d replication_pad3d circular_pad fold col2im pixel_shuffle pixel_unshuffle "
         "channel_shuffle slice_scatter select_scatter diag diag_embed block_diag upsample_nearest1d "
-        "upsample_nearest2d upsample_nearest3d meshgrid one_hot scatter scatter_add index_put index_add "
+        "upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d "
+        "_upsample_nearest_exact3d meshgrid one_hot scatter scatter_add index_put index_add "
         "index_copy index_fill masked_scatter masked_select convert_element_type complex scatter_reduce "
         "_index_put_impl index_reduce diagonal_scatter as_strided_scatter atleast_nd chalf cfloat cdouble"
     )
@@ -137,7 +139,14 @@ LAYOUT_COPIES = MAY_COPY | frozenset(  # the same numbers in another order or ty
         "chalf cfloat cdouble"
     )
 )
-UPSAMPLE = frozenset(_names("upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"))
+UPSAMPLE: dict[str, float] = {  # and how many elements of its input a result is made of; antialiased ones take all
+    "upsample_linear1d": 2,
+    "upsample_bilinear2d": 4,
+    "upsample_trilinear3d": 8,
+    "upsample_bicubic2d": 16,
+    **dict.fromkeys(_names("_upsample_bilinear2d_aa _upsample_bicubic2d_aa"), float("inf")),
+}
+OVERWRITES = frozenset(_names("slice_scatter select_scatter diagonal_scatter copy"))  # part of the first by the second
 SOURCES = frozenset(
     _names(
         "zeros ones full empty arange zeros_like ones_like full_like empty_like new_zeros new_ones "

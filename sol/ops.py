@@ -26,9 +26,11 @@ from sol.op_table import (
     MAY_COPY,
     NORMS,
     NOTHING,
+    OVERWRITES,
     POINTWISE,
     POOLS,
     REDUCTIONS,
+    SHAPED_LIKE,
     SOURCES,
     SUBSETS,
     UPSAMPLE,
@@ -431,6 +433,8 @@ def _touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
         source = op.inputs[1] if name.startswith("embedding") and _table_second(op, tensors) else op.inputs[0]
         if tensor.name == source:
             return taken
+    elif name in SHAPED_LIKE and tensor.name != op.inputs[0]:
+        return 0
     elif tensor.name == op.inputs[0]:
         out = tensors[op.outputs[0]]
         if name in CONVOLUTIONS and len(op.inputs) > 1 and len(tensors[op.inputs[1]].shape) > 2:
@@ -439,6 +443,11 @@ def _touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
             return pooled(op, tensor, out)
         if name in ("tril", "triu") and len(tensor.shape) > 1:
             return kept(op, tensor)
+        if name in UPSAMPLE or "upsample_nearest" in name:
+            return min(tensor.elements, int(out.elements * min(UPSAMPLE.get(name, 1), tensor.elements)))
+        if name in OVERWRITES and len(op.inputs) == 2 and op.inputs[0] != op.inputs[1]:
+            over = out if name == "copy" else tensors[op.inputs[1]]
+            return tensor.elements - over.elements
         if "pad" in name and name in COPIES:  # a negative padding leaves some out
             return out.elements
     elif name in _ATTENTION and tensor.name in op.inputs[1:3] and op.attrs.get("is_causal"):

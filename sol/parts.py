@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sol.needed import kept
-from sol.op_table import SUBSETS
+from sol.op_table import SHAPED_LIKE, SUBSETS
 
 if TYPE_CHECKING:
     from sol.graph import Op, OpGraph, Tensor
@@ -89,6 +89,8 @@ def _by_rows(op: Op, name: str, out: Tensor) -> bool:
 def _needs(op: Op, kind: str, place: int, t: Tensor, out: Tensor, part: Part, tensors: Mapping[str, Tensor]) -> Part:
     """What one input has to give for a part of the only output."""
     name = op.op.rstrip("_") or op.op
+    if place and name in SHAPED_LIKE:
+        return NOTHING
     if kind == "view":
         if name in _SAME_ORDER and t.elements == out.elements and t.shape[-1:] == out.shape[-1:]:
             return part

@@ -220,7 +220,7 @@ def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequen
         )
     counted = sum(graph.costs[o.name].matrix for o in graph.live)
     needed = sum(graph.costs[o.name].must for o in graph.live)
-    if needed < counted:
+    if needed < 0.995 * counted:
         yield (
             f"Of the {render.si(counted, 'FLOP')} in products that PyTorch counts, {render.si(needed, 'FLOP')} must be "
             "done: the rest meets padding or known zeros, or nothing reads it. The limits take what must be done."

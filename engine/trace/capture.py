@@ -149,6 +149,15 @@ class Capture:
         base = name
         while name in self.tensors:
             name, n = f"{base}_{n}", n + 1
+        import torch
+
+        if value.layout != torch.strided:
+            made = self._line(node)
+            line = made or next((n for n in map(self._line, node.users) if n is not None), None)
+            what = "makes a sparse tensor" if made else f"reads {path or name}, a sparse tensor"
+            at, layout = quoted(line) if line else "The module", str(value.layout).removeprefix("torch.")
+            reason = f"{at} {what} ({layout}); this engine knows dense ones: .to_dense()."
+            raise Bad("not_covered", reason, line)
         dtype = self.dtypes.get(value.dtype)
         if dtype is None:
             line = self._line(node)

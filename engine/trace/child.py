@@ -15,7 +15,7 @@ from engine.sandbox.watch import Blocked, Watch
 from engine.trace import capture, fx
 from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
-from engine.trace.load import Bad, Loaded, load
+from engine.trace.load import Bad, Loaded, line_of, load
 
 _watch: Watch | None = None
 
@@ -129,7 +129,8 @@ def _check_tensors(loaded: Loaded, inputs: tuple[Any, ...]) -> None:
 
     for i, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.layout != torch.strided:
-            raise Bad("bad_inputs", f"Input {i + 1} of {loaded.inputs_from} is not a dense tensor.", None)
+            reason = f"Input {i + 1} of {loaded.inputs_from} is a sparse tensor; give a dense one: .to_dense()."
+            raise Bad("bad_inputs", reason, line_of(loaded.namespace.get(loaded.inputs_from)))
 
 
 def _check_result(loaded: Loaded, result: Any) -> None:
@@ -144,6 +145,7 @@ def _check_result(loaded: Loaded, result: Any) -> None:
         if not isinstance(leaf, torch.Tensor):
             kind = type(leaf).__name__
             said = "nothing (None)" if leaf is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+            said += " beside its tensors" if len(leaves) > 1 else ""
             reason = f"forward returns {said}; it must return a tensor, or several in a tuple."
             raise Bad("not_a_tensor", reason, line)
 

@@ -51,11 +51,11 @@ class Loaded:
                 if "get_init_inputs" in self.namespace
                 else "add `def get_init_inputs(): return [...]` with its arguments"
             )
-            line = _line_of(self.cls.__init__) or _line_of(self.cls)
+            line = line_of(self.cls.__init__) or line_of(self.cls)
             raise Bad("init_inputs", f"{self.cls.__name__}.__init__ cannot be called: {e}; {how}.", line) from None
         model = self.cls(*args, **kwargs)
         if not isinstance(model, torch.nn.Module):
-            raise Bad("no_model", f"{self.cls.__name__}(...) did not make an nn.Module.", _line_of(self.cls))
+            raise Bad("no_model", f"{self.cls.__name__}(...) did not make an nn.Module.", line_of(self.cls))
         return model.eval()
 
     def inputs(self, seed: int = 0) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ class Loaded:
         value = self.namespace[self.inputs_from]
         line = None
         if callable(value):
-            line = _line_of(value)
+            line = line_of(value)
             value = value()
         if isinstance(value, torch.Tensor):
             value = (value,)
@@ -142,7 +142,7 @@ def load(source: str) -> Loaded:
             "no_inputs",
             "No example inputs: add `def get_inputs(): return [torch.randn(...)]`, "
             "or a variable `inputs = [torch.randn(...)]`, with the tensors that forward takes.",
-            _line_of(cls),
+            line_of(cls),
         )
     return Loaded(dict(names), cls, where, _title(module, cls))
 
@@ -169,7 +169,7 @@ def _choose(names: dict[str, Any], base: type) -> type:
         return named
     if isinstance(named, type):
         raise Bad(
-            "no_model", "`Model` is not a torch.nn.Module: write `class Model(torch.nn.Module):`.", _line_of(named)
+            "no_model", "`Model` is not a torch.nn.Module: write `class Model(torch.nn.Module):`.", line_of(named)
         )
     own = [v for v in names.values() if isinstance(v, type) and issubclass(v, base) and v.__module__ == MODULE]
     own = list(dict.fromkeys(own))
@@ -180,12 +180,12 @@ def _choose(names: dict[str, Any], base: type) -> type:
         raise Bad(
             "several_models",
             f"{len(own)} modules and none is called Model ({listed}): name the one to optimise `Model`.",
-            _line_of(own[-1]),
+            line_of(own[-1]),
         )
     raise Bad("no_model", "No nn.Module class: define `class Model(torch.nn.Module)` with a forward method.", None)
 
 
-def _line_of(thing: Any) -> int | None:
+def line_of(thing: Any) -> int | None:
     code = getattr(inspect.unwrap(thing) if callable(thing) else thing, "__code__", None)
     if code is not None:
         return code.co_firstlineno if code.co_filename == PASTED else None

@@ -1,5 +1,7 @@
 """Levers: what the report recommends, why, and what it promises."""
 
+from dataclasses import replace
+
 import pytest
 from suite59 import PROBLEMS, Builder, gemm_problem
 
@@ -89,3 +91,23 @@ def test_the_same_lever_in_many_layers_is_one():
     assert four.title == "Fuse gelu into the epilogue of linear_0 and 3 like it" and four.op == "linear_0"
     assert four.saves_ms == pytest.approx(4 * one.saves_ms, rel=0.1)
     assert four.speedup == pytest.approx(one.speedup, rel=0.1)
+
+
+def test_where_no_product_is_a_lower_class_saves_bytes_and_not_matrix_time():
+    b = Builder()
+    y = b.input("x", 8192, 8192)
+    for name in ("neg", "exp", "relu", "neg", "exp", "relu"):
+        y = b.op(name, y)
+    lever = actions(b.done(y), "tf32")["lower_class"]
+    assert "matrix" not in lever.why and "fewer bytes" in lever.why
+
+
+def test_a_convolution_that_is_in_channels_last_already_need_not_be_kept_there():
+    def conv(strides):
+        b = Builder()
+        x, w = b.input("x", 8, 64, 56, 56), b.param("w", 64, 64, 3, 3)
+        graph = b.done(b.op("conv2d", x, w, shape=(8, 64, 56, 56), padding=[1, 1]))
+        return replace(graph, tensors={**graph.tensors, x: replace(graph.tensors[x], strides=strides)})
+
+    assert "channels_last" in actions(conv(()), "tf32")
+    assert "channels_last" not in actions(conv((64 * 56 * 56, 1, 64 * 56, 64)), "tf32")

@@ -33,7 +33,7 @@ def depended_on(module, inputs):
     """Elements of each input and parameter that some output element changes with."""
     held = [x.requires_grad_() for x in inputs] + list(module.parameters())
     module(*held[: len(inputs)]).pow(2).sum().backward()
-    return [4 * int((t.grad != 0).sum()) for t in held]
+    return [0 if t.grad is None else 4 * int((t.grad != 0).sum()) for t in held]
 
 
 SLICED = {
@@ -47,6 +47,7 @@ SLICED = {
     "a row of a product behind a view": (lambda a, b: (a @ b).view(2, 8, 24)[:, 0], [(16, 8), (8, 24)], []),
     "two rows of a softmax": (lambda x: x.softmax(-1)[:2], [(16, 64)], []),
     "a row of a layer norm": (lambda x: F.layer_norm(x, (64,))[:, 5], [(4, 16, 64)], []),
+    "another's shape alone": (lambda x, y: x.expand_as(y) * 2 + x.reshape_as(y), [(4, 16), (4, 16)], []),
     "two halves of a whole": (lambda x: torch.cat((x[:, :8].relu(), x[:, 8:]), 1), [(4, 16)], []),
     "the same half twice": (lambda x: x[:, :8].exp() * x[:, :8], [(4, 16)], []),
     "all of it, and a part again": (lambda x: (x * 2).sum(1, keepdim=True) + (x * 3)[:, :1], [(4, 16)], []),
@@ -61,10 +62,33 @@ def test_bytes_are_those_that_the_output_depends_on(name):
     graph = traced(module, *inputs)
     found = external_bytes(graph)
     outside = [n for n, t in graph.tensors.items() if t.kind == "parameter"]
-    assert [found[n] for n in (*graph.inputs, *outside)] == depended_on(module, inputs)
+    assert [found.get(n, 0) for n in (*graph.inputs, *outside)] == depended_on(module, inputs)
 
 
 def test_element_wise_work_that_nothing_reads_is_in_no_bound():
     bound = fused_bound(traced(Call(lambda x: x.exp()[:, :8]), torch.rand(16, 64)), load("h200"), "f32")
     assert bound.flops == 16 * 8
     assert bound.special_ms == pytest.approx(16 * 8 / load("h200").sfu * 1e3)
+
+
+RESAMPLED = {
+    "every eighth": (lambda x: F.interpolate(x, scale_factor=0.125), (2, 3, 32, 32), 2 * 3 * 4 * 4),
+    "every eighth, from its middle": (
+        lambda x: F.interpolate(x, scale_factor=0.125, mode="nearest-exact"), (2, 3, 32, 32), 2 * 3 * 4 * 4
+    ),
+    "four around each": (
+        lambda x: F.interpolate(x, scale_factor=0.125, mode="bilinear"), (2, 3, 32, 32), 2 * 3 * 4 * 4 * 4
+    ),
+    "all, to blur before": (
+        lambda x: F.interpolate(x, scale_factor=0.125, mode="bilinear", antialias=True), (2, 3, 32, 32), 2 * 3 * 32 * 32
+    ),
+    "what is not overwritten": (lambda x: torch.slice_scatter(x, torch.ones(4, 12), 1, 0, 12), (4, 16), 4 * 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESAMPLED)
+def test_a_resampled_image_is_read_where_its_points_lie(name):
+    fn, shape, elements = RESAMPLED[name]
+    x = torch.rand(shape)
+    graph = traced(Call(fn), x)
+    assert external_bytes(graph)[graph.inputs[0]] == 4 * elements == depended_on(Call(fn), [x])[0]

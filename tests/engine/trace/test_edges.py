@@ -269,3 +269,24 @@ def test_a_recorded_graph_is_functional_and_knows_inputs_in_any_container():
 
 def test_export_goes_first():
     assert child._trace(text("return args[0] * 2"), True)["has"]["by"] == "torch.export"
+
+
+def test_a_sparse_tensor_is_refused_where_it_is_made_or_read():
+    made = refused("return torch.sparse.mm(args[0].to_sparse(), args[0])")
+    assert made.line == 10 and "makes a sparse tensor (sparse_coo)" in made.reason
+    held = refused("return torch.sparse.mm(self.a, args[0])", init="self.a = torch.eye(8).to_sparse()")
+    assert held.line is not None and "reads a, a sparse tensor" in held.reason
+
+
+def test_a_tuple_with_none_in_it_is_told_from_nothing_at_all():
+    assert "forward returns nothing (None) beside its tensors;" in refused("return args[0] * 2, None").reason
+
+
+def test_an_empty_tensor_that_nothing_reads_is_no_matter():
+    g = graph(
+        "return self.e(args[0])", "torch.randint(0, 100, (16, 4))", "self.e = nn.EmbeddingBag(100, 8, mode='sum')"
+    )
+    assert any(0 in t.shape for t in g.tensors.values())
+    parent._check_elements(g)
+    table = next(t for t in g.tensors.values() if t.kind == "parameter")
+    assert external_bytes(g)[table.name] <= table.bytes
