@@ -104,6 +104,22 @@ def _sweep(args: argparse.Namespace) -> int:
     return 0
 
 
+def _number(kind: type, least: float, most: float = float("inf")):
+    """For argparse: a number of this kind from `least` to `most`."""
+
+    def read(text: str):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = float("nan")
+        if not least <= value <= most:
+            span = f"from {least:g}" + (f" to {most:g}" if most < float("inf") else " up")
+            raise argparse.ArgumentTypeError(f"{text!r} is no {'whole ' if kind is int else ''}number {span}")
+        return value
+
+    return read
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sol", description="Speed-of-light bounds and reports.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -121,9 +137,15 @@ def main(argv: list[str] | None = None) -> int:
     again = commands.add_parser("replay", help="what recorded sessions would have cost under other stop rules")
     known = "recordings (.jsonl), folders of them, or the results of a bench (.json)"
     again.add_argument("sessions", nargs="+", metavar="SESSIONS", help=known)
-    again.add_argument("--eps", type=float, default=0.25, help="stop within this share of the limit (default 0.25)")
-    again.add_argument("--window", type=int, default=12, help="stop after so many trials without a better one")
-    again.add_argument("--keep", type=float, default=0.96, help="share of the speedup that a policy must keep")
+    again.add_argument(
+        "--eps", type=_number(float, 0), default=0.25, help="stop within this share of the limit (default 0.25)"
+    )
+    again.add_argument(
+        "--window", type=_number(int, 0), default=12, help="stop after so many trials without a better one; 0: never"
+    )
+    again.add_argument(
+        "--keep", type=_number(float, 0, 1), default=0.96, help="share of the speedup that a policy must keep"
+    )
     shape = again.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="everything as JSON")
     shape.add_argument("--figure", action="store_true", help="the figure of the policies as the page draws it (JSON)")
@@ -131,7 +153,9 @@ def main(argv: list[str] | None = None) -> int:
     known = commands.add_parser("sweep", help="how well the model ranks configurations that a GPU really ran")
     known.add_argument("sweep", metavar="SWEEP.json", help="problems with their measured configurations")
     known.add_argument("--gpu", default="h200", help="what they ran on")
-    known.add_argument("--top", type=int, default=sweeps.TOP, help="how many of the model's first choices count")
+    known.add_argument(
+        "--top", type=_number(int, 1), default=sweeps.TOP, help="how many of the model's first choices count"
+    )
     known.add_argument("--json", action="store_true", help="every prediction as JSON")
     known.set_defaults(run=_sweep)
     args = parser.parse_args(argv)

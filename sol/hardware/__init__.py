@@ -102,6 +102,7 @@ _NUMBERS = {
     "registers_sm": "32-bit registers",
     "sfu_per_clock_sm": "special functions a clock and SM",
 }
+_WHOLE = ("sms", "shared_block", "shared_sm", "registers_sm")
 _OPTIONAL_NUMBERS = {"tensor_mhz": "MHz", "l2_tb_s": "TB/s"}
 _TEXTS = ("name", "title", "arch")
 _TABLES = ("peaks", "measured", "source")
@@ -130,6 +131,8 @@ def from_toml(text: str, origin: str) -> Hardware:
         if not _positive(raw.get(key)):
             found = f"not {raw[key]!r}" if key in raw else "it is missing"
             raise bad(f"{key} must be a positive number ({unit}); {found}")
+        if key in _WHOLE and raw[key] != int(raw[key]):
+            raise bad(f"{key} must be a whole number ({unit}); not {raw[key]!r}")
     for key in _TABLES:
         if not isinstance(raw.get(key, {}), dict):
             raise bad(f"[{key}] must be a table")

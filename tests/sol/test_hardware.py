@@ -100,6 +100,7 @@ def test_a_users_own_file_loads_by_path(tmp_path):
     [
         ("sms = 100", "", "sms must be a positive number .*missing"),
         ("sms = 100", "sms = 'many'", "sms must be a positive number .*'many'"),
+        ("sms = 100", "sms = 99.5", "sms must be a whole number .*99.5"),
         ("memory_tb_s = 2.0", "memory_tb_s = -1", "memory_tb_s must be a positive number"),
         ("memory_tb_s = 2.0", "memory_tb_s = inf", "memory_tb_s must be a positive number"),
         ("f32 = 20.0", "f23 = 20.0", r"\[peaks\] f23 is unknown"),

@@ -153,3 +153,18 @@ def test_what_is_no_bench_gets_one_line(tmp_path, capsys, text):
     assert main(["replay", str(tmp_path / "b.json")]) == 2
     err = capsys.readouterr().err
     assert "b: not the results of a bench" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--eps", "-1", "'-1' is no number from 0 up"),
+        ("--eps", "nan", "is no number from 0 up"),
+        ("--window", "1.5", "'1.5' is no whole number from 0 up"),
+        ("--keep", "96", "'96' is no number from 0 to 1"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused_with_its_range(flag, value, said, capsys):
+    with pytest.raises(SystemExit) as e:
+        main(["replay", "sessions", f"{flag}={value}"])
+    assert e.value.code == 2 and said in capsys.readouterr().err
