@@ -47,7 +47,8 @@ def shares(report: dict[str, Any], cls: str, ms: float, kind: str) -> Figure:
                 "line": {"color": [_INK_OF[u] for u in shown], "width": 1.5},
             },
             "text": [f"{100 * used[u]:.0f}%" for u in shown],
-            "textposition": "auto",
+            "textposition": "outside",  # inside, it is white on the pale bar of a prediction
+            "cliponaxis": False,
             "hovertemplate": f"%{{y}}: %{{x:.1f}}% of the limit<extra>{kind}</extra>",
             "showlegend": False,
         }
@@ -55,7 +56,7 @@ def shares(report: dict[str, Any], cls: str, ms: float, kind: str) -> Figure:
     over = max([100.0, *(100 * s for s in used.values())])
     layout = plot_layout(
         "shares",
-        axis(f"% of the limit in {class_name(cls)} ({kind})", range=[0, over * 1.02]),
+        axis(f"% of the limit in {class_name(cls)} ({kind})", range=[0, over * 1.15]),
         axis("", autorange="reversed", type="category"),
     )
     rows = [{"unit": UNITS[u], "ms alone": round(parts[u], 5), "share of limit": round(used[u], 4)} for u in shown]
