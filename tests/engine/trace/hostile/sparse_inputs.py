@@ -1,7 +1,7 @@
 # expect: bad_inputs
-# says: not a dense tensor
+# says: is a sparse tensor
 import torch
-import torch.nn as nn
+from torch import nn
 
 
 class Model(nn.Module):
