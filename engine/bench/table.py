@@ -84,9 +84,10 @@ def seconds(row: dict, cls: str) -> float | None:
 
 
 def summary(problems: dict[str, dict], cls: str) -> dict:
-    """{problems, solved, over: {baseline: geomean}, best: geomean over each problem's best baseline or None, slower:
-    [lines below 0.95x of it], score, trials, seconds, verdicts, and lines that are guarded, finer than the class, or
-    have an algebraic offer; with_algebraic: `over` if those counted}"""
+    """{problems, solved, over: {baseline: geomean over the problems whose baseline was timed}, of: {baseline: how many
+    those are}, best: geomean over each problem's best baseline or None, slower: [lines below 0.95x of it], score,
+    trials, seconds, verdicts, and lines that are guarded, finer than the class, or have an algebraic offer;
+    with_algebraic: `over` if those counted}"""
     found = lines(problems, cls)
     timed = [n for n in allowed(cls) if any(n in x.over for x in found)]
     against = [x.against if x.against is not None else _best_of_eager(x) for x in found]
@@ -100,14 +101,15 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
     ]
     return {
         "problems": len(found), "solved": len(right),
-        "over": {n: mean([x.over.get(n, 1.0) for x in found]) for n in timed},
+        "over": {n: mean([x.over[n] for x in found if n in x.over]) for n in timed},
+        "of": {n: sum(n in x.over for x in found) for n in timed},
         "best": mean([a for a in against if a is not None]) if any(a is not None for a in against) else None,
         "slower": [x for x in found if x.against is not None and x.against < LOSING],
         "score": sum(scores) / len(scores) if scores else 0.0,
         "trials": sum(x.trials for x in found) / len(found) if found else 0.0,
         "seconds": sum(times) / len(times) if times else None,
         "algebraic": [x for x in found if x.offer],
-        "with_algebraic": {n: mean([(x.offer or x.trial or {}).get("over", x.over).get(n, 1.0) for x in found])
+        "with_algebraic": {n: mean([(x.offer or x.trial or {}).get("over", x.over)[n] for x in found if n in x.over])
                            for n in timed},
         "finer": [x for x in found if x.trial and x.trial["by"] != cls],
         "guarded": [x for x in found if x.trial and x.trial["guarded"]], "verdicts": verdicts,
@@ -145,9 +147,14 @@ def table(problems: dict[str, dict], classes: tuple[str, ...]) -> str:
     return "\n".join(said)
 
 
+def part(s: dict, name: str) -> str:
+    """Where a baseline was not timed for every problem: of how many."""
+    return f" (of {s['of'][name]})" if s["of"][name] < s["problems"] else ""
+
+
 def words(s: dict, cls: str) -> list[str]:
     """A summary as sentences."""
-    over = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in s["over"].items())
+    over = ", ".join(f"{v:.2f}x {NAMES[n]}{part(s, n)}" for n, v in s["over"].items())
     if s["best"] is not None:
         over += f", {s['best']:.2f}x the best of these"
     took = "" if s["seconds"] is None else f", {s['seconds']:.0f} s a problem with warm workers"

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.bench import coverage
 from engine.bench.judge import allowed
-from engine.bench.table import LOSING, NAMES, SECONDS_AIM, TRIALS_AIM, Line, lines, summary, words
+from engine.bench.table import LOSING, NAMES, SECONDS_AIM, TRIALS_AIM, Line, lines, part, summary, words
 from engine.results.charts import fast_p, speedup_gap
 
 CAUSES = Path(__file__).parent / "causes.toml"
@@ -108,8 +108,9 @@ def aims(s: dict, cls: str) -> list[str]:
     if "eager" in aim and "eager" in over:
         said.append(_aim("over eager as shipped", over["eager"], aim["eager"], "x"))
     if "compile" in aim and {"compile", "compile_max"} & over.keys():
-        name, value = min(((n, over[n]) for n in ("compile", "compile_max") if n in over), key=lambda item: item[1])
-        said.append(_aim(f"over {NAMES[name]}", value, aim["compile"], "x"))
+        timed = [n for n in ("compile", "compile_max") if n in over]
+        name = min(timed, key=lambda n: (-s["of"][n], over[n]))  # of those timed for most problems, the stronger rival
+        said.append(_aim(f"over {NAMES[name]}{part(s, name)}", over[name], aim["compile"], "x"))
     if "score" in aim:
         said.append(_aim("mean SOL score", s["score"], aim["score"], ""))
     said.append(f"trials a problem: {s['trials']:.1f} (aim: at most {TRIALS_AIM:g})")
@@ -185,7 +186,8 @@ def causes() -> dict[str, dict[str, dict[str, str]]]:
 
 
 def furthest_table(told: dict[str, Any], cls: str) -> str:
-    """The ten of a class, as Markdown, with what was written about them."""
+    """The ten of a class, as Markdown, with what was written about them. The limit is that of the roof that the gap was
+    taken to: f16's of guarded f16 products."""
     written = causes().get(cls, {})
     rows = [
         f"| {cls} | ours, ms | limit, ms | gap | x best | profile | cause | what would help |",
@@ -194,7 +196,7 @@ def furthest_table(told: dict[str, Any], cls: str) -> str:
     for x in furthest(told, cls):
         own = written.get(x.module, {})
         ms = x.trial["ms"] if x.trial else x.baselines["eager"]
-        cells = [f"{x.pid} {x.module}", f"{ms:.4f}" + ("" if x.trial else " (eager)"), f"{x.limit:.4f}",
+        cells = [f"{x.pid} {x.module}", f"{ms:.4f}" + ("" if x.trial else " (eager)"), f"{ms / _gap(x, told):.4f}",
                  f"{_gap(x, told):.2f}", _number(x.against, 2)]  # fmt: skip
         cells += [own.get(name, MISSING) for name in ("profile", "cause", "help")]
         rows.append(f"| {' | '.join(cells)} |")
@@ -211,7 +213,8 @@ def short_table(told: dict[str, Any]) -> str:
     for cls in classes(told):
         s = summary(told["problems"], cls)
         own = "eager_f16" if cls == "f16" else "eager_tf32"
-        over = [_number(s["over"].get(n), 2) for n in ("eager", own, "compile", "compile_max")]
+        names = ("eager", own, "compile", "compile_max")
+        over = [_number(s["over"].get(n), 2) + (part(s, n) if n in s["over"] else "") for n in names]
         cells = [cls, *over, _number(s["best"], 2), f"{s['score']:.2f}", str(len(s["slower"])), f"{s['trials']:.1f}",
                  _number(s["seconds"], 0)]  # fmt: skip
         rows.append(f"| {' | '.join(cells)} |")

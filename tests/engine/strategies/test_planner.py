@@ -79,7 +79,8 @@ def test_where_builds_take_time_the_fast_ones_come_first_and_the_slow_ones_are_f
 
 def test_the_slow_builds_are_announced_before_their_turn():
     ahead = planner(kind="measured").upcoming(State())
-    assert [p.backend for p in ahead[:2]] == ["cpp", "cpp"]
+    backends = [p.backend for p in ahead]
+    assert backends[0] == "cpp" and backends == sorted(backends)  # cpp, then cute, however many of each
 
 
 def test_refinement_starts_from_the_best_measured_not_the_best_predicted():
