@@ -162,12 +162,15 @@ class TrialProposed(Event):
 
 @dataclass(frozen=True)
 class TrialChecked(Event):
-    """`resolved`: blob, the program with every choice made."""
+    """`resolved`: blob, the program with every choice made. `stages`: where the attainable model says that its time
+    goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows (sol.lever_check)."""
 
     KIND: ClassVar[str] = "trial.checked"
     trial: int
     resolved: str
     seconds: float
+    stages: list[dict[str, Any]] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,8 @@ class TrialCompiled(Event):
 class TrialValidated(Event):
     """Worst relative error over all rounds against the float64 reference, and what it was held against.
 
+    `tolerance`: the bound on that very error; `bound`: where it comes from, in words, when it is not the class's own
+    (engine.evaluate.correctness); "" of older logs, whose `tolerance` is the class's, whatever applied.
     `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words.
     """
 
@@ -209,6 +214,7 @@ class TrialValidated(Event):
     tolerance: float
     checks: list[dict[str, Any]]
     scope: str
+    bound: str = ""
 
 
 @dataclass(frozen=True)

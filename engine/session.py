@@ -278,7 +278,7 @@ class _Session:
         roofs = dict.fromkeys([*strategy.classes, *(["f16"] if "tf32" in strategy.classes else [])])
         limits = {c: t_sol(graph, hardware, c) for c in roofs}
         context = trials.Context(
-            device, strategy, hardware.sms, limits, {}, self.emit, self.call,
+            device, strategy, hardware, limits, {}, self.emit, self.call,
             lambda kind, number: self.past(kind, number), algebraic=spec.algebraic,
         )  # fmt: skip
         yield from self.between()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from dsl.check import check
@@ -24,7 +24,9 @@ from engine.devices import Candidate, Device, Placed, TrialError
 from engine.evaluate.integrity import trial as integrity
 from engine.strategies import Finished, Proposal, Strategy
 from engine.words import baseline_name
-from sol import budget
+from sol import budget, lever_check
+from sol.attainable import predict
+from sol.hardware import Hardware, HardwareError
 
 T = TypeVar("T")
 TOO_FAST = 0.9  # below this share of t_sol a time is flagged, never celebrated (design/sol.md, Integrity)
@@ -60,7 +62,7 @@ class Context:
 
     device: Device
     strategy: Strategy
-    sms: int
+    hardware: Hardware
     limits: dict[str, float]
     baselines: dict[str, events.Baseline]
     emit: Callable[..., Iterator[Emitted]]
@@ -69,6 +71,20 @@ class Context:
     beside: tuple[Finished, ...] = ()
     algebraic: bool = False  # whether a program that leaves out work may be the best
     generated: dict[tuple[str, str], Placed] = field(default_factory=dict)
+
+    @property
+    def sms(self) -> int:
+        return self.hardware.sms
+
+
+def seen(resolved: Program, hardware: Hardware) -> tuple[list[dict[str, Any]], list[str]]:
+    """What pages draw of a program without working it out: its stages' predicted times, none where the device has no
+    units of a stage's type, and the report's actions that it shows."""
+    try:
+        stages = [asdict(s) for s in predict(resolved, hardware).stages]
+    except HardwareError:
+        stages = []
+    return stages, sorted(lever_check.tried(resolved, hardware.sms))
 
 
 def candidate(number: int, proposal: Proposal, ctx: Context) -> Candidate:
@@ -185,8 +201,10 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
     def check_() -> Steps[None]:
         t = time.perf_counter()
         made["program"] = checked(proposal.text)
-        text = to_text(resolve(made["program"], ctx.sms))  # a person sees every choice before any code is made
-        yield from ctx.emit(events.TrialChecked(number, events.blob_name(text), time.perf_counter() - t), text)
+        resolved = resolve(made["program"], ctx.sms)
+        text = to_text(resolved)  # a person sees every choice before any code is made
+        told = seen(resolved, ctx.hardware)
+        yield from ctx.emit(events.TrialChecked(number, events.blob_name(text), time.perf_counter() - t, *told), text)
 
     def generate_() -> Steps[None]:
         t = time.perf_counter()

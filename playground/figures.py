@@ -1,4 +1,6 @@
-"""Plotly figures of a session, made from its log: the log says what happened, sol.figures how to draw it."""
+"""Plotly figures of a session, made from its log: the log says what happened, sol.figures how to draw it.
+
+Nothing is checked, priced or predicted here: what a figure needs of a program, the engine wrote beside it."""
 
 from __future__ import annotations
 
@@ -7,13 +9,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-import dsl.check
-from dsl.ir import Program
 from engine import events
 from playground import log
 from playground.models import Blob, Session
 from playground.summary import HONEST
-from sol import attainable, budget, charts, figures, lever_check
+from sol import budget, charts, figures, lever_check
+from sol.attainable import StageTime
 from sol.hardware import Hardware, HardwareError, load
 from sol.levers import Lever
 
@@ -32,7 +33,7 @@ class Story:
     bounds: dict[str, float] = field(default_factory=dict)
     baselines: dict[str, events.Baseline] = field(default_factory=dict)
     cls_of: dict[int, str] = field(default_factory=dict)
-    resolved: dict[int, str] = field(default_factory=dict)
+    checked: dict[int, events.TrialChecked] = field(default_factory=dict)
     finished: dict[int, events.TrialJudged | events.TrialFailed] = field(default_factory=dict)
 
     @staticmethod
@@ -50,7 +51,7 @@ class Story:
                 case events.TrialProposed():
                     s.cls_of[event.trial] = event.cls
                 case events.TrialChecked():
-                    s.resolved[event.trial] = event.resolved
+                    s.checked[event.trial] = event
                 case events.TrialJudged() | events.TrialFailed():
                     s.finished[event.trial] = event
                 case events.Controlled() if event.action == "budget":
@@ -78,7 +79,7 @@ def _of(session_id: str, last_seq: int, trial: int | None) -> dict[str, Any]:
     except HardwareError:
         return EMPTY
     report = _report(story)
-    stages = _stages(story, hw, trial)
+    stages = _stages(story, trial)
     drawn = {
         "roofline": _roofline(story, hw, report),
         "history": _history(story),
@@ -163,25 +164,12 @@ def _chosen(story: Story, trial: int | None) -> events.TrialJudged | None:
     return found if isinstance(found, events.TrialJudged) else None
 
 
-@functools.lru_cache(maxsize=4096)
-def _program(name: str) -> Program | None:
-    """The checked program of a blob, which never changes under its name; a check takes 3 ms."""
-    text = _blob(name)
-    return dsl.check.check(text).program if text is not None else None
-
-
-def _stages(story: Story, hw: Hardware, trial: int | None) -> tuple[attainable.StageTime, ...]:
+def _stages(story: Story, trial: int | None) -> tuple[StageTime, ...]:
     """Where the model of the device says that a trial's time goes; a measured trial's parts are a prediction too."""
     if trial is None:
         best = story.best()
         trial = best.trial if best is not None else None
-    program = _program(story.resolved[trial]) if trial in story.resolved else None
-    if program is None:
-        return ()
-    try:
-        return attainable.predict(program, hw).stages
-    except HardwareError:
-        return ()
+    return tuple(StageTime(**s) for s in story.checked[trial].stages) if trial in story.checked else ()
 
 
 def _shares(story: Story, report: dict[str, Any] | None, trial: int | None) -> figures.Figure | None:
@@ -195,7 +183,7 @@ def _shares(story: Story, report: dict[str, Any] | None, trial: int | None) -> f
     return charts.shares(report, first.cls, first.time.ms, first.time.kind) if first is not None else None
 
 
-def _waterfall(story: Story, stages: tuple[attainable.StageTime, ...], trial: int | None) -> figures.Figure | None:
+def _waterfall(story: Story, stages: tuple[StageTime, ...], trial: int | None) -> figures.Figure | None:
     if not stages:
         return None
     t = _chosen(story, trial)
@@ -208,9 +196,8 @@ def _levers(story: Story, report: dict[str, Any] | None) -> figures.Figure | Non
         return None
     trials = []
     for number, t in sorted(story.finished.items()):
-        program = _program(story.resolved[number]) if number in story.resolved else None
-        if isinstance(t, events.TrialJudged) and t.verdict in HONEST and program is not None:
-            trials.append(lever_check.Timed(number, t.cls, lever_check.tried(program), t.ms))
+        if isinstance(t, events.TrialJudged) and t.verdict in HONEST and number in story.checked:
+            trials.append(lever_check.Timed(number, t.cls, frozenset(story.checked[number].tried), t.ms))
     found = lever_check.check(
         [Lever(**x) for x in report["levers"]], trials, {cls: b.time.ms for cls, b in story.baselines.items()}
     )
