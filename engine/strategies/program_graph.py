@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from dsl.axes import axes_of
+from dsl.guard import rescue
 from dsl.ir import (
     Acc,
     Collective,
@@ -42,8 +43,9 @@ def bindings(program: Program) -> tuple[tuple[Binding, ...], tuple[Binding, ...]
 
 
 def graph_of(program: Program) -> OpGraph:
-    """The op graph of a checked program."""
-    return _Builder(program).run()
+    """The op graph of a checked program. A guarded one asks for what its casts stand for, products of f32: that is what
+    it falls back to, and what PyTorch in class tf32 is timed on."""
+    return _Builder(rescue(program) if program.guard else program).run()
 
 
 class _Builder:

@@ -62,6 +62,19 @@ def test_the_first_trial_of_a_pasted_program_is_that_program():
     assert "tile 128x128x64" in blobs[first.program] and first.change == "your program"
 
 
+def test_a_pasted_program_with_a_guard_stands_in_tf32():
+    program = """program p(x: f32[256, 512], w: f32[256, 512]) -> f32[256, 256] {
+      guard f32
+      xh = transform(x) { to f16 }
+      wh = transform(w) { to f16 }
+      y = gemm(xh, wh.T) { store f32 }
+      return y }"""
+    log, _ = play(spec(source=program, classes=("tf32",), trials=1))
+    assert log[-1].state == "done" and list(log[-1].best) == ["tf32"]
+    (judged,) = of(log, events.TrialJudged)
+    assert "the limit of f16 (tf32 by guarded f16)" in judged.text and judged.baseline == "eager_tf32"
+
+
 def test_the_best_is_the_fastest_of_its_class_so_far():
     log, _ = play()
     fastest = None

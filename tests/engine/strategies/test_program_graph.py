@@ -10,7 +10,9 @@ from engine.evaluate import eager_graph, oracle  # noqa: E402
 from engine.evaluate.inputs import torch_dtype  # noqa: E402
 from engine.strategies.program_graph import class_of, graph_of  # noqa: E402
 from engine.suite.cases import cases  # noqa: E402
+from sol.bounds import legal_classes  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
+from sol.hardware import load  # noqa: E402
 from sol.ops import bytes_only  # noqa: E402
 
 PROGRAMS = {
@@ -115,3 +117,17 @@ def test_every_program_of_the_suite_has_a_graph_that_is_priced(case):
         found = eager_graph.run(graph, inputs)
     assert [tuple(x.shape) for x in found] == [t.shape for t in program.result_types]
     assert class_of(program) == ("f16" if case.name.endswith("_f16") else class_of(program))
+
+
+def test_a_guarded_program_asks_for_products_of_f32_so_that_tf32_applies_to_it():
+    text = """program p(x: f32[64, 128], w: f32[32, 128]) -> f32[64, 32] {
+      guard f32
+      xh = transform(x) { to f16 }
+      wh = transform(w) { to f16 }
+      y = gemm(xh, wh.T) { epilogue relu(acc)  store f32 }
+      return y }"""
+    guarded, plain = graph_of(made(text)), graph_of(made(text.replace("guard f32", "")))
+    assert {t.dtype for t in guarded.tensors.values()} == {"f32"}
+    assert "tf32" in legal_classes(guarded, load("h200")) and "tf32" not in legal_classes(plain, load("h200"))
+    inputs = values(made(text))
+    assert torch.equal(eager_graph.run(guarded, inputs)[0], torch.relu(inputs["x"] @ inputs["w"].T))
