@@ -45,7 +45,8 @@ def line(event: events.Event) -> str | None:
         used = ", ".join(_resources(r) for r in e.resources or [])
         return f"    {what}{': ' + used if used else ''}{'; ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialValidated):
-        return f"    right: error {e.error:.1e} (allowed {e.tolerance:.1e}); {e.scope}"
+        why = f", {e.bound}" if e.bound else ""
+        return f"    right: error {e.error:.1e} (allowed {e.tolerance:.1e}{why}); {e.scope}"
     if isinstance(e, events.TrialJudged):
         return f"    {'* ' if e.best else ''}{MARK[e.kind]}{e.text}"
     if isinstance(e, events.TrialFailed):

@@ -32,7 +32,7 @@ from engine.devices import Candidate, Problem, SessionRefused, TrialError, compi
 from engine.devices.gpu_names import hardware_of
 from engine.devices.parts import to_json
 from engine.evaluate import condition, reference
-from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
+from engine.evaluate.correctness import ITS_OWN, TOLERANCES, Comparison, PyTorchError, bound, verdict
 from engine.evaluate.inputs import GUARD_FAMILIES
 from engine.evaluate.integrity import trial
 from engine.evaluate.timing import METHOD, interval, net, paired_ratio
@@ -369,7 +369,7 @@ class Cuda:
         """The built program at full size on every round's inputs; a guarded one also on those that trip it."""
         self._load("validate", candidate)
         rounds = [*self._rounds, *(self._guard_rounds if candidate.program.guard else ())]
-        checks, worst, repeats = [], Comparison(0.0, 0.0), True
+        checks, worst, repeats, applied = [], Comparison(0.0, 0.0), True, bound(candidate.cls)
         for round_ in rounds:
             place = self._prepare(round_, [candidate.cls])
             pytorch = self._pytorch.get((round_, candidate.cls))
@@ -389,14 +389,16 @@ class Cuda:
                 if wrong:
                     raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
             top = max(found, key=lambda c: c.error)
+            if top.error > worst.error:
+                applied = bound(candidate.cls, rounded[found.index(top)] if rounded else pytorch)
+                applied = (applied[0], ITS_OWN) if rounded and applied[1] else applied
             largest = max(c.max_error for c in found)
             checks.append(
                 {**asdict(round_), "error": top.error, "max_error": largest, "pytorch_error": pytorch and pytorch.error}
             )
             worst = Comparison(max(worst.error, top.error), max(worst.max_error, largest))
-        tolerance = TOLERANCES[candidate.cls].error
         return events.TrialValidated(
-            candidate.trial, worst.error, worst.max_error, tolerance, checks, self._scope(repeats, checks)
+            candidate.trial, worst.error, worst.max_error, applied[0], checks, self._scope(repeats, checks), applied[1]
         )
 
     def _scope(self, repeats: bool, checks: list[dict]) -> str:

@@ -19,7 +19,7 @@ from engine import events
 from engine.devices import Candidate, Problem, TrialError, offline
 from engine.devices.parts import expected_ms, to_json
 from engine.evaluate import reference
-from engine.evaluate.correctness import TOLERANCES, Comparison, PyTorchError, verdict
+from engine.evaluate.correctness import ITS_OWN, PYTORCH_FACTOR, Comparison, PyTorchError, bound, verdict
 from engine.evaluate.reference import Reference, rows_for
 from engine.jsonprocess import JsonProcess, WorkerLost
 from sol.attainable import KNOWN_ERROR, predict, predict_eager
@@ -140,14 +140,16 @@ class Modelled:
         return done
 
     def _validated(self, candidate: Candidate) -> events.TrialValidated:
-        checks, worst = [], Comparison(0.0, 0.0)
+        checks, worst, applied = [], Comparison(0.0, 0.0), bound(candidate.cls)
         for round_, family in enumerate(self._families()):
             seed = self.problem.seed + 1000 + round_
             found = self._round(candidate, family, seed)
             if self._reference is None and not found.unexpected:
                 # Against its own ideal a program has its class's rounding, as much as the program amplifies it.
                 checks.append(_check(family, seed, found, None))
-                worst = max(worst, found, key=lambda c: c.error)
+                if found.error > worst.error:
+                    own = PYTORCH_FACTOR * found.error, ITS_OWN
+                    worst, applied = found, own if found.error > bound(candidate.cls)[0] else bound(candidate.cls)
                 continue
             pytorch = self._pytorch_error(family, seed, candidate.cls) if family in PYTORCH else None
             wrong = verdict(candidate.cls, found, pytorch)
@@ -157,10 +159,11 @@ class Modelled:
             checks.append(_check(family, seed, found, pytorch))
             if wrong:
                 raise TrialError("validate", "wrong_result", f"on {family} inputs, {wrong}")
-            worst = max(worst, found, key=lambda c: c.error)
+            if found.error > worst.error:
+                worst, applied = found, bound(candidate.cls, pytorch)
         return events.TrialValidated(
-            candidate.trial, worst.error, max(c["max_error"] for c in checks), TOLERANCES[candidate.cls].error, checks,
-            self._scope(len(checks)),
+            candidate.trial, worst.error, max(c["max_error"] for c in checks), applied[0], checks,
+            self._scope(len(checks)), applied[1],
         )  # fmt: skip
 
     def _families(self) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ PYTORCH_FACTOR = 2.0
 # a row of 200 positive terms one after the other (PyTorch adds by halves) are off by 1.2e-6 to 1.3e-6. Longer naive
 # sums lose more (one of 10^4 terms about 6e-6) and are compared with PyTorch's, as they should.
 FLOOR = 2e-6
+TWICE = "twice PyTorch's own"
+ITS_OWN = "twice what the class's rounding makes of the program itself"  # a pasted program has no module beside it
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,18 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
     if own is not None and c.error > max(FLOOR, PYTORCH_FACTOR * own.error):
         return f"relative error {c.error:.2g} is more than twice PyTorch's own, {own.error:.2g}, in class {cls}"
     return None
+
+
+def bound(cls: str, pytorch: PyTorchError | None = None) -> tuple[float, str]:
+    """The largest `error` that `verdict` lets pass, and what it comes from in words; "" where it is the class's own."""
+    table = TOLERANCES[cls].error
+    if pytorch is None or pytorch.unexpected:
+        return table, ""
+    twice = PYTORCH_FACTOR * pytorch.error
+    strictest = max(FLOOR, twice) if pytorch.error <= table else twice
+    if pytorch.error <= table <= strictest:
+        return table, ""
+    return strictest, TWICE if strictest == twice else "what the order of f32 sums leaves"
 
 
 def _allowed(table: float, pytorch: float | None) -> float:

@@ -152,7 +152,7 @@ export function report(one) {
     }
   }
   const v = one.validated;
-  if (v) lines.push(h("p", {}, h("b", {}, "Verified"), ` · relative error ${error(v.error)} (tolerance ${error(v.tolerance)}) · ${v.checks.length} checks · ${v.scope}`));
+  if (v) lines.push(h("p", {}, h("b", {}, "Verified"), ` · relative error ${error(v.error)} (allowed ${error(v.tolerance)}${v.bound ? `, ${v.bound}` : ""}) · ${v.checks.length} checks · ${v.scope}`));
   if (one.failed) {
     lines.push(h("p", {}, h("b", {}, "Failed"), ` · ${inWords(one.failed.reason)}`));
     if (one.failed.detail) lines.push(h("p", {}, h("a", { href: `/api/blobs/${one.failed.detail}`, target: "_blank", rel: "noopener" }, "The whole log")));

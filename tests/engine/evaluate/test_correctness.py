@@ -7,11 +7,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.evaluate.correctness import (  # noqa: E402
+    FLOOR,
     TOLERANCES,
+    TWICE,
     UNIT_ROUNDOFF,
     WORST,
     Comparison,
     PyTorchError,
+    bound,
     compare,
     verdict,
 )
@@ -104,6 +107,26 @@ def test_a_module_that_amplifies_rounding_is_held_to_twice_pytorchs_own_error():
 
 def test_pytorchs_error_excuses_nothing_where_it_is_nan_itself():
     assert verdict("f16", Comparison(0.5, 2.0), PyTorchError(0.4, 2.0, unexpected=3))
+
+
+TABLE = TOLERANCES["f16"].error
+
+
+@pytest.mark.parametrize(
+    ("own", "largest", "why"),
+    [
+        (None, TABLE, ""),
+        (PyTorchError(1.5 * TABLE, 1e-3), 3 * TABLE, TWICE),
+        (PyTorchError(TABLE / 8, 1e-3), TABLE / 4, TWICE),
+        (PyTorchError(TABLE / 1.5, 1e-3), TABLE, ""),
+        (PyTorchError(0.0, 0.0), FLOOR, "what the order of f32 sums leaves"),
+        (PyTorchError(1.5 * TABLE, 1e-3, unexpected=1), TABLE, ""),
+    ],
+)
+def test_the_bound_that_is_named_is_the_one_that_decides(own, largest, why):
+    assert bound("f16", own) == (pytest.approx(largest), why)
+    assert verdict("f16", Comparison(0.999 * largest, 0.0), own) is None
+    assert verdict("f16", Comparison(1.001 * largest, 0.0), own)
 
 
 def test_an_all_zero_reference_compares_absolutely():

@@ -1,0 +1,14 @@
+"""The line of a right trial names the bound that its error was held to, and what set it."""
+
+from engine import events
+from engine.progress import line
+
+
+def test_a_bound_that_is_not_the_classs_own_says_where_it_is_from():
+    validated = events.TrialValidated(1, 2.4e-3, 1e-2, 3.1e-3, [], "6 rounds", "twice PyTorch's own")
+    assert line(validated) == "    right: error 2.4e-03 (allowed 3.1e-03, twice PyTorch's own); 6 rounds"
+
+
+def test_the_classs_own_bound_needs_no_words():
+    validated = events.TrialValidated(1, 3e-4, 1e-3, 2e-3, [], "6 rounds")
+    assert line(validated) == "    right: error 3.0e-04 (allowed 2.0e-03); 6 rounds"
