@@ -3,10 +3,12 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from engine import recording
+from engine.bench.pace import times_as_many
 from engine.results import collect
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,6 +79,27 @@ def test_the_zoo_was_judged_as_expected_on_a_gpu():
     assert all((zoo / r["where"] / r["name"]).exists() for r in told["results"])
     cheats = [r for r in told["results"] if "cheats" in r["where"]]
     assert len(cheats) >= 45 and len(told["results"]) - len(cheats) >= 25
+
+
+def test_the_pace_is_what_its_rows_say():
+    newest = max(RESULTS.glob("pace-*.json"), key=lambda path: path.stem[-10:])
+    told = json.loads(newest.read_text(encoding="utf-8"))
+    for side in (told["cute"], told["loop"]):
+        judged = [r["seconds"] for r in side["rows"] if not r["failed"]]
+        assert side["trials"] == len(judged) and all(r["at"] <= side["seconds"] for r in side["rows"])
+        assert side["trial_s"]["median"] == pytest.approx(median(judged), abs=2e-3)
+    assert told["times_as_many"] == times_as_many(told["cute"], told["loop"])
+
+
+def test_ten_kernels_took_the_same_time_twice_by_two_clocks():
+    newest = max(RESULTS.glob("steady-*.json"), key=lambda path: path.stem[-10:])
+    told = json.loads(newest.read_text(encoding="utf-8"))
+    aims = told["aims"]
+    assert len(told["results"]) == 10
+    for r in told["results"]:
+        assert abs(r["ratio"][0] - r["ratio"][1]) < aims["spread"] * max(r["ratio"]), r["name"]
+        apart = abs(r["events_over_cupti"] - 1)
+        assert r["cupti_ms"] < aims["from_ms"] or apart < aims["events_over_cupti"], r["name"]
 
 
 def test_every_result_says_where_it_is_from_and_names_no_place_of_that_machine():
