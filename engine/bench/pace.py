@@ -255,11 +255,13 @@ def _play(args: argparse.Namespace) -> int:
     told = json.loads(out.read_text()) if out and out.exists() and out.read_text().strip() else {}
     device = registry.get(args.device, local_user=True)
     described = device.describe()
-    typed = ["--device", args.device, "--seconds", f"{args.seconds:g}"]
+    typed = ["--device", args.device, "--side", args.side, "--seconds", f"{args.seconds:g}"]
     typed += ["--loop-seconds", f"{args.loop_seconds:g}"] if args.loop_seconds else []
+    typed += ["--starts", str(args.starts), "--rest", f"{args.rest:g}"]
     told |= {
         "date": datetime.now(UTC).date().isoformat(), "gpu": described.get("gpu"), "driver": described.get("driver"),
-        "kind": device.kind, "cores": os.cpu_count(), "class": CLS, "toolchain": toolchain.find().versions(),
+        "kind": device.kind, "cores": len(os.sched_getaffinity(0)), "class": CLS,
+        "toolchain": toolchain.find().versions(),
         "command": " ".join(["python -m engine.bench.pace", *typed, "--json pace.json"]), "aims": AIMS,
     }  # fmt: skip
     modules = _sources(tuple(filter(None, args.only.split(","))))
