@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, module: str) -> bool:
     path = Path(args.file)
     kind = kind_of(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # an editor's byte order mark is no part of it
     except (OSError, UnicodeDecodeError) as e:
         raise Refused(f"cannot read {path}: {getattr(e, 'strerror', None) or 'it is not UTF-8 text'}") from None
     weak = Sandbox.strength(args.device == "cuda")

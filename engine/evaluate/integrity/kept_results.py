@@ -62,10 +62,24 @@ def _lone_return(reader: _Reader, node: ast.If) -> str:
         root = root.value
     if not isinstance(root, ast.Name):
         return ""
+    if _looped_over_what_lasts(reader, node, root.id):
+        return ast.unparse(value)
     if value is root:
         return ast.unparse(value) if value.id in _globals(reader) else ""
     lasts = root.id == "self" or root.id not in _locals(reader, node)
     return ast.unparse(value) if lasts else ""
+
+
+def _looped_over_what_lasts(reader: _Reader, node: ast.AST, name: str) -> bool:
+    """Does a loop around the branch take `name` out of self or a global: a search of kept (key, result) pairs?"""
+    function = reader.functions.get(next(iter(reader.within(node)), ""))
+    for loop in ast.walk(function) if function else ():
+        if isinstance(loop, ast.For) and any(n is node for n in ast.walk(loop)):
+            taken = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+            among = {n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name)}
+            if name in taken and among & ({"self"} | _globals(reader)):
+                return True
+    return False
 
 
 def _globals(reader: _Reader) -> set[str]:

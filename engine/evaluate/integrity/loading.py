@@ -152,7 +152,7 @@ def load_python(source: str, init: list | None, device: str) -> Loaded:
     try:
         code = compile(source, PASTED, "exec")
     except SyntaxError as e:
-        raise Bad("not_loaded", f"line {e.lineno}: {e.msg}", e.lineno) from None
+        raise Bad("not_loaded", f"line {e.lineno}: {e.msg}" if e.lineno else e.msg, e.lineno) from None
     except (ValueError, RecursionError, MemoryError) as e:
         raise Bad("not_loaded", f"Python's parser refuses it: {type(e).__name__}") from None
     module = types.ModuleType(MODULE)

@@ -65,7 +65,7 @@ def check(text: str, *, first_line: int = 1) -> list[Finding]:
         return bare.count("\n", 0, at) + first_line
 
     found = [
-        Finding(code, f"{what} ({m[0].strip()[:60]})", line(m.start()))
+        Finding(code, f"{what} ({m[0].strip(' (')[:60]})", line(m.start()))
         for code, pattern, what in _RULES
         for m in list(re.finditer(pattern, bare))[:3]
     ]

@@ -39,7 +39,7 @@ def check(text: str, cls: str = "f32") -> tuple[list[Finding], Facts]:
     try:
         tree = ast.parse(text)
     except SyntaxError as e:
-        return [Finding("not_loaded", f"line {e.lineno}: {e.msg}", e.lineno)], Facts()
+        return [Finding("not_loaded", f"line {e.lineno}: {e.msg}" if e.lineno else e.msg, e.lineno)], Facts()
     except (ValueError, RecursionError, MemoryError) as e:
         return [Finding("not_loaded", f"Python's parser refuses it: {type(e).__name__}")], Facts()
     try:

@@ -50,6 +50,12 @@ def test_what_cannot_be_done_is_one_sentence(arguments, says, capsys):
     assert said.startswith("error: ") and says in said and said.count("\n") == 1
 
 
+def test_a_byte_order_mark_that_an_editor_wrote_is_no_part_of_a_candidate(tmp_path):
+    (tmp_path / "mine.py").write_bytes(b"\xef\xbb\xbfdef kernel(x): return x.softmax(-1)\n")
+    asked = ["verify", str(tmp_path / "mine.py"), "--reference", SOFTMAX, "--device", "cpu"]
+    assert main(asked) == 0
+
+
 @pytest.fixture(scope="module")
 def verifier():
     shared = verify.Shared(local_user=True)
@@ -66,6 +72,7 @@ def verifier():
         ("def kernel(x, y): return x", "kernel(x, y) cannot take the 1 argument given: x"),
         ("def kernel(x): x * 2", "it returned None: end it with `return`"),
         ("def kernel(x): return x[:, 1:]", "[64, 199] where the module gives [64, 200]"),
+        ("import torch\0", "could not be loaded: source code string cannot contain null bytes"),
         ("import nosuch\ndef kernel(x): return x", "imports 'nosuch', which is not installed in the sandbox"),
     ],
 )
