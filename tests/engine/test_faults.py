@@ -97,10 +97,13 @@ class Faulty(CountingDevice):
             how = AT_WORK[sum(self.done[h] for h in AT_WORK) % len(AT_WORK)]
         if how:
             self._fault(trial, how, deadly=how != "twice")
-            self.owed |= {pid} if how == "twice" else set()
         elif pid in self.owed:  # the second of two replies is met by the next request, and is not taken for its answer
             self.hit[trial] = "twice"
         return how
+
+    def _owes(self, how, pid):
+        if how == "twice":
+            self.owed.add(pid)
 
     def build(self, candidate):
         self._ask("compile", candidate)
@@ -111,12 +114,14 @@ class Faulty(CountingDevice):
             self.worker.start()
         if self.builder.pid:
             self._idle(candidate.trial, self.builder.pid)
-        text = f"# {candidate.trial} #{self._how(candidate.trial, self.builder.pid)}"
+        how = self._how(candidate.trial, self.builder.pid)
+        text = f"# {candidate.trial} #{how}"
         try:
             built = self.builder.build(Source("cute", "python", text, text, "uc_0", ()), seconds=PATIENCE)
         except BuildError as e:
             raise TrialError("compile", e.code, e.reason) from None
         assert built.path.read_text() == text
+        self._owes(how, self.builder.pid)  # known only now: the child may have been started for this build
         return events.TrialCompiled(candidate.trial, candidate.backend, "built", built.seconds)
 
     def validate(self, candidate):
@@ -152,7 +157,9 @@ class Faulty(CountingDevice):
             self._idle(candidate.trial, self.worker._process.pid)
             self.worker.start()
         pid = self.worker._process.pid
-        self.worker.ask("measure", "time", timeout=PATIENCE, how="#" + self._how(candidate.trial, pid))
+        how = self._how(candidate.trial, pid)
+        self.worker.ask("measure", "time", timeout=PATIENCE, how="#" + how)
+        self._owes(how, pid)
         return super().measure(candidate, baseline)
 
 
