@@ -119,7 +119,7 @@ class _Bench:
             if work := self.planning.ready():
                 self._module(work)
                 self.planning.go_on(work)
-            elif pair := next((p for p in self.pairs if self.compilers.ready(p)), None):
+            elif pair := self._compiled():
                 self.pairs.remove(pair)
                 self._time(pair[0], (pair[1],))
             elif not over:
@@ -130,6 +130,10 @@ class _Bench:
                 time.sleep(0.2)
             else:
                 break
+
+    def _compiled(self) -> tuple[str, str] | None:
+        """What torch.compile is ready for; no max-autotune while a default mode is still compiled ahead."""
+        return next((p for p in self.pairs if p[1] == self.pairs[0][1] and self.compilers.ready(p)), None)
 
     def _meet_regions(self) -> None:
         """torch.compile of what is covered, beside that of the whole module."""
