@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from engine import whole
 from engine.bench.judge import judge
 from engine.evaluate.baselines import key
 from engine.suite.cases import PROBLEMS
@@ -43,9 +43,7 @@ class Book:
         if self.path is None:
             return
         with self.lock:
-            partial = self.path.with_suffix(f".{os.getpid()}.part")
-            partial.write_text(json.dumps({"about": self.about, "problems": self.problems}, indent=1) + "\n")
-            os.replace(partial, self.path)
+            whole.write_results(self.path, {"about": self.about, "problems": self.problems})
 
     def tried(self, row: dict, trial: dict) -> None:
         with self.lock:

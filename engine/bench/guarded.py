@@ -26,6 +26,7 @@ from dsl.check import check
 from dsl.compile import compile as generate
 from dsl.printer import to_text
 from dsl.resolve import resolve
+from engine import whole
 from engine.build import cute, toolchain
 from engine.build.cache import Cache
 from engine.build.pool import BuildPool
@@ -179,9 +180,7 @@ def main(argv: list[str] | None = None) -> int:
     def done(row: dict[str, Any]) -> None:
         told["results"].append(row)
         print(line(row), flush=True)
-        part = args.json.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        os.replace(part, args.json)
+        whole.write_results(args.json, told)
 
     had = {row["program"] for row in told["results"]}
     run([n for n in names if n not in had], args.jobs, args.seconds, done)

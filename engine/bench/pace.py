@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from engine import events
+from engine import events, whole
 from engine.devices import Candidate, SessionRefused, TrialError
 from engine.session import SessionSpec, run
 from engine.spec import MAX_TRIALS
@@ -276,7 +276,7 @@ def _play(args: argparse.Namespace) -> int:
         if {"cute", "loop"} <= told.keys():
             told["times_as_many"] = times_as_many(told["cute"], told["loop"])
         if out:
-            out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            whole.write_results(out, told)
 
     def ready() -> None:
         warm()

@@ -10,7 +10,6 @@ by events is within 3% of CUPTI's record of the same calls; no trick is found in
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from engine import whole
 
 SPREAD, AGREE, LONG_MS = 0.02, 0.03, 0.05
 AT_ONCE = 4  # cases whose processes wait with a CUDA context each: three a case, 2 to 3 GB of host memory each
@@ -203,7 +204,7 @@ def main(argv: list[str] | None = None) -> int:
             told["results"].append(seen.to_json() if isinstance(seen, Seen) else {"name": name, "error": seen})
             print(line(seen) if isinstance(seen, Seen) else f"BAD {name}: {seen}", flush=True)
             if args.json:
-                Path(args.json).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+                whole.write_results(Path(args.json), told)
     print(f"{len(told['results'])} of {len(cases)} in {time.monotonic() - began:.0f} s", flush=True)
     return 0 if good and len(told["results"]) == len(cases) else 1
 

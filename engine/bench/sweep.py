@@ -29,6 +29,7 @@ from pathlib import Path
 from dsl import ir, legal
 from dsl.check import check
 from dsl.printer import to_text
+from engine import whole
 from engine.build import cute, toolchain
 from engine.build.cache import Cache
 from engine.evaluate.condition import read as condition_of
@@ -207,9 +208,7 @@ def measure(wanted: Sequence[Swept], most: int, out: Path, deadline: float, say:
                  "before": _state(before), "after": _state(condition_of()), "configs": row["configs"]}
             )  # fmt: skip
             done = _about(row["gpu"], len(done["problems"]), most) | {"problems": done["problems"]}
-            part = out.with_suffix(f".{os.getpid()}.part")
-            part.write_text(json.dumps(done, indent=1) + "\n")
-            os.replace(part, out)
+            whole.write_results(out, done)
             best = min((c for c in row["configs"] if "ms" in c), key=lambda c: c["ms"], default={})
             ran = sum("ms" in c for c in row["configs"])
             say(f"{swept.id:16} {ran}/{len(row['configs'])} ran, PyTorch {row['torch_ms']:.4f} ms, "

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine import whole
 from engine.build.cache import content_key, default_root
 from engine.devices import SessionRefused
 from engine.devices.gpu_names import hardware_of
@@ -86,9 +87,7 @@ def probe(device: str, about: dict[str, Any], *, again: bool = False) -> dict[st
     found = {**about, **found, "name": about["name"], "date": time.strftime("%Y-%m-%d")}
     path = _file(about)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(f".{os.getpid()}")
-    aside.write_text(json.dumps(found), encoding="utf-8")
-    os.replace(aside, path)
+    whole.write_text(path, json.dumps(found))
     return found
 
 

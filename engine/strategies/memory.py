@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -24,6 +23,7 @@ from dsl import ir
 from dsl.check import check
 from dsl.ir import Collective, Conv, Gemm, GroupedGemm, Program
 from dsl.resolve import resolve
+from engine import whole
 from engine.build.cache import content_key, default_root
 from engine.strategies import candidates
 from sol.attainable import product_of
@@ -258,9 +258,7 @@ def _write(path: Path, found: Iterable[Won | Outcome]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
         lines = [json.dumps(asdict(x)) + "\n" for x in found]
-        aside = path.with_suffix(f".{os.getpid()}")
-        aside.write_text("".join([*held, *lines][-MOST:]), encoding="utf-8")
-        os.replace(aside, path)
+        whole.write_text(path, "".join([*held, *lines][-MOST:]))
 
 
 __all__ = ["Memory", "Won", "keep", "known", "main_stage", "outcomes", "won"]

@@ -20,6 +20,7 @@ from pathlib import Path
 from dsl.compile import Compiled
 from dsl.compile import compile as to_sources
 from dsl.ir import Gemm
+from engine import whole
 from engine.build import toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import environment
@@ -79,10 +80,8 @@ class Results:
         row = known | row
         self.rows[f"{row['program']}:{row['backend']}"] = row
         if self.path is not None:
-            partial = self.path.with_suffix(f".{os.getpid()}.part")
             rows = sorted(self.rows.values(), key=lambda r: (r["id"], r["program"], r["backend"]))
-            partial.write_text(json.dumps({"about": self.about, "results": rows}, indent=1) + "\n")
-            os.replace(partial, self.path)
+            whole.write_results(self.path, {"about": self.about, "results": rows})
         return row
 
 
