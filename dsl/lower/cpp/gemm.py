@@ -164,10 +164,6 @@ class GemmPlan(Product3x):
         return (self.swizzle | self.raster << 4, self.splits)
 
     @property
-    def launches(self) -> int:
-        return 1 + len(self.tree.totals) + self.grouped + bool(self.triangle) + bool(self.finish)
-
-    @property
     def own_arguments(self) -> tuple[str, ...]:
         lines = [f"void* totals[{len(self.tree.totals)}];"] if self.tree.totals else []
         return (*lines, "GroupTile const* table;") if self.grouped else tuple(lines)

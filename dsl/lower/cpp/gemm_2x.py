@@ -13,6 +13,7 @@ from dsl.ir import DType, Gemm, Load, Program, TensorType, gemm_shape
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Leaf, Output, Tree, Write, build, leaf, reduction, shared
 from dsl.lower.cpp.gemm_epilogue import folds
+from dsl.lower.cpp.gemm_operands import check_operands
 from dsl.lower.cpp.names import aligned, identifier, storage
 from dsl.lower.cpp.product import Product
 
@@ -118,7 +119,7 @@ def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) ->
             )
     simt = config.compute is DType.F32
     memory, element, depth = (DType.F32, "float", 1) if simt else TENSOR[config.compute]
-    _operands(stage, types, memory)
+    check_operands(stage, types, memory)
     warps = (WARPS_SIMT if simt else WARPS).get(config.tile[:2])
     if warps is None or config.scheduler.kind == "stream_k":
         what = f"tile {config.tile[0]}x{config.tile[1]}" if warps is None else "scheduler stream_k"
@@ -143,24 +144,6 @@ def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) ->
         (config.tile[0] // warps[0], config.tile[1] // warps[1], config.tile[2]), config.stages, tree, written,
         config.swizzle or 1, config.scheduler.splits if config.scheduler.kind == "split_k" else 1, stage.pairs,
     )  # fmt: skip
-
-
-def _operands(stage: Gemm, types: dict[str, TensorType], memory: DType) -> None:
-    for side in (stage.a, stage.b):
-        have = types[side.name].dtype
-        if have is not memory:
-            raise Refusal(
-                "cpp-operand",
-                f"compute {stage.config.compute.value} reads {memory.value} operands, and {side.name} is {have.value}",
-                f"{side.name}_c = transform({side.name}) {{ to {memory.value} }}",
-            )
-    if memory.bits == 8 and (stage.a.transposed or not stage.b.transposed):
-        side = stage.a if stage.a.transposed else stage.b
-        raise Refusal(
-            "cpp-operand",
-            f"operands of one byte are read along k, and {side.name} lies along its other axis",
-            f"store {side.name} with k last, and read the second operand with .T",
-        )
 
 
 def _matrix(name: str, types: dict, free: int, k: int, k_major: bool, tags: tuple[str, str], l: int, any_row: bool):  # noqa: E741

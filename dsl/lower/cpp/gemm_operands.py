@@ -21,7 +21,6 @@ COMPUTE = {
     DType.E5M2: (DType.E5M2, "cutlass::float_e5m2_t"),
     DType.I8: (DType.I8, "int8_t"),
 }
-BYTE = (DType.E4M3, DType.E5M2, DType.I8)
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,25 @@ class Matrix:
     tag: str
     stride: str
     k_major: bool
+
+
+def check_operands(stage: Gemm | GroupedGemm, types: dict[str, TensorType], memory: DType) -> None:
+    """Raises Refusal for operands that are not `memory`, and for those of one byte that do not lie along k."""
+    for side in (stage.a, stage.b):
+        have = types[side.name].dtype
+        if have is not memory:
+            raise Refusal(
+                "cpp-operand",
+                f"compute {stage.config.compute.value} reads {memory.value} operands, and {side.name} is {have.value}",
+                f"{side.name}_c = transform({side.name}) {{ to {memory.value} }}",
+            )
+    if memory.bits == 8 and (stage.a.transposed or not stage.b.transposed):
+        side = stage.a if stage.a.transposed else stage.b
+        raise Refusal(
+            "cpp-operand",
+            f"operands of one byte are read along k, and {side.name} lies along its other axis",
+            f"store {side.name} with k last, and read the second operand with .T",
+        )
 
 
 def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str | None = None) -> tuple[DType, str]:
@@ -58,21 +76,7 @@ def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str |
             "write tile M 128 or 256, or leave the stage to the `cute` back end",
         )
     operand, element = COMPUTE[config.compute]
-    for side in (stage.a, stage.b):
-        have = types[side.name].dtype
-        if have is not operand:
-            raise Refusal(
-                "cpp-operand",
-                f"compute {config.compute.value} reads {operand.value} operands, and {side.name} is {have.value}",
-                f"{side.name}_c = transform({side.name}) {{ to {operand.value} }}",
-            )
-    if operand in BYTE and (stage.a.transposed or not stage.b.transposed):
-        side = stage.a if stage.a.transposed else stage.b
-        raise Refusal(
-            "cpp-operand",
-            f"operands of one byte are read along k, and {side.name} lies along its other axis",
-            f"store {side.name} with k last, and read the second operand with .T",
-        )
+    check_operands(stage, types, operand)
     if config.schedule == "pingpong" and config.scheduler.kind != "persistent":
         raise Refusal(
             "cpp-scheduler",

@@ -125,7 +125,7 @@ def _section(out: Text, what: str, stage: Stage, pipe: _Pipe, mark: tuple[str, s
 
 
 def _results(program: Program) -> None:
-    made = {name for s in program.stages for name in (s.name, *(a.name for a in s.also))}
+    made = made_by(program)
     for name in program.results:
         if name not in made or program.results.count(name) > 1:
             what = "returned twice" if name in made else "a parameter"

@@ -313,10 +313,9 @@ class Writer:
 
 NEUTRAL = {
     "Sum": ("Float32(0.0)",),
-    "Max": ("-Float32.inf",),
-    "Min": ("Float32.inf",),
+    "Max": ("Float32(-Float32.inf)",),
+    "Min": ("Float32(Float32.inf)",),
     "LogSumExp": ("Float32(-Float32.inf)", "Float32(0.0)"),
     "Moments": ("Float32(0.0)", "Float32(0.0)", "Float32(0.0)"),
     "ArgMax": ("Float32(-Float32.inf)", "Int32(2147483647)"),
 }
-NEUTRAL["Max"], NEUTRAL["Min"] = ("Float32(-Float32.inf)",), ("Float32(Float32.inf)",)

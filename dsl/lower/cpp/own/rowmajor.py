@@ -74,7 +74,6 @@ class RowmajorPart:
     outputs: tuple[Seen, ...]
     round: str
     stages: int
-    warps: int
     warps_m: int
     warp_m: int
     warp_n: int
@@ -180,7 +179,7 @@ def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
         )
     along_m = layout.blocks[0]
     grid = MULTIPROCESSORS * made.blocks // along_m * along_m or along_m
-    same = ("stages", "warps", "warps_m", "warp_m", "warp_n", "resident", "buffers", "blocks", "stage_words")
+    same = ("stages", "warps_m", "warp_m", "warp_n", "resident", "buffers", "blocks", "stage_words")
     return {
         **{name: getattr(made, name) for name in (*same, "shared_bytes")},
         "grid": (min(grid, layout.tiles),),
