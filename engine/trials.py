@@ -19,7 +19,7 @@ from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
-from engine.classes import class_of, roof_of
+from engine.classes import class_of, class_words, roof_of
 from engine.devices import Candidate, Device, Placed, TrialError
 from engine.evaluate.integrity import trial as integrity
 from engine.strategies import Finished, Proposal, Strategy
@@ -297,7 +297,7 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
         word = "faster than" if m.ratio >= 1 else "slower than"
         factor = m.ratio if m.ratio >= 1 else 1 / m.ratio
         text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
-        text += f" of {roof} (tf32 by guarded f16)" if program.guard else ""
+        text += f" of {roof} ({class_words(program)})" if program.guard else ""
         text += f"; the best in {proposal.cls} so far" if best else ""
         text += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
     return events.TrialJudged(

@@ -126,7 +126,8 @@ class _Levers:
         own = {o.name for o in group}
         touched = {n for o in group for n in (*o.inputs, *o.outputs)}
         made = {n for o in group for n in o.outputs}
-        later = {n for o in self.graph.ops if o.name not in own for n in o.inputs} | set(self.graph.outputs)
+        later = {n for n in made if any(o.name not in own for o in self.graph.readers.get(n, ()))}
+        later |= made.intersection(self.graph.outputs)
         least = sum(self.graph.tensors[n].bytes for n in touched if n not in made or n in later)
         moved = sum(self.stage[o.name].bytes for o in group)
         self.add(

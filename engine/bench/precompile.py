@@ -27,7 +27,7 @@ MODES = {"compile": "default", "compile_max": "max-autotune-no-cudagraphs"}
 MOST_BYTES = 24e9  # of a module that is compiled beside others; a larger one is left to the process that times
 
 
-def precompile(where: dict, name: str, device: str, turn: Turn, seed: int = 0) -> dict:
+def precompile(where: dict, name: str, device: str, turn: Turn) -> dict:
     """{seconds, found: graphs that the caches held} of what `where` opens (engine.bench.region)
     compiled in mode MODES[name], or {left_out: why}."""
     import torch._inductor.compile_fx  # takes seconds, which nobody should wait for
@@ -41,7 +41,7 @@ def precompile(where: dict, name: str, device: str, turn: Turn, seed: int = 0) -
     torch.compiler.reset()
     try:
         with turn, _in_turn(turn), torch.no_grad():
-            problem = opened(where, seed, device, small)
+            problem = opened(where, 0, device, small)
             _settle()
             torch.compile(problem.model, mode=MODES[name])(*problem.inputs)
             _settle()

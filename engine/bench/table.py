@@ -1,6 +1,6 @@
 """A bench's results for people: a line a problem for each class, geometric means, and what failed.
 
-A problem without a right program counts as 1.0x of eager, in every mean. `rows` and `summary` are what the committed
+A problem without a right program counts as 1.0x of eager, in every mean. `lines` and `summary` are what the committed
 report (engine.results.bench_report) and its figures are made of, too.
 """
 

@@ -168,13 +168,13 @@ def _cell(text: str) -> str:
 # ---- what is furthest from its bound ----
 
 
-def furthest(told: dict[str, Any], cls: str, many: int = FURTHEST) -> list[Line]:
+def furthest(told: dict[str, Any], cls: str) -> list[Line]:
     """The largest gaps; a problem without a program stands where eager does."""
-    found = [x for x in lines(told["problems"], cls) if _gap(x, told) is not None]
-    return sorted(found, key=lambda x: -_gap(x, told))[:many]
+    found = [x for x in lines(told["problems"], cls) if _gap(x) is not None]
+    return sorted(found, key=lambda x: -_gap(x))[:FURTHEST]
 
 
-def _gap(x: Line, told: dict[str, Any]) -> float | None:
+def _gap(x: Line) -> float | None:
     if x.trial:
         return x.trial["gap"]
     return x.baselines["eager"] / x.limit if x.limit and "eager" in x.baselines else None
@@ -196,8 +196,8 @@ def furthest_table(told: dict[str, Any], cls: str) -> str:
     for x in furthest(told, cls):
         own = written.get(x.module, {})
         ms = x.trial["ms"] if x.trial else x.baselines["eager"]
-        cells = [f"{x.pid} {x.module}", f"{ms:.4f}" + ("" if x.trial else " (eager)"), f"{ms / _gap(x, told):.4f}",
-                 f"{_gap(x, told):.2f}", _number(x.against, 2)]  # fmt: skip
+        cells = [f"{x.pid} {x.module}", f"{ms:.4f}" + ("" if x.trial else " (eager)"), f"{ms / _gap(x):.4f}",
+                 f"{_gap(x):.2f}", _number(x.against, 2)]  # fmt: skip
         cells += [own.get(name, MISSING) for name in ("profile", "cause", "help")]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

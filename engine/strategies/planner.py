@@ -75,9 +75,6 @@ class Planner:
             held = self.lines.setdefault(line.cls, line)
             if line.eager > held.eager:
                 self.lines[line.cls] = line
-        main = next(iter(self.lines.values()))
-        self.signature = main.base
-        self.inputs, self.outputs = self._bindings(main)
 
     def _known(self) -> Memory:
         return memory.known(self.hardware.name, self.hardware.sms) if self.device_kind == "measured" else Memory()
