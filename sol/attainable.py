@@ -138,7 +138,10 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
     compute = legal.compute_of(stage, types)
     stored = stage.type.dtype if stage.type else stage.store or operand
     shared = False
-    if isinstance(stage, ir.Conv):
+    if isinstance(stage, ir.Conv) and stage.transposed and legal.is_rowmajor(stage, types):
+        w = types[stage.w.name]  # a plain one of turned filters, counted at its results
+        shape = ir.GemmShape(1, stage.type.elements // w.shape[1], w.shape[1], w.elements // w.shape[1])
+    elif isinstance(stage, ir.Conv):
         shape = ir.conv_shape(program, stage)
     elif isinstance(stage, ir.GroupedGemm):
         (rows, k), n = types[stage.a.name].shape, types[stage.b.name].shape[-2 if stage.b.transposed else -1]

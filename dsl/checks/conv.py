@@ -2,11 +2,14 @@
 
 There are three kinds of kernel. On the tensor cores a convolution is an implicit product: x and w lie channels last
 (nhwc), with channels in groups of 16 bytes; or, where `compute` names their precision, as PyTorch keeps them (nchw),
-with any number of channels in one group. A direct convolution multiplies on the CUDA cores (`compute f32`) and reads
-nchw too; it is what few channels a group (depthwise above all) get unless the author says otherwise.
+with any number of channels in one group, transposed with stride 1 alone. A direct convolution multiplies on the CUDA
+cores (`compute f32`) and reads nchw too; it is what few channels a group (depthwise above all) get unless the author
+says otherwise.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from dsl import arch as arches
 from dsl import legal
@@ -150,7 +153,9 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
             pack = "  prepack" if o is s.w and o.name in ctx.params else ""
             message = f"{s.word} on the tensor cores reads channels last; {o.name} is {t}, channels first"
             if len(first) == 2 and s.config.compute is not None:
-                what = "has one group" if s.groups > 1 else "is not transposed" if s.transposed else "reads f32"
+                what = "has one group" if s.groups > 1 else "reads f32"
+                if s.groups == 1 and _steps(s):
+                    what = f"is transposed with stride 1 alone, here {legal.dims(s.stride)}"
                 message = f"a convolution that reads nchw on the tensor cores {what}; {o.name} is {t}, channels first"
             help = f"{o.name}_ = transform({o.name}) {{ layout nhwc{pack} }} first{_as_it_lies(s, tx, first, o is s.x)}"
             ctx.error("E115", message, o.span, help)
@@ -176,10 +181,15 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
     return ok
 
 
+def _steps(s: Conv) -> bool:
+    """Whether a transposed convolution has a stride, which the kernel that reads nchw has not."""
+    return s.transposed and prod(s.stride) != 1
+
+
 def _as_it_lies(s: Conv, tx: TensorType, first: set[str], image: bool) -> str:
     """The other ways of a convolution whose operands lie channels first."""
     if not image:
         return ""
-    plain = s.groups == 1 and not s.transposed and len(first) == 2 and s.config.compute is None
+    plain = s.groups == 1 and not _steps(s) and len(first) == 2 and s.config.compute is None
     named = ", or compute tf32 to read both as they are" if plain and tx.dtype is DType.F32 else ""
     return f"{named}, or compute f32 for a direct convolution"

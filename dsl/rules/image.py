@@ -47,7 +47,12 @@ def step_of(compute: DType) -> int:
 
 
 def image_of(stage: Conv, types: dict[str, TensorType | None]) -> Image:
-    """The image of a checked row-major convolution; one that is a product of channels alone has one long row."""
+    """The image of a checked row-major convolution; one that is a product of channels alone has one long row.
+
+    A transposed one of stride 1 meets its taps in reverse, w being [C, K, ...]: it is the plain one whose filters are
+    turned round, and what its padding takes from a window's reach is the padding of x, less than none where it takes
+    more. `out` alone says how far rows go on the right, output_padding included.
+    """
     x, w, y = types[stage.x.name].shape, types[stage.w.name].shape, stage.type.shape
 
     def triple(values, fill: int) -> Triple:
@@ -55,21 +60,28 @@ def image_of(stage: Conv, types: dict[str, TensorType | None]) -> Image:
 
     found = Image(
         batch=x[0],
-        channels=w[1],
-        filters=w[0],
+        channels=x[1],
+        filters=y[1],
         size=triple(x[2:], 1),
         out=triple(y[2:], 1),
         window=triple(w[2:], 1),
         stride=triple(stage.stride, 1),
-        padding=triple(stage.padding, 0),
+        padding=triple(_padding(stage, w[2:]), 0),
         dilation=triple(stage.dilation, 1),
         step=step_of(stage.config.compute),
     )
-    alone = found.taps == 1 and prod(found.stride) == 1 and not any(found.padding)
+    alone = found.taps == 1 and prod(found.stride) == 1 and not any(found.padding) and found.size == found.out
     if not alone or not _whole_planes(stage):
         return found
     row = (1, 1, prod(found.out))
     return replace(found, size=row, out=row, dilation=(1, 1, 1))
+
+
+def _padding(stage: Conv, window: tuple[int, ...]) -> tuple[int, ...]:
+    """Zeros before x along each axis of space; fewer than none: elements that no result reads."""
+    if not stage.transposed:
+        return stage.padding
+    return tuple(d * (k - 1) - p for d, k, p in zip(stage.dilation, window, stage.padding, strict=True))
 
 
 def _whole_planes(stage: Conv) -> bool:

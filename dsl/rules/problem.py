@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from types import SimpleNamespace
 
 from dsl import smem
@@ -102,8 +103,8 @@ ROW_MAJOR_COMPUTE = (DType.TF32, DType.F16, DType.BF16)
 
 def is_rowmajor(stage: Collective, types: dict[str, TensorType | None]) -> bool:
     """Whether a stage is a convolution on the tensor cores that reads x and w as they lie (f32, nchw): it names the
-    precision, and is neither transposed nor grouped."""
-    if not isinstance(stage, Conv) or stage.transposed or stage.groups != 1:
+    precision, has one group, and is transposed with stride 1 alone, which is a plain one of turned filters."""
+    if not isinstance(stage, Conv) or stage.groups != 1 or (stage.transposed and prod(stage.stride) != 1):
         return False
     operands = (types.get(stage.x.name), types.get(stage.w.name))
     as_it_lies = all(t is not None and t.layout == NCHW and t.dtype is DType.F32 for t in operands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
 from dsl.ir import NCHW, NHWC, DType, loads
 from engine.strategies.drafts import (
@@ -32,7 +33,7 @@ def direct(draft: Convolution, element: DType) -> bool:
 
 def as_it_lies(draft: Convolution, dtype: str) -> bool:
     """Whether a convolution can read its operands as PyTorch keeps them on the tensor cores; `dtype`: the module's."""
-    return dtype == "f32" and draft.groups == 1 and not draft.transposed
+    return dtype == "f32" and draft.groups == 1 and not (draft.transposed and prod(draft.stride) != 1)
 
 
 class Readers:

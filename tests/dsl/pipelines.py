@@ -173,18 +173,27 @@ def _rowmajor(b: Build) -> None:
     draw = b.draw
     spatial = draw(st.integers(1, 3))
     compute = draw(st.sampled_from([ir.DType.TF32, ir.DType.F16, ir.DType.BF16]))
-    axes = [[draw(st.integers(1, n)) for n in (4, 3, 3)] + [draw(st.integers(0, 2))] for _ in range(spatial)]
+    turned = draw(st.booleans())  # transposed, with stride 1
+    axes = [
+        [draw(st.integers(1, n)) for n in (4, 1 if turned else 3, 3)] + [draw(st.integers(0, 2))]
+        for _ in range(spatial)
+    ]
     window, stride, dilation, padding = (tuple(v) for v in zip(*axes, strict=True))
     reach = [d * (w - 1) + 1 for w, d in zip(window, dilation, strict=True)]
     size = tuple(max(1, r - 2 * p) + draw(st.integers(0, 9)) for r, p in zip(reach, padding, strict=True))
     out = [(n + 2 * p - r) // s + 1 for n, p, r, s in zip(size, padding, reach, stride, strict=True)]
+    more = (0,) * spatial
+    if turned:
+        size = tuple(n + 2 * p for n, p in zip(size, padding, strict=True))
+        more = tuple(draw(st.integers(0, d - 1)) for d in dilation)
+        out = [n - 2 * p + r - 1 + o for n, p, r, o in zip(size, padding, reach, more, strict=True)]
     batch, channels, filters = draw(small), draw(small), draw(small)
     x = b.param("x", ir.DType.F32, (batch, channels, *size))
-    w = b.param("w", ir.DType.F32, (filters, channels, *window))
+    w = b.param("w", ir.DType.F32, ((channels, filters) if turned else (filters, channels)) + window)
     t = ir.TensorType(ir.DType.F32, (batch, filters, *out))
     b.end(
-        "y", ir.Conv, t, image_axes(len(t.shape)), x=x, w=w, spatial=spatial, stride=stride, padding=padding,
-        dilation=dilation, output_padding=(0,) * spatial, config=ir.Config(compute=compute),
+        "y", ir.Conv, t, image_axes(len(t.shape)), x=x, w=w, spatial=spatial, transposed=turned, stride=stride,
+        padding=padding, dilation=dilation, output_padding=more, config=ir.Config(compute=compute),
     )  # fmt: skip
 
 

@@ -57,6 +57,32 @@ def test_without_a_precision_few_channels_are_convolved_directly():
     assert legal.is_direct(plain, legal.types_of(p)) and not legal.is_rowmajor(plain, legal.types_of(p))
 
 
+TRANSPOSED = """program p(x: f32[2, 24, 9, 9], w: f32[24, 40, 3, 3]) -> f32[2, 40, {out}, {out}] {{
+  y = conv_transpose2d(x, w) {{ {clauses} }}
+  return y
+}}"""
+
+
+def test_a_transposed_one_is_row_major_with_stride_1():
+    p = check(TRANSPOSED.format(out=13, clauses="compute f16  padding 3x3  dilation 5x5")).program
+    seen = legal.program_problem(p, p.stages[0])
+    assert (seen.kind, seen.image.channels, seen.image.filters) == ("rowmajor", 24, 40)
+    assert seen.image.padding == (0, 7, 7)  # of the window's reach of 10
+    cropped = check(TRANSPOSED.format(out=1, clauses="compute f16  padding 5x5")).program
+    assert legal.program_problem(cropped, cropped.stages[0]).image.padding == (0, -3, -3)
+
+
+def test_a_transposed_one_with_a_stride_is_told_what_reads_it():
+    wrong = check(TRANSPOSED.format(out=19, clauses="compute tf32  stride 2x2")).diagnostics
+    assert {d.code for d in wrong} == {"E115"}
+    assert "transposed with stride 1 alone, here 2x2" in wrong[0].message and "layout nhwc" in wrong[0].help
+
+
+def test_a_transposed_one_that_names_no_precision_is_told_that_it_may():
+    (x, _) = check(TRANSPOSED.format(out=11, clauses="")).diagnostics
+    assert "compute tf32 to read both as they are" in x.help
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("case", CASES)
 def test_resolve_fills_a_tile_and_stages_that_fit_and_nothing_else(case, arch):

@@ -64,6 +64,16 @@ def test_a_class_with_a_higher_peak_is_never_expected_to_be_slower():
         assert f16 < 1.05 * tf32
 
 
+def test_a_transposed_one_of_stride_1_costs_what_the_plain_one_of_padded_x_does():
+    text = """program p(x: f32[16, 48, 64, 64], w: f32[{w}, 3, 3]) -> f32[16, 40, 66, 66] {{
+      y = conv{t}2d(x, w) {{ compute f16 {padding} }}
+      return y
+    }}"""
+    ways = {"w": "48, 40", "t": "_transpose", "padding": ""}, {"w": "40, 48", "t": "", "padding": "padding 2x2"}
+    turned, plain = (predict(resolve(check(text.format(**w)).program), H200) for w in ways)
+    assert (turned.ms, turned.stages[0].flops) == (plain.ms, 2 * 16 * 66 * 66 * 40 * 48 * 9)
+
+
 def test_the_flops_are_those_of_the_implicit_product():
     p = resolve(program(b=2, c=8, k=32))
     stage = p.stages[0]

@@ -45,6 +45,25 @@ def test_operands_and_result_are_the_modules_own_and_the_class_is_the_precision(
     assert [o.name for o in stage.operands] == ["x", "w"]
 
 
+def transposed(stride, out):
+    g = Builder()
+    x, w = g.input("x", (8, 48, 32, 32)), g.parameter("w", (48, 40, 3, 3))
+    y = g.op("conv_transpose2d", [x, w], (8, 40, out, out), stride=[stride, stride])
+    return g.graph(g.op("relu", [y], (8, 40, out, out)))
+
+
+@pytest.mark.parametrize("cls", ["tf32", "f16"])
+def test_a_transposed_one_of_stride_1_is_read_as_it_lies_too(cls):
+    (stage,) = lowered(transposed(1, 34), cls).stages
+    assert stage.transposed and stage.config.compute.value == cls and [o.name for o in stage.operands] == ["x", "w"]
+    assert {s.rows for s in structures(lower(transposed(1, 34)), cls, H200, [])} == {False, True}
+
+
+def test_a_transposed_one_with_a_stride_stays_as_it_was():
+    graph = transposed(2, 65)
+    assert to_text(program(lower(graph), "tf32", ROWS)) == to_text(program(lower(graph), "tf32", Choice()))
+
+
 def test_what_follows_reads_channels_first():
     g, y = image()
     z = g.op("max_pool2d", [y], (8, 32, 32, 32), kernel_size=[2, 2])

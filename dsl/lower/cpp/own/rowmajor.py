@@ -1,9 +1,10 @@
 """Convolution on the tensor cores that reads x and w as they lie (nchw), by mma.sync and asynchronous copies.
 
 One image is y[filters, pixels] = w[filters, K] x[K, pixels]. A first, small kernel writes the weights once in the order
-of the instruction's fragments, rounded. The second is persistent: each block takes tiles of filters x (rows x columns)
-in turn and walks K in steps of whole channels, the halo boxes of the next steps (of this tile or the next) on their
-way into shared memory meanwhile. Weights that fit stay there; else each step brings its own.
+of the instruction's fragments, rounded, and those of a transposed convolution turned round. The second is persistent:
+each block takes tiles of filters x (rows x columns) in turn and walks K in steps of whole channels, the halo boxes of
+the next steps (of this tile or the next) on their way into shared memory meanwhile. Weights that fit stay there; else
+each step brings its own.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class PackPart:
     round: str
     words: int
     groups: int  # quads of a tap, or of a window's row
+    first: int  # the place of a filter's first tap in w, elements: a transposed one's are walked from the last
     grid: tuple[int, ...]
     values: tuple[Value, ...] = ()
     threads: int = PACK_THREADS
@@ -123,18 +125,22 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
         _runs(image, layout, o.strides, stage.name)
     pair = 1 if image.out[2] % 2 or any(n % 2 for o in written for n in o.strides[:4]) else 2
     reads = tuple(_read(a, spatial(a.strides, shape, image.out), pair) for a in reader.accesses())
-    w = access("w", wt).strides
+    k_step, c_step, *taps = access("w", wt).strides
+    if stage.transposed:  # [C, K, ...], its taps in reverse
+        k_step, c_step, taps = c_step, k_step, [-s for s in taps]
+    first = sum((n - 1) * -s for n, s in zip(wt.shape[2:], taps, strict=True) if s < 0)
     builder.parts.append(
         PackPart(
             label="part2",
             entry=entry(1),
             pointers=builder.pointers(["packed", "w"]),
             layout=layout,
-            w=Seen("w", CTYPE[wt.dtype], (w[0], w[1], *(0,) * (5 - len(w)), *w[2:])),
+            w=Seen("w", CTYPE[wt.dtype], (k_step, c_step, *(0,) * (3 - len(taps)), *taps)),
             w_type=CTYPE[wt.dtype],
             round=ROUND[stage.config.compute],
             words=words,
             groups=-(-image.window[2] // 4) if layout.along_columns else -(-layout.channels // 4),
+            first=first,
             grid=(grid_of(-(-words // PACK_THREADS), stage.name),),
         )
     )
