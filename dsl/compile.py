@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
+from . import guard
 from .ir import Collective, Program
 from .lower import Refusal, Source
 from .printer import digest, to_text
@@ -33,14 +34,16 @@ def compile(program: Program, sm_count: int = 132) -> Compiled:
     resolved = resolve(program, sm_count)
     sources: dict[str, Source] = {}
     refused: dict[str, Refusal] = {}
+    writers = guard.writers(program) if program.guard else ()
     forced = {s.config.backend for s in resolved.stages if isinstance(s, Collective)} - {None}
     for name in BACKENDS:
         if forced - {name}:
             other = next(iter(forced - {name}))
             refused[name] = Refusal("E212", f"the program asks for backend {other}", "leave the backend clause out")
             continue
-        if program.guard and name != "cute":
-            refused[name] = Refusal("cpp-guard", "guards are written by the cute back end alone", "leave guard out")
+        if writers and name not in writers:
+            what = f"this guard is written by the {writers[0]} back end alone"
+            refused[name] = Refusal(f"{name}-guard", what, "leave guard out")
             continue
         try:
             # Imported here: a back end's templates are of no use to whoever only checks programs.

@@ -1,7 +1,8 @@
 """`guard f32`: products in f16 that are never worse than tf32, whatever the operands' range.
 
-f16 and tf32 carry the same 11 significant bits; what f16 lacks is range. So each kernel that casts f32 to f16 looks at
-what it converts, a chunk at a time (what one warp converts: some hundred neighbouring elements), and raises a flag
+f16 and tf32 carry the same 11 significant bits; what f16 lacks is range. So each kernel that converts f32 to f16, a
+transform's cast or a product that rounds f32 operands on their way to the tensor cores (`watched`), looks at what it
+converts, a chunk at a time (what one warp converts: some hundred neighbouring elements), and raises a flag
 where a chunk's largest magnitude is neither 0 nor within [2^-9, 65504], or where it holds a NaN or an infinity. With
 the flag up the program's own meaning is computed again, from the parameters on, in f32 on the CUDA cores, over the
 same results. Those rescue kernels are launched in every call and leave at once when the flag is down, so nothing ever
@@ -48,6 +49,7 @@ from .ir import (
     Transform,
     inlined,
 )
+from .rules.problem import is_direct, is_rowmajor, types_of
 
 LOW, HIGH = 2.0**-9, 65504.0  # the largest magnitude of a chunk that f16 holds as well as tf32 would
 CHUNK = 256  # elements that a chunk has where vectors move; the CPU's meaning takes this everywhere
@@ -56,13 +58,29 @@ Objection = tuple[str, Span | None, str | None]
 
 
 def watched(stage: Stage, source: TensorType) -> bool:
-    """Whether a stage is a cast that the guard looks at: a transform from f32 to f16."""
-    return isinstance(stage, Transform) and source.dtype is DType.F32 and stage.to is DType.F16
+    """Whether a stage converts an operand of type `source` from f32 to f16, which the guard looks at: a transform's
+    cast, or a product of f16 that reads f32 (each of its operands is a question of its own)."""
+    if source.dtype is not DType.F32:
+        return False
+    if isinstance(stage, Transform):
+        return stage.to is DType.F16
+    return isinstance(stage, Collective) and stage.config.compute is DType.F16
+
+
+def conversions(program: Program, stage: Stage) -> tuple[str, ...]:
+    """The tensors that a stage of a typed program converts under the guard's eyes, each once."""
+    names = dict.fromkeys(o.name for o in stage.operands)
+    return tuple(name for name in names if watched(stage, program.type_of(name)))
+
+
+def writers(program: Program) -> tuple[str, ...]:
+    """The back ends that write a guarded program: `cute` has casts that watch, `cpp` the convolution that does."""
+    rows = any(isinstance(s, Conv) and conversions(program, s) for s in program.stages)
+    return ("cpp",) if rows else ("cute",)
 
 
 def objections(program: Program) -> Iterator[Objection]:
     """Why a typed program can have no guard: (message, where or None for the clause itself, what to write instead)."""
-    casts = [s for s in program.stages if watched(s, program.type_of(s.operands[0].name))]
     for p in program.params:
         if p.type.dtype not in (DType.F32, DType.I32):
             yield f"a guard watches casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
@@ -76,12 +94,26 @@ def objections(program: Program) -> Iterator[Objection]:
             yield f"a guard does not watch interleave, as {s.name} does", s.span, "leave guard out"
         else:
             yield from _narrow(s, program)
-    if not casts:
+    if not any(conversions(program, s) for s in program.stages):
         yield "no stage casts f32 to f16, so there is nothing to guard", None, "leave guard out"
+    elif "cute" not in writers(program):
+        yield from _of_cpp(program)
+
+
+def _of_cpp(program: Program) -> Iterator[Objection]:
+    """What the back end of convolutions that convert their operands itself has no guarded kernels for."""
+    for s in program.stages:
+        if isinstance(s, Transform) and conversions(program, s):
+            what = f"a convolution converts its operands itself, and {s.name} is a cast"
+            yield f"under one guard {what}", s.clause_span("to"), "leave the cast out, or cast all operands"
+        elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed):
+            kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution"
+            what = f"{kind} beside a convolution that converts its operands itself, as {s.name} is"
+            yield f"a guard has no f32 kernel for {what}", s.span, "leave guard out"
 
 
 def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
-    """What leaves f32 elsewhere than in a watched cast."""
+    """What leaves f32 elsewhere than where the guard looks."""
     if isinstance(s, Transform):
         if s.type.dtype is DType.F16 and s.name in program.results:
             yield f"result {s.name} is f16, which holds less than f32", s.clause_span("to"), "leave guard out"
@@ -93,14 +125,18 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
         if t.dtype not in (DType.F32, DType.I32):
             message = f"a guard watches casts, and {name} is rounded to {t.dtype.value} where it is stored"
             yield message, s.clause_span("store"), "store f32"
-    if not isinstance(s, Collective) or (isinstance(s, Conv) and s.config.compute is DType.F32):
+    if not isinstance(s, Collective) or (isinstance(s, Conv) and is_direct(s, types_of(program))):
         return
-    have = program.type_of(s.operands[0].name).dtype
-    if s.config.compute not in (None, have) or have is not DType.F16:
+    for o in s.operands[:2]:
+        source = program.type_of(o.name)
+        if watched(s, source) or (source.dtype is DType.F16 and s.config.compute in (None, DType.F16)):
+            continue
         name = (s.config.compute or DType.TF32).value
-        message = f"under a guard operands are f16 by a transform's cast; {s.name} computes {name} from {have.value}"
-        first = s.operands[0].name
-        yield message, s.clause_span("compute"), f"{first}_h = transform({first}) {{ to f16 }}"
+        message = f"under a guard products are of f16; {s.name} computes {name} from {source.dtype.value}"
+        rows = isinstance(s, Conv) and is_rowmajor(s, types_of(program))
+        help = "compute f16" if rows else f"{o.name}_h = transform({o.name}) {{ to f16 }}"
+        yield message, s.clause_span("compute"), help
+        return
 
 
 # ---- the same program in f32 ----------------------------------------------------------------------------------

@@ -397,8 +397,8 @@ Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool
 @dataclass(frozen=True)
 class Program:
     """A pipeline: parameters in, stages in order (one launch each), results out. `graph`: the whole pipeline is
-    launched as one CUDA graph. `guard`: casts to f16 are watched, and out of their range the results are computed in
-    f32 (dsl.guard)."""
+    launched as one CUDA graph. `guard`: conversions to f16 are watched, and out of their range the results are
+    computed in f32 (dsl.guard)."""
 
     name: str
     params: tuple[Param, ...]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from . import legal
+from . import guard, legal
 from .arch import DEFAULT
 from .functions import REDUCTIONS
 from .ir import Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
@@ -40,7 +40,7 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
     """
     program = replace(program, arch=program.arch or DEFAULT)
     forced = {s.config.backend for s in program.stages if hasattr(s, "config")} - {None}
-    forced |= {"cute"} if program.guard else set()  # the one that writes guards
+    forced |= set(guard.writers(program)) if program.guard else set()
     # One back end builds the whole program: configurations that both take first, then those of one.
     ways = [tuple(forced)] if forced else [legal.BACKENDS, ("cpp",), ("cute",)]
     for backends in ways:

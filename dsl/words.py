@@ -36,7 +36,7 @@ _KEYWORDS = {
     "program": ("program NAME(x: f16[8, 8], ...) -> f16[8, 8] { ... }", "a pipeline: parameters in, results out"),
     "arch": ("arch sm_90a", "what it is compiled for; said once, before the stages"),
     "launch": ("launch graph", "how the stages are launched: one after another, or all as one CUDA graph"),
-    "guard": ("guard f32", "what is cast from f32 to f16 is watched; out of f16's range all is computed again in f32"),
+    "guard": ("guard f32", "what goes from f32 to f16 is watched; out of f16's range all is computed again in f32"),
     "return": ("return y, z", "the results, in the order of the types after ->"),
     "auto": ("tile auto", "the compiler chooses; the same as leaving the clause out"),
     "acc": ("epilogue relu(acc)", "the element that the stage computed, in f32"),

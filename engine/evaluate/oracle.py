@@ -5,8 +5,8 @@ f32, the epilogue is evaluated in f32, and the result is rounded to the type it 
 rounded and everything is float64: the ideal that the program approximates. (Two things of the hardware are not
 modelled: the order of f32 sums, and the 14 bits or so in which Hopper's tensor cores add up fp8 products.)
 
-A guarded program (dsl.guard) whose casts meet what f16 does not hold means its pipeline in f32 instead. Chunks are cut
-here from the tensor row by row, 256 elements each; kernels cut them along what a warp moves.
+A guarded program (dsl.guard) whose conversions meet what f16 does not hold means its pipeline in f32 instead. Chunks
+are cut here from the tensor row by row, 256 elements each; kernels cut them along what a warp moves.
 
 A tensor keeps PyTorch's shape whatever its layout, so a change of layout alone computes nothing here. A stage's sizes
 come from the tensors given, so the same program runs on fewer rows, or on smaller images; what a program pads, crops
@@ -21,7 +21,7 @@ import torch
 
 from dsl import legal
 from dsl.axes import axes_of
-from dsl.guard import CHUNK, HIGH, LOW, rescue, watched
+from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue
 from dsl.ir import DType, Program, Reduce, Stage, Transform
 from engine.evaluate import stages
 from engine.evaluate.expressions import FUNCTIONS, REDUCTIONS, Scope
@@ -58,8 +58,7 @@ def trips(x: torch.Tensor) -> bool:
 
 
 def _trips(stage: Stage, env: dict[str, torch.Tensor], program: Program) -> bool:
-    name = stage.operands[0].name
-    return watched(stage, program.type_of(name)) and trips(env[name])
+    return any(trips(env[name]) for name in conversions(program, stage))
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,8 @@ import pytest
 
 from dsl.check import check
 from dsl.compile import compile as generate
-from dsl.guard import rescue
+from dsl.guard import conversions, rescue, watched, writers
+from dsl.ir import DType, TensorType
 from dsl.layout import formatted
 from dsl.printer import to_text
 from dsl.resolve import resolve
@@ -35,6 +36,15 @@ ROWS = """program rows(x: f32[64, 128], w: f32[256, 128], b: f32[256]) -> (f32[6
   }
   q = map(x) { epilogue acc * 2.0 }
   return y, p, q
+}
+"""
+
+
+ITSELF = """program itself(x: f32[4, 32, 30, 30], w: f32[48, 32, 3, 3], b: f32[48]) -> f32[4, 48, 14, 14] {
+  guard f32
+  y = conv2d(x, w) { compute f16  epilogue relu(acc + b[c]) }
+  z = pool(y) { op max  window 2x2 }
+  return z
 }
 """
 
@@ -100,6 +110,17 @@ program rows(x: f32[64, 128], w: f32[256, 128], b: f32[256]) -> (f32[64], f32[64
     )
 
 
+def test_a_convolution_that_rounds_its_own_operands_is_watched_too():
+    p = program(ITSELF)
+    assert [conversions(p, s) for s in p.stages] == [("x", "w"), ()]
+    y = p.stages[0]
+    assert watched(y, p.type_of("x")) and not watched(y, TensorType(DType.F16, (4, 32, 30, 30)))
+    assert not watched(program(ITSELF.replace("guard f32", "").replace("f16", "bf16")).stages[0], p.type_of("x"))
+    assert writers(p) == ("cpp",) and writers(program(CONV)) == ("cute",)
+    assert "compute f32" in to_text(rescue(p)) and "f16" not in to_text(rescue(p))
+    assert generate(p).refused["cute"].code == "cute-guard"
+
+
 @pytest.mark.parametrize("path", SUITE, ids=lambda p: p.stem)
 def test_the_f16_programs_of_the_suite_can_be_guarded(path):
     """All but one, which stores an intermediate in f16: no cast of its own, so nothing would watch it."""
@@ -156,6 +177,28 @@ def test_what_cannot_be_guarded_is_said_with_what_to_write(old, new, message, he
         wrong = wrong.replace("-> f32", "-> f16")
     elif "bf16" in new:
         wrong = wrong.replace("transform(x) { to f16 }", "transform(x) { to bf16 }")
+    found = [(d.message, d.help) for d in check(wrong).diagnostics]
+    assert any(message in said and help == way for said, way in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "help"),
+    [
+        ("compute f16", "compute tf32", "y computes tf32 from f32", "compute f16"),
+        ("compute f16", "compute bf16", "y computes bf16 from f32", "compute f16"),
+        ("z = pool(y) { op max  window 2x2 }",
+         "yh = transform(y) { view 12x12544  to f16 }\n  z = gemm(yh, yh.T) { store f32 }",
+         "a convolution converts its operands itself, and yh is a cast",
+         "leave the cast out, or cast all operands"),
+        ("z = pool(y) { op max  window 2x2 }", "v = transform(y) { view 12x12544 }\n  z = gemm(v, v.T)",
+         "a guard has no f32 kernel for a gemm beside a convolution that converts its operands itself, as z is",
+         "leave guard out"),
+    ],
+)  # fmt: skip
+def test_what_cannot_stand_beside_such_a_convolution(old, new, message, help):
+    wrong = ITSELF.replace(old, new)
+    wrong = wrong.replace("-> f32[4, 48, 14, 14]", "-> f32[12, 12]") if "gemm" in new else wrong
+    assert wrong != ITSELF
     found = [(d.message, d.help) for d in check(wrong).diagnostics]
     assert any(message in said and help == way for said, way in found), found
 

@@ -38,6 +38,8 @@ def lower(program: Program) -> Source:
         raise Refusal("cpp-arch", f"the cpp back end does not write {program.arch}", f"write arch {DEFAULT}")
     if not program.stages:
         raise Refusal("cpp-empty", "the program has no stage", "write at least one gemm or transform")
+    if program.guard:
+        raise Refusal("cpp-guard", "the cpp back end does not write guards yet", "leave guard out")
     try:
         types = buffers.types_of(program)
     except ValueError as error:

@@ -63,6 +63,27 @@ def test_what_passes_the_guard_is_no_worse_than_tf32(both):
     assert error(out, x, w) <= error(run(TF32, x, w), x, w)
 
 
+CONV = """program p(x: f32[2, 16, 12, 12], w: f32[8, 16, 3, 3]) -> f32[2, 8, 10, 10] {
+  guard f32
+  y = conv2d(x, w) { compute f16 }
+  return y
+}"""
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e-6, float("nan")])
+def test_a_convolution_that_rounds_its_own_operands_is_watched(operand, scale):
+    torch.manual_seed(1)
+    tensors = [torch.randn(2, 16, 12, 12), torch.randn(8, 16, 3, 3) / 12]
+    tensors[operand] *= scale
+    plain, exact = run(CONV.replace("guard f32", ""), *tensors), torch.nn.functional.conv2d(*tensors)
+    if scale == 1.0:
+        assert torch.equal(run(CONV, *tensors), plain) and not torch.equal(plain, exact)
+    else:
+        assert torch.allclose(run(CONV, *tensors), exact, rtol=1e-4, atol=0.0, equal_nan=True)
+        assert scale != scale or not torch.allclose(plain, exact, rtol=1e-4, atol=0.0)
+
+
 @pytest.mark.parametrize("family", data.GUARD_FAMILIES)
 def test_the_families_of_guarded_programs_trip_and_come_out_in_f32(family):
     x = data.fill((M, K), "f32", family, 5, "x")
