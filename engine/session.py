@@ -24,7 +24,7 @@ from dsl.check import check
 from engine import events, trials
 from engine.devices import Device, Problem, SessionRefused, TrialError
 from engine.spec import UNTITLED, BadSpec, SessionSpec
-from engine.strategies import NAMES, Finished, Proposal, State, Strategy, load, program_graph
+from engine.strategies import NAMES, Finished, Proposal, State, Strategy, load, memory, program_graph
 from engine.trials import Emitted, Steps, Stopped
 from engine.words import baseline_name, count
 from sol import budget
@@ -57,6 +57,7 @@ def run(
     now: Callable[[], float] = time.time,
     began: float | None = None,
     local_user: bool = False,
+    teaches: bool = True,
 ) -> Iterator[Emitted]:
     """The events of a session, from where `history` (seq, event) ends to SessionEnded. Never raises an error.
 
@@ -65,7 +66,7 @@ def run(
     budget | try. What it raises that is no Exception (an engine told to leave) passes through, and closing the
     generator ends every process of the session. `began`: when the session's first event was made, by `now`'s clock, so
     that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may
-    accept a weaker sandbox.
+    accept a weaker sandbox. `teaches`: what is measured here is kept for this machine's next problems.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)
@@ -79,16 +80,17 @@ def run(
             yield Emitted(started, {started.source: text}, now())
         yield Emitted(events.SessionEnded("refused", str(e), {}, 0, 0.0, "bad_spec"), {}, now())
         return
-    yield from _Session(spec, device, [e for _, e in history], read_blob, control, now, began, local_user).run()
+    past = [e for _, e in history]
+    yield from _Session(spec, device, past, read_blob, control, now, began, local_user, teaches).run()
 
 
 class _Session:
     def __init__(
         self, spec: SessionSpec, device: Any, past: list, read_blob: Any, control: Control, now: Any,
-        began: float | None, local_user: bool,
+        began: float | None, local_user: bool, teaches: bool,
     ):  # fmt: skip
         self.spec, self.wanted, self.now = spec, device, now
-        self.read_blob, self.control, self.local_user = read_blob, control, local_user
+        self.read_blob, self.control, self.local_user, self.teaches = read_blob, control, local_user, teaches
         self.log: list[events.Event] = list(past)
         self.blobs: dict[str, str] = {}
         self.earlier = 0.0 if began is None else max(0.0, now() - began)  # seconds of engines that were lost
@@ -287,21 +289,31 @@ class _Session:
         yield from self.call(lambda: device.open(problem, self.cancel.is_set))
         self._prefetch(strategy, State(budget=self.budget["trials"]), context)
         yield from self._baselines(strategy, context)
-        reason = yield from self._search(strategy, context)
+        try:
+            reason = yield from self._search(strategy, context)
+        except Stopped:
+            self._remember(strategy, graph, hardware)
+            raise
+        self._remember(strategy, graph, hardware)
         if spec.compile:
             yield from self._compiled(strategy)
         return reason
 
-    def _remember(self, strategy: Strategy, context: trials.Context, hardware: Hardware) -> None:
-        """What was measured here teaches the next problem of this machine; predictions teach nothing."""
-        if self.device.kind != "measured" or not hasattr(strategy, "learned") or self._is_program:
+    def _remember(self, strategy: Strategy, graph: OpGraph, hardware: Hardware) -> None:
+        """What was measured here teaches the next problem of this machine. Predictions teach nothing, nor does a
+        mistake of ours, and a pasted program's structures are its author's."""
+        if not self.teaches or self._is_program or not hasattr(strategy, "learned"):
             return
-        from engine.strategies import memory
-
-        traced = self.past(events.Traced)
-        title = (traced.title if traced else "") or self.spec.title
-        with contextlib.suppress(Exception):  # a mistake here must not cost a session that is done
-            memory.keep(hardware.name, strategy.learned(tuple(self.ended), title))
+        told = {e.trial for e in self.log if isinstance(e, events.TrialJudged) and e.kind == "measured"}
+        if not told:
+            return
+        faults = (*trials.LOST, "engine_error")
+        told |= {e.trial for e in self.log if isinstance(e, events.TrialFailed) and e.code not in faults}
+        ended = tuple(t for t in self.ended if t.number in told)
+        try:
+            memory.keep(hardware.name, strategy.learned(ended, memory.session_of(graph)))
+        except Exception:  # it must not cost a session that is done
+            logger.exception("what the session measured was not kept")
 
     def _trace(self) -> Steps[OpGraph]:
         known = self.past(events.Traced)

@@ -6,7 +6,8 @@
 
 Both sides are real sessions (engine.session) with real workers, builds and verification, on the same modules in class
 f16 and in the same order, from an empty build cache. The loop does one thing after the other and builds every program
-whole by nvcc, as a script around a compiler does; its process is as warm as ours, which such a script's is not. A
+whole by nvcc, as a script around a compiler does; its process is as warm as ours, which such a script's is not. No
+session teaches the next one (engine.strategies.memory), or the second window would begin with what won in the first. A
 trial counts when its verdict fell inside the window; its seconds run from proposal to verdict.
 """
 
@@ -190,7 +191,7 @@ def _session(
     proposed: dict[int, float] = {}
     built: dict[int, events.TrialCompiled] = {}
     reason = ""
-    for emitted in run(spec, device=device, control=control, local_user=True):
+    for emitted in run(spec, device=device, control=control, local_user=True, teaches=False):
         e, now = emitted.event, time.monotonic()
         for stage, of in STAGES.items():
             if isinstance(e, of):

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.bench.judge import counts
 from engine.devices import Problem, SessionRefused
-from engine.strategies import Finished, Proposal, State
-from engine.strategies.memory import known
+from engine.strategies import Finished, Proposal, State, memory
 from engine.strategies.planner import Planner
 from sol.bounds import t_sol
 from sol.graph import OpGraph
@@ -42,9 +41,11 @@ def plan(module: str, graph: OpGraph, classes: tuple[str, ...], hw: Hardware, pi
     """A planner a class, so that each has its own trials. The limits are there for what is refused, too.
 
     It begins from what won on similar problems (engine.strategies.memory), never from what this one's own searches
-    found before (`pid`: its id), or a bench would count fewer trials than a stranger's module takes.
+    found before (`pid`: its id), or a bench would count fewer trials than a stranger's module takes. For the same
+    reason it knows what the repository holds and nothing that sessions on this machine found, on this module or its
+    like.
     """
-    made, remembered = Plan(module, graph), known(hw.name, hw.sms).without(pid)
+    made, remembered = Plan(module, graph), memory.committed(hw.name, hw.sms).without(pid)
     for cls in classes:
         made.limits[cls] = t_sol(graph, hw, cls)
         try:

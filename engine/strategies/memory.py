@@ -6,15 +6,18 @@ factor of two starts from it. `sol.triage.Memory` holds predicted against observ
 prices the next structure's promise.
 
 They are filled from the results in this repository (engine/results, by hardware) and from what sessions on this machine
-found, one JSON object a line below the build cache's root. A session reads them once, when it begins.
+found, one JSON object a line below the build cache's root: shapes, settings and times, and of the module a digest of
+its graph alone, for whoever reads a line may not be who pasted it. A session reads them once, when it begins, and adds
+to them when its search is over (engine.session).
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import log2
 from pathlib import Path
@@ -27,6 +30,7 @@ from engine import whole
 from engine.build.cache import content_key, default_root
 from engine.strategies import candidates
 from sol.attainable import product_of
+from sol.graph import OpGraph
 from sol.triage import Memory as Outcomes
 from sol.triage import Outcome
 
@@ -34,12 +38,13 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "engine/results"
 PROGRAMS = ROOT / "dsl/examples/suite59"
 MOST = 4000  # lines kept of this machine's own
+SESSION = "session "  # how `where` begins of what a session found
 
 
 @dataclass(frozen=True)
 class Won:
-    """`where`: the problem, for a person; `shape`: M, N, K (of a convolution as a product); `tail`: epilogue's kind;
-    `settings`: the clauses in one line, as engine.strategies.candidates.change writes them."""
+    """`where`: the problem's id, or a session's (`session_of`); `shape`: M, N, K (of a convolution as a product);
+    `tail`: epilogue's kind; `settings`: the clauses in one line, as engine.strategies.candidates.change writes them."""
 
     where: str
     kind: str
@@ -51,7 +56,8 @@ class Won:
     ms: float
 
     def __str__(self) -> str:
-        return f"{self.where}, {'x'.join(str(d) for d in self.shape)}"
+        shape = "x".join(str(d) for d in self.shape)
+        return f"{shape} in an earlier session" if self.where.startswith(SESSION) else f"{self.where}, {shape}"
 
 
 @dataclass
@@ -127,10 +133,12 @@ def won(where: str, cls: str, backend: str, text: str, ms: float, sms: int, stag
 
 
 def known(hardware: str, sms: int) -> Memory:
-    """Everything that is known of a device: the repository's results and this machine's own."""
-    made = _committed(hardware, sms)
+    """Everything that is known of a device: the repository's results and this machine's own. A module that was searched
+    again and again says each thing once, as it was found last."""
+    made = committed(hardware, sms)
     here = _lines(_file(hardware))
-    return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *here.outcomes.outcomes]))
+    latest = {(o.problem, o.cls, o.action): o for o in here.outcomes.outcomes}
+    return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *latest.values()]))
 
 
 def _fastest(found: Iterable[Won]) -> list[Won]:
@@ -144,8 +152,9 @@ def _fastest(found: Iterable[Won]) -> list[Won]:
 
 
 @lru_cache(maxsize=4)
-def _committed(hardware: str, sms: int) -> Memory:
-    """What the repository holds; reading programs takes seconds, so what came of them is kept beside the builds."""
+def committed(hardware: str, sms: int) -> Memory:
+    """What the repository holds, on every machine the same; nobody changes it. Reading programs takes seconds, so what
+    came of them is kept beside the builds."""
     paths = [p for p in sorted(RESULTS.glob("*.json")) if f"-{hardware}-" in p.name]
     key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
     aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"
@@ -195,7 +204,7 @@ def _of_bench(held: dict, made: Memory, sms: int) -> None:
                 said = best["change"].partition(";")[0]
                 if not said.startswith("tile") or "->" in said:
                     continue  # what it differs in from a trial that the file does not keep
-                entry = Won(**{**asdict(entry), "shape": entry.shape, "settings": said})
+                entry = replace(entry, settings=said)
             if entry is not None:
                 made.won.append(entry)
 
@@ -245,8 +254,24 @@ def _lines(path: Path) -> Memory:
     return made
 
 
+def session_of(graph: OpGraph) -> str:
+    """`where` of what a session on this module finds: the same for the same operations on the same shapes, whatever it
+    is called and however it is written."""
+    numbers: dict[str, int] = {}
+
+    def seen(name: str) -> list:
+        known = name in numbers
+        t, number = graph.tensors[name], numbers.setdefault(name, len(numbers))
+        return [number] if known else [number, t.shape, t.dtype, t.kind, t.layout]
+
+    ops = [[op.op, [seen(n) for n in op.inputs], [seen(n) for n in op.outputs], op.attrs] for op in graph.ops]
+    told = json.dumps([ops, [seen(n) for n in graph.outputs]], sort_keys=True, default=str)
+    return SESSION + content_key(told)[:16]
+
+
 def keep(hardware: str, found: Iterable[Won | Outcome]) -> None:
-    """Append what a session on this machine measured; nothing that goes wrong here matters to it."""
+    """Append what a session on this machine measured; nothing that goes wrong here matters to it. What the file holds
+    already (a session that was lost at its very end, and taken up again) is not said twice."""
     found = list(found)
     if found:
         _write(_file(hardware), found)
@@ -256,9 +281,21 @@ def _write(path: Path, found: Iterable[Won | Outcome]) -> None:
     """Add lines to a file, whole or not at all; the oldest beyond MOST go."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-        lines = [json.dumps(asdict(x)) + "\n" for x in found]
-        whole.write_text(path, "".join([*held, *lines][-MOST:]))
+        with _alone(path):
+            held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+            if held and not held[-1].endswith("\n"):  # a line that another version's crash tore
+                held[-1] += "\n"
+            new = dict.fromkeys(json.dumps(asdict(x)) + "\n" for x in found)
+            lines = [*held, *(line for line in new if line not in held)]
+            whole.write_text(path, "".join(lines[-MOST:]))
 
 
-__all__ = ["Memory", "Won", "keep", "known", "main_stage", "outcomes", "won"]
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One writer at a time, over threads and processes: each reads what the one before wrote."""
+    with path.with_name(f"{path.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+__all__ = ["Memory", "Won", "committed", "keep", "known", "main_stage", "outcomes", "session_of", "won"]

@@ -27,8 +27,7 @@ class Quick(CountingDevice):
         return [None if i in self.broken else 1.0 / (i + 1) for i in range(len(candidates))]
 
 
-def play(device, monkeypatch, history=(), blobs=None, trials=6):
-    monkeypatch.setattr("engine.strategies.memory.keep", lambda *a: None)
+def play(device, history=(), blobs=None, trials=6):
     given = spec(source=OPEN, trials=trials)
     emitted = list(run(given, device=device, history=history, read_blob=(blobs or {}).__getitem__))
     return [e.event for e in emitted], {k: v for e in emitted for k, v in e.blobs.items()}
@@ -38,9 +37,9 @@ def of(log, kind):
     return [e for e in log if isinstance(e, kind)]
 
 
-def test_seeds_are_timed_once_after_the_first_result_and_the_better_half_is_tried(monkeypatch):
+def test_seeds_are_timed_once_after_the_first_result_and_the_better_half_is_tried():
     device = Quick()
-    log, blobs = play(device, monkeypatch)
+    log, blobs = play(device)
     (screened,) = of(log, events.Screened)
     assert screened.trial == 2 and len(device.screened) == 1 and len(screened.quick) == len(device.screened[0])
     fastest = sorted(screened.quick, key=lambda name: screened.quick[name])
@@ -50,39 +49,39 @@ def test_seeds_are_timed_once_after_the_first_result_and_the_better_half_is_trie
     assert all(name in blobs for name in fastest)
 
 
-def test_a_quick_time_is_nobodys_result(monkeypatch):
-    log, _ = play(Quick(), monkeypatch)
+def test_a_quick_time_is_nobodys_result():
+    log, _ = play(Quick())
     quick = {ms for e in of(log, events.Screened) for ms in e.quick.values()}
     for e in of(log, events.TrialMeasured):
         assert e.time.ms not in quick
     assert len(of(log, events.TrialValidated)) == len(of(log, events.TrialJudged)) == 6  # each one in full
 
 
-def test_what_does_not_run_is_no_candidate(monkeypatch):
-    log, _ = play(Quick(broken=(0, 1, 2)), monkeypatch, trials=5)
+def test_what_does_not_run_is_no_candidate():
+    log, _ = play(Quick(broken=(0, 1, 2)), trials=5)
     (screened,) = of(log, events.Screened)
     failed = {name for name, ms in screened.quick.items() if ms is None}
     tried = [e.program for e in of(log, events.TrialProposed)][1:4]
     assert len(failed) == 3 and not failed.intersection(tried)
 
 
-def test_a_session_taken_up_again_does_not_time_again(monkeypatch):
-    log, blobs = play(Quick(), monkeypatch)
+def test_a_session_taken_up_again_does_not_time_again():
+    log, blobs = play(Quick())
     cut = next(i for i, e in enumerate(log) if isinstance(e, events.TrialJudged) and e.trial == 3)
     device = Quick()
-    again, _ = play(device, monkeypatch, history=list(enumerate(log[: cut + 1], 1)), blobs=blobs)
+    again, _ = play(device, history=list(enumerate(log[: cut + 1], 1)), blobs=blobs)
     assert device.screened == []
     assert [e.program for e in of(log, events.TrialProposed)][3:] == [
         e.program for e in of(again, events.TrialProposed)
     ]
 
 
-def test_a_device_that_predicts_is_asked_for_nothing(monkeypatch):
+def test_a_device_that_predicts_is_asked_for_nothing():
     class Predicts(Quick):
         kind = "predicted"
 
     device = Predicts()
-    log, _ = play(device, monkeypatch)
+    log, _ = play(device)
     assert device.screened == [] and not of(log, events.Screened)
 
 

@@ -94,7 +94,7 @@ def test_the_repositorys_own_results_are_a_start():
 def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
     monkeypatch.setattr(memory, "RESULTS", tmp_path)
-    memory._committed.cache_clear()
+    memory.committed.cache_clear()
     try:
         made = planner()
         trials = []
@@ -109,17 +109,16 @@ def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
             and entry.ms == 0.25
             and entry.settings.startswith(f"tile {'x'.join(map(str, config.tile))}")
         )
-        with (tmp_path / "memory" / "h200.jsonl").open("a") as f:
+        with memory._file("h200").open("a") as f:
             f.write('{"torn": ')
         assert len(memory.known("h200", H200.sms).won) == 1
     finally:
-        memory._committed.cache_clear()
+        memory.committed.cache_clear()
 
 
-def test_the_memory_of_a_machine_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
+def test_the_memory_of_a_machine_is_bounded(monkeypatch):
     monkeypatch.setattr(memory, "MOST", 3)
     for i in range(5):
         memory.keep("h200", [won(f"p{i}")])
-    lines = (tmp_path / "memory" / "h200.jsonl").read_text().splitlines()
+    lines = memory._file("h200").read_text().splitlines()
     assert [json.loads(line)["where"] for line in lines] == ["p2", "p3", "p4"]

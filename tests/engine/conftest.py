@@ -1,0 +1,12 @@
+"""What tests of the engine's room share."""
+
+import pytest
+
+from engine.strategies import memory
+
+
+@pytest.fixture(autouse=True)
+def a_machine_without_a_past(monkeypatch, tmp_path_factory):
+    """Devices that only say that they measure neither read nor write what real sessions on this machine found."""
+    folder = tmp_path_factory.mktemp("memory")
+    monkeypatch.setattr(memory, "_file", lambda hardware: folder / f"{hardware}.jsonl")
