@@ -111,7 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_suite)
 
     one = commands.add_parser("bench", help="let the planner work on a whole set of modules, resumably")
-    one.add_argument("set", choices=("suite59", "outside", "merge"), help="which modules; merge: results files as one")
+    one.add_argument(
+        "set", choices=("suite59", "outside", "heldout", "merge"), help="which modules; merge: results files as one"
+    )
     one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
     one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
@@ -303,7 +305,7 @@ def _bench(args: argparse.Namespace) -> int:
     chosen = {m: book.problem(m, pid) for m, pid in modules.items()}
     chosen |= {r: book.problems[r] for row in list(chosen.values()) for r in row.get("regions", ())}
     print(table(chosen, classes))
-    if args.set == "outside":
+    if args.set != "suite59":
         print("\n".join(text for cls in classes for text in coverage.words(chosen, cls)))
     units = [row for row in chosen.values() if not row.get("regions")]
     right = [all(any(t["ok"] for t in r["trials"] if t["class"] == c) for c in classes) for r in units]
@@ -315,6 +317,7 @@ def _merge(args: argparse.Namespace) -> int:
 
     from engine.bench import coverage, shards
     from engine.bench.table import table
+    from engine.suite.cases import set_of
 
     if not args.files or not args.json:
         raise BadInput("bench merge takes the files to join and where to: bench merge a.json b.json --json OUT")
@@ -327,7 +330,7 @@ def _merge(args: argparse.Namespace) -> int:
     tried = {t["class"] for row in merged["problems"].values() for t in row["trials"]}
     classes = tuple(args.classes or sorted(tried, reverse=True))
     print(table(merged["problems"], classes))
-    if any(row["id"] == "outside" for row in merged["problems"].values()):
+    if set_of(row["id"] for row in merged["problems"].values()) != "suite59":
         print("\n".join(text for cls in classes for text in coverage.words(merged["problems"], cls)))
     return OK
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from engine import events, recording
 from engine.bench.judge import counts
-from engine.suite.cases import order
+from engine.suite.cases import order, set_of
 from engine.suite.table import summary
 
 
@@ -237,7 +237,7 @@ def _fastest(row: dict, cls: str) -> dict | None:
 
 def _asked(problems: dict[str, dict]) -> str:
     """The call that makes it all again, however many calls it took."""
-    which = "outside" if all(row["id"] == "outside" for row in problems.values()) else "suite59"
+    which = set_of(row["id"] for row in problems.values())
     trials = [t["class"] for row in problems.values() for t in row["trials"]]
     classes = sorted(set(trials), key=lambda c: (c != "tf32", c))
     most = max((sum(t["class"] == c for t in row["trials"]) for row in problems.values() for c in classes), default=0)

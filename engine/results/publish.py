@@ -1,4 +1,4 @@
-"""A bench's results into the repository, in one go: `python -m engine.results.publish bench.json [outside.json]`.
+"""A bench's results into the repository, in one go: `python -m engine.results.publish bench.json [more.json ..]`.
 
     engine/results/bench-SET-GPU-DATE.json   the data, without the texts of programs that are not the best
     engine/results/bench.md                  every problem of the suite, a table a class
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.results import bench_report, collect
+from engine.suite.cases import BESIDE, set_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "engine/results"
@@ -28,14 +29,14 @@ def committed(which: str = "suite59") -> Path | None:
     return max(RESULTS.glob(f"bench-{which}-*.json"), key=lambda p: p.stem[-10:], default=None)
 
 
-def files(told: dict[str, Any], name: str, outside: tuple[dict[str, Any], str] | None = None) -> dict[Path, str]:
-    """What everything that is made from a collected bench holds: path -> text, READMEs whole. `outside`: the bench of
-    the modules outside the suite, and its file's name."""
+def files(told: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, Any], str]]) -> dict[Path, str]:
+    """What everything that is made from a collected bench holds: path -> text, READMEs whole. `beside`: the benches of
+    the modules outside the suite, and their files' names, by set."""
     first = bench_report.classes(told)[0]
     report, short = bench_report.markdown(told, name), bench_report.short_table(told)
-    if outside is not None:
-        report = "\n".join([report, *bench_report.outside(*outside)])
-        short += f"\n\n{bench_report.outside_sentence(outside[0])}"
+    for which, (others, its) in beside.items():
+        report = "\n".join([report, *bench_report.outside(which, others, its)])
+        short += f"\n\n{bench_report.outside_sentence(which, others)}"
     readme, results = ROOT / "README.md", RESULTS / "README.md"
     furthest = bench_report.furthest_table(told, first)
     return {
@@ -48,10 +49,11 @@ def files(told: dict[str, Any], name: str, outside: tuple[dict[str, Any], str] |
 
 def from_committed() -> dict[Path, str] | None:
     """`files` of the newest committed data; None where there is none of the suite."""
-    suite, other = committed(), committed("outside")
+    suite, others = committed(), {which: path for which in BESIDE if (path := committed(which))}
     if suite is None:
         return None
-    return files(bench_report.read(suite), suite.name, (bench_report.read(other), other.name) if other else None)
+    beside = {which: (bench_report.read(path), path.name) for which, path in others.items()}
+    return files(bench_report.read(suite), suite.name, beside)
 
 
 def marked(text: str, name: str, table: str) -> str:
@@ -66,7 +68,7 @@ def main(argv: list[str]) -> int:
     written = []
     for path in argv:
         told = collect.bench(path)
-        which = "outside" if all(row["id"] == "outside" for row in told["problems"].values()) else "suite59"
+        which = set_of(row["id"] for row in told["problems"].values())
         gpu = told["gpu"].removeprefix("NVIDIA ").split()[0].lower()
         target = RESULTS / f"bench-{which}-{gpu}-{told['date']}.json"
         target.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from engine.strategies.program_graph import class_of
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = ROOT / "engine/problems"
 PROGRAMS = ROOT / "dsl/examples/suite59"
+BESIDE = {"outside": "(outside)", "heldout": "(held out)"}  # sets of their own: mark of a problem's first line
 _ID = re.compile(r"\(suite59 (L[12]/\d+)\)")
 _MODULE = re.compile(r"# module: (\w+)\s")
 
@@ -57,21 +59,27 @@ def module_ids() -> dict[str, str]:
 
 
 def module_set(name: str, only: tuple[str, ...] = ()) -> dict[str, str]:
-    """{module: id} of a set of problems, `suite59` or `outside`, or those whose id or name is in `only`.
+    """{module: id} of a set of problems, `suite59` or one of BESIDE, or those whose id or name is in `only`.
 
     Raises ValueError for a name that stands for nothing.
     """
-    ids = module_ids() if name == "suite59" else outside()
+    ids = module_ids() if name == "suite59" else beside(name)
     if unknown := [n for n in only if n not in ids and n not in ids.values()]:
         raise ValueError(f"the set {name} has no {', '.join(unknown)}")
     chosen = {m: pid for m, pid in ids.items() if not only or {m, pid}.intersection(only)}
     return dict(sorted(chosen.items(), key=lambda item: (order(item[1]) if "/" in item[1] else (0, 0), item[0])))
 
 
-def outside() -> dict[str, str]:
-    """{module: "outside"} of the problems that no suite holds and nothing was tuned on."""
-    paths = sorted(PROBLEMS.glob("*.py"))
-    return {p.stem: "outside" for p in paths if "(outside)" in p.read_text(encoding="utf-8").partition("\n")[0]}
+def beside(name: str) -> dict[str, str]:
+    """{module: name} of a set of problems that no suite holds, by the mark in their first line."""
+    paths, mark = sorted(PROBLEMS.glob("*.py")), BESIDE[name]
+    return {p.stem: name for p in paths if mark in p.read_text(encoding="utf-8").partition("\n")[0]}
+
+
+def set_of(ids: Iterable[str]) -> str:
+    """The set that the ids of a bench's rows are of."""
+    found = set(ids)
+    return found.pop() if len(found) == 1 and found <= BESIDE.keys() else "suite59"
 
 
 def cases(only: tuple[str, ...] = ()) -> list[Case]:

@@ -121,8 +121,8 @@ def test_modules_outside_the_suite_are_told_by_what_is_covered(told):
         "moe#1": {**row, **part}, "moe#2": {**row, **part}, "mlp": {**row, "trials": [trial(0.8, "q")]},
     }  # fmt: skip
     other = {**told, "problems": problems}
-    text = "\n".join(bench_report.outside(other, "bench-outside.json"))
+    text = "\n".join(bench_report.outside("outside", other, "bench-outside.json"))
     assert "| moe | 90.0% in 2 regions | 8.00 | 2.00 | 1.60 | 1.0e-04 | minor | slice (line 21) |" in text
     assert "| mlp | whole | 10.00 | 2.50 | 2.00 | 1.0e-04 | minor |  |" in text
     assert "1.79x torch.compile" in text  # sqrt(1.6 * 2)
-    assert "1 of them one program each" in bench_report.outside_sentence(other)
+    assert "Modules outside the suite, 1 of 2 one program each" in bench_report.outside_sentence("outside", other)

@@ -15,7 +15,7 @@ from engine.evaluate import oracle  # noqa: E402
 from engine.evaluate.correctness import PyTorchError, verdict  # noqa: E402
 from engine.strategies.lowering import lower  # noqa: E402
 from engine.strategies.pipeline import Choice, program  # noqa: E402
-from engine.suite.cases import PROBLEMS, module_ids, outside  # noqa: E402
+from engine.suite.cases import PROBLEMS, beside, module_ids  # noqa: E402
 from engine.suite.problem import Instance, compare  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
@@ -55,7 +55,7 @@ def test_what_is_not_covered_outside_the_suite_is_named():
             lower(graph)
 
 
-@pytest.mark.parametrize("name", sorted({**module_ids(), **outside()}.keys() - UNCOVERED))
+@pytest.mark.parametrize("name", sorted({**module_ids(), **beside("outside")}.keys() - UNCOVERED))
 def test_module(name):
     problem = Instance.make(PROBLEMS / f"{name}.py", 7, "cpu", small=True)
     problem.prepare()
