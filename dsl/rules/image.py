@@ -13,6 +13,7 @@ from math import prod
 
 from dsl.ir import Conv, DType, TensorType, expressions, loads
 
+MANY = 16  # instructions along K, from which on the tensor cores are what a convolution waits for
 Triple = tuple[int, int, int]  # along d, h, w; ones in front where there are fewer axes
 
 
@@ -113,18 +114,25 @@ def depths(image: Image, most: int = 512) -> list[int]:
 @lru_cache(maxsize=4096)
 def box(image: Image, n: int) -> tuple[int, int]:
     """Rows and columns of N pixels: the fewest rows, since long runs are what memory takes fastest, unless its tiles
-    would be a quarter more than another box's."""
+    would be a quarter more than another box's; a tenth more where a tile's products take longer than its way out."""
     _, height, width = image.out
     found = []
-    columns = n
-    while columns >= 8 and columns % 8 == 0:
+    for columns in range(8, n + 1, 8):
         rows = n // columns
-        found.append((-(-height // rows) * -(-width // columns), rows, columns))
-        columns //= 2
+        if rows * columns == n:
+            found.append((-(-height // rows) * -(-width // columns), rows, columns))
     fewest = min(tiles for tiles, _, _ in found)
-    kept = [f for f in found if 4 * f[0] <= 5 * fewest]
+    most = 1.1 if image.channels * image.taps > MANY * image.step else 1.25
+    kept = [f for f in found if f[0] <= most * fewest]
     # Rows that are longer than the image's are no better than ones that just hold it.
     return min(kept, key=lambda f: (f[2] // 2 >= width and f[2] > 8, f[1]))[1:]
+
+
+def waste(image: Image, n: int) -> float:
+    """Pixels of all boxes of N over those of the image."""
+    rows, columns = box(image, n)
+    _, height, width = image.out
+    return -(-height // rows) * rows * -(-width // columns) * columns / (height * width)
 
 
 def _up(size: int, step: int) -> int:

@@ -13,12 +13,14 @@ from math import prod
 from dsl.ir import Config
 
 from .halo import WORD, Fit, fit, layout_of
-from .image import channels_of, depths
+from .image import Image, channels_of, depths, waste
 from .problem import Objection, Problem, kib
 
 MIN_STAGES, MAX_STAGES = 2, 4
 MS = (16, 32, 48, 64, 96, 128)
-NS = (64, 128, 224, 256, 512)  # 224: rows of 28, 56, 112 and 224 pixels
+NS = (64, 128, 224, 256, 512)  # always proposed; 224: rows of 28, 56, 112 and 224 pixels
+N_STEP = 32  # four warps in pieces of eight pixels
+TIGHTER = 1.05  # by which another N's boxes must cover an image better to be proposed
 MAX_TILE = 128 * 256  # 128 accumulators a thread of 8 warps
 # Clauses that mean nothing here.
 WITHOUT = ("cluster", "schedule", "scheduler", "swizzle")
@@ -68,8 +70,9 @@ def _tile(p: Problem, c: Config) -> Iterator[Objection]:
     (m, n, k), image = c.tile, p.image
     if m not in MS:
         yield Objection("E203", "tile", f"tile M is {m}; filters of a block are {_either(MS)}")
-    elif n not in NS:
-        yield Objection("E203", "tile", f"tile N is {n}; pixels of a block are {_either(NS)}")
+    elif n % N_STEP or not NS[0] <= n <= NS[-1]:
+        known = f"a multiple of {N_STEP}, {NS[0]} to {NS[-1]}"
+        yield Objection("E203", "tile", f"tile N is {n}; pixels of a block are {known}")
     elif m * n > MAX_TILE:
         message = f"a {m}x{n} tile needs {m * n // 256} accumulator registers a thread; {MAX_TILE // 256} can be kept"
         yield Objection("E209", "tile", message)
@@ -100,10 +103,16 @@ def _either(values: tuple[int, ...]) -> str:
 
 
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
-    """Filters rounded up and half of them, any box of pixels, any depth."""
+    """Filters rounded up and half of them, any box of pixels that covers the image well, any depth."""
     rows = [m for m in MS if m < 2 * p.image.filters] or [MS[0]]
-    found = [(m, n, k) for m in rows for n in NS if m * n <= MAX_TILE for k in depths(p.image)]
+    found = [(m, n, k) for m in rows for n in (*NS, *_tighter(p.image)) if m * n <= MAX_TILE for k in depths(p.image)]
     return [t for t in found if fitted(p, t, MIN_STAGES).splits]
+
+
+def _tighter(image: Image) -> list[int]:
+    """Pixels of a block beside the usual ones: rows of 66, say, are one of 72 but two of 64."""
+    least = min(waste(image, n) for n in NS[1:])
+    return [n for n in range(NS[1], NS[-1], N_STEP) if TIGHTER * waste(image, n) <= least]
 
 
 def schedules(p: Problem) -> tuple[str | None, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dsl.rules.halo import GAP, WORD, Layout, conflicts, fit
-from dsl.rules.image import Image, box
+from dsl.rules.image import Image, box, waste
 
 LIMIT = 232_448  # bytes of shared memory of an H200's block
 IMAGE = Image(
@@ -31,6 +31,17 @@ def sized(height: int, width: int) -> Image:
 )
 def test_a_box_is_of_long_rows_that_waste_little(height, width, pixels, expected):
     assert box(sized(height, width), pixels) == expected
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "pixels", "few", "many"),
+    [(1026, 1026, 512, (2, 256), (4, 128)), (66, 66, 288, (4, 72), (4, 72)), (66, 66, 256, (8, 32), (8, 32))],
+)
+def test_where_products_take_longest_a_box_wastes_less(height, width, pixels, few, many):
+    image = sized(height, width)
+    deep = replace(image, channels=64)
+    assert (box(image, pixels), box(deep, pixels)) == (few, many)
+    assert waste(deep, pixels) <= waste(image, pixels)
 
 
 def test_results_of_whole_rows_are_one_run_and_of_parts_one_a_row():

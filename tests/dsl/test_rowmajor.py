@@ -136,6 +136,17 @@ def test_a_box_of_pixels_covers_an_image_without_waste_at_its_edges():
     assert rows * columns == 128 and pieces * 128 < 1.2 * 55 * 55
 
 
+@pytest.mark.parametrize(("case", "width", "more"), [("volume", 62, False), ("volume", 66, True)])
+def test_rows_that_the_usual_boxes_do_not_cover_have_boxes_of_their_own(case, width, more):
+    p = program(case)
+    seen = legal.program_problem(p, p.stages[0])
+    seen = replace(seen, image=replace(seen.image, channels=48, out=(width,) * 3))
+    proposed = {n for _, n, _ in legal.tiles_for(seen)}
+    assert (288 in proposed, proposed <= set(rowmajor.NS)) == (more, not more)
+    wasted = [image.waste(seen.image, n) for n in (256, 288)]
+    assert (wasted[1] < 0.75 * wasted[0]) is more
+
+
 def test_depth_is_whole_channels_in_whole_instructions():
     p = program("volume")
     seen = image.image_of(p.stages[0], legal.types_of(p))
