@@ -11,7 +11,6 @@ f16 and bf16; a tensor that a program reads is handed over in its traced type, d
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -23,9 +22,9 @@ from engine.evaluate.aten import operation
 from engine.evaluate.binding import bound
 from engine.evaluate.guarded import Guarded
 from engine.evaluate.inputs import torch_dtype
+from engine.evaluate.pytorch_classes import casting, permitted
 from sol.graph import Op, OpGraph
 
-AUTOCAST = {"f16": torch.float16, "bf16": torch.bfloat16}
 _SIZED = ("view", "reshape", "_unsafe_view")
 Run = Callable[[list[torch.Tensor], list[torch.Tensor]], Any]
 Meaning = Callable[[list[torch.Tensor]], list[torch.Tensor]]
@@ -106,7 +105,7 @@ class Composed:
         `watched` what programs hand on lies poisoned between guard bands, which are added to it: fresh memory might
         hold what was right a call ago."""
         held = dict(values)
-        with torch.no_grad(), self._as_class():
+        with torch.no_grad(), permitted(self.cls):
             for step in self.steps:
                 if step.place is not None:
                     self._program(step.place, held, into or {}, watched)
@@ -120,7 +119,7 @@ class Composed:
     def alone(self, values: Mapping[str, torch.Tensor]) -> list[tuple[Place, Callable[[], Any]]]:
         """The programs, machine code all, in the order in which they run."""
         held, calls = dict(values), []
-        with torch.no_grad(), self._as_class():
+        with torch.no_grad(), permitted(self.cls):
             for step in self.steps:
                 if step.place is not None:
                     calls.append((step.place, self._call(step.place, held)))
@@ -143,7 +142,7 @@ class Composed:
             shape = self.graph.tensors[step.makes[0]].shape
             whole = x[0].numel() == prod(shape)
             return [x[0].reshape(shape if whole else (-1, *shape[1:]))]
-        with self._autocast():
+        with casting(self.cls, self.device):
             return step.call(x)[: len(step.makes)]
 
     def _program(
@@ -189,23 +188,6 @@ class Composed:
 
     def _typed(self, name: str, x: torch.Tensor) -> torch.Tensor:
         return x.to(torch_dtype(self.graph.tensors[name].dtype))
-
-    def _autocast(self) -> Any:
-        kind = AUTOCAST.get(self.cls)
-        if kind is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device, dtype=kind, cache_enabled=False)
-
-    @contextlib.contextmanager
-    def _as_class(self) -> Iterator[None]:
-        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-        torch.set_float32_matmul_precision("highest" if self.cls == "f32" else "high")
-        torch.backends.cudnn.allow_tf32 = self.cls != "f32"
-        try:
-            yield
-        finally:
-            torch.set_float32_matmul_precision(before[0])
-            torch.backends.cudnn.allow_tf32 = before[1]
 
 
 __all__ = ["Composed", "Place"]

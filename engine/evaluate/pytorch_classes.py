@@ -36,21 +36,34 @@ def strict() -> contextlib.AbstractContextManager[None]:
     return precision("highest", False)
 
 
-@contextlib.contextmanager
-def as_class(cls: str, device: str) -> Iterator[None]:
-    """Raises KeyError for a class that PyTorch has not."""
+def permitted(cls: str | None) -> contextlib.AbstractContextManager[None]:
+    """The settings under which PyTorch's baseline of a class is timed, and what stays PyTorch beside programs runs:
+    TF32 allowed in tf32, float32 alone in f32, and as PyTorch ships them in any other class or in none."""
+    if cls == "tf32":
+        return precision("high", True)
+    return strict() if cls == "f32" else contextlib.nullcontext()
+
+
+def casting(cls: str | None, device: str) -> contextlib.AbstractContextManager[Any]:
+    """torch.autocast in f16 and bf16, casting at every call; nothing in other classes."""
     import torch
 
+    if cls not in HALF:
+        return contextlib.nullcontext()
+    return torch.autocast(device, dtype=getattr(torch, HALF[cls]), cache_enabled=False)
+
+
+@contextlib.contextmanager
+def as_class(cls: str, device: str) -> Iterator[None]:
+    """What the class's rounding makes of a module. Raises KeyError for a class that PyTorch has not."""
+    if cls not in ("f32", "tf32", *HALF):
+        raise KeyError(cls)
     with contextlib.ExitStack() as held:
         allowed = cls == "tf32" and device == "cuda"
-        held.enter_context(precision("high", True) if allowed else strict())
-        if cls in HALF:
-            kind = getattr(torch, HALF[cls])
-            held.enter_context(torch.autocast(device, dtype=kind, cache_enabled=False))
-        elif cls == "tf32" and not allowed:
+        held.enter_context(permitted(cls) if allowed else strict())
+        held.enter_context(casting(cls, device))
+        if cls == "tf32" and not allowed:
             held.enter_context(truncating())
-        elif cls not in ("f32", "tf32"):
-            raise KeyError(cls)
         yield
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.evaluate import inputs as data
 from engine.evaluate.baselines import parts
-from engine.evaluate.pytorch_classes import HALF
+from engine.evaluate.pytorch_classes import HALF, casting, permitted
 from engine.trace import child
 from engine.trace.load import Bad
 
@@ -42,10 +42,8 @@ class Baseline:
             if t.kind == "parameter" and t.name in held.own:
                 held._state(held.model, t.path).data = held.own[t.name]
         self.sets = [self._arguments(seed + i) for i in range(BUFFERS)]
-        self.before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-        if self.wanted == "tf32":
-            torch.set_float32_matmul_precision("high")
-            torch.backends.cudnn.allow_tf32 = True
+        self.settings = contextlib.ExitStack()  # until it is closed, also where a compiler reads them
+        self.settings.enter_context(permitted(self.wanted))
         self.model = held.model if self.way == "eager" else _compiled(held.model, MODES[self.way])
         self.cls = self._class()
         also = {"tf32": "TF32 allowed", "f16": "its casts timed", "bf16": "its casts timed"}.get(self.wanted or "", "")
@@ -78,11 +76,7 @@ class Baseline:
 
     def _call(self) -> Any:
         arguments = self.sets[self.turn % len(self.sets)]
-        cast = contextlib.nullcontext()
-        if self.wanted in HALF:
-            kind = getattr(self.torch, HALF[self.wanted])
-            cast = self.torch.autocast("cuda", dtype=kind, cache_enabled=False)
-        with self.torch.no_grad(), cast:
+        with self.torch.no_grad(), casting(self.wanted, "cuda"):
             return self.model(*arguments)
 
     def sample(self) -> dict:
@@ -91,8 +85,7 @@ class Baseline:
         return {"ms": ms, "call_ms": self.timer.call_time(self._call)}
 
     def close(self) -> None:
-        self.torch.set_float32_matmul_precision(self.before[0])
-        self.torch.backends.cudnn.allow_tf32 = self.before[1]
+        self.settings.close()
         self.sets.clear()
         del self.timer
         self.torch.cuda.empty_cache()

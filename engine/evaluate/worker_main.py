@@ -20,23 +20,25 @@ import torch
 
 from engine import jsonprocess
 from engine.build.cute_worker import import_generated
-from engine.evaluate import cupti, eager_graph, oracle, shared
+from engine.evaluate import eager_graph, oracle, shared
 from engine.evaluate import inputs as data
 from engine.evaluate.assembled import Assembled
+from engine.evaluate.baselines import parts
 from engine.evaluate.binding import bound
 from engine.evaluate.correctness import Comparison, compare
-from engine.evaluate.faults import Wrong, answered, cuda_code
+from engine.evaluate.faults import Wrong, answered
 from engine.evaluate.guarded import Guarded, same_bits, wrong_writes
 from engine.evaluate.integrity.tracing import Snapshot
 from engine.evaluate.oracle_main import _finite as finite
 from engine.evaluate.oracle_main import _program as checked
+from engine.evaluate.probes import probed, recorded
+from engine.evaluate.pytorch_classes import casting, permitted
 from engine.evaluate.silent import silenced
 from sol.graph import OpGraph
 
 KEEP_BYTES = 8 << 30  # of references on the GPU
 BUFFERS = 4  # sets of inputs that timing rotates through, as the baseline's does
 CHECKED = 0.1  # of the timed outputs
-AUTOCAST = {"eager_f16": torch.float16, "eager_bf16": torch.bfloat16}
 
 
 class HostTimer:
@@ -87,7 +89,6 @@ class Worker:
         self.expected: list[list[torch.Tensor]] = []
         self.outputs: list[Guarded] = []
         self.baseline: Timed | None = None
-        self.flags = (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
         self._timer: Any = None
         self.random = random.Random()
         if device == "cuda":
@@ -334,55 +335,22 @@ class Worker:
     def integrity(self, request: dict) -> dict:
         """Of a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out}, kernels:
         CUPTI's list of one call or None with `no_kernels`: why, busy_us, patched: functions that were replaced}."""
-        said: dict[str, Any] = {"patched": self.snapshot.changed(), "kernels": None}
-        if self.device != "cuda":
-            said["no_kernels"] = "nothing ran on a GPU"
-        else:
-            try:
-                found = cupti.record(lambda: self.run(self.sets[0], [o.tensor for o in self._outputs()]))
-                said |= {"kernels": found[: cupti.MOST], "busy_us": cupti.busy_us(found)}
-            except Exception as e:
-                if cuda_code(e):
-                    raise
-                said["no_kernels"] = f"CUPTI did not answer: {type(e).__name__}"
-        return {**said, "silent": self._silent()}
-
-    def _silent(self) -> dict:
-        """The same call with every kernel of the program left out, on poisoned outputs."""
         outputs = self._outputs()
-        try:
-            with self.whole.silenced() if self.whole else silenced(*self.module) as (run, launches):
-                for o in outputs:
-                    o.poison()
-                run(self.sets[0], [o.tensor for o in outputs])
-                self._sync()
-        except Exception as e:
-            if cuda_code(e) not in (None, "out_of_memory"):
-                raise
-            return {"left_out": f"its kernels could not be left out: {type(e).__name__}: {str(e)[:120]}"}
-        same = all(same_bits(o.tensor, want) for o, want in zip(outputs, self.expected[0], strict=True))
+        quiet = self.whole.silenced() if self.whole else silenced(*self.module)
         return {
-            "launches": launches.names[:40], "same": same, "unwritten": sum(o.unwritten() for o in outputs),
-            "elements": sum(o.tensor.numel() for o in outputs),
-        }  # fmt: skip
+            "patched": self.snapshot.changed(),
+            **recorded(lambda: self.run(self.sets[0], [o.tensor for o in outputs]), self.device),
+            "silent": probed(quiet, self.sets[0], outputs, self.expected[0]),
+        }
 
     # ---- PyTorch on a program's graph ----
 
     def baseline_open(self, request: dict) -> dict:
-        name, sets = request["name"], self._sets(request["seed"])
+        sets, (_, cls) = self._sets(request["seed"]), parts(request["name"])
 
         def call(at: int) -> None:
-            kind = AUTOCAST.get(name)
-            high = "high" if name == "eager_tf32" else self.flags[0]
-            torch.set_float32_matmul_precision(high)
-            try:
-                if kind is None:
-                    eager_graph.run(self.graph, sets[at])
-                else:
-                    with torch.autocast(self.device, dtype=kind, cache_enabled=False):
-                        eager_graph.run(self.graph, sets[at])
-            finally:
-                torch.set_float32_matmul_precision(self.flags[0])
+            with permitted(cls), casting(cls, self.device):
+                eager_graph.run(self.graph, sets[at])
 
         self.baseline = Timed(call, len(sets), self._clock())
         for at in range(len(sets)):

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from engine.evaluate import cupti
 from engine.evaluate.correctness import TOLERANCES
-from engine.evaluate.faults import Wrong, cuda_code
+from engine.evaluate.faults import Wrong
 from engine.evaluate.guarded import Guarded, same_bits
 from engine.evaluate.integrity import trial
 from engine.evaluate.integrity.tracing import Snapshot
+from engine.evaluate.probes import probed, recorded
 from engine.evaluate.silent import silenced
 from engine.suite.problem import compare
 
@@ -48,7 +48,11 @@ def checks(loaded: Loaded, first: torch.Tensor, cls: str, ms: float, timed: int)
     if left := out.unwritten():
         raise Wrong("unwritten", f"when called again it left {left:,} of {out.tensor.numel():,} elements unwritten")
     again = _equal(out.tensor, first, cls, "repeat_differs", "called again it gave another result")
-    facts = {"patched": loaded.snapshot.changed(), **_kernels(loaded), "silent": _silent(loaded, first)}
+    facts = {
+        "patched": loaded.snapshot.changed(),
+        **recorded(loaded.call, "cuda" if torch.cuda.is_available() else "cpu"),
+        "silent": probed(silenced(loaded.module, loaded.artifact), loaded.inputs, loaded.outputs, [first]),
+    }
     return [*trial.of_run(facts, ms, 1, timed), trial.check("repeated", trial.PASSED, again)]
 
 
@@ -61,36 +65,6 @@ def _equal(out: torch.Tensor, first: torch.Tensor, cls: str, code: str, words: s
     if found.unexpected or found.error > TOLERANCES[cls].error:
         raise Wrong(code, f"{words}: it differs from the verified one by {found.error:.2g}")
     return f"a repeated call differs by {found.error:.1e}: its sums come in another order"
-
-
-def _kernels(loaded: Loaded) -> dict:
-    if not torch.cuda.is_available():
-        return {"kernels": None, "no_kernels": "nothing ran on a GPU"}
-    try:
-        found = cupti.record(loaded.call)
-    except Exception as e:
-        if cuda_code(e):
-            raise
-        return {"kernels": None, "no_kernels": f"CUPTI did not answer: {type(e).__name__}"}
-    return {"kernels": found[: cupti.MOST], "busy_us": cupti.busy_us(found)}
-
-
-def _silent(loaded: Loaded, first: torch.Tensor) -> dict:
-    """The same call with every kernel of the program left out, on poisoned outputs."""
-    out = loaded.outputs[0]
-    try:
-        with silenced(loaded.module, loaded.artifact) as (run, launches):
-            out.poison()
-            run(loaded.inputs, [o.tensor for o in loaded.outputs])
-            _settle()
-    except Exception as e:
-        if cuda_code(e) not in (None, "out_of_memory"):
-            raise
-        return {"left_out": f"its kernels could not be left out: {type(e).__name__}: {str(e)[:120]}"}
-    return {
-        "launches": launches.names[:40], "same": same_bits(out.tensor.reshape(first.shape), first),
-        "unwritten": out.unwritten(), "elements": out.tensor.numel(),
-    }  # fmt: skip
 
 
 def _settle() -> None:

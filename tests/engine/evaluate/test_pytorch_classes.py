@@ -1,0 +1,42 @@
+"""Under which settings PyTorch runs in a class: one place says it to baselines, to what stays PyTorch, to errors."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from engine.evaluate.pytorch_classes import as_class, casting, permitted  # noqa: E402
+
+
+def settings():
+    return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize("cls", ["f32", "tf32", "f16", "bf16", None])
+def test_a_class_permits_what_it_is_called_and_leaves_the_settings_as_they_were(cls):
+    shipped = settings()
+    with permitted(cls):
+        assert settings() == {"tf32": ("high", True), "f32": ("highest", False)}.get(cls, shipped)
+    assert settings() == shipped
+
+
+def test_settings_are_restored_where_a_module_raises():
+    shipped = settings()
+    with pytest.raises(RuntimeError), permitted("tf32"):
+        raise RuntimeError
+    assert settings() == shipped
+
+
+@pytest.mark.parametrize(("cls", "dtype"), [("f16", torch.float16), ("bf16", torch.bfloat16), ("tf32", torch.float32)])
+def test_half_classes_cast_the_operands_of_products(cls, dtype):
+    x = torch.randn(8, 8)
+    with casting(cls, "cpu"):
+        assert (x @ x).dtype == dtype
+
+
+def test_where_tf32_is_none_its_rounding_stands_for_it():
+    x, one = torch.full((1, 1), 1 + 2.0**-13), torch.ones(1, 1)
+    with as_class("tf32", "cpu"):
+        assert (x @ one).item() == 1.0
+    assert (x @ one).item() != 1.0
+    with pytest.raises(KeyError), as_class("f64", "cpu"):
+        pass
