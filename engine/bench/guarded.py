@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,10 @@ from dsl.compile import compile as generate
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import whole
-from engine.build import cute, toolchain
+from engine.build import cute
 from engine.build.cache import Cache
 from engine.build.pool import BuildPool
+from engine.evaluate.condition import about
 from engine.evaluate.condition import read as condition_of
 from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.suite.cases import Case, cases
@@ -175,7 +175,9 @@ def main(argv: list[str] | None = None) -> int:
         print("error: there is no NVIDIA GPU here; `--plan` shows what would run on one", file=sys.stderr)
         return 2
     told = json.loads(args.json.read_text(encoding="utf-8")) if args.json.exists() else {"results": []}
-    told = about(gpu) | {"results": told["results"]}
+    told = about("python -m engine.bench.guarded --json guard.json", gpu) | {
+        "method": METHOD, "results": told["results"],
+    }  # fmt: skip
 
     def done(row: dict[str, Any]) -> None:
         told["results"].append(row)
@@ -187,15 +189,6 @@ def main(argv: list[str] | None = None) -> int:
     ran = [row for row in told["results"] if row["program"] in names]
     print(f"{sum(not faults(row) for row in ran)} right of {len(ran)} run, {len(names)} asked for", flush=True)
     return 0 if len(ran) == len(names) and not any(map(faults, ran)) else 1
-
-
-def about(gpu: dict[str, Any]) -> dict[str, Any]:
-    """What a file of results says of its run."""
-    return {
-        "date": datetime.now(UTC).date().isoformat(), "gpu": gpu.get("name"), "driver": gpu.get("driver"),
-        "toolchain": toolchain.find().versions(), "command": "python -m engine.bench.guarded --json guard.json",
-        "method": METHOD,
-    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -74,24 +74,21 @@ class Child:
         program = check(request["kinds"]["guarded"][0]).program
         runs = {kind: import_generated(Path(path)).load(None) for kind, (_, path) in request["kinds"].items()}
         outs = [torch.empty(t.shape, dtype=torch.float32, device="cuda") for t in program.result_types]
-        own, names = module.inputs, list(module.values)[: len(module.inputs)]
         fixed = [module.seen(p.name, p.type.shape).clone() for p in program.params]  # a graph keeps its addresses
         answer: dict[str, Any] = {"sets": {}}
 
-        def become(first: torch.Tensor) -> None:
-            module.inputs = [first, *own[1:]]
-            module.values.update(zip(names, module.inputs, strict=True))
-            module.right, module.own, module.permitted = None, {}, False
+        def read(changed: Instance) -> None:
             for f, p in zip(fixed, program.params, strict=True):
-                f.copy_(module.seen(p.name, p.type.shape))
+                f.copy_(changed.seen(p.name, p.type.shape))
 
         for which, change in CHANGES.items():
-            become(change(own[0]))
-            module.prepare()
-            answer["sets"][which] = self._set(module, runs, fixed, outs)
+            changed = module.with_first(change(module.inputs[0]))
+            read(changed)
+            changed.prepare()
+            answer["sets"][which] = self._set(changed, runs, fixed, outs)
             if which == "large":
                 answer["rescue_ms"] = round(self.timer.sample(lambda: runs["guarded"](fixed, outs)), 4)
-        become(own[0])
+        read(module)
         calls = {kind: (lambda run=run: run(fixed, outs)) for kind, run in runs.items()} | {"eager_tf32": module.call}
         return answer | {"ms": self._times(calls)}
 

@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -249,22 +248,18 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _play(args: argparse.Namespace) -> int:
-    from engine.build import toolchain
     from engine.devices import registry
+    from engine.evaluate import condition
 
     out = Path(args.json) if args.json else None
     told = json.loads(out.read_text()) if out and out.exists() and out.read_text().strip() else {}
     device = registry.get(args.device, local_user=True)
-    described = device.describe()
     typed = ["--device", args.device, "--side", args.side, "--seconds", f"{args.seconds:g}"]
     typed += ["--loop-seconds", f"{args.loop_seconds:g}"] if args.loop_seconds else []
     typed += ["--starts", str(args.starts), "--rest", f"{args.rest:g}"]
-    told |= {
-        "date": datetime.now(UTC).date().isoformat(), "gpu": described.get("gpu"), "driver": described.get("driver"),
-        "kind": device.kind, "cores": len(os.sched_getaffinity(0)), "class": CLS,
-        "toolchain": toolchain.find().versions(),
-        "command": " ".join(["python -m engine.bench.pace", *typed, "--json pace.json"]), "aims": AIMS,
-    }  # fmt: skip
+    command = " ".join(["python -m engine.bench.pace", *typed, "--json pace.json"])
+    told |= condition.about(command, condition.read() if device.kind == "measured" else None)
+    told |= {"kind": device.kind, "cores": len(os.sched_getaffinity(0)), "class": CLS, "aims": AIMS}
     modules = _sources(tuple(filter(None, args.only.split(","))))
 
     def warm() -> None:

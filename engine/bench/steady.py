@@ -15,7 +15,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -186,15 +185,10 @@ def main(argv: list[str] | None = None) -> int:
     if not Path("/dev/nvidiactl").exists():
         print("error: there is no NVIDIA GPU here, and times are taken on one alone", file=sys.stderr)
         return 2
-    from engine.build import toolchain
     from engine.evaluate import condition
 
-    gpu = condition.read() or {}
-    told: dict[str, Any] = {
-        "date": datetime.now(UTC).date().isoformat(), "gpu": gpu.get("name"), "driver": gpu.get("driver"),
-        "toolchain": toolchain.find().versions(), "command": "python -m engine.bench.steady --json steady.json",
-        "aims": {"spread": SPREAD, "events_over_cupti": AGREE, "from_ms": LONG_MS}, "results": [],
-    }  # fmt: skip
+    told = condition.about("python -m engine.bench.steady --json steady.json", condition.read())
+    told |= {"aims": {"spread": SPREAD, "events_over_cupti": AGREE, "from_ms": LONG_MS}, "results": []}
     began, good = time.monotonic(), True
     for at in range(0, len(cases), AT_ONCE):
         if time.monotonic() - began > args.seconds:

@@ -30,8 +30,9 @@ from dsl import ir, legal
 from dsl.check import check
 from dsl.printer import to_text
 from engine import whole
-from engine.build import cute, toolchain
+from engine.build import cute
 from engine.build.cache import Cache
+from engine.evaluate.condition import about
 from engine.evaluate.condition import read as condition_of
 from engine.jsonprocess import JsonProcess, WorkerLost
 
@@ -226,13 +227,8 @@ def _state(condition: dict | None) -> dict:
 
 
 def _about(gpu: str, products: int, most: int) -> dict:
-    versions = toolchain.find().versions()
-    return {
-        "date": time.strftime("%Y-%m-%d", time.gmtime()), "gpu": gpu, "driver": (condition_of() or {}).get("driver"),
-        "toolchain": {n: versions.get(n) for n in ("torch", "cute_dsl", "quack")},
-        "command": "python -m engine.bench.sweep --json sweep.json",
-        "recorded": f"{products} {RECORDED.format(most=most)}", "method": METHOD,
-    }  # fmt: skip
+    found = about("python -m engine.bench.sweep --json sweep.json", {**(condition_of() or {}), "name": gpu})
+    return found | {"recorded": f"{products} {RECORDED.format(most=most)}", "method": METHOD}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

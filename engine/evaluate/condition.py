@@ -8,7 +8,10 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
+
+from engine.build import toolchain
 
 # The bits of NVML's clocks event reasons, in words.
 THROTTLE = {
@@ -53,6 +56,16 @@ def read(uuid: str | None = None) -> dict[str, Any] | None:
         "power_w": None if power is None else power / 1000,
         "throttle": words(reasons),
     }
+
+
+def about(command: str, gpu: dict[str, Any] | None) -> dict[str, Any]:
+    """How a file of results begins: {date, gpu, driver, toolchain, command}. `gpu`: of `read`; None or empty where
+    nothing was measured on one. `command`: what a reader would type."""
+    gpu = gpu or {}
+    return {
+        "date": datetime.now(UTC).date().isoformat(), "gpu": gpu.get("name"), "driver": gpu.get("driver"),
+        "toolchain": toolchain.find().versions(), "command": command,
+    }  # fmt: skip
 
 
 @functools.cache

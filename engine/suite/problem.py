@@ -107,9 +107,13 @@ class Instance:
 
     def uneven(self) -> Instance:
         """The same module where the last row, or image, of its first input is 10^6 times as large."""
-        first, *rest = self.inputs
-        first = first.clone()
+        first = self.inputs[0].clone()
         first[-1:] *= FAR
+        return self.with_first(first)
+
+    def with_first(self, first: torch.Tensor) -> Instance:
+        """The same module with another first input; what is right of it is not known yet."""
+        _, *rest = self.inputs
         values = {name: first if x is self.inputs[0] else x for name, x in self.values.items()}
         return replace(self, inputs=[first, *rest], values=values, right=None, eager=None, own={}, permitted=False)
 

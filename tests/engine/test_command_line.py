@@ -1,5 +1,6 @@
 """`python -m engine`: what it prints, writes and answers."""
 
+import io
 import json
 import os
 import signal
@@ -107,6 +108,25 @@ def test_problems_lists_every_example_with_what_it_is(capsys):
     assert len(lines) == len(list(command.PROBLEMS.glob("*.py")))
     assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
     assert any(line.startswith("linear_scale_leaky ") for line in lines)
+
+
+@pytest.mark.parametrize("text", [PROGRAM, "import torch\nclass Model(torch.nn.Module):\n    pass\n"])
+def test_a_byte_order_mark_is_no_part_of_a_text(text, tmp_path, monkeypatch):
+    path = tmp_path / "saved_by_an_editor.py"
+    path.write_text(text, encoding="utf-8-sig")
+    kind = "program" if text == PROGRAM else "module"
+    assert command._read(str(path)) == (text, kind, "saved_by_an_editor")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\ufeff" + text))
+    assert command._read("-") == (text, kind, "standard input")
+
+
+@pytest.mark.parametrize("name", ["verify", "measure"])
+def test_help_of_a_raw_kernel_tells_defaults_and_exit_status(name, capsys):
+    with pytest.raises(SystemExit):
+        command.main([name, "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "default: cuda where there is a GPU" in said and "default f32" in said
+    assert "Exit status: 0 the candidate was accepted, 1 it was not, 2 the input was refused" in said
 
 
 def test_ctrl_c_ends_in_order_with_what_was_found(program, tmp_path):

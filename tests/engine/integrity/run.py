@@ -12,10 +12,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.build import toolchain
 from engine.evaluate import condition
 from engine.evaluate.integrity import verify
 from engine.sandbox import Sandbox, drain
@@ -44,11 +42,8 @@ class Run:
         self.out, self.until, self.began = out, time.monotonic() + seconds, time.monotonic()
         self.lock, self.rows, self.graphs = threading.Lock(), [], {}
         gpu = condition.read() or {}
-        self.about = {
-            "date": datetime.now(UTC).date().isoformat(), "gpu": gpu.get("name"), "driver": gpu.get("driver"),
-            "toolchain": toolchain.find().versions(), "command": "python -m tests.engine.integrity.run --json zoo.json",
-            "sandbox": Sandbox.strength(gpu=bool(gpu)),
-        }  # fmt: skip
+        self.about = condition.about("python -m tests.engine.integrity.run --json zoo.json", gpu)
+        self.about["sandbox"] = Sandbox.strength(gpu=bool(gpu))
 
     def trace(self, modules: set[str]) -> None:
         with ThreadPoolExecutor(len(modules)) as pool:

@@ -28,3 +28,10 @@ def test_a_run_of_the_class_is_the_bound(problem):
     rounded = problem._rounded_error("tf32")
     problem.own["tf32"] = rounded.__class__(rounded.error / 2, rounded.max_error / 2)
     assert problem.pytorch_error("tf32").error == rounded.error / 2
+
+
+def test_another_first_input_is_another_problem_on_the_same_module(problem):
+    changed = problem.with_first(problem.inputs[0] * 2)
+    name = next(n for n, x in problem.values.items() if x is problem.inputs[0])
+    assert changed.right is None and not changed.own and changed.values[name] is changed.inputs[0]
+    assert changed.model is problem.model and problem.right is not None and problem.values[name] is problem.inputs[0]

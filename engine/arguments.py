@@ -1,0 +1,96 @@
+"""The arguments of `python -m engine`, command by command. Imports nothing heavy: `--help` is to be quick."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from engine.evaluate.integrity.arguments import add as raw
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
+    """`run`: what carries out each command, by its name; the parsed arguments hold it as `run`."""
+    parser = argparse.ArgumentParser(prog="python -m engine", description="Make a PyTorch module fast.")
+    parser.add_argument("--verbose", action="store_true", help="what goes on inside, on standard error")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser("optimize", help="search for the fastest program of a module")
+    one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
+    one.add_argument("--device", default=None, help="cuda, or modelled:h200 (default: cuda where there is a GPU)")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
+    one.add_argument("--trials", type=int, default=12, help="trials at most (default 12)")
+    one.add_argument("--eps", type=float, default=0.25, help="stop within this much of the limit (default 0.25)")
+    one.add_argument("--window", type=int, default=6, help="stop after so many trials without gain (default 6)")
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--algebraic", action="store_true", help="a program that leaves out work, by algebra, may be best")
+    one.add_argument("--compile", action="store_true", help="time torch.compile too, once a module: minutes (cuda)")
+    one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
+    one.add_argument("--record", metavar="OUT.jsonl", help="write the session as a recording")
+    one.set_defaults(run=run["optimize"])
+
+    one = commands.add_parser("trace", help="print a module's op graph as JSON")
+    one.add_argument("file", metavar="FILE")
+    one.set_defaults(run=run["trace"])
+
+    one = commands.add_parser("report", help="print a module's speed-of-light report")
+    one.add_argument("file", metavar="FILE")
+    one.add_argument("--gpu", default="h200", help="a name from `python -m sol gpus`, or a .toml of your own")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS")
+    form = one.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the whole report as JSON")
+    form.add_argument("--html", action="store_true", help="an HTML section")
+    one.set_defaults(run=run["report"])
+
+    one = commands.add_parser("ceilings", help="what this machine's device reaches; measured once, then kept")
+    one.add_argument("--device", choices=("cuda", "cpu"), help="default: the GPU where there is one")
+    one.add_argument("--again", action="store_true", help="measure anew")
+    one.set_defaults(run=run["ceilings"])
+
+    one = commands.add_parser("problems", help="list the examples")
+    one.set_defaults(run=run["problems"])
+
+    raw(commands, run["raw"])
+
+    one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
+    one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
+    one.add_argument("--out", required=True, metavar="DIR|X.zip", help="a new folder, or a zip")
+    one.add_argument("--module", metavar="MODULE", help="of a program: the PyTorch module that it must equal")
+    one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: the fastest)")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
+    one.set_defaults(run=run["export"])
+
+    one = commands.add_parser("suite", help="run every program of the 59 problems against its module")
+    one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
+    one.add_argument("--only", default="", metavar="ID,..", help="suite ids (L1/55), modules or programs")
+    one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
+    one.add_argument("--seconds", type=float, default=1e9, help="begin no problem after so long; run again to go on")
+    one.add_argument("--every", action="store_true", help="convolutions by both back ends, not by cute alone")
+    one.add_argument("--backend", action="append", choices=("cute", "cpp"), help="only this back end; repeatable")
+    one.add_argument("--generate", action="store_true", help="run nothing: who takes each program, who refuses and why")
+    one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
+    one.add_argument("--json", metavar="OUT", help="results, raw; an earlier file is gone on from")
+    one.set_defaults(run=run["suite"])
+
+    one = commands.add_parser("bench", help="let the planner work on a whole set of modules, resumably")
+    one.add_argument(
+        "set", choices=("suite59", "outside", "heldout", "merge"), help="which modules; merge: results files as one"
+    )
+    one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
+    one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
+    one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long: a process a GPU")
+    one.add_argument("--trials", type=int, default=3, help="of each class and module, earlier calls' too (default 3)")
+    one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")
+    one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
+    one.add_argument("--seconds", type=float, default=1e9, help="begin no module after so long; run again to go on")
+    one.add_argument("--wave", type=int, default=4, help="trials planned at once, before their results (default 4)")
+    one.add_argument("--window", type=int, help="stop a class after so many trials without gain, asked between waves")
+    one.add_argument("--eps", type=float, default=0.1, help="with --window: stop within this of the limit too")
+    one.add_argument("--compile", action="store_true", help="time torch.compile too: default and max-autotune")
+    one.add_argument("--gpu", default="h200", help="whose limits and ranking (default h200)")
+    one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
+    one.add_argument("--json", metavar="OUT", help="results; an earlier file is gone on from")
+    one.set_defaults(run=run["bench"])
+    return parser
