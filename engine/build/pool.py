@@ -6,6 +6,7 @@ import contextlib
 import heapq
 import itertools
 import json
+import logging
 import os
 import tempfile
 import threading
@@ -18,6 +19,8 @@ from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import Built, CuteBuilder, lookup, module_key
 from engine.build.nvcc import BuildError
+
+log = logging.getLogger(__name__)
 
 _NVCC_AT_ONCE = 3  # one sm_90a unit takes 3.4 GB
 
@@ -218,6 +221,19 @@ def _lookup_cpp(source: Source, cache: Cache) -> Built | None:
     return Built(folder / "library.so", time.perf_counter() - started, True, tuple(facts["resources"]), facts["log"])
 
 
+def _built(source: Source, folder: Path, seconds: float, cancelled: Callable[[], bool]) -> nvcc.Built:
+    """In halves where the unit reads CUTLASS's templates, which nvcc alone would compile twice. What g++ cannot read
+    (it has stand-ins for few of the device's functions: engine.build.host_check) is built whole."""
+    if '#include "cutlass/' in source.text:
+        try:
+            return nvcc.build(source, folder, seconds=seconds, cancelled=cancelled, halves=True)
+        except BuildError as error:
+            if error.code != "compile_failed":
+                raise
+            log.warning("%s is built whole: %s", source.namespace, error.reason)
+    return nvcc.build(source, folder, seconds=seconds, cancelled=cancelled)
+
+
 def build_cpp(
     source: Source, cache: Cache, cancelled: Callable[[], bool] = lambda: False, seconds: float = nvcc.SECONDS
 ) -> Built:
@@ -225,7 +241,7 @@ def build_cpp(
     if found := _lookup_cpp(source, cache):
         return found
     with tempfile.TemporaryDirectory(prefix="ucutlass-") as folder:
-        built = nvcc.build(source, Path(folder), seconds=seconds, cancelled=cancelled)
+        built = _built(source, Path(folder), seconds, cancelled)
         resources = [
             {
                 "kernel": f"{k.get('kind', 'kernel')} {k['stage']}",
