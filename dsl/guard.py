@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from .functions import REDUCTIONS
 from .ir import (
@@ -106,8 +107,8 @@ def _of_cpp(program: Program) -> Iterator[Objection]:
         if isinstance(s, Transform) and conversions(program, s):
             what = f"a convolution converts its operands itself, and {s.name} is a cast"
             yield f"under one guard {what}", s.clause_span("to"), "leave the cast out, or cast all operands"
-        elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed):
-            kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution"
+        elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1):
+            kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution of a stride or groups"
             what = f"{kind} beside a convolution that converts its operands itself, as {s.name} is"
             yield f"a guard has no f32 kernel for {what}", s.span, "leave guard out"
 
@@ -263,6 +264,12 @@ def _product_shape(a: TensorType, b: TensorType, s: Gemm) -> tuple[int, ...]:
     rows, columns = left[-1 if s.a.transposed else -2], right[-2 if s.b.transposed else -1]
     lead = left[:-2] if len(left) >= len(right) else right[:-2]
     return (*lead, rows, columns)
+
+
+def renamed(program: Program, names: dict[str, str]) -> Program:
+    """The program with some of its stages' results under other names."""
+    stages = tuple(_renamed(s, names) for s in program.stages)
+    return replace(program, stages=stages, results=tuple(names.get(r, r) for r in program.results))
 
 
 def _renamed(s: Stage, names: dict[str, str]) -> Stage:

@@ -142,6 +142,11 @@ class Layout:
         return -(-self.channels * self.plane // 4) * 4
 
     @property
+    def gaps(self) -> bool:
+        """Whether the box has words that no copy fills."""
+        return self.box_words != self.channels * self.image.window[0] * self.inner_rows * self.pitch
+
+    @property
     def weight_words(self) -> int:
         """Of one step of channels: 128 words an instruction and 16 filters, f16 and bf16 two in a word."""
         return self.steps * (self.m // 16) * 128

@@ -67,7 +67,7 @@ def image_of(stage: Conv, types: dict[str, TensorType | None]) -> Image:
         out=triple(y[2:], 1),
         window=triple(w[2:], 1),
         stride=triple(stage.stride, 1),
-        padding=triple(_padding(stage, w[2:]), 0),
+        padding=triple(padding_of(stage, w[2:]), 0),
         dilation=triple(stage.dilation, 1),
         step=step_of(stage.config.compute),
     )
@@ -78,8 +78,9 @@ def image_of(stage: Conv, types: dict[str, TensorType | None]) -> Image:
     return replace(found, size=row, out=row, dilation=(1, 1, 1))
 
 
-def _padding(stage: Conv, window: tuple[int, ...]) -> tuple[int, ...]:
-    """Zeros before x along each axis of space; fewer than none: elements that no result reads."""
+def padding_of(stage: Conv, window: tuple[int, ...]) -> tuple[int, ...]:
+    """Zeros before x along each axis of space, of a transposed one as of stride 1; fewer than none: elements that no
+    result reads."""
     if not stage.transposed:
         return stage.padding
     return tuple(d * (k - 1) - p for d, k, p in zip(stage.dilation, window, stage.padding, strict=True))

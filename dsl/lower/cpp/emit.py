@@ -15,16 +15,18 @@ import jinja2
 
 from dsl import buffers
 from dsl.arch import ARCHS, DEFAULT
+from dsl.guard import writers
 from dsl.ir import Collective, Program, Scheduler
 from dsl.lower import Refusal, Source
 from dsl.lower.cpp.functions import definitions
+from dsl.lower.cpp.guarded import plan_rescue, second
 from dsl.lower.cpp.names import TORCH, identifier
 from dsl.lower.cpp.normalized import fused
 from dsl.lower.cpp.stages import Plan, plan_stage
 from dsl.lower.graph import GRAPHS
 from dsl.printer import digest, to_text
 
-_MARK = re.compile(r"\s*//@(\w+)(?:\.(\w+))?$")
+_MARK = re.compile(r"\s*//@(\w*)(?:\.(\w+))?$")
 
 
 def lower(program: Program) -> Source:
@@ -38,8 +40,8 @@ def lower(program: Program) -> Source:
         raise Refusal("cpp-arch", f"the cpp back end does not write {program.arch}", f"write arch {DEFAULT}")
     if not program.stages:
         raise Refusal("cpp-empty", "the program has no stage", "write at least one gemm or transform")
-    if program.guard:
-        raise Refusal("cpp-guard", "the cpp back end does not write guards yet", "leave guard out")
+    if program.guard and "cpp" not in writers(program):
+        raise Refusal("cpp-guard", "the cpp back end writes no casts that watch", "leave guard out")
     try:
         types = buffers.types_of(program)
     except ValueError as error:
@@ -52,16 +54,19 @@ def lower(program: Program) -> Source:
     places = _places(program)
     plans = {s.name: plan_stage(program, s, types) for s in program.stages if s.name not in places.views}
     namespace = f"uc_{digest(compiled_in(written))}"
-    views, launch = [], [0]
-    for number, stage in enumerate(program.stages, 1):
-        if stage.name in places.views:
-            continue
-        plan = plans[stage.name]
-        prepack = getattr(stage, "prepack", False)
-        pointers = "{" + ", ".join(_pointer(places, name) for name in plan.tensors) + "}"
-        extra = {"number": number, "what": _what(stage), "at": len(launch), "prepack": prepack, "pointers": pointers}
-        launch += plan.launch
-        views.append(_View(plan, extra))
+    intermediates, launch = places.prepacked + places.workspace, [0]
+    fallback = second(program) if program.guard else None
+    if fallback is not None:
+        # When a rescue begins, nothing of the first pipeline but its inputs is needed any more.
+        apart = dataclasses.replace(_places(fallback), prepacked=places.prepacked)
+        intermediates = places.prepacked + max(places.workspace, apart.workspace)
+    views = _views(program, plans, places, intermediates, launch)
+    waiting = []
+    if fallback is not None:
+        kinds = buffers.types_of(fallback)
+        rescues = {s.name: plan_rescue(fallback, s, kinds) for s in fallback.stages if s.name not in apart.views}
+        waiting = _views(fallback, rescues, apart, intermediates, launch, len(program.stages))
+        plans |= rescues
     signature = f"{program.name}({', '.join(f'{p.name}: {p.type}' for p in program.params)})"
     functions = sorted({name for plan in plans.values() for name in plan.functions})
     context = {
@@ -70,10 +75,12 @@ def lower(program: Program) -> Source:
         "shared_memory": ARCHS[program.arch or DEFAULT].smem_block,
         "signature": signature,
         "stages": views,
+        "waiting": waiting,
+        "flag": f"scratch + {intermediates}" if program.guard else "",
         "headers": list(dict.fromkeys(header for plan in plans.values() for header in plan.headers)),
         "shared": list(dict.fromkeys(file for plan in plans.values() for file in plan.shared)),
         "functions": definitions(functions),
-        "intermediates": places.prepacked + places.workspace,
+        "intermediates": intermediates + (buffers.ALIGNMENT if program.guard else 0),
         "inputs": [(p.name, p.type.shape, TORCH[p.type.dtype]) for p in program.params],
         "outputs": [(n, t.shape, TORCH[t.dtype]) for n, t in ((r, types[r]) for r in program.results)],
         "launch": launch,
@@ -99,6 +106,26 @@ def compiled_in(program: Program) -> Program:
         )
 
     return dataclasses.replace(program, stages=tuple(strip(stage) for stage in program.stages))
+
+
+def _views(
+    program: Program, plans: dict[str, Plan], places: buffers.Buffers, flag: int, launch: list[int], before: int = 0
+) -> list[_View]:
+    """The plans of a pipeline in order, as the template sees them; their run-time choices are added to `launch`.
+    `flag`: the first byte of the guard's in the workspace; `before`: stages that run earlier."""
+    views = []
+    for number, stage in enumerate(program.stages, before + 1):
+        if stage.name in places.views:
+            continue
+        plan = plans[stage.name]
+        prepack = getattr(stage, "prepack", False)
+        named = [_pointer(places, name) for name in plan.tensors]
+        named += [f"scratch + {flag}"] if getattr(plan, "flag", False) else []
+        pointers = "{" + ", ".join(named) + "}"
+        extra = {"number": number, "what": _what(stage), "at": len(launch), "prepack": prepack, "pointers": pointers}
+        launch += plan.launch
+        views.append(_View(plan, extra))
+    return views
 
 
 class _View:

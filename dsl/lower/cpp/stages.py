@@ -62,7 +62,7 @@ def _plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> P
     the direct kernel."""
     if is_rowmajor(stage, types):
         return plan_rowmajor(program, stage, types)
-    if types[stage.x.name].layout == NHWC or stage.transposed:
+    if types[stage.x.name].layout == NHWC or (stage.transposed and stage.config.compute is not DType.F32):
         _hopper(program, stage)
         return plan_conv(program, stage, types)
     return plan_direct(program, stage, types)

@@ -17,6 +17,7 @@ from dsl.lower.cpp.own.mapping import results_of
 from dsl.lower.cpp.own.parts import Builder, OwnPlan, access, entry
 from dsl.lower.cpp.own.space import CTYPE, grid_of
 from dsl.lower.cpp.own.values import Reader, Value
+from dsl.rules.image import padding_of
 
 SHARED = 40 << 10  # bytes of weights that a block holds at once
 FLOATS = (DType.F32, DType.F16, DType.BF16)
@@ -45,6 +46,7 @@ class DirectPart:
     w_type: str
     x: Seen
     w: Seen
+    first: int  # the place of a filter's first tap in w, elements: a transposed one's are walked from the last
     reads: tuple[Seen, ...]
     outputs: tuple[Seen, ...]
     batch: int
@@ -55,6 +57,7 @@ class DirectPart:
     window: tuple[int, int, int]
     stride: tuple[int, int, int]
     padding: tuple[int, int, int]
+    beyond: tuple[bool, bool, bool]  # whether windows reach over the edges of x
     dilation: tuple[int, int, int]
     filters: int
     rows: int
@@ -75,8 +78,9 @@ class DirectPart:
 def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> OwnPlan:
     """Raises Refusal for what needs the tensor cores or has another layout."""
     xt, wt, yt = types[stage.x.name], types[stage.w.name], stage.type
-    if stage.transposed:
-        raise Refusal("cpp-conv-direct", f"{stage.name} is transposed, which has no direct kernel", "use layout nhwc")
+    if stage.transposed and (stage.groups != 1 or any(s != 1 for s in stage.stride)):
+        what = f"{stage.name} is transposed with a stride or groups, which has no direct kernel"
+        raise Refusal("cpp-conv-direct", what, "use layout nhwc")
     if xt.layout != NCHW or xt.dtype not in FLOATS or wt.dtype not in FLOATS:
         raise Refusal(
             "cpp-conv-direct",
@@ -101,7 +105,12 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
 
     out, window = spatial(yt.shape[2:], 1), spatial(wt.shape[2:], 1)
     stride, dilation = spatial(stage.stride, 1), spatial(stage.dilation, 1)
-    filters_group, channels = wt.shape[0] // stage.groups, wt.shape[1]
+    padding, more = spatial(padding_of(stage, wt.shape[2:]), 0), spatial(stage.output_padding, 0)
+    (outer, inner), (k_step, c_step, *taps) = wt.shape[:2], access("w", wt).strides
+    if stage.transposed:  # w is [C, K, ...] and its taps are met in reverse
+        outer, inner, k_step, c_step, taps = inner, outer, c_step, k_step, [-s for s in taps]
+    first = sum((size - 1) * -s for size, s in zip(wt.shape[2:], taps, strict=True) if s < 0)
+    filters_group, channels = outer // stage.groups, inner
     filters = _filters(filters_group)
     spaced = n == 1
     rows = max(1, min(8, 64 // filters))
@@ -112,11 +121,10 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
     else:
         places = out[0] * -(-out[1] // rows) * out[2]
         blocks_place = -(-places // threads)
-    taps = prod(window)
-    chunk = max(1, min(channels, SHARED // (4 * taps * filters)))
-    blocks_filter = wt.shape[0] // filters
-    if taps * filters * 4 > 48 << 10:
-        raise Refusal("cpp-conv-direct", f"{stage.w.name} has windows of {taps} taps", "use the tensor cores")
+    chunk = max(1, min(channels, SHARED // (4 * prod(window) * filters)))
+    blocks_filter = outer // filters
+    if prod(window) * filters * 4 > 48 << 10:
+        raise Refusal("cpp-conv-direct", f"{stage.w.name} has windows of {prod(window)} taps", "use the tensor cores")
     names = ["x", "w", *reader.names, *(r.pointer for r in results)]
     builder.parts.append(
         DirectPart(
@@ -127,7 +135,8 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
             x_type=CTYPE[xt.dtype],
             w_type=CTYPE[wt.dtype],
             x=seen(access("x", xt)),
-            w=seen(access("w", wt)),
+            w=Seen("w", CTYPE[wt.dtype], (k_step, c_step, *(0,) * (3 - n), *taps)),
+            first=first,
             reads=tuple(seen(a) for a in reader.accesses()),
             outputs=tuple(seen(o, r.value.call("acc", "e_{}")) for r, o in zip(results, outputs, strict=True)),
             batch=xt.shape[0],
@@ -137,7 +146,8 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
             out=out,
             window=window,
             stride=stride,
-            padding=spatial(stage.padding, 0),
+            padding=padding,
+            beyond=tuple(p != 0 or m > 0 for p, m in zip(padding, more, strict=True)),
             dilation=dilation,
             filters=filters,
             rows=rows,

@@ -9,6 +9,7 @@ from dsl.ir import DType, TensorType
 from dsl.lower.cpp.own.space import HEADER, Access
 from dsl.lower.cpp.own.values import Reader, Value
 
+FLAG = "guard_flag"  # pointer to the i32 that a watching kernel raises (dsl.guard)
 MULTIPROCESSORS = 132  # of an H200; grids of other devices differ in balance, never in results
 
 
@@ -41,7 +42,7 @@ class Read:
 @dataclass(frozen=True)
 class OwnPlan:
     """`tensors` in the order of Operands, each as member t_<name>; `scratch` in bytes; `main`: the part whose threads
-    and shared memory the facts name."""
+    and shared memory the facts name; `flag`: Operands ends with the guard's."""
 
     name: str
     kind: str
@@ -54,6 +55,7 @@ class OwnPlan:
     shared: tuple[str, ...] = ("own/common.cu.j2", "own/parts.cu.j2")
     launch: tuple[int, ...] = ()
     main: int = 0
+    flag: bool = False
 
 
 @dataclass
@@ -84,6 +86,10 @@ class Builder:
         self.places[pointer] = f"scratch + {self.scratch}"
         self.scratch += -(-size // 256) * 256
 
+    def flag(self) -> None:
+        """A pointer of the parts that is the guard's flag."""
+        self.places[FLAG] = f"on.{FLAG}"
+
     def pointers(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         return tuple((name, self.places[name]) for name in names)
 
@@ -91,8 +97,9 @@ class Builder:
         headers = tuple(sorted({HEADER[d] for d in self.dtypes if d in HEADER}))
         functions = tuple(sorted({f for v in values for f in v.functions}))
         return OwnPlan(
-            self.name, self.kind, tuple(self.tensors), tuple(self.parts), headers, functions, self.scratch, **more
-        )
+            self.name, self.kind, tuple(self.tensors), tuple(self.parts), headers, functions, self.scratch,
+            flag=FLAG in self.places, **more,
+        )  # fmt: skip
 
 
 def entry(number: int) -> str:

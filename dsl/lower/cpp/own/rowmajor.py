@@ -14,11 +14,12 @@ from itertools import pairwise
 
 from dsl.arch import ARCHS, DEFAULT
 from dsl.axes import axes_of
+from dsl.guard import watched
 from dsl.ir import NCHW, Conv, DType, Program, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.own.direct import Seen
 from dsl.lower.cpp.own.mapping import results_of
-from dsl.lower.cpp.own.parts import MULTIPROCESSORS, Builder, OwnPlan, access, entry
+from dsl.lower.cpp.own.parts import FLAG, MULTIPROCESSORS, Builder, OwnPlan, access, entry
 from dsl.lower.cpp.own.space import CTYPE, Access, grid_of
 from dsl.lower.cpp.own.values import Reader, Value
 from dsl.rules.halo import WORD, Layout, fit, layout_of
@@ -26,6 +27,7 @@ from dsl.rules.image import Image, Triple, image_of
 
 ROUND = {DType.TF32: "tf32", DType.F16: "f16", DType.BF16: "bf16"}
 SHARED = ("own/common.cu.j2", "own/tensor.cu.j2")  # templates
+WATCH = "own/watch.cu.j2"  # under a guard
 PACK_THREADS = 256
 COPIES = 8  # of results that are written out in the text, one after the other
 UNROLLED = 20  # instructions along K that are written out, so that every offset is part of an instruction
@@ -53,6 +55,7 @@ class PackPart:
     words: int
     groups: int  # quads of a tap, or of a window's row
     first: int  # the place of a filter's first tap in w, elements: a transposed one's are walked from the last
+    watches: bool  # the range of what it rounds (dsl.guard)
     grid: tuple[int, ...]
     values: tuple[Value, ...] = ()
     threads: int = PACK_THREADS
@@ -63,7 +66,8 @@ class PackPart:
 @dataclass(frozen=True)
 class RowmajorPart:
     """`warp_m` x `warp_n`: a warp's part of the tile. `resident`: weights stay in shared memory. `buffers`: there, of
-    results. `pair`: elements of one access to those. `suffix`: of constants that count elements."""
+    results. `pair`: elements of one access to those. `suffix`: of constants that count elements. `watches`: the range
+    of what it rounds (dsl.guard)."""
 
     label: str
     entry: str
@@ -88,6 +92,7 @@ class RowmajorPart:
     copies_unrolled: int
     runs_unrolled: int
     unrolled: bool
+    watches: bool
     grid: tuple[int, ...]
     threads: int
     shared_bytes: int
@@ -112,6 +117,10 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
     builder.tensor("x", stage.x.name)
     builder.tensor("w", stage.w.name)
     builder.reads(reader)
+    watches = program.guard and watched(stage, xt)
+    flag = [FLAG] if watches else []
+    if watches:
+        builder.flag()
     words = layout.blocks[0] * layout.chunks * layout.weight_words
     builder.room("packed", WORD * words)
     shape = stage.type.shape
@@ -133,7 +142,7 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
         PackPart(
             label="part2",
             entry=entry(1),
-            pointers=builder.pointers(["packed", "w"]),
+            pointers=builder.pointers(["packed", "w", *flag]),
             layout=layout,
             w=Seen("w", CTYPE[wt.dtype], (k_step, c_step, *(0,) * (3 - len(taps)), *taps)),
             w_type=CTYPE[wt.dtype],
@@ -141,6 +150,7 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             words=words,
             groups=-(-image.window[2] // 4) if layout.along_columns else -(-layout.channels // 4),
             first=first,
+            watches=watches,
             grid=(grid_of(-(-words // PACK_THREADS), stage.name),),
         )
     )
@@ -150,7 +160,7 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
         RowmajorPart(
             label="part1",
             entry=entry(0),
-            pointers=builder.pointers(["x", "packed", *reader.names, *(r.pointer for r in results)]),
+            pointers=builder.pointers(["x", "packed", *reader.names, *(r.pointer for r in results), *flag]),
             values=tuple(r.value for r in results),
             layout=layout,
             x=Seen("x", CTYPE[xt.dtype], x),
@@ -163,10 +173,11 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             copies_unrolled=4,
             runs_unrolled=min(COPIES, 8 * sizes["warps_m"] * (1 if layout.whole_rows else layout.rows)),
             unrolled=layout.steps <= UNROLLED,
+            watches=watches,
             **sizes,
         )
     )
-    return builder.plan([r.value for r in results], main=1, shared=SHARED)
+    return builder.plan([r.value for r in results], main=1, shared=(*SHARED, *[WATCH] * watches))
 
 
 def _fit(program: Program, stage: Conv, layout: Layout) -> dict:

@@ -76,6 +76,15 @@ program rowmajor(x: f32[4, 3, 32, 41], w: f32[40, 3, 3, 5], b: f32[40], r: f32[4
   return y
 }"""
 
+GUARDED = """
+program guarded(x: f32[4, 3, 32, 41], w: f32[40, 3, 3, 5], b: f32[40]) -> f32[4, 40, 15, 18] {
+  arch sm_90a
+  guard f32
+  y = conv2d(x, w) { compute f16 tile 48x128x48 stages 2 epilogue relu(acc + b[c]) }
+  z = pool(y) { op max window 2x2 }
+  return z
+}"""
+
 AMPERE = """
 program ampere(x: f16[4, 130, 512], w: f16[512, 192], s: f32[4, 192], r: f32[4, 130, 192]) ->
     (f16[4, 130, 192], f16[4, 130, 192]) {

@@ -12,7 +12,8 @@ from . import programs
 GOLDEN = Path(__file__).parent / "golden"
 CASES = {
     "linear_leaky": programs.LINEAR_LEAKY, "cast_bmm": programs.CAST_ATTENTION, "split_k": programs.SPLIT_K,
-    "conv": programs.CONV, "rowmajor": programs.ROWMAJOR, "ampere": programs.AMPERE, "blackwell": programs.BLACKWELL,
+    "conv": programs.CONV, "rowmajor": programs.ROWMAJOR, "guarded": programs.GUARDED,
+    "ampere": programs.AMPERE, "blackwell": programs.BLACKWELL,
 }  # fmt: skip
 
 

@@ -113,6 +113,11 @@ template <class P, void (*F)(P)> struct Entry<F> { static void call(void* p) { F
 inline void __syncwarp(unsigned = 0xffffffffu) { uc_cpu::wait(uc_cpu::kWarp); }
 inline void __syncthreads() { uc_cpu::wait(uc_cpu::kBlock); }
 template <class T> inline T __shfl_xor_sync(unsigned, T v, int mask) { return uc_cpu::exchange(v, int(uc_cpu::now->index.x) ^ mask); }
+inline unsigned __reduce_max_sync(unsigned, unsigned v) {
+  for (int mask = 1; mask < 32; mask *= 2) v = std::max(v, __shfl_xor_sync(0xffffffffu, v, mask));
+  return v;
+}
+inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
 template <class T> inline T __ldg(T const* p) {
   if (reinterpret_cast<uintptr_t>(p) % alignof(T)) { std::fprintf(stderr, "a load of %zu bytes at %p\n", sizeof(T), (void const*)p); std::abort(); }
   return *p;
@@ -137,6 +142,7 @@ inline char const* cudaGetErrorString(cudaError_t) { return "error"; }
 inline cudaError_t cudaGetDevice(int* id) { *id = 0; return cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { *value = 132; return cudaSuccess; }
 inline cudaError_t cudaFuncSetAttribute(void const*, cudaFuncAttribute, int) { return cudaSuccess; }
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) { std::memset(to, value, bytes); return cudaSuccess; }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 extern "C" char __start_uc_shared[] __attribute__((weak)), __stop_uc_shared[] __attribute__((weak));
 

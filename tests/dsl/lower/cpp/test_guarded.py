@@ -1,0 +1,171 @@
+"""`guard f32` on a convolution that rounds its own operands: its flag and its rescue, every lane run on the CPU."""
+
+import subprocess
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsl.guard import rescue
+from dsl.lower.cpp import guarded, lower
+from engine.build.nvcc import find_toolchain
+from engine.evaluate import oracle
+
+from .own.emulated import build, inputs_of, program
+
+ROUNDED, IN_F32 = 1e-4, 1e-6  # f16's error is above the one, f32's below the other
+
+POOLED = """program pooled(x: f32[2, 12, 13, 22], w: f32[40, 12, 3, 3], b: f32[40]) -> f32[2, 40, 5, 10] {
+  guard f32
+  y = conv2d(x, w) { compute f16  epilogue relu(acc + b[c]) }
+  z = pool(y) { op max  window 2x2 }
+  return z
+}"""
+CASES = {
+    "several_results": """program p(x: f32[2, 12, 7, 10], w: f32[12, 40, 3, 3], b: f32[40])
+      -> (f32[2, 40, 10, 10], f32[2, 40]) {
+      guard f32
+      y = conv_transpose2d(x, w) {
+        compute f16  dilation 2x1  padding 1x1  output_padding 1x0  epilogue acc + b[c]  also z = relu(acc)
+      }
+      n = reduce(z) { op mean  over h, w }
+      return y, n }""",
+    "two_convolutions": """program p(x: f32[2, 12, 34], w: f32[12, 20, 5], v: f32[20, 20, 3])
+      -> (f32[2, 20, 36], f32[2, 20, 38]) {
+      guard f32
+      y = conv_transpose1d(x, w) { compute f16  epilogue relu(acc) }
+      z = conv1d(y, v) { compute f16 }
+      s = normalize(y) { op softmax  over w }
+      return z, s }""",
+    "groups_of_three_axes": """program p(x: f32[1, 6, 4, 5, 7], w: f32[20, 6, 3, 3, 2]) -> f32[1, 20, 2, 3, 6] {
+      guard f32
+      y = conv3d(x, w) { compute f16 }
+      s = normalize(y) { op groupnorm  groups 4 }
+      return s }""",
+    "blocks_that_share_a_box": """program p(x: f32[1, 24, 7, 8], w: f32[70, 24, 3, 3]) -> f32[1, 70, 7, 8] {
+      guard f32
+      y = conv2d(x, w) { compute f16  padding 1x1  tile 32x64x80  stages 2 }
+      z = map(y) { epilogue gelu(acc) }
+      return z }""",
+}
+
+
+def error(have: torch.Tensor, want: torch.Tensor) -> float:
+    there = torch.isfinite(want)
+    assert torch.equal(torch.isfinite(have), there)
+    return float((have.double() - want.double())[there].norm() / want.double()[there].norm())
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory):
+    p = program(POOLED)
+    _, run = build(p, tmp_path_factory.mktemp("guarded"))
+    return p, run
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_rescue_gives_f32_s_result(name, tmp_path):
+    p = program(CASES[name])
+    _, run = build(p, tmp_path)
+    x, *more = inputs_of(p)
+    for scale, rescued in ((1.0, False), (1e6, True), (1e-6, True)):
+        inputs = [x * scale, *more]
+        errors = [error(h, w) for h, w in zip(run(inputs), oracle.run(p, inputs, exact=True), strict=True)]
+        assert all(e < IN_F32 for e in errors) if rescued else max(errors) > ROUNDED, (scale, errors)
+
+
+@pytest.mark.parametrize(
+    ("operand", "where", "value", "rescued"),
+    [
+        (0, (1, 7, 3, 4), 1e6, True),  # one element that overflows
+        (0, (1, 7, 3, 4), 65504.0, False),  # the largest that f16 holds
+        (0, (1, 7, 3, 4), 65505.0, True),
+        (0, (0, 11, 12, 21), float("nan"), True),  # the last that is read
+        (0, (1, 0, 0, 0), float("-inf"), True),
+        (0, (1, 7, 3, 4), 1e-8, False),  # tiny beside ones: 2^-25 is nothing to its neighbours
+        (0, slice(None), 1e-4, True),  # all of them tiny
+        (0, slice(None), 2.0**-9, False),
+        (0, slice(None), 0.0, False),  # zeros are as good in f16
+        (1, (39, 11, 2, 2), 1e6, True),
+        (1, (39, 11, 2, 2), float("nan"), True),
+        (1, (0, 0, 0, 0), 1e-8, False),
+        (1, slice(None), 1e-6, True),
+    ],
+)
+def test_what_trips_it(pooled, operand, where, value, rescued):
+    p, run = pooled
+    inputs = inputs_of(p)
+    if where == slice(None):
+        inputs[operand].fill_(value)
+        inputs[1 - operand].abs_()
+    else:
+        inputs[operand][where] = value
+    have, want, in_f32 = run(inputs)[0], oracle.run(p, inputs, exact=True)[0], oracle.run(rescue(p), inputs)[0]
+    if value == 0.0:
+        assert torch.equal(have, in_f32)  # only the bias is left
+        return
+    assert torch.equal(have.isnan(), in_f32.isnan()) and torch.equal(have.isinf(), in_f32.isinf())
+    assert (error(have, want) < IN_F32) == rescued
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 1000), st.floats(0, 10), st.integers(-40, 20), st.integers(-40, 20))
+def test_whatever_the_magnitudes_it_is_no_worse_than_tf32(pooled, seed, reach, x_power, w_power):
+    p, run = pooled
+    torch.manual_seed(seed)
+    x, w, b = inputs_of(p, seed)
+    x, w = x * 10 ** (-reach * torch.rand(x.shape)) * 2.0**x_power, w * 2.0**w_power
+    b = b * 2.0 ** (x_power + w_power)
+    tf32 = oracle.run(program(POOLED.replace("guard f32", "").replace("f16", "tf32")), (x, w, b))[0]
+    want = oracle.run(p, (x, w, b), exact=True)[0]
+    assert error(run([x, w, b])[0], want) <= 1.2 * error(tf32, want)
+
+
+def test_rescue_kernels_have_few_blocks_that_take_the_others_turns():
+    p = program(POOLED.replace("f32[2,", "f32[600,"))
+    waiting = guarded.second(p).stages
+    assert [s.name for s in waiting] == ["y_f32", "z_f32"]
+    text = lower(p).text
+    for s in waiting:
+        kernel = text[text.index(f"namespace stage_{s.name} ") :]
+        assert kernel.index("guard_flag) == 0) return;") < kernel.index("turn += gridDim.x")
+        assert f"dim3({guarded.BLOCKS})" in kernel[: kernel.index("inline int facts")]
+
+
+def test_names_of_the_second_pipeline_are_its_own():
+    text = POOLED.replace("y = conv2d", "z_f32 = conv2d").replace("pool(y)", "pool(z_f32)")
+    p = program(text)
+    assert [s.name for s in guarded.second(p).stages] == ["z_f32_f32", "z_f32_"] and lower(p).text
+
+
+def test_without_a_guard_nothing_watches():
+    text = lower(program(POOLED.replace("guard f32", ""))).text
+    assert "guard" not in text and "watch" not in text
+
+
+def test_the_guard_s_line_leads_to_its_flag_and_its_second_pipeline():
+    source = lower(program(POOLED))
+    lines = source.text.split("\n")
+    found = [lines[a - 1 : b] for number, a, b in source.line_map if number == 3]
+    assert "cudaMemsetAsync" in found[0][0] and "stage_y_f32::run" in found[-1][0]
+
+
+@pytest.mark.toolchain
+def test_nvcc_builds_it(tmp_path):
+    """Kernels alone, for sm_90a: two seconds."""
+    tools = find_toolchain()
+    if tools is None:
+        pytest.skip("needs nvcc")
+    unit = tmp_path / "guarded.cu"
+    unit.write_text(lower(program(POOLED)).text)
+    flags = ["-std=c++17", "-O3", "--expt-relaxed-constexpr", "-DUCUTLASS_DEVICE_ONLY", "-cubin", "-Xptxas", "-v"]
+    arch = "-gencode=arch=compute_90a,code=sm_90a"
+    ran = subprocess.run(
+        [str(tools.nvcc), *flags, arch, str(unit), "-o", str(tmp_path / "guarded.cubin")],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.stderr.count("Compiling entry function") == 5 and ", 0 bytes spill stores" in ran.stderr
+    assert all(" 0 bytes spill stores" in line for line in ran.stderr.split("\n") if "spill stores" in line)
