@@ -30,6 +30,7 @@ SHARED = ("own/common.cu.j2", "own/tensor.cu.j2")  # templates
 WATCH = "own/watch.cu.j2"  # under a guard
 PACK_THREADS = 256
 COPIES = 8  # of results that are written out in the text, one after the other
+FINDING = 6  # copies that take as long as to find the place of the first
 UNROLLED = 20  # instructions along K that are written out, so that every offset is part of an instruction
 
 
@@ -89,6 +90,7 @@ class RowmajorPart:
     blocks: int
     stage_words: int
     suffix: str
+    groups: int  # of a step's channels, whose boxes are copied beside each other
     copies_unrolled: int
     runs_unrolled: int
     unrolled: bool
@@ -154,6 +156,7 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             grid=(grid_of(-(-words // PACK_THREADS), stage.name),),
         )
     )
+    runs = 8 * sizes["warps_m"] * (1 if layout.whole_rows else layout.rows)
     far = max(_extent(o.strides, image.filters, image.out) for o in (*written, *reads))
     x = spatial(access("x", xt).strides, xt.shape, image.size)
     builder.parts.append(
@@ -170,8 +173,9 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             round=ROUND[stage.config.compute],
             pair=pair,
             suffix="ll" if max(far, _extent(x, layout.channels, image.size)) >= 2**31 else "",
+            groups=_groups(layout, sizes["threads"]),
             copies_unrolled=4,
-            runs_unrolled=min(COPIES, 8 * sizes["warps_m"] * (1 if layout.whole_rows else layout.rows)),
+            runs_unrolled=min(COPIES, runs // (sizes["threads"] // 32)),
             unrolled=layout.steps <= UNROLLED,
             watches=watches,
             **sizes,
@@ -202,6 +206,17 @@ def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
         "grid": (min(grid, layout.tiles),),
         "threads": 32 * made.warps,
     }
+
+
+def _groups(layout: Layout, threads: int) -> int:
+    """Groups of channels that a block's threads copy beside each other: a thread finds its place in a channel's part of
+    the box, which takes it as long as some copies, and then copies the same of every such channel."""
+    places = layout.image.window[0] * layout.inner_rows * layout.pitch // layout.vector
+
+    def clocks(groups: int) -> int:
+        return -(-groups * places // threads) * (FINDING + -(-layout.channels // groups))
+
+    return min(range(1, layout.channels + 1), key=lambda g: (clocks(g), g))
 
 
 def spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> tuple[int, ...]:

@@ -246,18 +246,23 @@ struct Place {
   }
 };
 
-// The halo box of one step's channels, on its way into shared memory.
+// The halo box of one step's channels, on its way into shared memory. A thread finds a place of a
+// channel's part once and copies it of every kGroups-th channel.
 __device__ __forceinline__ void load(float* box, float const* x, unsigned const* packed, int tile, int chunk) {
-  constexpr int kVector = 1, kRow = kPitch / kVector, kVectors = kChannels * 1 * kInnerRows * kRow;
+  constexpr int kVector = 1, kRow = kPitch / kVector, kPlaces = kInnerRows * kRow, kGroups = 1;
   Place const place(tile);
   int const column0 = place.column * 1 - 0, row0 = place.row * 1 - 0, d0 = place.d * 1 - 0;
   float const* const from = x + (place.batch * 3936ll + chunk * 3936ll + d0 * 0ll + row0 * 41ll + column0);
-#pragma unroll 4
-  for (int i = threadIdx.x; i < kVectors; i += kThreads) {
-    int const column = i % kRow * kVector, row = i / kRow % kInnerRows, c = i / (kRow * kInnerRows);
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kGroups * kPlaces; i += kThreads) {
+    int const column = i % kRow * kVector, row = i / kRow % kInnerRows, group = 0;
     bool const there = unsigned(column0 + column) < 41u && unsigned(row0 + row) < 32u;
-    float const* const here = from + (c * 1312 + row * 41 + column);
-    copy_async<4 * kVector>(box + c * kPlane + row * kPitch + column, there ? here : x, there);
+    float const* const here = there ? from + (row * 41 + column) : x;
+    float* const to = box + row * kPitch + column;
+#pragma unroll 4
+    for (int c = group; c < kChannels; c += kGroups) {
+      copy_async<4 * kVector>(to + c * kPlane, here + c * 1312, there);
+    }
   }
 }
 
@@ -338,7 +343,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3) uc_f523d4e47769_stage_
     float* const at_y = static_cast<float*>(p.y) + (place.batch * 44400ll + place.d * 0ll);
     // Eight filters of each row of warps at a time through shared memory, where a run of results lies as in memory: at
     // the same place within 32 bytes. No branch stands between the elements' functions: those outside are computed too.
-    constexpr int kGap = 8, kRun = 24, kRuns = 8, kLine = 200, kLines = 8;
+    constexpr int kGap = 8, kRun = 24, kRuns = 8, kLine = 200, kLines = 8, kWarps = kThreads / 32;
     unsigned const first_y = unsigned(place.batch * 44400ll + place.d * 0ll);  // of which the low bits matter
 #pragma unroll
     for (int half = 0; half < 2 * kM; ++half) {
@@ -384,8 +389,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3) uc_f523d4e47769_stage_
         __syncthreads();
         // A warp writes a run: whole vectors of four, then what stands before and behind them.
 #pragma unroll 8
-        for (int i = warp; i < kLines * kRuns; i += kThreads / 32) {
-          int const run = i % kRuns, line = i / kRuns;
+        for (int turn = 0; turn < kLines * kRuns / kWarps; ++turn) {
+          int const i = warp + turn * kWarps, run = i % kRuns, line = i / kRuns;
           int const m = place.m + line / 8 * (kM * 16) + half * 8 + line % 8, row = place.row + run;
           int const length = row < 30 ? (37 - place.column < 16 ? 37 - place.column : 16) : 0;
           if (m < 40 && length > 0) {
