@@ -185,16 +185,20 @@ __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group 
 
 // ---- the guard: whether f16 holds what is converted as well as tf32 would (dsl.guard)
 #if defined(__CUDACC__)
-// The larger of two magnitudes as the bits of |x|, of which a NaN has the most.
-__device__ __forceinline__ unsigned larger(unsigned most, unsigned bits) {
-  bits &= 0x7fffffffu;
-  return bits > most ? bits : most;
+#if !defined(UCUTLASS_TENSOR_CORES)
+// The larger of a magnitude and |x|; a NaN stays.
+__device__ __forceinline__ float larger(float most, float x) {
+  float out;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(most), "f"(fabsf(x)));
+  return out;
 }
+#endif
 
-// Raises the flag where the largest magnitude of a warp's chunk is neither 0 nor within [2^-9, 65504]. All lanes call it.
-__device__ __forceinline__ void watch(unsigned most, int* flag) {
-  most = __reduce_max_sync(0xffffffffu, most);
-  if (most != 0u && most - 0x3b000000u > 0x477fe000u - 0x3b000000u) *flag = 1;
+// Raises the flag where the largest magnitude of a warp's chunk is neither 0 nor within [2^-9, 65504]. All lanes call it;
+// magnitudes compare as their bits do, and a NaN's are the largest.
+__device__ __forceinline__ void watch(float most, int* flag) {
+  unsigned const bits = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
+  if (bits != 0u && bits - 0x3b000000u > 0x477fe000u - 0x3b000000u) *flag = 1;
 }
 #endif
 
@@ -347,7 +351,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) uc_614f26393a3f_part2_y(_
   int const filter = block * 48 + rows * 16 + lane / 4 + reg % 2 * 8, q = lane % 4;
   int const quad = step * 4 + reg / 2 * 2;
   float const low = element(w, filter, chunk, quad, q), high = element(w, filter, chunk, quad + 1, q);
-  watch(larger(larger(0u, __float_as_uint(low)), __float_as_uint(high)), static_cast<int*>(p.guard_flag));  // words are whole warps'
+  watch(larger(larger(0.0f, low), high), static_cast<int*>(p.guard_flag));  // words are whole warps'
   static_cast<unsigned*>(p.packed)[word] = round_f16(low, high);
 }
 #endif
@@ -409,13 +413,13 @@ __device__ __forceinline__ void watch_box(float const* box, int* flag) {
   constexpr int kVectors = 150, kTurns = 4;
 #pragma unroll 1
   for (int begin = 0; begin < kVectors; begin += kTurns * kThreads) {
-    unsigned most = 0u;
+    float most = 0.0f;
 #pragma unroll
     for (int k = 0; k < kTurns; ++k) {
       int const i = begin + k * kThreads + int(threadIdx.x);
       if (i < kVectors) {
-        uint4 const four = reinterpret_cast<uint4 const*>(box)[i];
-        most = larger(larger(larger(larger(most, four.x), four.y), four.z), four.w);
+        Pack<float, 4> const four = reinterpret_cast<Pack<float, 4> const*>(box)[i];
+        most = larger(larger(larger(larger(most, four.at[0]), four.at[1]), four.at[2]), four.at[3]);
       }
     }
     watch(most, flag);

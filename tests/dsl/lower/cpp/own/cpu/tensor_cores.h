@@ -48,6 +48,7 @@ inline void mma(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1, float (
 inline unsigned round_tf32(float x) { return std::isfinite(x) ? (uc_cpu::to_bits(x) + 0x1000) & ~0x1fffu : uc_cpu::to_bits(x); }
 inline unsigned round_f16(float low, float high) { return uc_cpu::to_f16(low) | uc_cpu::to_f16(high) << 16; }
 inline unsigned round_bf16(float low, float high) { return uc_cpu::to_bf16(low) | uc_cpu::to_bf16(high) << 16; }
+inline float larger(float most, float x) { return most != most || x != x ? uc_cpu::from_bits(0x7fffffffu) : std::max(most, std::fabs(x)); }
 inline void mma_tf32(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1) { uc_cpu::mma(d, a, b0, b1, nullptr); }
 inline void mma_f16(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1) { uc_cpu::mma(d, a, b0, b1, uc_cpu::from_f16); }
 inline void mma_bf16(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1) { uc_cpu::mma(d, a, b0, b1, uc_cpu::from_bf16); }
