@@ -1,12 +1,12 @@
 """`guard f32`: products in f16 that are never worse than tf32, whatever the operands' range.
 
 f16 and tf32 carry the same 11 significant bits; what f16 lacks is range. So each kernel that converts f32 to f16, a
-transform's cast or a product that rounds f32 operands on their way to the tensor cores (`watched`), looks at what it
-converts, a chunk at a time (what one warp converts: some hundred neighbouring elements), and raises a flag
-where a chunk's largest magnitude is neither 0 nor within [2^-9, 65504], or where it holds a NaN or an infinity. With
-the flag up the program's own meaning is computed again, from the parameters on, in f32 on the CUDA cores, over the
-same results. Those rescue kernels are launched in every call and leave at once when the flag is down, so nothing ever
-waits for the host and the whole is one CUDA graph.
+transform's cast, a product that rounds f32 operands on their way to the tensor cores (`watched`), or a stage that
+stores f16 for products alone to read (dsl.narrowed), looks at what it converts, a chunk at a time (what one warp
+converts: some hundred neighbouring elements), and raises a flag where a chunk's largest magnitude is neither 0 nor
+within [2^-9, 65504], or where it holds a NaN or an infinity. With the flag up the program's own meaning is computed
+again, from the parameters on, in f32 on the CUDA cores, over the same results. Those rescue kernels are launched in
+every call and leave at once when the flag is down, so nothing ever waits for the host and the whole is one CUDA graph.
 
 Why what passes is no worse than tf32. Rounding x to f16 (normal or subnormal) errs by at most
 
@@ -50,6 +50,7 @@ from .ir import (
     Transform,
     inlined,
 )
+from .narrowed import able, rounded, watched_stores, wider_reader
 from .rules.problem import is_direct, is_rowmajor, types_of
 
 LOW, HIGH = 2.0**-9, 65504.0  # the largest magnitude of a chunk that f16 holds as well as tf32 would
@@ -95,7 +96,7 @@ def objections(program: Program) -> Iterator[Objection]:
             yield f"a guard does not watch interleave, as {s.name} does", s.span, "leave guard out"
         else:
             yield from _narrow(s, program)
-    if not any(conversions(program, s) for s in program.stages):
+    if not any(conversions(program, s) or rounded(s) for s in program.stages):
         yield "no stage casts f32 to f16, so there is nothing to guard", None, "leave guard out"
     elif "cute" not in writers(program):
         yield from _of_cpp(program)
@@ -107,6 +108,9 @@ def _of_cpp(program: Program) -> Iterator[Objection]:
         if isinstance(s, Transform) and conversions(program, s):
             what = f"a convolution converts its operands itself, and {s.name} is a cast"
             yield f"under one guard {what}", s.clause_span("to"), "leave the cast out, or cast all operands"
+        elif watched_stores(program, s):
+            what = f"a convolution converts its operands itself, and {s.name} is rounded where it is stored"
+            yield f"under one guard {what}", s.clause_span("store"), "store f32"
         elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1):
             kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution of a stride or groups"
             what = f"{kind} beside a convolution that converts its operands itself, as {s.name} is"
@@ -122,10 +126,7 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
             what = f"{s.name} casts to {s.type.dtype.value}"
             yield f"a guard watches casts of f32 to f16; {what}", s.clause_span("to"), "leave guard out"
         return
-    for name, t in ((s.name, s.type), *((a.name, a.type) for a in s.also)):
-        if t.dtype not in (DType.F32, DType.I32):
-            message = f"a guard watches casts, and {name} is rounded to {t.dtype.value} where it is stored"
-            yield message, s.clause_span("store"), "store f32"
+    yield from _stored(s, program)
     if not isinstance(s, Collective) or (isinstance(s, Conv) and is_direct(s, types_of(program))):
         return
     for o in s.operands[:2]:
@@ -138,6 +139,24 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
         help = "compute f16" if rows else f"{o.name}_h = transform({o.name}) {{ to f16 }}"
         yield message, s.clause_span("compute"), help
         return
+
+
+def _stored(s: Stage, program: Program) -> Iterator[Objection]:
+    """What is stored narrower than f32, and either not watched there or read by who needs more."""
+    for name, t in ((s.name, s.type), *((a.name, a.type) for a in s.also)):
+        if t.dtype in (DType.F32, DType.I32):
+            continue
+        reader = wider_reader(program, name)
+        if t.dtype is DType.F16 and reader is None and able(program, s):
+            continue
+        message = f"{name} is rounded to {t.dtype.value} where it is stored"
+        if t.dtype is not DType.F16:
+            message = f"a guard watches what is rounded to f16, and {message}"
+        elif reader is not None:
+            message += f", and {reader} may need what f32 holds"
+        else:
+            message += ", which a guard watches in products, normalize and map alone"
+        yield message, s.clause_span("store"), "store f32"
 
 
 # ---- the same program in f32 ----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from dsl import legal
 from dsl.axes import axes_of
 from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue
 from dsl.ir import DType, Program, Reduce, Stage, Transform
+from dsl.narrowed import watched_stores
 from engine.evaluate import stages
 from engine.evaluate.expressions import FUNCTIONS, REDUCTIONS, Scope
 from engine.evaluate.rounding import DTYPES, TORCH, stored, truncate_tf32
@@ -35,18 +36,35 @@ def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False
 
     With `exact` results of floating point types are float64; integers stay what they are.
     """
+    env = _given(program, inputs, exact)
+    if _all(program, env, exact) is not None:
+        return run(rescue(program), inputs)
+    return [env[name] for name in program.results]
+
+
+def tripped(program: Program, inputs: Sequence[torch.Tensor]) -> str | None:
+    """The first tensor of a guarded program that raises its guard on these inputs, or None."""
+    return _all(program, _given(program, inputs, False), False) if program.guard else None
+
+
+def _given(program: Program, inputs: Sequence[torch.Tensor], exact: bool) -> dict[str, torch.Tensor]:
     if len(inputs) != len(program.params):
         raise ValueError(f"{program.name} takes {len(program.params)} tensors; {len(inputs)} given")
-    env: dict[str, torch.Tensor] = {}
-    for p, x in zip(program.params, inputs, strict=True):
-        env[p.name] = _wide(x) if exact else x.to(TORCH[p.type.dtype])
+    given = zip(program.params, inputs, strict=True)
+    return {p.name: _wide(x) if exact else x.to(TORCH[p.type.dtype]) for p, x in given}
+
+
+def _all(program: Program, env: dict[str, torch.Tensor], exact: bool) -> str | None:
+    """Every stage's results into `env`, as far as none raises the guard: then which tensor did."""
     # cuDNN's convolutions may use TF32 by PyTorch's default; here every rounding is ours.
     with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         for stage in program.stages:
-            if program.guard and not exact and _trips(stage, env, program):
-                return run(rescue(program), inputs)
-            _run(stage, env, program, exact)
-    return [env[name] for name in program.results]
+            looks = program.guard and not exact
+            seen = conversions(program, stage) if looks else ()
+            raised = next((name for name in seen if trips(env[name])), None) or _run(stage, env, program, exact, looks)
+            if raised is not None:
+                return raised
+    return None
 
 
 def trips(x: torch.Tensor) -> bool:
@@ -57,35 +75,36 @@ def trips(x: torch.Tensor) -> bool:
     return bool(((most != 0) & ~((most >= LOW) & (most <= HIGH))).any())
 
 
-def _trips(stage: Stage, env: dict[str, torch.Tensor], program: Program) -> bool:
-    return any(trips(env[name]) for name in conversions(program, stage))
-
-
 def _wide(x: torch.Tensor) -> torch.Tensor:
     return x.to(torch.float64) if x.dtype.is_floating_point else x
 
 
-def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bool) -> None:
+def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bool, looks: bool) -> str | None:
+    """Puts a stage's results into `env`; which one raised the guard as it was stored (`looks`: there is one)."""
     if isinstance(stage, Transform):
         x = stages.transform(stage, env, program)
         env[stage.name] = x if exact or stage.to is None else stored(x, stage.to)
-        return
+        return None
     rounds = not exact and legal.is_rowmajor(stage, legal.types_of(program))
     acc, second = stages.compute(stage, env, exact, rounds)
     if isinstance(stage, Reduce):
         if stage.op == "argmax":
             env[stage.name] = acc
-            return
+            return None
         axes = stages.axes_left(stage, env[stage.x.name].dim())
     else:
         axes = axes_of(stage, acc.dim())
     scope = Scope(acc, axes, env, second)
     scope.define(stage)
     names = [(x.name, x.expr) for x in stage.also] + [(stage.name, stage.epilogue)]
+    watched = watched_stores(program, stage) if looks else ()
     for name, expr in names:
         x = scope.result(expr)
+        if name in watched and trips(x):
+            return name
         reduced = getattr(expr, "fn", None) in REDUCTIONS
         env[name] = x if exact else stored(x, DType.F32 if reduced else _stored_type(stage, env))
+    return None
 
 
 def _stored_type(stage: Stage, env: dict[str, torch.Tensor]) -> DType:

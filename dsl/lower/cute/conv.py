@@ -12,7 +12,9 @@ from dsl.ir import NHWC, Call, Conv, DType, Expr, Load, Program, TensorType, inl
 from dsl.lower import Refusal
 from dsl.lower.cute import conv_text, expression
 from dsl.lower.cute.conv_launches import Launch, launches_of, read_strides
+from dsl.lower.cute.conv_store import WATCHED
 from dsl.lower.cute.conv_tiles import Tiling, boxes, tile_of, tiling
+from dsl.lower.cute.own import FLAG, WATCH, told
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
 STORED = (DType.F32, DType.F16, DType.BF16)
@@ -35,26 +37,33 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     out.gap(2)
     name = stage.name.upper()
     for number, launch in enumerate(launches):
-        for text, *marks in _kernel(stage, w, y, launch, tile, number):
+        kind = "WatchedKernel" if told(program, stage) else "ConvKernel"
+        for text, *marks in _kernel(stage, w, y, launch, tile, number, kind):
             out.add(text, *(("", mark) for mark in marks))
     out.gap(2)
     results, values = [f"out{i}" for i in range(len(outs))], [f"read{i}" for i in range(len(found))]
+    watches = [FLAG] if told(program, stage) else []
+    values += watches
     out.add(f"@cute.jit\ndef {stage.name}_launch({', '.join(['x', 'w', *results, *values])}, stream: CUstream):")
     for number in range(len(launches)):
         out.add(f"    {name}_{number}.launch(x, w, {_tuple(results)}, {_tuple(values)}, stream)")
     out.gap(2)
-    version = hashlib.sha256("\n".join([conv_text.VERSION, *out.lines]).encode()).hexdigest()[:16]
+    whole = [conv_text.VERSION, *([WATCHED] if watches else []), *out.lines]
+    version = hashlib.sha256("\n".join(whole).encode()).hexdigest()[:16]
     dtypes = [CUTE[t.dtype] for t in (x, w, *([y] * len(outs)), *(types[f.name] for f in found))]
+    dtypes += [CUTE[DType.I32]] * len(watches)
     listed = ", ".join(f"cutlass.{d}" for d in dtypes)
     aligned = 2 + len(outs)
     text = f'{name} = ConvStage("{stage.name}_launch", ({listed}), {aligned}, "{version}")'
     out.add(text, ("", "compute"), ("", "store"))
-    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in found))
+    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in found), *watches)
+    parts = (Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
+    imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
     return StagePlan(
         out,
         ", ".join(tensors),
         tuple(dict.fromkeys(tensors)),
-        (Part(conv_text.CONV, 30),),
+        parts,
         frozenset(imports | set(conv_text.IMPORTS)),
         (),
         ("compute", "store"),
@@ -150,8 +159,8 @@ def _vector(tile: Tiling, launch: Launch, box: tuple[int, int, int], dtype: DTyp
     return gcd(128 // dtype.bits, *edges)
 
 
-def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Tiling, number: int):
-    """The lines of one ConvKernel, each with the clauses that decide it."""
+def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Tiling, number: int, kind: str):
+    """The lines of one kernel of class `kind`, each with the clauses that decide it."""
     channels = y.shape[1] // stage.groups
     taps_w = prod(w.shape[2:])
     if stage.transposed:
@@ -168,7 +177,7 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
     box = boxes(tile.pixels, launch.out, last)
     block, parts = tile.run_box(launch.run, launch.taps)
     part = tile.part(tile.n // launch.phases, launch.phases, last, y.dtype.bits)
-    yield (f"{stage.name.upper()}_{number} = ConvKernel(",)
+    yield (f"{stage.name.upper()}_{number} = {kind}(",)
     yield (f"    {stage.name}_epilogue,",)
     yield f"    box={box}, tile_n={tile.n}, run_box={block}, parts={parts},", "tile"
     resident = f"{tile.resident} block{'s' * (tile.resident > 1)} at once on a multiprocessor"

@@ -7,7 +7,7 @@ through shared memory, a part at a time, and leave in whole rows.
 
 from __future__ import annotations
 
-STORE = '''\
+_STORE = '''\
 class ConvResults:
     """The sums of a tile on their way to the results: through the epilogue, then through shared memory by parts.
 
@@ -53,6 +53,8 @@ class ConvResults:
 
     def stage(self, acc, mine, staged, k, outs, reads, at, start, phase):
         """Channels start .. start + part of a phase: sums through the epilogue to shared memory."""
+        *reads, flag = reads  # watched
+        most = {}  # watched
         group, first, q, image = at
         bw, bh, _ = self.box
         dtype = outs[k].element_type
@@ -74,10 +76,16 @@ class ConvResults:
                     row = mine[(0, r, 0), m, 0][0]
                     pixel = ((q[0] + row % bw) * self.phases + phase, q[1] + row // bw % bh, q[2] + row // (bw * bh))
                     pair = cute.make_rmem_tensor((2,), dtype if self.channels_last() else cutlass.Float32)
+                    whole = cute.make_rmem_tensor((2,), cutlass.Float32)  # watched
                     for half in range(2):
                         column, channel, known = of_column[half]
                         sum_ = acc[(half, r, n), m, 0]
-                        pair[half] = self.finish(sum_, known, reads, image, channel, pixel, k).to(pair.element_type)
+                        pair[half] = self.finish(sum_, known, reads, image, channel, pixel, k).to(pair.element_type)  ##
+                        value = self.finish(sum_, known, reads, image, channel, pixel, k)  # watched
+                        there = self.inside(pixel) & (first + start + column < self.channels)  # watched
+                        whole[half] = cutlass.Float32(cutlass.select_(there, value, cutlass.Float32(0.0)))  # watched
+                        pair[half] = value.to(pair.element_type)  # watched
+                    most[m, r] = greatest(most.get((m, r), cutlass.Uint32(0)), whole)  # watched
                     column = of_column[0][0]
                     if self.channels_last():
                         to = (staged + self.by_pixel(row, column, dtype)).align(2 * dtype.width // 8)
@@ -86,6 +94,8 @@ class ConvResults:
                         for half in range(2):
                             place = self.by_channel(column + half, phase, row)
                             cute.make_tensor(staged + place, cute.make_layout((1,)))[0] = pair[half]
+        for largest in most.values():  # watched
+            watch(largest, flag)  # watched
 
     def end(self, start):
         return min(start + self.part, self.columns)
@@ -179,3 +189,23 @@ class ConvResults:
         offset = first + channel * along[1] + pixel[0] * along[2] + pixel[1] * along[3] + pixel[2] * along[4]
         return cute.make_tensor(tensor.iterator + (cutlass.Int64(image) * along[0] + offset), cute.make_layout(1))
 '''
+
+
+def _lines(text: str, kept: str, dropped: str) -> str:
+    """The lines of a text without those marked `dropped`, and without the mark `kept`."""
+    lines = (line for line in text.split("\n") if not line.endswith(f"  {dropped}"))
+    return "\n".join(line.removesuffix(f"  {kept}") for line in lines)
+
+
+STORE = _lines(_STORE, "##", "# watched")
+_STAGE = _STORE[_STORE.index("    def stage(") : _STORE.index("    def end(")]
+WATCHED = (
+    '''\
+class WatchedKernel(ConvKernel):
+    """A convolution that tells the guard of what it stores: of 8 pixels and the channels that pass at once, the largest
+    magnitude. The flag is the last of `reads`."""
+
+'''
+    + _lines(_STAGE, "# watched", "##").rstrip("\n")
+    + "\n"
+)

@@ -16,7 +16,7 @@ from dsl import legal
 from dsl.functions import REDUCTIONS
 from dsl.ir import Call, DType, Expr, Gemm, GroupedGemm, Program, TensorType, expressions, gemm_shape, inlined, loads
 from dsl.lower import Refusal
-from dsl.lower.cute import expression, gemm_operands
+from dsl.lower.cute import expression, gemm_operands, own
 from dsl.lower.cute.gemm_operands import CUTE, TAKEN, Frame, Input, view
 from dsl.lower.cute.stage import Scratch, types_of
 
@@ -60,6 +60,7 @@ class GemmPlan:
     remark: str  # how the batch is laid out, where that is not plain
     ragged: tuple[bool, bool]  # M and N are no multiples of the tile
     whole: bool = False  # int8 operands
+    watched: tuple[tuple[str, str], ...] = ()  # of each result that a guard watches: an argument's name, its value
 
 
 def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
@@ -101,6 +102,8 @@ def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
             part += results[-1].scratch is not None
         else:
             results.append(_stored(stage, frame, name, key, value, t))
+    told = set(own.told(program, stage))
+    watched = tuple((gemm_operands.argument("watched", taken), r.value) for r in results if r.tensor in told)
     if stage.config.scheduler.kind == "split_k" and all(r.kind != "D" for r in results):
         message = f"{stage.name} stores no whole result, which quack needs to split K"
         raise Refusal("cute-split-k", message, "write scheduler persistent")
@@ -113,7 +116,7 @@ def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
     ragged = (grouped or frame.m % c.tile[0] != 0, columns % c.tile[1] != 0)
     return GemmPlan(
         stage.name, frame, k, a, b, not stage.b.transposed, tuple(inputs.values()), tuple(results), body, splits,
-        remark, ragged, c.compute is DType.I8,
+        remark, ragged, c.compute is DType.I8, watched,
     )  # fmt: skip
 
 

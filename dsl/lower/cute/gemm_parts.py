@@ -345,6 +345,72 @@ class PairRow(RowVecLoad):
         return [shared, cute.make_rmem_tensor(one.layout, gemm.acc_dtype)]
 '''
 
+WATCHED = '''\
+class Watched(ColVecReduce):
+    """Raises the guard's flag where the largest magnitude that a row of a tile stores is neither 0 nor within
+    [2^-9, 65504]. `ragged`: N is no multiple of the tile, and what lies past the edge must not count."""
+
+    sink_alloc_shape = None  # one flag, whatever the sizes
+
+    def __init__(self, name, ragged):
+        super().__init__(name, "max_abs")
+        self.ragged = ragged
+
+    def config_key(self):
+        return (self.ragged, WATCHED_VERSION)
+
+    def host_fake_arg(self, key, fctx):
+        return cute.runtime.make_fake_tensor(cutlass.Int32, (1,), stride=(1,))
+
+    def to_params(self, gemm, args):
+        return {self.name: getattr(args, self.name)}
+
+    def _smem_warps(self, warps):
+        return 0
+
+    def _mask_oob_active(self):
+        return self.ragged
+
+    @cute.jit
+    def fn_sink_flush(self, gemm, state, frag):
+        most = state
+        if cutlass.const_expr(self.ragged):
+            most, coords, limit = state
+            places = cute.composition(
+                cute.make_layout(gemm.cta_tile_shape_mnk[:2], stride=(0, 1)), coords.layout
+            )
+            inside = limit - coords[0][1]
+            for i in cutlass.range(cute.size(frag), unroll_full=True):
+                frag[i] = frag[i] if cute.crd2idx(i, places) < inside else 0.0
+        for i in cutlass.range(cute.size(frag), unroll_full=True):
+            most[i] = cute.arch.fmax(most[i], cute.math.abs(frag[i]), nan=True)
+
+    @cute.jit
+    def end_loop_stage(self, gemm, param, state, at, epi_tile, tiled_copy_t2r, tiled_copy_r2s, tidx):
+        staged = None
+        subtiles = cute.zipped_divide(cute.make_layout(gemm.cta_tile_shape_mnk[:2]), epi_tile).shape[1]
+        if cutlass.const_expr(at[1] == subtiles[1] - 1):  # the rows are whole
+            most = state[0][None, None, None, at[0], at[1]]
+            whole = cute.make_identity_tensor(gemm.cta_tile_shape_mnk[:2])
+            places = partition_for_epilogue(whole, epi_tile, tiled_copy_r2s, tidx, True)
+            rows = convert_layout_zero_stride(places[None, None, None, at[0], at[1]], most.layout)[None, 0]
+            staged = (False, (convert_layout_zero_stride(most, most.layout)[None, 0], rows))
+        return staged
+
+    @cute.jit
+    def end_loop_finish(self, gemm, param, staged, tile_coord_mnkl, varlen_manager):
+        most, rows = staged
+        inside = varlen_manager.len_m(tile_coord_mnkl[3]) - tile_coord_mnkl[0] * gemm.cta_tile_shape_mnk[0]
+        for i in cutlass.range(cute.size(most), unroll_full=True):
+            largest = most[i]
+            for step in cutlass.range_constexpr(2):  # the four lanes of a row
+                other = cute.arch.shuffle_sync_bfly(largest, offset=1 << step)
+                largest = cute.arch.fmax(largest, other, nan=True)
+            fits = (largest >= 2.0**-9) & (largest <= 65504.0)  # no NaN does
+            if (rows[i][0] < inside) & (largest != 0.0) & (fits == False):  # noqa: E712
+                param[0] = cutlass.Int32(1)
+'''
+
 WHOLE = '''\
 torch2cute_dtype_map.setdefault(torch.int8, cutlass.Int8)  # quack multiplies no int8 by itself
 

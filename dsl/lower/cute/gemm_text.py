@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsl.ir import DType, Gemm, GroupedGemm, Program
 from dsl.lower.cute import gemm_parts
 from dsl.lower.cute.gemm import GemmPlan, Result, plan_gemm
+from dsl.lower.cute.own import FLAG
 from dsl.lower.cute.stage import Part, Scratch, StagePlan, Text
 
 _WIDTH = 118
@@ -21,6 +22,7 @@ def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
     if found.body.indexed:
         operands.append(("offset", "1"))
     operands += [(r.key, r.partial) for r in found.results if r.kind != "D"]
+    operands += [(key, FLAG) for key, _ in found.watched]
     operands += [(f"{r.key} whole", r.whole) for r in reduced]
     d = next((r.partial for r in found.results if r.kind == "D"), "None")
     texts = [found.a, found.b, d, "{" + ", ".join(f'"{key}": {text}' for key, text in operands) + "}"]
@@ -31,7 +33,7 @@ def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
         texts += [stage.sizes.name, f"{stage.name}_{groups.what}"]
         tensors.append(stage.sizes.name)
         scratch.append(groups)
-    tensors += [f"{stage.name}_{s.what}" for s in scratch]
+    tensors += [f"{stage.name}_{s.what}" for s in scratch] + [FLAG] * bool(found.watched)
     used = tuple(dict.fromkeys(tensors))
     parts, imports, modules = _shared(found, reduced)
     return StagePlan(
@@ -55,6 +57,7 @@ def _epilogue(out: Text, p: GemmPlan) -> None:
     first = out.next
     pins = [f'"{i.argument}": {i.op}' for i in p.inputs] + (['"offset": Offset("offset")'] if p.body.indexed else [])
     sinks = [f'"{r.key}": {_sink(r, p)}' for r in p.results if r.kind in ("row", "column")]
+    sinks += [f'"{key}": Watched("{key}", ragged={p.ragged[1]})' for key, _ in p.watched]
     stores = [f'"{r.key}"' for r in p.results if r.kind == "store"]
     word = "whole_epilogue" if p.whole else "gemm_epilogue"
     how = [
@@ -80,6 +83,7 @@ def _epilogue(out: Text, p: GemmPlan) -> None:
     for line in p.body.lines:
         out.add(f"    {line}")
     rows = [f'"{r.key}": {_value(r, p)}' for r in p.results]
+    rows += [f'"{key}": {value}' for key, value in p.watched]
     text = f"    return {{{', '.join(rows)}}}"
     if len(text) > _WIDTH:
         text = "    return {" + "".join(f"\n        {row}," for row in rows) + "\n    }"
@@ -156,6 +160,11 @@ def _shared(p: GemmPlan, reduced: list[Result]):
         modules |= {"cutlass", "math"}
         if any(r.op == "logsumexp" for r in p.results):
             wanted.add(("quack.epilogue.ops", "OnlineLSEReduce"))
+    if p.watched:
+        parts.append(Part(gemm_parts.versioned("WATCHED_VERSION", gemm_parts.WATCHED), 13))
+        wanted |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.sm90_utils", "partition_for_epilogue"), *own}
+        wanted.add(("quack.layout_utils", "convert_layout_zero_stride"))
+        modules.add("cutlass")
     if p.body.indexed:
         parts.append(Part(gemm_parts.versioned("OFFSET_VERSION", gemm_parts.OFFSET), 14))
         wanted |= {("quack.epilogue.ops", "EpiOp"), *own}

@@ -14,7 +14,7 @@ from math import prod
 from dsl.axes import axes_of
 from dsl.ir import DType, Normalize, Program
 from dsl.lower.cute import folds
-from dsl.lower.cute.own import Element, element, own_plan, refuse_types
+from dsl.lower.cute.own import FLAG, Element, element, own_plan, refuse_types, told
 from dsl.lower.cute.pointwise import (
     MOST,
     Reading,
@@ -98,6 +98,8 @@ class _Norm:
             self.outs.append(_Out(name, reading, function, self._read(function, axes)))
         self.tensors = unique([stage.x.name, *(r.tensor for r in self.readings.values()), *(o.name for o in self.outs)])
         refuse_types(stage, self.types, self.tensors)
+        self.told = told(program, stage)  # results that a guard watches as they are stored
+        self.flag = [FLAG] if self.told else []
         self.size = prod(self.extents[a] for a in self.reduced)
 
     def _split_extents(self, shape):
@@ -187,9 +189,13 @@ def plan(program: Program, stage: Normalize) -> StagePlan:
             launches, scratch, part, note = held.add()
         else:
             launches, scratch, part, note = _streamed(text, norm)
-    add_launch(text, stage.name, [*norm.tensors, *(f"{stage.name}_{s.what}" for s in scratch)], launches)
+    taken = [*norm.tensors, *(f"{stage.name}_{s.what}" for s in scratch), *norm.flag]
+    add_launch(text, stage.name, taken, launches)
     shared = [part] if part else []
-    return own_plan(program, stage, text, f"{stage.name}_launch", norm.tensors, scratch, norm.imports(), shared, note)
+    return own_plan(
+        program, stage, text, f"{stage.name}_launch", norm.tensors, scratch, norm.imports(), shared, note,
+        watches=bool(norm.told),
+    )  # fmt: skip
 
 
 def _applied(text: Text, norm: _Norm, stats: tuple[str, ...], by: str) -> tuple[str, list[str], str]:
@@ -204,7 +210,7 @@ def _applied(text: Text, norm: _Norm, stats: tuple[str, ...], by: str) -> tuple[
         wanted += keys
     walk = Walk(
         norm.stage.name, norm.extents, norm.out_order, norm.x, tuple(outputs),
-        {k: norm.readings[k] for k in unique([*stats, *wanted])},
+        {k: norm.readings[k] for k in unique([*stats, *wanted])}, flag="".join(norm.flag), stored=norm.told,
     )  # fmt: skip
     add_kernel(text, walk)
     return (f"{norm.stage.name}_kernel", walk_tensors(walk), blocks_of(walk))
@@ -313,7 +319,8 @@ class _Held:
         block = max(threads, 256) if threads <= 32 else threads
         rows = block // threads
         guard_row, guard = groups % rows != 0, vectors % threads != 0
-        arguments = ", ".join(f"{t}: cute.Tensor" for t in norm.tensors)
+        tensors = [*norm.tensors, *norm.flag]
+        arguments = ", ".join(f"{t}: cute.Tensor" for t in tensors)
         who = "a block" if threads > 32 else f"{threads} lanes" if threads > 1 else "a thread"
         lines = [
             "@cute.kernel",
@@ -386,13 +393,14 @@ class _Held:
                 f"        out = cute.make_rmem_tensor(({width},), Float32)",
                 f"        for j in cutlass.range_constexpr({width}):",
                 f"            out[j] = {out.name}_result({picks})",
+                *([f"        watch(greatest(Uint32(0), out), {FLAG})"] if out.name in norm.told else []),
             ]
             store = f"write({out.name}, at[{i}] + steps[i][{i}], out)"
             lines += [f"        if {' & '.join(test)}:", f"            {store}"] if test else [f"        {store}"]
         self.text.add("\n".join(lines))
         grid = f"grid=({-(-groups // rows)}, 1, 1), block=({block}, 1, 1)"
         part = Part(folds.fold_text(fold), 40)
-        return [(f"{name}_kernel", norm.tensors, grid)], (), part, f"{min(128, width * norm.x.dtype.bits)}-bit accesses"
+        return [(f"{name}_kernel", tensors, grid)], (), part, f"{min(128, width * norm.x.dtype.bits)}-bit accesses"
 
     def _pick(self, key: str) -> str:
         lane = "0" if self.merged.strides[f"r {key}"][-1] == 0 or self.width == 1 else "j"

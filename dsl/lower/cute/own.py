@@ -10,6 +10,7 @@ from dsl.ir import Acc, Call, DType, Expr, Load, Program, Stage, TensorType, inl
 from dsl.lower import Refusal
 from dsl.lower.cute import expression
 from dsl.lower.cute.stage import CUTE, Part, Scratch, StagePlan, Text, memory_shape, types_of
+from dsl.narrowed import watched_stores
 
 THREADS = 256
 SMS = 132
@@ -192,6 +193,11 @@ def refuse_types(stage: Stage, types: dict[str, TensorType], names: Sequence[str
             raise Refusal(
                 "cute-dtype", f"kernels of our own compute in f32; {name} is {types[name].dtype.value}", "cast it first"
             )
+
+
+def told(program: Program, stage: Stage) -> tuple[str, ...]:
+    """The results of which a stage's kernels tell the guard as they store them."""
+    return watched_stores(program, stage) if program.guard else ()
 
 
 def version_of(text: str) -> str:

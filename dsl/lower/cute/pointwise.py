@@ -8,13 +8,13 @@ written along the result's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 from dsl.axes import axes_of
 from dsl.ir import DType, Map, Program, TensorType
 from dsl.lower import Refusal
-from dsl.lower.cute.own import SMS, THREADS, Element, element, own_plan, refuse_types
+from dsl.lower.cute.own import FLAG, SMS, THREADS, Element, element, own_plan, refuse_types, told
 from dsl.lower.cute.space import (
     WIDE,
     MergedSpace,
@@ -52,7 +52,8 @@ class Walk:
     x         what `acc` is read from; where a coordinate is not below its limit in `inside`, acc is 0.
     outputs   each result with the function that gives its elements: arguments acc, then those of `readings` named.
     readings  every other tensor, by the name that the functions' calls give it.
-    flag      a tensor that is told where x's magnitudes are outside of f16's range (dsl.guard); none where it is "".
+    flag      a tensor that is told where magnitudes are outside of f16's range (dsl.guard); none where it is "".
+    stored    the results whose magnitudes those are; none: they are x's.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Walk:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     inside: Mapping[int, int] = field(default_factory=dict)
     flag: str = ""
+    stored: tuple[str, ...] = ()
 
 
 def plan(program: Program, stage: Map) -> StagePlan:
@@ -83,10 +85,15 @@ def plan(program: Program, stage: Map) -> StagePlan:
     refuse_types(stage, types, names)
     x_reading = Reading(stage.x.name, x.dtype, x.strides)
     walk = Walk(stage.name, x.shape, stage.type.memory_order, x_reading, tuple(outputs), readings)
+    stored = told(program, stage)
+    walk = replace(walk, flag=FLAG, stored=stored) if stored else walk
     note = add_kernel(text, walk)
-    add_launch(text, stage.name, names, [(f"{stage.name}_kernel", walk_tensors(walk), blocks_of(walk))])
+    kernel = (f"{stage.name}_kernel", walk_tensors(walk), blocks_of(walk))
+    add_launch(text, stage.name, [*names, *([FLAG] if stored else [])], [kernel])
     imports = frozenset().union(*(f.imports for _, f, _ in outputs))
-    return own_plan(program, stage, text, f"{stage.name}_launch", names, imports=imports, note=note)
+    return own_plan(
+        program, stage, text, f"{stage.name}_launch", names, imports=imports, note=note, watches=bool(stored)
+    )
 
 
 def unique(names: Sequence[str]) -> list[str]:
@@ -288,10 +295,14 @@ def add_kernel(text: Text, walk: Walk) -> str:
         f"    for row in cutlass.range_constexpr({rows}):",
         f"        at, {', '.join(_value(label) for label, _ in places[: 1 + len(walk.readings)])} = ready[row]",
     ]
-    if walk.flag and width < 4:
-        lines.append("        most = greatest(most, x_values)")
-    elif walk.flag:
-        lines.append(f"        watch(greatest(Uint32(0), x_values), {walk.flag})")
+
+    def look(values: str) -> str:
+        """The line that tells the flag of a vector, or keeps its greatest of several short ones."""
+        short_one = f"most = greatest(most, {values})"
+        return short_one if width < 4 else f"watch(greatest(Uint32(0), {values}), {walk.flag})"
+
+    if walk.flag and not walk.stored:
+        lines.append(f"        {look('x_values')}")
     raw = all(f.plain and o.dtype is walk.x.dtype for o, f, _ in walk.outputs)
     narrow = {label: "0" if merged.strides[label][-1] == 0 or width == 1 else "lane" for label, _ in places}
     for label, _ in places[: 1 + len(walk.readings)] if not raw else []:
@@ -306,6 +317,8 @@ def add_kernel(text: Text, walk: Walk) -> str:
                 f"        for lane in cutlass.range_constexpr({width}):",
                 f"            {result}[lane] = {call}",
             ]
+        if o.tensor in walk.stored:
+            lines.append(f"        {look(result)}")
         how = _how(merged.strides[f"o{i}"], o, width)[1]
         store = f"write({o.tensor}, at[{first_output + i}], {result}{how})"
         lines += [f"        if {index} < {vectors}:", f"            {store}"] if guard else [f"        {store}"]
@@ -409,12 +422,12 @@ def _add_tiled(text: Text, walk: Walk, merged: MergedSpace, p: int) -> str:
         "        ready.append(values)",
         *(["    most = Uint32(0)"] if walk.flag else []),
         f"    for step in cutlass.range_constexpr({steps_p}):",
-        *(["        most = greatest(most, ready[step])"] if walk.flag else []),
+        *(["        most = greatest(most, ready[step])"] if walk.flag and not walk.stored else []),
         "        values = " + ("ready[step]" if raw else "lanes(ready[step])"),
         f"        for lane in cutlass.range_constexpr({vp}):",
         f"            tile[thread // {across_p} + step * {THREADS // across_p}, thread % {across_p} * {vp} + lane]"
         " = values[lane]",
-        *([f"    watch(most, {walk.flag})"] if walk.flag else []),
+        *([f"    watch(most, {walk.flag})"] if walk.flag and not walk.stored else []),
         "    cute.arch.barrier()",
         f"    for step in cutlass.range_constexpr({steps_q}):",
         f"        p = at[{np_}] + thread // {across_q} + step * {THREADS // across_q}",
@@ -432,8 +445,10 @@ def _add_tiled(text: Text, walk: Walk, merged: MergedSpace, p: int) -> str:
             f"            out = cute.make_rmem_tensor(({vq},), {element_type})",
             f"            for lane in cutlass.range_constexpr({vq}):",
             f"                out[lane] = {function.call(*values)}",
+            *(["            most = greatest(most, out)"] if o.tensor in walk.stored else []),
             f"            write({o.tensor}, {spot(1 + len(walk.readings) + i, f'o{i}', o)}, out"
             f"{_how(merged.strides[f'o{i}'], o, vq)[1]})",
         ]
+    lines += [f"    watch(most, {walk.flag})"] if walk.stored else []
     text.add("\n".join(lines))
     return f"tiles of {TILE} x {TILE}"

@@ -117,3 +117,37 @@ def test_guarded_f16_stands_in_tf32_under_the_roof_of_f16():
     assert (class_of(guarded), roof_of(guarded), class_words(guarded)) == ("tf32", "f16", "tf32 by guarded f16")
     assert (class_of(plain), roof_of(plain), class_words(plain)) == ("f16", "f16", "f16")
     assert class_words(check(TF32).program) == "tf32"
+
+
+CHAIN = """program p(x: f32[32, 256], w: f32[256, 256], v: f32[16, 256], s: f32[256]) -> f32[32, 16] {
+  guard f32
+  xh = transform(x) { to f16 }
+  wh = transform(w) { to f16 }
+  vh = transform(v) { to f16 }
+  h = gemm(xh, wh.T) { store f16  epilogue acc * s[n] }
+  y = gemm(h, vh.T) { store f32 }
+  return y
+}"""
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e6, float("inf")])
+def test_what_is_rounded_as_it_is_stored_is_watched_too(scale):
+    torch.manual_seed(2)
+    tensors = [torch.randn(32, 256), torch.randn(256, 256) / 16, torch.randn(16, 256) / 16, torch.full((256,), scale)]
+    out, chain = run(CHAIN, *tensors), check(CHAIN).program
+    assert oracle.tripped(chain, tensors) == (None if scale == 1.0 else "h")
+    if scale == 1.0:  # the same as a cast of its own afterwards
+        cast = CHAIN.replace("store f16", "store f32").replace(
+            "  y = gemm(h,", "  k = transform(h) { to f16 }\n  y = gemm(k,"
+        )
+        assert torch.equal(out, run(cast, *tensors))
+    else:
+        x, w, v, s = tensors
+        torch.testing.assert_close(out, ((x @ w.T) * s) @ v.T, rtol=1e-4, atol=1e-5 * scale, equal_nan=True)
+
+
+def test_the_first_tensor_that_trips_is_named():
+    torch.manual_seed(2)
+    tensors = [torch.randn(M, K) * 1e-6, torch.randn(N, K)]
+    assert oracle.tripped(check(TEXT).program, tensors) == "x"
+    assert oracle.tripped(check(PLAIN).program, tensors) is None

@@ -119,3 +119,39 @@ def test_what_trips_it(where, value, rescued):
 
     have, _ = run(SPREAD, change)
     assert (have != MARK).all() == rescued and (have == MARK).all() != rescued
+
+
+# ---- results that are rounded where they are stored --------------------------------------------------------------
+
+STORES = {
+    "layernorm": "n = normalize(x) { op rmsnorm  over n  store f16  epilogue acc * s[n] }",
+    "streamed": "n = normalize(x) { op softmax  over m  store f16  epilogue acc * s[n] }",
+    "map": "n = map(x) { store f16  epilogue acc * s[n] }",
+    "tiled": "n = map(t) { store f16  epilogue acc * s[h] }",
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize(
+    ("scale", "rescued"), [(1.0, False), (1e-7, True), (1e7, True), (float("nan"), True), (0.0, False)]
+)
+def test_a_kernel_of_our_own_looks_at_what_it_stores(kind, scale, rescued):
+    text = "program p(x: f32[64, 192], w: f32[64, 192], s: f32[192]) -> f32[64, 64] {\n  guard f32\n"
+    text += "  wh = transform(w) { to f16 }\n"
+    if kind == "tiled":  # read along one axis, written along another
+        text += "  a = transform(x) { view 1x64x192x1 }\n  t = transform(a) { layout nhwc }\n"
+        text += STORES[kind].replace("store f16", "store f16 nchw") + "\n  v = transform(n) { view 64x192 }\n"
+        text += "  y = gemm(v, wh.T) { store f32 }\n  return y\n}"
+    else:
+        text += STORES[kind] + "\n  y = gemm(n, wh.T) { store f32 }\n  return y\n}"
+
+    def change(tensors):
+        tensors[2].fill_(1.0 if kind != "streamed" else 64.0)
+        tensors[2] *= scale
+
+    have, want = run(text, change)
+    assert (have == MARK).all() != rescued
+    if rescued:
+        torch.testing.assert_close(
+            have, want, rtol=1e-5, atol=1e-6 * float(want.nan_to_num().abs().max()), equal_nan=True
+        )
