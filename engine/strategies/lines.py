@@ -184,7 +184,7 @@ class Line:
                 why = f"another structure; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
         if structure.words in self.promises:
             why += f"; {self.promises[structure.words]}"
-        if any(isinstance(s, ir.Transform) and s.to is not None for s in p.stages):
+        if p.guard or any(isinstance(s, ir.Transform) and s.to is not None for s in p.stages):
             why += f"; {GUARDED if p.guard else CASTS.get(self.cls, 'casts timed')}"
         return change, why
 

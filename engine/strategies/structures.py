@@ -73,10 +73,12 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
             continue
         choices.append((cls, Choice(along_k, fuse, narrow, rows, first=first)))
     if cls == "tf32" and lowered.dtype == "f32":
-        choices += [("f16", Choice(fuse=fuse, guard=True)) for fuse in (False, True)]
+        for rows, fuse in product((False, True) if images else (False,), (False, True)):
+            choices += [("f16", c) for c in _guarded(lowered, Choice(rows=rows, fuse=fuse, guard=True))]
+    taken: set[Choice] = set()
     for compute, choice in choices:
         text = to_text(program(lowered, compute, choice))
-        if text in seen:
+        if text in seen or (choice.guard and replace(choice, narrow=True) in taken):
             continue
         seen.add(text)
         checked = check(text)
@@ -85,9 +87,18 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
             continue
         made = opened(checked.program, str(choice), hw, reasons)
         if made is not None:
+            taken.add(choice)
             made.rows = choice.rows
             found[text] = made
     return _best(list(found.values()))
+
+
+def _guarded(lowered: Lowered, plain: Choice) -> list[Choice]:
+    """First with what products alone read in f16 where it is made; then with casts of their own, which are taken where
+    nothing is of that kind, or where no back end takes the first."""
+    first = replace(plain, narrow=True)
+    same = program(lowered, "f16", first) == program(lowered, "f16", plain)
+    return [plain] if same else [first, plain]
 
 
 def _best(found: list[Structure]) -> list[Structure]:

@@ -1,17 +1,20 @@
 """Convolutions on the tensor cores without a copy before or after: which programs the planner writes, and how many
 builds it may spend on them."""
 
+from dataclasses import replace
+
 import pytest
 
 from dsl.check import check
 from dsl.ir import Conv, Transform
 from dsl.printer import to_text
+from engine.classes import class_of, roof_of
 from engine.devices import Problem
 from engine.strategies import Finished, State, builds
 from engine.strategies.lowering import lower
 from engine.strategies.pipeline import Choice, program
 from engine.strategies.planner import CPP_TRIALS, Planner
-from engine.strategies.structures import structures
+from engine.strategies.structures import WAIT_MS, prediction, structures
 from sol.hardware import load
 from tests.engine.graphs import Builder
 
@@ -123,3 +126,25 @@ def test_where_builds_take_time_a_search_tries_more_of_what_builds_quickly():
         trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
         spent += builds.cost(check(p.text).program, p.backend)
     assert len(trials) > 2 * CPP_TRIALS and spent <= CPP_TRIALS + 1e-6
+
+
+def test_in_class_tf32_its_f16_under_a_guard_stands_beside_it():
+    g, y = image(64)
+    graph = g.graph(g.op("relu", [y], (64, 32, 64, 64)))
+    found = {(s.rows, s.base.guard): s for s in structures(lower(graph), "tf32", H200, [])}
+    own, twin = found[True, False], found[True, True]
+    assert twin.backend == "cpp" and [s.config.compute.value for s in twin.base.stages] == ["f16"]
+    assert twin.words == "images read as they lie, tf32 by guarded f16"
+    assert class_of(twin.base) == "tf32" and roof_of(twin.base) == "f16"
+    waits = twin.ms - prediction(replace(twin.base, guard=False), H200).ms
+    assert waits == pytest.approx(2 * WAIT_MS) and own.ms != twin.ms
+    proposed = [p for p in search(graph) if "guard f32" in p.text and p.backend == "cpp"]
+    assert proposed and all(p.cls == "tf32" for p in proposed)
+    assert proposed[0].why.endswith("under a guard (all again in f32 where f16 lacks their range), timed")
+
+
+def search(graph, trials=8):
+    made, done = Planner(Problem("", "module", graph), ("tf32",), H200, "modelled"), []
+    while len(done) < trials and (p := made.next(State(tuple(done), trials))) is not None:
+        done.append(Finished(len(done) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
+        yield p
