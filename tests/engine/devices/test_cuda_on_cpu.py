@@ -17,7 +17,7 @@ from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
 from engine.build.cache import Cache
-from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda
+from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda, verifying
 from engine.evaluate.worker import Worker
 from engine.strategies import program_graph
 from engine.trace import trace
@@ -143,12 +143,12 @@ def test_a_module_is_the_authority_and_its_own_tensors_are_one_round(device):
     outputs = (Binding("y", graph.outputs[0], (64, 96)),)
     right = candidate(MODULE_PROGRAM, generated(MODULE_RIGHT), inputs, outputs)
     found = device.validate(right)
-    assert [c["family"] for c in found.checks] == list(cuda.ROUNDS)
+    assert [c["family"] for c in found.checks] == list(verifying.ROUNDS)
     assert all(c["pytorch_error"] > 0 for c in found.checks if c["family"] == "normal")
     assert "the module in float64" in found.scope
-    before = dict(device._pytorch)
+    before = dict(device._verifying.pytorch)
     assert device.validate(right).error == found.error  # the same data for every trial
-    assert device._pytorch == before
+    assert device._verifying.pytorch == before
     with pytest.raises(TrialError, match="relative error"):
         device.validate(candidate(MODULE_PROGRAM, generated(RIGHT), inputs, outputs))
 
@@ -242,7 +242,7 @@ def test_a_lost_worker_costs_one_trial(device):
 
 
 def test_a_hang_is_ended_by_the_clock(device, monkeypatch):
-    monkeypatch.setattr(cuda, "CHECK_SECONDS", 1.0)
+    monkeypatch.setattr(verifying, "CHECK_SECONDS", 1.0)
     opened(device)
     e = failure(device, generated(RIGHT, "time.sleep(60)"))
     assert e.code == "timeout" and "within 1 s" in e.reason
@@ -261,7 +261,7 @@ def test_a_program_that_stops_working_once_it_is_timed_is_caught(device):
 
 def test_stream_k_may_add_in_any_order():
     text = PROGRAM.replace("epilogue", "scheduler stream_k\n    epilogue")
-    assert cuda.repeatable(candidate(PROGRAM, "")) and not cuda.repeatable(candidate(text, ""))
+    assert verifying.repeatable(candidate(PROGRAM, "")) and not verifying.repeatable(candidate(text, ""))
 
 
 @pytest.mark.parametrize(
@@ -282,3 +282,21 @@ def test_other_gpus_are_refused_by_name(monkeypatch):
     monkeypatch.setattr(cuda.condition, "read", lambda uuid=None: {"name": "NVIDIA A100-SXM4-80GB", "driver": "1"})
     with pytest.raises(SessionRefused, match="compiled for Hopper"):
         cuda.Cuda()
+
+
+def test_a_baseline_that_could_not_be_opened_leaves_none_open(device):
+    opened(device)
+    mine = candidate(PROGRAM, generated(RIGHT))
+    (eager, _) = device.baselines(["tf32"])
+    with pytest.raises(TrialError):
+        device.baseline("eager_f64")
+    assert device.measure(mine, eager).baseline == "eager"  # opened again, not taken for open
+
+
+def test_quick_times_are_of_what_is_built_and_runs(device):
+    opened(device)
+    eager = next(iter(device.baselines(["tf32"])))
+    made = [candidate(PROGRAM, generated(RIGHT)), candidate(PROGRAM, generated(RIGHT, "raise ValueError('no')"))]
+    first, second = device.quick(made, eager)
+    assert first > 0 and second is None
+    assert device.quick(made[:1], eager)[0] > 0  # what failed has left nothing behind

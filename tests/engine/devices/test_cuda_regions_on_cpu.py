@@ -10,7 +10,7 @@ from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
-from engine.devices import Candidate, Placed, Problem, TrialError, cuda
+from engine.devices import Candidate, Placed, Problem, TrialError, verifying
 from engine.strategies.regions import partition
 from engine.trace import trace
 from tests.engine.devices.test_cuda_on_cpu import device, generated  # noqa: F401 - a fixture
@@ -66,8 +66,8 @@ def test_the_module_is_verified_as_a_whole_and_the_program_timed_alone_too(opene
     found = opened.validate(made)
     assert found.error < 1e-5 and "the module in float64" in found.scope
     base = events.Baseline("eager_tf32", "tf32", events.Measurement(1, 1, 1, [1], "m", {}))
-    opened._baseline_open = lambda name, native="": ("tf32", "")
-    opened._baseline_sample = lambda: (1.0, 1.0)
+    opened._pairs.baseline_open = lambda name, native="": ("tf32", "")
+    opened._pairs.baseline_sample = lambda: (1.0, 1.0)
     measured = opened.measure(made, base)
     assert measured.part["region"] == 1 and measured.part["programs"] == 1
     assert 0 < measured.part["region_ms"] == measured.part["covered_ms"]
@@ -97,4 +97,4 @@ def test_a_wrong_program_in_a_region_is_found_out(opened, cut):
 
 def test_what_runs_beside_regions_may_add_in_any_order(cut):
     made = candidate(cut, generated(RIGHT))
-    assert cuda.repeatable(made) and not cuda.repeatable(made, cut.graph)  # cumsum's blocks do
+    assert verifying.repeatable(made) and not verifying.repeatable(made, cut.graph)  # cumsum's blocks do
