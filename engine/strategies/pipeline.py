@@ -5,7 +5,9 @@ What is decided here follows from the class and a Choice; tiles and the rest of 
   operands   of products and convolutions have the class's element type; a cast, a change of layout, a transposition
              and a padding of one tensor are one transform;
   between    a stage's result that only products read has their type; another one the module's, or the class's
-             (`narrow`), which halves its bytes; images lie channels last where every reader wants them so;
+             (`narrow`), which halves its bytes; images lie channels last where every reader wants them so; under a
+             guard only what products alone read, and a softmax of that kind times 2^15, which f16 holds whatever the
+             logits: the product's epilogue divides by it again;
   columns    what an epilogue does to a column's elements alike is one scale and one shift (engine.strategies.folding);
   alignment  rows that are no multiple of 16 bytes are padded with zeros before, and cropped after;
   reductions of a product's rows or columns happen in its epilogue with `fuse`;
@@ -40,6 +42,7 @@ from engine.strategies.walk import unkey
 
 # What each precision class computes with.
 COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16}
+SOFTMAX = 2.0**15  # under a guard, of one that only products read: a row's largest is then within f16's best range
 FOLDED = 1 << 22  # elements of a result from which a map of a few vectors before it costs less than it saves
 _ROWS = {"sum": "row_sum", "mean": "row_sum", "max": "row_max", "logsumexp": "row_logsumexp"}
 
@@ -51,7 +54,7 @@ class Choice:
     along_k    tf32 operands that lie along M or N are transposed first: Hopper's tf32 instructions read K alone
     first      with along_k: only the first operand is, the second goes through registers (dsl.lower.cpp.gemm)
     fuse       a product's rows or columns are reduced in its epilogue
-    narrow     what lies between stages is stored in the class's element type
+    narrow     what lies between stages is stored in the class's element type; with `guard`, what products alone read
     rows       convolutions of one group read images and weights as they lie (f32, channels first)
     guard      operands are cast to f16 under a guard (dsl.guard), so that the program stands in class tf32
     """
@@ -91,6 +94,7 @@ class _Build:
         self.made: dict[tuple, str] = {}  # transforms
         self.vectors: dict[tuple, tuple[Expr, Expr]] = {}  # (axis, scale, shift) -> what is read in their place
         self.stages: list[ir.Stage] = []
+        self.scales: dict[int, float] = {}  # softmax -> what its results are multiplied by
         self.fused = {}  # product -> the reduction that its epilogue does
         if choice.fuse:
             for i, draft in enumerate(self.drafts):
@@ -162,12 +166,25 @@ class _Build:
     def tail(self, i: int, draft: Draft, sizes: dict[str, int] | None = None) -> dict:
         """The expressions of a stage with parts that are read twice named. `sizes`: axes that are padded."""
         exprs = [self.expression(e, draft, sizes or {}) for e in draft.outs]
+        factor = self.scales.get(i, 1.0)
+        if isinstance(draft, Product | Convolution):
+            factor = 1 / prod(self._scale(s.of) for s in draft.sources)
+        if factor != 1:
+            exprs = [_on(e, Call("mul", (Acc(), Number(factor)))) for e in exprs]
         if isinstance(draft, Product | Convolution) and prod(draft.shape) >= FOLDED:
             axis = "n" if isinstance(draft, Product) else "c"
             exprs = [folded(e, axis, lambda scale, shift: self._vectors(axis, scale, shift)) for e in exprs]
         lets, exprs = shared(exprs, self.fresh)
         also = tuple(ir.Also(n, e) for n, e in zip(self.lowered.names[i][1:], exprs[1:], strict=True))
         return {"lets": lets, "also": also, "epilogue": exprs[0]}
+
+    def _scale(self, reference: str) -> float:
+        """What a tensor was multiplied by as it was stored."""
+        at = stage_of(reference)
+        if at is None or not self.scales:
+            return 1.0
+        draft = self.drafts[at]
+        return self._scale(draft.x.of) if isinstance(draft, Rearrangement) else self.scales.get(at, 1.0)
 
     def _vectors(self, axis: str, scale: Expr, shift: Expr) -> tuple[Expr, Expr]:
         """Two expressions of vectors along `axis`, stored by one map each time that they are new."""
@@ -378,6 +395,9 @@ class _Build:
 
     def _normalization(self, i: int, draft: Normalization) -> None:
         x = self._input(draft)
+        row = prod(d for a in draft.over for d in draft.extent(a)) if draft.op == "softmax" else 0
+        if self.choice.guard and self.stored(i) is DType.F16 and draft.outs == [Acc()] and 0 < row <= SOFTMAX:
+            self.scales[i] = SOFTMAX
         params = tuple(Operand(self.name_of(s.of, s.shape)) for s in draft.params)
         stage = ir.Normalize(
             name=self.lowered.names[i][0], x=Operand(x), op=draft.op, over=draft.over, params=params,

@@ -13,6 +13,7 @@ from engine.strategies.drafts import (
     Normalization,
     Pooling,
     Product,
+    Rearrangement,
     Reduction,
     stage_of,
 )
@@ -38,7 +39,8 @@ def as_it_lies(draft: Convolution, dtype: str) -> bool:
 
 class Readers:
     """`narrow`: what own stages read is stored in the class's type `element` too; `rows`: convolutions read operands
-    as they lie where they can; `kept`: nothing is stored narrower than in the module."""
+    as they lie where they can; `kept`: nothing is stored narrower than in the module, but with `narrow` what products
+    alone read, by kernels that can watch its range (dsl.narrowed)."""
 
     def __init__(self, lowered, element: DType, narrow: bool, rows: bool = False, kept: bool = False):
         self.drafts: tuple[Draft, ...] = lowered.stages
@@ -82,9 +84,24 @@ class Readers:
         """The element type in which a stage's results are stored."""
         roles = {role for _, role in self.of(stage)}
         own = DType(self.drafts[stage].dtype)
+        if self.kept and self.narrow and self._for_products(stage):
+            return self.element
         if self.kept or roles & {"result", "param", "rows"}:
             return own
         return self.element if roles == {"operand"} or self.narrow else own
+
+    def _for_products(self, stage: int) -> bool:
+        """Whether a guard lets a stage round its results: nobody reads them but products, at most rearranged."""
+        draft = self.drafts[stage]
+        if isinstance(draft, Reduction | Pooling):
+            return False
+        if isinstance(draft, Convolution) and (direct(draft, self.element) or self.in_rows(draft)):
+            return False
+        moved = (role == "operand" or (i >= 0 and self._moves(i)) for i, role in self.of(stage))
+        return bool(self.of(stage)) and all(moved)
+
+    def _moves(self, reader: int) -> bool:
+        return isinstance(self.drafts[reader], Rearrangement) and self._for_products(reader)
 
     def _layout(self, stage: int) -> str:
         draft = self.drafts[stage]

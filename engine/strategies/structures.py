@@ -78,9 +78,10 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
     taken: set[Choice] = set()
     for compute, choice in choices:
         text = to_text(program(lowered, compute, choice))
-        if text in seen or (choice.guard and replace(choice, narrow=True) in taken):
-            continue
+        known = text in seen or (choice.guard and replace(choice, narrow=True) in taken)
         seen.add(text)
+        if known:
+            continue
         checked = check(text)
         if not checked.ok:
             reasons.append(checked.diagnostics[0].message)
