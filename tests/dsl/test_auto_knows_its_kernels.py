@@ -1,5 +1,7 @@
 """What `auto` becomes where `cpp` has a kernel of its own for a product: splits of K, triangles, norms in registers."""
 
+from dataclasses import replace
+
 import pytest
 
 from dsl import legal
@@ -68,3 +70,19 @@ def test_no_tiles_are_grouped_where_one_operand_stays_in_l2_or_the_products_take
 def test_tiles_are_grouped_where_each_wave_would_read_a_large_operand_again():
     assert product(65536, 65536, 64, "tile 128x128x32  cluster 1x1x1").swizzle == 1  # 16 MB of it
     assert product(262144, 262144, 64, "tile 64x64x32  cluster 1x1x1").swizzle == 8
+
+
+@pytest.mark.parametrize("filters", [48, 128, 256])
+def test_a_convolutions_tile_is_not_far_wider_than_its_channels_out_and_keeps_to_its_registers(filters):
+    text = f"""program p(x: f16[8, 64, 62, 62], w: f16[{filters}, 64, 3, 3]) -> f16[8, {filters}, 60, 60] {{
+      xt = transform(x) {{ layout nhwc }}
+      wt = transform(w) {{ layout nhwc }}
+      y = conv2d(xt, wt) {{ compute f16  store nchw }}
+      return y
+    }}"""
+    p = check(text).program
+    problem, c = legal.program_problem(p, p.stages[2]), p.stages[2].config
+    proposed = legal.tiles_for(problem)
+    assert proposed and max(n for _, n, _ in proposed) < filters + 32
+    wide = replace(c, tile=(256, 160, 64), schedule="cooperative")
+    assert [o.code for o in legal.objections(problem, wide, "cute")] == ["E209"]
