@@ -19,6 +19,7 @@ from dsl.lower.cpp.own.space import CTYPE, grid_of
 from dsl.lower.cpp.own.values import Reader, Value
 from dsl.rules.image import padding_of
 
+ROOM = 48 << 10  # bytes of shared memory that a block has without asking
 SHARED = 40 << 10  # bytes of weights that a block holds at once
 FLOATS = (DType.F32, DType.F16, DType.BF16)
 
@@ -111,7 +112,7 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
         outer, inner, k_step, c_step, taps = inner, outer, c_step, k_step, [-s for s in taps]
     first = sum((size - 1) * -s for size, s in zip(wt.shape[2:], taps, strict=True) if s < 0)
     filters_group, channels = outer // stage.groups, inner
-    filters = _filters(filters_group)
+    filters = _filters(filters_group, prod(window))
     spaced = n == 1
     rows = max(1, min(8, 64 // filters))
     rows = rows if spaced else min(rows, out[1])
@@ -123,7 +124,7 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
         blocks_place = -(-places // threads)
     chunk = max(1, min(channels, SHARED // (4 * prod(window) * filters)))
     blocks_filter = outer // filters
-    if prod(window) * filters * 4 > 48 << 10:
+    if prod(window) * filters * 4 > ROOM:
         raise Refusal("cpp-conv-direct", f"{stage.w.name} has windows of {prod(window)} taps", "use the tensor cores")
     names = ["x", "w", *reader.names, *(r.pointer for r in results)]
     builder.parts.append(
@@ -166,7 +167,8 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
     return builder.plan([r.value for r in results])
 
 
-def _filters(of_group: int) -> int:
-    """Output channels of a thread: the largest divisor of a group's of at most 16, in fours where there is one."""
-    fits = [k for k in range(1, 17) if of_group % k == 0]
+def _filters(of_group: int, taps: int) -> int:
+    """Output channels of a thread: the largest divisor of a group's of at most 16 whose weights of one channel fit, in
+    fours where there is one."""
+    fits = [k for k in range(1, 17) if of_group % k == 0 and (k == 1 or 4 * taps * k <= ROOM)]
     return max((k for k in fits if k % 4 == 0), default=max(fits))

@@ -1,5 +1,6 @@
 """`guard f32` on a convolution that rounds its own operands: its flag and its rescue, every lane run on the CPU."""
 
+import re
 import subprocess
 
 import pytest
@@ -7,10 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsl.check import check
+from dsl.compile import compile
 from dsl.guard import rescue
+from dsl.ir import Program
 from dsl.lower.cpp import guarded, lower
+from dsl.printer import to_text
 from engine.build.nvcc import find_toolchain
 from engine.evaluate import oracle
+from tests.dsl import pipelines
 
 from .own.emulated import build, inputs_of, program
 
@@ -137,6 +143,19 @@ def test_names_of_the_second_pipeline_are_its_own():
     text = POOLED.replace("y = conv2d", "z_f32 = conv2d").replace("pool(y)", "pool(z_f32)")
     p = program(text)
     assert [s.name for s in guarded.second(p).stages] == ["z_f32_f32", "z_f32_"] and lower(p).text
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_what_the_checks_pass_is_written(data):
+    """Convolutions of any shape that round their operands, with an epilogue of any kind."""
+    made = pipelines.Build(data.draw)
+    pipelines._rowmajor(made)
+    types = {s.name: s.type for s in made.stages} | {a.name: a.type for s in made.stages for a in s.also}
+    results = tuple(types[r] for r in made.results)
+    p = Program("p", tuple(made.params), tuple(made.stages), tuple(made.results), results, guard=True)
+    checked = check(re.sub(r"compute (tf32|bf16)", "compute f16", to_text(p)))
+    assert not checked.ok or list(compile(checked.program).sources) == ["cpp"]
 
 
 def test_without_a_guard_nothing_watches():
