@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import mmap
 import os
-import re
 import select
 import shutil
 import signal
@@ -25,14 +24,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from engine.devices import SessionRefused
 from engine.sandbox import channel, confine, tree
+from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
 
 REGIONS = ("own", "result")  # shared memory that each child inherits, sized when it is known how large
-MAX_PRINTED = 16 << 20
-KEPT = 16 << 10  # of what was printed: this much of the beginning and of the end
 MAX_PROCESSES = 600  # processes and threads of one sandbox, where RLIMIT_NPROC does not bind
 FORKS = 6  # bubblewrap is two or three of them, an honest module one
 POLL = 0.05
-_PASTED = re.compile(rf'File "{re.escape(channel.PASTED)}", line (\d+)')
 
 # The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so all are started by
 # one thread that lives as long as the engine.
@@ -78,8 +75,7 @@ class Sandbox:
         self._ended: tuple[str, str, int | None] | None = None
         self._regions: dict[str, int] = {}
         self._maps: dict[str, mmap.mmap] = {}
-        self._printed = 0
-        self._head, self._tail = b"", b""
+        self._printed = Printed()
         self._buffer, self._searched = bytearray(), 0
         self._scratch = ""
         self._inner = 0  # the process id, inside, of who answers
@@ -117,10 +113,10 @@ class Sandbox:
         printed_r, printed_w = os.pipe()
         for name in REGIONS:
             self._regions[name] = os.memfd_create(f"ucutlass-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._stacks = os.memfd_create("ucutlass-stacks", os.MFD_CLOEXEC)
-        inherited = (request_r, reply_w, self._stacks, *self._regions.values())
+        self._stacks = Stacks()
+        inherited = (request_r, reply_w, self._stacks.fd, *self._regions.values())
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.child", str(request_r), str(reply_w)]
-        command += [str(self._stacks)]
+        command += [str(self._stacks.fd)]
         command += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload]
         if self.mode == "none":
             self._scratch = tempfile.mkdtemp(prefix="ucutlass-sandbox-")
@@ -134,7 +130,7 @@ class Sandbox:
                 pass_fds=plan.fds, start_new_session=True, **confine.drop_arguments(plan.user),
             )  # fmt: skip
         except BaseException:
-            for fd in (self._request, self._reply, printed_r, self._stacks, *self._regions.values()):
+            for fd in (self._request, self._reply, printed_r, self._stacks.fd, *self._regions.values()):
                 os.close(fd)
             raise
         finally:
@@ -195,8 +191,7 @@ class Sandbox:
         if self._buffer:
             self._finish("garbled", "its copy left words behind")
             raise self._error()
-        self._head = self._tail = b""
-        self._printed = 0
+        self._printed.clear()
 
     def _foreign(self, pid: int) -> bool:
         return pid not in self._base and tree.exists(pid)
@@ -208,7 +203,7 @@ class Sandbox:
     @property
     def log(self) -> str:
         """What the child printed: the beginning and the end of it."""
-        return (self._head + self._tail).decode(errors="replace")
+        return self._printed.text
 
     def allocate(self, region: str, size: int) -> mmap.mmap:
         """Sizes the shared region (once) and maps it here. The child cannot grow or shrink it."""
@@ -278,7 +273,7 @@ class Sandbox:
     def _error(self) -> SandboxEnded:
         self._watcher.join(timeout=1.0)
         code, reason, line = self._ended or ("exited", "the process ended", None)
-        return SandboxEnded(code, reason, line if line is not None else self._line_in_stack(), self.log)
+        return SandboxEnded(code, reason, line if line is not None else self._stacks.line(), self.log)
 
     def _why_gone(self) -> tuple[str, str]:
         if self._ended is not None:
@@ -306,8 +301,8 @@ class Sandbox:
             while True:
                 with contextlib.suppress(BlockingIOError):
                     while data := os.read(printed, 1 << 16):
-                        self._keep(data)
-                        if self._printed > MAX_PRINTED:
+                        self._printed.add(data)
+                        if self._printed.too_much:
                             limit = f"it printed more than {MAX_PRINTED >> 20} MB"
                             self._finish("output_limit", limit, self._current_line())
                             break
@@ -326,12 +321,6 @@ class Sandbox:
         finally:
             os.close(printed)
 
-    def _keep(self, data: bytes) -> None:
-        self._printed += len(data)
-        room = KEPT - len(self._head)
-        self._head += data[:room]
-        self._tail = (self._tail + data[room:])[-KEPT:] if len(data) > room else self._tail
-
     def _look(self) -> None:
         assert self._process is not None
         members = tree.descendants(self._process.pid, self._uid)
@@ -345,26 +334,10 @@ class Sandbox:
             self._finish("memory_limit", f"it used more memory than the limit of {limit}", self._current_line())
 
     def _current_line(self) -> int | None:
-        """Asks the child where it is: on SIGUSR1 its C code writes the stack, whatever Python is doing."""
+        """Where in the pasted text the child is now, where it says so."""
         if not self._inner or self._process is None:
             return None
-        before = os.fstat(self._stacks).st_size
-        for pid in tree.descendants(self._process.pid, self._uid):
-            if tree.inner_pid(pid) == self._inner:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGUSR1)
-        end = time.monotonic() + 0.3
-        while time.monotonic() < end and os.fstat(self._stacks).st_size == before:
-            time.sleep(0.005)
-        time.sleep(0.005)
-        return self._line_in_stack()
-
-    def _line_in_stack(self) -> int | None:
-        """The innermost pasted line of the last stack that was written (the most recent call stands first)."""
-        size = os.fstat(self._stacks).st_size
-        text = os.pread(self._stacks, 1 << 16, max(0, size - (1 << 16))).decode(errors="replace")
-        found = _PASTED.search(text, max(text.rfind("most recent call first"), 0))
-        return int(found[1]) if found else None
+        return self._stacks.line_now(tree.descendants(self._process.pid, self._uid), self._inner)
 
     # ---- the end ----
 
@@ -399,7 +372,8 @@ class Sandbox:
         if threading.current_thread() is not self._watcher:
             self._watcher.join(timeout=2.0)
         self._process = None
-        for fd in (self._request, self._reply, self._stacks, *self._regions.values()):
+        self._stacks.close()
+        for fd in (self._request, self._reply, *self._regions.values()):
             with contextlib.suppress(OSError):
                 os.close(fd)
         for region in self._maps.values():
