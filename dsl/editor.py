@@ -296,7 +296,7 @@ class _Place:
     ) -> list[Completion]:
         """What an operand of an expression may be."""
         out = [_option(entry("acc"), "acc")]
-        if any(t.group() == "pairs" for t in self.tokens[brace:]):
+        if any(t.group() in ("pairs", "absmax") for t in self.tokens[brace:]):
             out.append(_option(entry("acc2"), "acc2"))
         for i in range(brace, clause):
             if self.said(i) == "let" and self.said(i + 2) == "=":

@@ -26,13 +26,15 @@ class Space:
     """Where an expression is evaluated: the shape of its elements, and the positions that each axis name stands for.
 
     `product`: the elements come from a gemm, so that row and column reductions and triu, tril have a meaning.
-    `pairs`: there is an `acc2`. `spoken`: what acc is, in words.
+    `pairs`: there is an `acc2`. `scaled`: acc was divided by the largest magnitude of its row, which is `acc2` and can
+    be stored with row_max. `spoken`: what acc is, in words.
     """
 
     shape: tuple[int, ...]
     axes: dict[str, tuple[int, ...]]
     product: bool = False
     pairs: bool = False
+    scaled: bool = False
     spoken: str = "product"
 
     def dims(self, names) -> tuple[int, ...]:
@@ -85,6 +87,7 @@ class Expressions:
         `outermost`: a reduction may stand at the top.
         """
         self._start()
+        outermost = outermost and not (what == "epilogue" and self.space is not None and self.space.scaled)
         top = node
         while isinstance(top, ParenNode):
             top = top.inner
@@ -115,6 +118,7 @@ class Expressions:
     # ---- one expression ----
 
     def _start(self) -> None:
+        self.of_row = False  # inside row_max of a scaled row, which is one value a row
         self.nodes = self.size = self.depth = 0
         self.reads_acc = False
 
@@ -153,6 +157,7 @@ class Expressions:
         if name in self.parts:
             part = self.parts[name]
             part.read = True
+            self._in_row(node)
             self.reads_acc |= part.reads_acc
             self.size = min(self.size + part.size, 10**9)
             self.depth = max(self.depth, part.depth + 1)
@@ -163,6 +168,7 @@ class Expressions:
             self._unknown(node)
             return Number(0.0, node.span)
         self.used.add(name)
+        self._in_row(node)
         load = Load(name, tuple(a.text for a in node.axes or ()), node.span)
         tensor = self.scope[name]
         if tensor is None:
@@ -185,10 +191,22 @@ class Expressions:
             self._error(
                 "E302", f"{node.name.text} is already the element here", node.span, f"write {node.name.text} alone"
             )
-        if second and self.space is not None and not self.space.pairs:
+        if self.space is not None and self.space.scaled:
+            if not second:
+                self._in_row(node)
+            elif not self.of_row:
+                message = "acc2 is the largest magnitude of acc's row: a result of its own, one value a row"
+                self._error("E313", message, node.span, "also s = row_max(acc2)")
+        elif second and self.space is not None and not self.space.pairs:
             help = "add pairs to the clauses of this stage" if self.space.product else "acc is all there is"
             self._error("E313", "acc2 is the odd column of a gemm with pairs", node.span, help)
         return Acc(second, node.span)
+
+    def _in_row(self, node: RefNode) -> None:
+        """Inside row_max of a scaled row nothing but that row's one value can be read."""
+        if self.of_row:
+            message = f"row_max of an absmax reads acc2 and numbers alone; {node.name.text} is not one value a row"
+            self._error("E312", message, node.span, "also s = row_max(acc2)")
 
     def _place(self, node: RefNode, load: Load, tensor: TensorType, space: Space) -> None:
         """Judges the axes at which a tensor is read."""
@@ -281,7 +299,7 @@ class Expressions:
         out: list[Expr] = []
         for arg, value in zip(fn.args, args, strict=False):
             default = 0.0 if arg.default is None else arg.default
-            expr = self._expr(value) if value is not None else Number(default, node.span)
+            expr = self._argument(fn.name, value) if value is not None else Number(default, node.span)
             if arg.number and value is not None and not isinstance(expr, Number):
                 self._error("E305", f"`{arg.name}` of {fn.name} must be a number, known when compiled", value.span)
             elif fn.name in INDEXED and arg.number and expr.value != int(expr.value):
@@ -291,6 +309,14 @@ class Expressions:
             message = f"{fn.name} from {out[1].value} up to {out[2].value} is empty"
             self._error("E305", message, node.span, "lo comes first")
         return Call(fn.name, tuple(out), node.span)
+
+    def _argument(self, fn: str, node: ExprNode) -> Expr:
+        if fn != "row_max" or self.space is None or not self.space.scaled:
+            return self._expr(node)
+        self.of_row = True
+        expr = self._expr(node)
+        self.of_row = False
+        return expr
 
     def _no_function(self, node: CallNode) -> Number:
         known = (*NAMED, *(INDEXED | REDUCTIONS if self.space is None or self.space.product else ()))
@@ -304,7 +330,11 @@ class Expressions:
 
     def _reduction(self, node: CallNode, outermost: bool) -> None:
         name = node.fn.text
-        if self.space is not None and not self.space.product:
+        if self.space is not None and self.space.scaled and name == "row_max":
+            if not outermost:
+                message = "row_max stands outermost in an also, where it stores one value a row"
+                self._error("E312", message, node.fn.span, "also s = row_max(acc2)")
+        elif self.space is not None and not self.space.product:
             help = "y = reduce(x) { op sum  over n } reduces any tensor"
             self._error("E312", f"{name} reduces the rows or columns of a gemm; this stage is none", node.fn.span, help)
         elif not outermost:

@@ -343,7 +343,7 @@ class Reduce(StageBase):
         return (self.x,)
 
 
-NORMALIZATIONS = ("softmax", "log_softmax", "layernorm", "rmsnorm", "groupnorm", "instancenorm", "batchnorm")
+NORMALIZATIONS = ("softmax", "log_softmax", "layernorm", "rmsnorm", "groupnorm", "instancenorm", "batchnorm", "absmax")
 
 
 @dataclass(frozen=True)
@@ -353,6 +353,9 @@ class Normalize(StageBase):
     softmax, log_softmax, layernorm, rmsnorm   over the axes named (the last ones, for the norms);
     groupnorm                                  over a group of channels (axis 1) and the spatial axes;
     instancenorm                               over the spatial axes of each channel; batchnorm: none, it is inference.
+    absmax                                     each element by the largest magnitude over the last axis, so that it is
+                                               from -1 to 1 (0 where all are 0); that magnitude is `acc2`, which
+                                               `also s = row_max(EXPR of acc2)` stores once a row, in f32.
     params, in this order: batchnorm mean, var; then any norm's weight, bias: f32 (or x's type), of the normalised
     shape (layernorm, rmsnorm) or [C].
     """

@@ -41,7 +41,7 @@ __all__ = ["ProgramError", "ProgramNode", "parse"]
 MAX_CHARS = 65_536
 MAX_TOKENS = 2_048
 MAX_DEPTH = 48  # of brackets and of an epilogue's expression tree: every later pass may recurse over it
-MAX_DIGITS = 18
+MAX_DIGITS = 20  # of a float as Python writes it: 0.0005422996120143402
 MAX_ERRORS = 8
 
 

@@ -40,7 +40,7 @@ _KEYWORDS = {
     "return": ("return y, z", "the results, in the order of the types after ->"),
     "auto": ("tile auto", "the compiler chooses; the same as leaving the clause out"),
     "acc": ("epilogue relu(acc)", "the element that the stage computed, in f32"),
-    "acc2": ("pairs  epilogue silu(acc) * acc2", "the odd column of a gemm with pairs"),
+    "acc2": ("pairs  epilogue silu(acc) * acc2", "the odd column of pairs; of an absmax, its row's largest"),
 }
 
 # clause -> (how it is written, what it says, its values where there are a few)

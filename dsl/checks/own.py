@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dsl import arch as arches
 from dsl.axes import image_axes, matrix_axes
 from dsl.diagnostics import listing
@@ -17,7 +19,14 @@ REDUCE_CLAUSES = ("op", "over", "of", "keepdim", *TAIL)
 NORMALIZE_CLAUSES = ("op", "over", "of", "groups", "eps", *TAIL)
 POOL_CLAUSES = ("op", "window", "stride", "padding", *TAIL)
 POOLS = ("max", "avg")
-OVER_NAMED = ("softmax", "log_softmax", "layernorm", "rmsnorm")  # the others say by themselves what they run over
+SCALED = (*arches.FLOATS, DType.E4M3, DType.E5M2)  # what absmax stores
+OVER_NAMED = (
+    "softmax",
+    "log_softmax",
+    "layernorm",
+    "rmsnorm",
+    "absmax",
+)  # the others say it by themselves
 
 
 def both_axes(rank: int) -> dict[str, tuple[int, ...]]:
@@ -100,13 +109,10 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     at: set[int] | None = set()
     if op in OVER_NAMED:
         over, at = _over(ctx, node, clauses, t)
-        if (
-            t is not None
-            and at
-            and op in ("layernorm", "rmsnorm")
-            and at != set(range(len(t.shape) - len(at), len(t.shape)))
-        ):
-            message = f"{op} runs over the last axes of {shape_text(t.shape)}, not over {', '.join(over)}"
+        most = {"layernorm": 5, "rmsnorm": 5, "absmax": 1}.get(op)  # of the last axes
+        if t is not None and at and most and (len(at) > most or at != set(range(len(t.shape) - len(at), len(t.shape)))):
+            last = "last axis" if most == 1 else "last axes"
+            message = f"{op} runs over the {last} of {shape_text(t.shape)}, not over {', '.join(over)}"
             ctx.error("E119", message, clauses["over"].span, f"over {list(matrix_axes(len(t.shape)))[-1]}")
             at = None
     elif op is not None and "over" in clauses:
@@ -127,7 +133,7 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
                 ctx.error("E118", message, clauses["groups"].span, f"a divisor of {t.shape[1]:,}")
     if op not in (None, "groupnorm") and "groups" in clauses:
         ctx.error("E124", f"groups is for groupnorm, not {op}", clauses["groups"].span, "leave groups out")
-    if op in ("softmax", "log_softmax") and "eps" in clauses:
+    if op in ("softmax", "log_softmax", "absmax") and "eps" in clauses:
         ctx.error("E124", f"{op} has no eps", clauses["eps"].span, "leave eps out")
     of = _of(ctx, node, clauses, t)
     if op is not None and t is not None and at is not None:
@@ -135,7 +141,11 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     else:
         at = None if t is None or op is None else at
     space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element")
-    tail = read_tail(ctx, node, clauses, space, t if at is not None else None)
+    stores = arches.FLOATS
+    if op == "absmax":
+        stores = SCALED
+        space = None if space is None else replace(space, scaled=True)
+    tail = read_tail(ctx, node, clauses, space, t if at is not None else None, stores)
     return Normalize(
         name=node.name.text, x=x, op=op or "softmax", over=over, params=tuple(o for o, _ in params), of=of,
         groups=groups or 1, eps=1e-5 if eps is None else eps, span=node.span, clauses=spans(node), **tail.fields,
@@ -245,6 +255,7 @@ def _params(ctx: Context, node: StageNode, op: str, t: TensorType, at: set[int],
     names = {
         "softmax": (),
         "log_softmax": (),
+        "absmax": (),
         "rmsnorm": ("weight", "bias"),
         "batchnorm": ("mean", "var", "weight", "bias"),
     }

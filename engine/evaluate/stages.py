@@ -33,6 +33,8 @@ def compute(stage: Stage, env: Env, exact: bool, rounds: bool = False) -> tuple[
     if isinstance(stage, Pool):
         return _pool(stage, x), None
     of = Scope(x, axes_of(stage, x.dim()), env).value(stage.of).expand(x.shape)
+    if isinstance(stage, Normalize) and stage.op == "absmax":
+        return _scaled_rows(of)
     return (_reduce(stage, of) if isinstance(stage, Reduce) else _normalize(stage, of, env)), None
 
 
@@ -167,6 +169,12 @@ def _reduce(stage: Reduce, x: torch.Tensor) -> torch.Tensor:
         "sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin, "logsumexp": torch.logsumexp,
     }  # fmt: skip
     return named[stage.op](x, dims, keepdim=keep)
+
+
+def _scaled_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each row by its largest magnitude, and that; a row of zeros stays one."""
+    most = x.abs().amax(-1, keepdim=True)
+    return x * (1 / most.clamp(min=torch.finfo(torch.float32).tiny)), most
 
 
 def _normalize(stage: Normalize, x: torch.Tensor, env: Env) -> torch.Tensor:

@@ -276,7 +276,7 @@ def _normalize(b: Build) -> None:
     dtype = draw(st.sampled_from(FLOATS))
     shape = _shape(draw, 3 if op == "instancenorm" else 2)
     x, over, groups = b.param("x", dtype, shape), (), 1
-    names = {"softmax": 0, "log_softmax": 0, "batchnorm": 4}.get(op, 2)
+    names = {"softmax": 0, "log_softmax": 0, "absmax": 0, "batchnorm": 4}.get(op, 2)
     count = draw(st.integers(2 if op == "batchnorm" else 0, names))
     if op in ("softmax", "log_softmax"):
         over = (draw(st.sampled_from(sorted(_both(len(shape))))),)
@@ -286,8 +286,10 @@ def _normalize(b: Build) -> None:
     params = tuple(b.param(f"p{i}", draw(st.sampled_from([ir.DType.F32, dtype])), each) for i in range(count))
     if op == "groupnorm":
         groups = draw(st.sampled_from([g for g in range(1, 7) if shape[1] % g == 0]))
-    softmax = op in ("softmax", "log_softmax")
-    eps = 1e-5 if softmax else draw(st.sampled_from([1e-5, 1e-3, 0.0, 1.25e-6]))
+    elif op == "absmax":
+        over = (list(matrix_axes(len(shape)))[-1],)
+    plain = op in ("softmax", "log_softmax", "absmax")
+    eps = 1e-5 if plain else draw(st.sampled_from([1e-5, 1e-3, 0.0, 1.25e-6]))
     t = ir.TensorType(dtype, shape)
     of = draw(st.sampled_from([ir.Acc(), ir.Call("silu", (ir.Acc(),))]))
     own = {"x": x, "op": op, "over": over, "params": params, "groups": groups, "eps": eps, "of": of}

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from dsl.axes import axes_of
-from dsl.ir import DType, Normalize, Program
+from dsl.ir import Acc, Call, DType, Expr, Normalize, Program, inlined
+from dsl.lower import Refusal
 from dsl.lower.cute import folds
 from dsl.lower.cute.own import FLAG, Element, element, own_plan, refuse_types, told
 from dsl.lower.cute.pointwise import (
@@ -49,11 +50,15 @@ _STATS = {
                 "cute.math.exp(value - stat0, fastmath=True) * stat1"),
     "log_softmax": ("LogSumExp", ("LogSumExp.shift(total[0])", "cute.math.log(total[1])"), "value - stat0 - stat1"),
     "rmsnorm": ("Squares", ("Float32(0.0)", "cute.math.rsqrt(total[0] * {share} + {eps})"), "value * stat1"),
+    "absmax": ("Largest", ("total[0]", "1.0 / cute.arch.fmax(total[0], 1.1754943508222875e-38)"), "value * stat1"),
 }  # fmt: skip
 _STATS |= dict.fromkeys(
     ("layernorm", "groupnorm", "instancenorm"),
     ("Moments", ("total[1]", "cute.math.rsqrt(total[2] * {share} + {eps})"), "(value - stat0) * stat1"),
 )
+
+# What is folded where that is not the element itself: (the fold, an element's share of it).
+_FOLDED = {"Squares": ("Sum", "{0} * {0}"), "Largest": ("Max", "cute.math.absf({0})")}
 
 
 @dataclass(frozen=True)
@@ -91,12 +96,18 @@ class _Norm:
         self.of_keys = self._read(self.of, axes)
         self.param_keys = self._params()
         self.outs: list[_Out] = []
+        self.of_rows: list[_Out] = []  # one value a group: row_max of an absmax
         ends = [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, stage.type)]
         for name, expr, t in ends:
+            if stage.op == "absmax" and isinstance(expr, Call) and expr.fn == "row_max":
+                one = element(stage, _of_acc(inlined(stage, expr.args[0])), f"{name}_element")
+                self.of_rows.append(_Out(name, Reading(name, t.dtype, (*t.strides, 0)), one, ()))
+                continue
             function = element(stage, expr, f"{name}_element")
             reading = Reading(name, t.dtype, self.split(t.strides))
             self.outs.append(_Out(name, reading, function, self._read(function, axes)))
-        self.tensors = unique([stage.x.name, *(r.tensor for r in self.readings.values()), *(o.name for o in self.outs)])
+        read = [stage.x.name, *(r.tensor for r in self.readings.values())]
+        self.tensors = unique([*read, *(o.name for o in (*self.outs, *self.of_rows))])
         refuse_types(stage, self.types, self.tensors)
         self.told = told(program, stage)  # results that a guard watches as they are stored
         self.flag = [FLAG] if self.told else []
@@ -167,13 +178,21 @@ class _Norm:
         return "\n".join(lines) + "\n", keys
 
     def imports(self) -> frozenset[tuple[str, str]]:
-        return self.of.imports.union({("cutlass", "select_")}, *(o.function.imports for o in self.outs))
+        every = (*self.outs, *self.of_rows)
+        return self.of.imports.union({("cutlass", "select_")}, *(o.function.imports for o in every))
 
     def functions(self, text: Text) -> None:
-        for one, clause in ((self.of, "of"), *((o.function, "epilogue") for o in self.outs)):
+        for one, clause in ((self.of, "of"), *((o.function, "epilogue") for o in (*self.outs, *self.of_rows))):
             if not one.plain:
                 text.add(one.text, ("", clause))
                 text.gap(2)
+
+
+def _of_acc(e: Expr) -> Expr:
+    """An expression of acc2 with acc in its place."""
+    if isinstance(e, Acc):
+        return Acc()
+    return replace(e, args=tuple(map(_of_acc, e.args))) if isinstance(e, Call) else e
 
 
 def plan(program: Program, stage: Normalize) -> StagePlan:
@@ -187,6 +206,11 @@ def plan(program: Program, stage: Normalize) -> StagePlan:
         held = _Held.of(text, norm)
         if held is not None:
             launches, scratch, part, note = held.add()
+        elif stage.op == "absmax":
+            raise Refusal(
+                "cute-norm", f"absmax holds a row in registers: at most {HELD * BLOCK:,} elements that lie side by "
+                f"side; a row of {stage.name} has {norm.size:,}", "reduce, then map",
+            )  # fmt: skip
         else:
             launches, scratch, part, note = _streamed(text, norm)
     taken = [*norm.tensors, *(f"{stage.name}_{s.what}" for s in scratch), *norm.flag]
@@ -272,6 +296,7 @@ class _Held:
         """None where a group is too great, or does not lie along the contiguous axis of x and result alike."""
         strides = {"x": norm.x.strides, **{f"r {k}": r.strides for k, r in norm.readings.items()}}
         strides |= {f"o{i}": o.reading.strides for i, o in enumerate(norm.outs)}
+        strides |= {f"g{i}": o.reading.strides for i, o in enumerate(norm.of_rows)}
         tags = ["R" if a in norm.reduced else "O" for a in norm.order]
         merged = Space(norm.extents, strides).ordered(norm.order).merged(lambda axis: tags[axis])
         if not merged.tags or merged.tags[-1] != "R" or merged.size > MOST:
@@ -298,8 +323,7 @@ class _Held:
     def add(self):
         norm, name, width, threads = self.norm, self.norm.stage.name, self.width, self.threads
         fold, values, by = norm.stats()
-        squares = fold == "Squares"
-        fold = "Sum" if squares else fold
+        fold, share = _FOLDED.get(fold, (fold, ""))
         wanted = []
         for out in norm.outs:
             body, keys = norm.result_function(out, by, ("stat0", "stat1"), held=True)
@@ -309,6 +333,7 @@ class _Held:
         every = unique([*norm.of_keys, *(k for keys in wanted for k in keys)])
         places = [("x", norm.x), *((f"o{i}", o.reading) for i, o in enumerate(norm.outs))]
         places += [(f"r {k}", norm.readings[k]) for k in every]
+        places += [(f"g{i}", o.reading) for i, o in enumerate(norm.of_rows)]
         place = {label: i for i, (label, _) in enumerate(places)}
         names = ", ".join(r.tensor for _, r in places)
         self._index("at", f"Of group `row`: where it begins in {names}.", self.o, places, 1, "row")
@@ -357,16 +382,16 @@ class _Held:
                 "        vectors[i] = vector",
             ]
         elements = "vectors"
-        if squares:
+        if share:
+            elements, one = ("squares", "square") if fold == "Sum" else ("sizes", "size")
             lines += [
-                "    squares = []",
+                f"    {elements} = []",
                 f"    for i in cutlass.range_constexpr({count}):",
-                f"        square = cute.make_rmem_tensor(({width},), Float32)",
+                f"        {one} = cute.make_rmem_tensor(({width},), Float32)",
                 f"        for j in cutlass.range_constexpr({width}):",
-                "            square[j] = vectors[i][j] * vectors[i][j]",
-                "        squares.append(square)",
+                f"            {one}[j] = {share.format('vectors[i][j]')}",
+                f"        {elements}.append({one})",
             ]
-            elements = "squares"
         lines += [
             f"    state = {fold}.start({width})",
             f"    {fold}.fold(state, {elements}{', live' if guard else ''})",
@@ -383,6 +408,7 @@ class _Held:
             ]
         lines += [
             f"    stat0, stat1 = {values[0]}, {values[1]}",
+            *self._of_rows(place, f"(lane == 0) & (row < {groups})" if guard_row else "lane == 0"),
             f"    for i in cutlass.range_constexpr({count}):",
             *self._reads(unique([k for keys in wanted for k in keys]), place, "        "),
         ]
@@ -401,6 +427,18 @@ class _Held:
         grid = f"grid=({-(-groups // rows)}, 1, 1), block=({block}, 1, 1)"
         part = Part(folds.fold_text(fold), 40)
         return [(f"{name}_kernel", tensors, grid)], (), part, f"{min(128, width * norm.x.dtype.bits)}-bit accesses"
+
+    def _of_rows(self, place: dict[str, int], first: str) -> list[str]:
+        """The results that have one value a group, written by its first lane."""
+        lines = []
+        for i, out in enumerate(self.norm.of_rows):
+            lines += [
+                "    whole = cute.make_rmem_tensor((1,), Float32)",
+                f"    whole[0] = {out.function.call('stat0')}",
+                f"    if {first}:",
+                f"        write({out.name}, at[{place[f'g{i}']}], whole)",
+            ]
+        return lines
 
     def _pick(self, key: str) -> str:
         lane = "0" if self.merged.strides[f"r {key}"][-1] == 0 or self.width == 1 else "j"

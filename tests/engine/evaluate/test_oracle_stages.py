@@ -213,6 +213,19 @@ def test_norms_are_pytorchs():
     same(norm("batchnorm", ("mean", "var", "w", "b"), images), F.batch_norm(image, mean, var, cw, cb))
 
 
+def test_absmax_keeps_a_row_in_range_and_its_scale_gives_it_back():
+    x = randn(4, 32) * torch.tensor([[1e-30], [1.0], [1e20], [0.0]])
+    scaled = Call("mul", (Acc(), Number(448.0)))
+    also = (Also("s", Call("row_max", (Call("div", (Acc(second=True), Number(448.0))),))),)
+    stage = Normalize(name="y", x=o("x"), op="absmax", over=("n",), also=also, epilogue=scaled, store=DType.E4M3)
+    program = Program("p", (Param("x", TensorType(DType.F32, (4, 32))),), (stage,), ("y", "s"), ())
+    y, s = oracle.run(program, [x])
+    assert y.dtype is torch.float8_e4m3fn and s.shape == (4,)
+    assert torch.equal(y.float().abs().amax(1), torch.tensor([448.0, 448.0, 448.0, 0.0]))
+    back = y.float() * s[:, None]
+    assert (back - x).norm() < 0.04 * x.norm() and ((back - x).abs() <= x.abs() / 16 + s[:, None] / 1024).all()
+
+
 def test_a_norm_of_an_expression_with_an_epilogue():
     x, v = randn(4, 16), randn(16)
     of = Call("add", (Acc(), Load("v", ("n",))))

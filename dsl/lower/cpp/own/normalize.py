@@ -54,6 +54,10 @@ class RowPart:
 
 
 def plan_normalize(program: Program, stage: Normalize, types: dict[str, TensorType]) -> OwnPlan:
+    if stage.op == "absmax":
+        raise Refusal(
+            "cpp-absmax", f"absmax of {stage.name} is built by `cute` alone", "leave backend out, or write cute"
+        )
     builder = Builder(stage.name, "normalize", types)
     shape, x = operand(stage.x, "x", types)
     rank = len(shape)

@@ -82,6 +82,17 @@ CASES = {
         "y = normalize(x, w) { op layernorm  over n  epilogue tanh(acc) }",
     ),
     "rmsnorm": one("x: f32[9, 6, 64], w: f32[64]", "f32[9, 6, 64]", "y = normalize(x, w) { op rmsnorm  over n }"),
+    "absmax": (
+        "program p(x: f32[37, 272]) -> (e4m3[37, 272], f32[37]) {\n"
+        "  y = normalize(x) { op absmax  over n  also s = row_max(acc2 / 448)  store e4m3  epilogue acc * 448 }\n"
+        "  return y, s\n}\n"
+    ),
+    "absmax_of_a_block": (
+        "program p(x: f16[3, 2, 9000]) -> (f16[3, 2, 9000], f32[3, 2], f32[3, 2]) {\n"
+        "  y = normalize(x) {\n"
+        "    op absmax  over w  of tanh(acc)\n"
+        "    also s = row_max(acc2 / 448)  also r = row_max(1 / max(acc2, 0.25))\n  }\n  return y, s, r\n}\n"
+    ),
     "groupnorm": one(
         f"{X}, w: f32[24], b: f32[24], r: f32[24]", "f32[4, 24, 10, 12]",
         "y = normalize(x, w, b) { op groupnorm  groups 3  of sigmoid(acc)  epilogue acc + r[c] }",
@@ -150,4 +161,4 @@ CASES = {
 
 # One of each kind, reviewed whole and compiled.
 REVIEWED = ("map_full_f16", "nhwc_and_back", "rows_in_parts", "channels", "softmax_held", "groupnorm_nhwc", "max_pool",
-            "depthwise", "pipeline")  # fmt: skip
+            "absmax", "depthwise", "pipeline")  # fmt: skip
