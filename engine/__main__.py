@@ -190,6 +190,7 @@ def _bench(args: argparse.Namespace) -> int:
     from engine.bench.runner import run
     from engine.bench.table import table
     from engine.bench.wanted import Wanted
+    from engine.spec import CLASSES
     from engine.suite.cases import module_set
     from sol.hardware import HardwareError, load
 
@@ -212,11 +213,19 @@ def _bench(args: argparse.Namespace) -> int:
         _writable(args.json)
     seed = secrets.randbits(31) if args.seed is None else args.seed
     classes = tuple(args.classes or ("tf32",))
+    if unknown := set(classes) - set(CLASSES):
+        raise BadInput(f"--class is one of {', '.join(CLASSES)}; it was given {', '.join(sorted(unknown))}")
     wanted = Wanted(
         modules, classes, args.trials, args.device, args.jobs, args.seconds, args.compile, seed, wave=args.wave,
         eps=args.eps, window=args.window,
     )  # fmt: skip
-    book = run(wanted, hw, Path(args.json) if args.json else None, lambda text: print(text, flush=True))
+    try:
+        book = run(wanted, hw, Path(args.json) if args.json else None, lambda text: print(text, flush=True))
+    except shards.BadResults as e:
+        raise BadInput(str(e)) from None
+    except KeyboardInterrupt:
+        print("stopped; " + (f"the same command goes on from {args.json}" if args.json else "nothing was written"))
+        return FAILED
     chosen = {m: book.problem(m, pid) for m, pid in modules.items()}
     chosen |= {r: book.problems[r] for row in list(chosen.values()) for r in row.get("regions", ())}
     print(table(chosen, classes))
@@ -274,6 +283,7 @@ def _optimize(args: argparse.Namespace) -> int:
         told = (f"--class {c}" for c in args.classes or ())
         command = f"python -m engine optimize {title} --device {spec.device} --trials {args.trials}"
         command += f" --eps {args.eps:g} --window {args.window} --seed {args.seed}" + " --compile" * args.compile
+        command += " --algebraic" * args.algebraic
         collected.record(args.record, " ".join([command, *told]))
     if args.json:
         made = collected.to_json()

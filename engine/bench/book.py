@@ -6,13 +6,12 @@ GPU, as engine.evaluate.baselines does: one that was taken elsewhere is taken ag
 
 from __future__ import annotations
 
-import contextlib
-import json
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from engine import whole
+from engine.bench import shards
 from engine.bench.judge import judge
 from engine.evaluate.baselines import key
 from engine.suite.cases import PROBLEMS
@@ -22,16 +21,16 @@ class Book:
     """Written whole after each change. Who changes a row beside the writer holds `lock`.
 
     `machine`: (the GPU's name, the driver), once known; without it every baseline counts as taken elsewhere.
+    Raises shards.BadResults of a file that holds something else: going on would write over it.
     """
 
     def __init__(self, path: Path | None):
         self.path, self.about, self.problems = path, {}, {}
         self.lock = threading.Lock()
         self.machine: tuple[str, str | None] | None = None
-        if path is not None and path.exists():
-            with contextlib.suppress(ValueError, KeyError):
-                held = json.loads(path.read_text())
-                self.about, self.problems = held["about"], held["problems"]
+        if path is not None and path.exists() and path.stat().st_size:
+            held = shards.read(path)
+            self.about, self.problems = held["about"], held["problems"]
 
     def problem(self, module: str, pid: str) -> dict:
         with self.lock:

@@ -17,6 +17,7 @@ from engine.suite.cases import ROOT
 
 RESULTS = ROOT / "engine/results"
 FIXED = 10.0  # what a module costs whatever its size (tracing, builds, launches), in ms of eager time
+_ROW = {"id", "baselines", "limits", "trials", "refused"}  # what each problem of a results file has
 SAME = ("gpu", "torch", "device", "hardware", "driver", "toolchain")
 
 
@@ -59,9 +60,16 @@ def read(path: Path) -> dict[str, Any]:
     """{about, problems} of a results file. Raises BadResults."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
-        return {"about": dict(held["about"]), "problems": dict(held["problems"])}
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise BadResults(f"{path} is no results file of a bench: {type(e).__name__}: {e}") from None
+    except OSError as e:
+        raise BadResults(f"cannot read {path}: {e.strerror}") from None
+    except ValueError as e:
+        raise BadResults(f"{path} is no results file of a bench: {e}; name another, or move it away") from None
+    held = held if isinstance(held, dict) else {}
+    about, problems = held.get("about"), held.get("problems")
+    rows = list(problems.values()) if isinstance(problems, dict) else [None]
+    if not isinstance(about, dict) or not all(isinstance(r, dict) and r.keys() >= _ROW for r in rows):
+        raise BadResults(f"{path} is no results file of a bench; name another, or move it away")
+    return {"about": about, "problems": problems}
 
 
 def merge(paths: Sequence[Path]) -> dict[str, Any]:

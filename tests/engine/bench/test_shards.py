@@ -6,6 +6,7 @@ import pytest
 
 from engine.__main__ import main
 from engine.bench import shards
+from engine.bench.book import Book
 from engine.suite.cases import module_set
 
 SUITE = module_set("suite59")
@@ -83,3 +84,33 @@ def test_merge_writes_one_file_that_a_later_call_goes_on_from(tmp_path, capsys):
     assert main(["bench", "merge", str(a), str(b), "--json", str(tmp_path / "c")]) == 0
     assert set(shards.read(tmp_path / "c")["problems"]) == {"one", "two"}
     assert "0 of 2 problems" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ['{"about": {}, "prob', "[1, 2]", '{"name": "notes"}', '{"about": {}, "problems": {"a": 3}}']
+)
+def test_a_bench_writes_over_no_file_that_is_not_its_own(text, tmp_path, capsys):
+    out = tmp_path / "notes.json"
+    out.write_text(text)
+    assert main(["bench", "suite59", "--device", "cpu", "--only", "L1/1", "--json", str(out)]) == 2
+    assert f"{out} is no results file of a bench" in capsys.readouterr().err and out.read_text() == text
+
+
+def test_an_empty_file_is_a_results_file_that_has_nothing_yet(tmp_path):
+    (tmp_path / "new.json").touch()
+    assert Book(tmp_path / "new.json").problems == {}
+
+
+def test_a_class_that_is_none_is_refused_before_anything_runs(capsys):
+    assert main(["bench", "suite59", "--device", "cpu", "--class", "f8"]) == 2
+    assert "--class is one of f32, tf32" in capsys.readouterr().err
+
+
+def test_a_bench_that_is_interrupted_says_how_it_goes_on(tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.bench.runner.run", interrupted)
+    out = str(tmp_path / "new.json")
+    assert main(["bench", "suite59", "--device", "cpu", "--only", "L1/1", "--json", out]) == 1
+    assert capsys.readouterr().out == f"stopped; the same command goes on from {out}\n"
