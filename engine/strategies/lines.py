@@ -23,7 +23,11 @@ from sol.triage import Hypothesis, triage
 
 SEEDS = {"cute": 4, "cpp": 2}
 QUICK = 2  # times as many are timed quickly as are then tried in full
-CASTS = {"f16": "operands cast to f16, timed", "bf16": "operands cast to bf16, timed"}
+CASTS = {
+    "f16": "operands cast to f16, timed",
+    "bf16": "operands cast to bf16, timed",
+    "fp8": "operands scaled by rows and cast to e4m3, timed",
+}
 GUARDED = "operands cast to f16 under a guard (all again in f32 where f16 lacks their range), timed"
 PLAIN = "each operation as it comes"
 
@@ -184,7 +188,7 @@ class Line:
                 why = f"another structure; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
         if structure.words in self.promises:
             why += f"; {self.promises[structure.words]}"
-        if p.guard or any(isinstance(s, ir.Transform) and s.to is not None for s in p.stages):
+        if p.guard or any(casts(s) for s in p.stages):
             why += f"; {GUARDED if p.guard else CASTS.get(self.cls, 'casts timed')}"
         return change, why
 
@@ -193,6 +197,11 @@ class Line:
         waves = f"{t.tiles:,} tiles on {self.sms} SMs in {t.waves} wave{'s' if t.waves != 1 else ''}"
         why = f"{waves}, {min(t.busy, 1.0):.0%} of the SMs' time used, bound by {t.bound_by}; predicted {ms:.3g} ms"
         return why + ("; nvMatmulHeuristics agrees" if step.ranked.advised else "")
+
+
+def casts(stage: ir.Stage) -> bool:
+    """Whether a stage is there for the element type of operands."""
+    return (isinstance(stage, ir.Transform) and stage.to is not None) or getattr(stage, "op", "") == "absmax"
 
 
 def configured(program: Program) -> bool:

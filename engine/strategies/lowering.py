@@ -54,7 +54,7 @@ IDENTITIES = (
     *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
 )
 NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class in which a module's own element type stands
-CLASSES = ("tf32", "f16", "bf16")  # that a program can be written in
+CLASSES = ("tf32", "f16", "bf16", "fp8")  # that a program can be written in
 _ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
 _SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative", "clip", "clamp_min", "clamp_max",
               "amax", "amin", "mv"}  # fmt: skip
@@ -104,9 +104,11 @@ class Lowered:
         return next(p for p in self.params if p.name == name)
 
     def classes(self, allowed: tuple[str, ...]) -> list[str]:
-        """The classes of `allowed` that this module may stand in: a half-precision module only in its own."""
+        """The classes of `allowed` that this module may stand in: a half-precision module only in its own, and in fp8
+        where that is asked for."""
         if self.dtype != "f32":
-            return [NATIVE[self.dtype]] if self.dtype in NATIVE else []
+            own = [NATIVE[self.dtype]] if self.dtype in NATIVE and allowed != ("fp8",) else []
+            return own + [c for c in allowed if c == "fp8" and self.dtype in NATIVE]
         return [c for c in allowed if c in CLASSES]
 
     def program(self, cls: str) -> ir.Program:

@@ -41,7 +41,7 @@ from engine.strategies.sharing import shared
 from engine.strategies.walk import unkey
 
 # What each precision class computes with.
-COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16}
+COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16, "fp8": DType.E4M3}
 SOFTMAX = 2.0**15  # under a guard, of one that only products read: a row's largest is then within f16's best range
 FOLDED = 1 << 22  # elements of a result from which a map of a few vectors before it costs less than it saves
 _ROWS = {"sum": "row_sum", "mean": "row_sum", "max": "row_max", "logsumexp": "row_logsumexp"}
@@ -78,14 +78,24 @@ class Choice:
 
 def program(lowered, cls: str, choice: Choice) -> ir.Program:
     """The program in class `cls`, unchecked, every configuration `auto`."""
-    return _Build(lowered, cls, choice).run()
+    if cls == "fp8":
+        from engine.strategies.scaled import Scaled
+
+        return Scaled(lowered, cls, choice).run()
+    return Build(lowered, cls, choice).run()
 
 
-class _Build:
+class Build:
+    """`element`: of operands that are cast, and with `narrow` of what lies between stages; `step`: elements of an
+    operand in 16 bytes."""
+
     def __init__(self, lowered, cls: str, choice: Choice):
         self.lowered, self.choice = lowered, choice
         self.compute = COMPUTE[cls]
         self.element = DType.F32 if cls == "tf32" else self.compute
+        self.step = 128 // self.element.bits
+        if cls == "fp8":
+            self.element = DType.BF16 if lowered.dtype == "f32" else DType(lowered.dtype)
         self.drafts: tuple[Draft, ...] = lowered.stages
         self.readers = Readers(lowered, self.element, choice.narrow, choice.rows, choice.guard)
         self.types: dict[str, TensorType] = {p.name: p.type for p in lowered.params}
@@ -170,13 +180,17 @@ class _Build:
         if isinstance(draft, Product | Convolution):
             factor = 1 / prod(self._scale(s.of) for s in draft.sources)
         if factor != 1:
-            exprs = [_on(e, Call("mul", (Acc(), Number(factor)))) for e in exprs]
+            exprs = [on(e, Call("mul", (Acc(), Number(factor)))) for e in exprs]
         if isinstance(draft, Product | Convolution) and prod(draft.shape) >= FOLDED:
             axis = "n" if isinstance(draft, Product) else "c"
             exprs = [folded(e, axis, lambda scale, shift: self._vectors(axis, scale, shift)) for e in exprs]
-        lets, exprs = shared(exprs, self.fresh)
+        lets, exprs = shared(self.finished(draft, exprs), self.fresh)
         also = tuple(ir.Also(n, e) for n, e in zip(self.lowered.names[i][1:], exprs[1:], strict=True))
         return {"lets": lets, "also": also, "epilogue": exprs[0]}
+
+    def finished(self, draft: Draft, exprs: list[Expr]) -> list[Expr]:
+        """A stage's expressions with what a class adds to them."""
+        return exprs
 
     def _scale(self, reference: str) -> float:
         """What a tensor was multiplied by as it was stored."""
@@ -261,7 +275,7 @@ class _Build:
 
     def _padded(self, draft: Product, store: DType) -> tuple[int, int]:
         """M and N as multiples of 16 bytes where a row in memory runs along them."""
-        step = 128 // self.element.bits
+        step = self.step
         m, n = draft.shape[-2:]
         flips = self._flips(draft)
         across = 128 // store.bits
@@ -293,7 +307,7 @@ class _Build:
         m, n = self._padded(draft, store)
         flips = self._flips(draft)
         rows_of_k = draft.a.transposed == flips[0] or draft.b.transposed != flips[1]
-        k = lines(draft.k, 128 // self.element.bits if rows_of_k else 1)
+        k = lines(draft.k, self.step if rows_of_k else 1)
         a = self._side(draft.a, m, k, flips[0])
         b = self._side(draft.b, k, n, flips[1])
         sizes = {}
@@ -316,7 +330,7 @@ class _Build:
         exprs = list(over.outs)
         if over.op == "mean":
             count = draft.shape[-1] if fn == "row_sum" else draft.shape[-2]
-            exprs = [_on(e, pointwise.scale(Acc(), 1 / count)) for e in exprs]
+            exprs = [on(e, pointwise.scale(Acc(), 1 / count)) for e in exprs]
         plain = exprs == [Acc()]
         name = self.lowered.names[at][0] if plain else self.lowered.names[i][0]
         self.stages.append(replace(stage, name=name, **tail))
@@ -430,11 +444,11 @@ def lines(size: int, step: int) -> int:
     return size if size % step == 0 else up(size, 8 * step if size >= 128 * step else step)
 
 
-def _on(e: Expr, acc: Expr) -> Expr:
+def on(e: Expr, acc: Expr) -> Expr:
     """The expression over another element."""
     if isinstance(e, Acc):
         return acc
-    return Call(e.fn, tuple(_on(a, acc) for a in e.args)) if isinstance(e, Call) else e
+    return Call(e.fn, tuple(on(a, acc) for a in e.args)) if isinstance(e, Call) else e
 
 
 def _along(e: Expr, x: str) -> Expr:
@@ -450,4 +464,4 @@ def _axes(e: Expr, named: dict[str, str]) -> Expr:
     return Call(e.fn, tuple(_axes(a, named) for a in e.args)) if isinstance(e, Call) else e
 
 
-__all__ = ["COMPUTE", "Choice", "Number", "lines", "program", "up"]
+__all__ = ["COMPUTE", "Build", "Choice", "Number", "lines", "program", "up"]

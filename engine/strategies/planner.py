@@ -27,19 +27,21 @@ from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
+from engine.classes import pytorch_class
 from engine.devices import Binding, Problem, SessionRefused, TrialError
 from engine.devices.parts import expected_ms
 from engine.strategies import Finished, Proposal, State, algebra, builds, candidates, coverage, memory, program_graph
 from engine.strategies.lines import QUICK, Algebraic, Line, Step
-from engine.strategies.lowering import Lowered, lower
+from engine.strategies.lowering import CLASSES, Lowered, lower
 from engine.strategies.memory import Memory
 from engine.strategies.regions import Partition, Region, Uncovered, partition
 from engine.strategies.structures import Structure, opened, skeleton, structures, tune
 from sol.attainable import predict_eager
-from sol.bounds import t_sol
+from sol.bounds import native_class, t_sol
 from sol.hardware import Hardware
 
 CPP_TRIALS = 4  # of a session, in builds over CUTLASS's headers (engine.strategies.builds), 40 s each on a device
+LISTED = f"{', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
 ALGEBRAIC = 2  # trials of a rewrite that does less work than the module asks for
 WORSE = 1.5  # a neighbour that the model expects to be this much slower than the best is not worth a trial
 
@@ -94,7 +96,7 @@ class Planner:
         self._pasted_bindings = program_graph.bindings(pasted)
 
     def _lowered(self, problem: Problem, classes: tuple[str, ...]) -> None:
-        self._opened: dict[str, tuple[list[Structure], list[str]]] = {}
+        self._opened: dict[tuple[str, str], tuple[list[Structure], list[str]]] = {}  # by class and plain program
         self._left_out: dict[str, str] = {}
         found = self.partition = partition(problem.graph, lambda lowered: self._rejected(lowered, classes))
         for region in found.regions:
@@ -118,7 +120,7 @@ class Planner:
         wanted = lowered.classes(classes)
         if not wanted:
             raise SessionRefused(
-                "no_class", f"none of the classes {', '.join(classes)} has a back end yet; allow tf32, f16 or bf16"
+                "no_class", f"no program is written in class {' or '.join(classes)} alone; allow {LISTED}"
             )
         why = {}
         for cls in wanted:
@@ -132,16 +134,17 @@ class Planner:
         """Those that a back end takes, and why the others are not. A region is asked about more than once, and only
         what stays one is tuned."""
         plain = to_text(lowered.program(cls))
-        if plain not in self._opened:
+        if (cls, plain) not in self._opened:
             reasons: list[str] = []
-            self._opened[plain] = structures(lowered, cls, self.hardware, reasons), reasons
-        return self._opened[plain]
+            self._opened[cls, plain] = structures(lowered, cls, self.hardware, reasons), reasons
+        return self._opened[cls, plain]
 
     def _line(self, region: Region, cls: str, whole: bool) -> Line | None:
         found, _ = self._structures(region.lowered, cls)
         if not found:
             return None
-        eager = predict_eager(region.graph, self.hardware, cls, cast_parameters=True).ms
+        theirs = pytorch_class(cls, native_class(region.graph))
+        eager = predict_eager(region.graph, self.hardware, theirs, cast_parameters=True).ms
         for structure in found:
             if not structure.ranked:
                 tune(structure, self.hardware)

@@ -74,6 +74,8 @@ class _Builder:
             acc, second = self._product(stage)
         elif isinstance(stage, Map):
             acc, second = stage.x.name, None
+        elif isinstance(stage, Normalize) and stage.op == "absmax":
+            acc, second = self._scaled_rows(stage)
         else:
             acc, second = self._own(stage), None
         shape = self.made.tensors[acc].shape
@@ -132,6 +134,18 @@ class _Builder:
             return o.name
         shape = (*t.shape[:-2], t.shape[-1], t.shape[-2])
         return self.made.emit("transpose", [o.name], TensorType(t.dtype, shape), {"dim0": -2, "dim1": -1})
+
+    def _scaled_rows(self, stage: Normalize) -> tuple[str, str]:
+        """Each element by the largest magnitude of its row, and that."""
+        x, t = stage.x.name, self.program.type_of(stage.x.name)
+        if not isinstance(stage.of, Acc):
+            self.made.open(axes_of(stage, len(t.shape)), x, None)
+            x = self.made.value(stage.of)
+        row = TensorType(t.dtype, (*t.shape[:-1], 1))
+        size = self.made.emit("abs", [x], t, {})
+        most = self.made.emit("amax", [size], row, {"dim": [-1], "keepdim": True})
+        most = self.made.emit("clamp", [most], row, {"min": 2.0**-126})
+        return self.made.emit("div", [x, most], t, {}, fresh=True), most
 
     def _own(self, stage: Reduce | Normalize | Pool) -> str:
         x = stage.x.name

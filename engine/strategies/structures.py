@@ -17,7 +17,7 @@ from dsl.compile import compile as generate
 from dsl.guard import rescue
 from dsl.ir import Collective, Conv, DType, Gemm, Program
 from dsl.printer import to_text
-from engine.strategies import candidates
+from engine.strategies import candidates, scaled
 from engine.strategies.candidates import Ranked
 from engine.strategies.drafts import Convolution
 from engine.strategies.lowering import Lowered
@@ -62,7 +62,10 @@ def skeleton(p: Program) -> str:
 
 def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> list[Structure]:
     """Those that some back end takes, not tuned yet; why the others are not goes to `reasons`."""
-    cast = COMPUTE[cls].value != lowered.dtype and cls != "tf32"
+    if cls == "fp8" and (why := scaled.lacking(lowered)):
+        reasons.append(why)
+        return []
+    cast = lowered.dtype == "f32" if cls == "fp8" else COMPUTE[cls].value != lowered.dtype and cls != "tf32"
     images = any(isinstance(d, Convolution) and as_it_lies(d, lowered.dtype) for d in lowered.stages)
     found: dict[str, Structure] = {}
     seen: set[str] = set()
