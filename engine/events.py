@@ -223,7 +223,8 @@ class TrialMeasured(Event):
 
     `checks`: what the run showed of itself, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] of a
     prediction, where nothing ran on the device. `part`: of a module with regions, whose time and ratio are always the
-    whole module's: {region, region_ms, programs: how many regions run as programs, covered_ms: those programs alone}.
+    whole module's: {region, region_ms, programs: how many regions run as programs, covered_ms: those programs alone,
+    region_eager_ms: PyTorch in the class on the region's operations, alone; not in older logs}.
     """
 
     KIND: ClassVar[str] = "trial.measured"

@@ -34,8 +34,8 @@ def line(event: events.Event) -> str | None:
         return f"chose among {count(ran, 'candidate')} by a few calls of each in {e.seconds:.1f} s"
     if isinstance(e, events.TrialMeasured) and e.part:
         p, kind = e.part, e.time.kind
-        told = f"    region {p['region']} alone {ms(p['region_ms'], kind)}"
-        return f"{told}, {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}"
+        told = f"    region {p['region']} {beside_pytorch(p, kind)}"
+        return f"{told}; {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}"
     if isinstance(e, events.Baseline):
         return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialProposed):
@@ -56,6 +56,14 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.SessionEnded):
         return f"{e.state}: {e.reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
     return None
+
+
+def beside_pytorch(part: dict[str, Any], kind: str) -> str:
+    """A region's program beside PyTorch's own operations of the same region: `part` of events.TrialMeasured."""
+    told, theirs = f"alone {ms(part['region_ms'], kind)}", part.get("region_eager_ms")
+    if theirs is None:
+        return told
+    return f"{told}, PyTorch's own {ms(theirs, kind)} ({theirs / part['region_ms']:.2f}x)"
 
 
 def _region(r: dict[str, Any]) -> str:

@@ -294,16 +294,22 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)
         text = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
     else:
-        word = "faster than" if m.ratio >= 1 else "slower than"
-        factor = m.ratio if m.ratio >= 1 else 1 / m.ratio
-        text = f"{ms:.3g} ms {kind}, {factor:.2f}x {word} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
+        text = f"{ms:.3g} ms {kind}{' for the whole module' if m.part else ''}, "
+        text += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
         text += f" of {roof} ({class_words(program)})" if program.guard else ""
+        if theirs := m.part.get("region_eager_ms"):
+            region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
+            text += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
         text += f"; the best in {proposal.cls} so far" if best else ""
         text += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
     return events.TrialJudged(
         number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence,
         left_out.words if left_out else "",
     )  # fmt: skip
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.2f}x faster than" if ratio >= 1 else f"{1 / ratio:.2f}x slower than"
 
 
 def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.TrialFailed, ctx: Context) -> Finished:

@@ -34,6 +34,8 @@ class Story:
     baselines: dict[str, events.Baseline] = field(default_factory=dict)
     cls_of: dict[int, str] = field(default_factory=dict)
     checked: dict[int, events.TrialChecked] = field(default_factory=dict)
+    limits: dict[int, dict[str, float]] = field(default_factory=dict)  # of each region, by class
+    region: dict[int, int] = field(default_factory=dict)  # of a trial whose program is not the whole module
     finished: dict[int, events.TrialJudged | events.TrialFailed] = field(default_factory=dict)
 
     @staticmethod
@@ -46,6 +48,10 @@ class Story:
                     s.classes, s.budget = list(event.classes), dict(event.budget)
                 case events.Reported():
                     s.report, s.bounds = event.report, event.bounds
+                case events.Covered():
+                    s.limits = {r["number"]: r["limits"] for r in event.regions}
+                case events.TrialMeasured() if event.part:
+                    s.region[event.trial] = event.part["region"]
                 case events.Baseline():
                     s.baselines.setdefault(event.cls, event)
                 case events.TrialProposed():
@@ -184,10 +190,17 @@ def _shares(story: Story, report: dict[str, Any] | None, trial: int | None) -> f
 
 
 def _waterfall(story: Story, stages: tuple[StageTime, ...], trial: int | None) -> figures.Figure | None:
+    """From the limit of what the program computes, which may be a region of the module, to its predicted time."""
     if not stages:
         return None
     t = _chosen(story, trial)
-    return charts.waterfall(stages, story.bounds.get(t.cls) if t is not None else None)
+    if t is None:
+        return charts.waterfall(stages, None)
+    number = story.region.get(t.trial)
+    if number is None:
+        return charts.waterfall(stages, story.bounds.get(t.cls))
+    drawn = charts.waterfall(stages, story.limits.get(number, {}).get(t.cls))
+    return figures.Figure(drawn.figure, drawn.rows, f"{drawn.title}: region {number}, beside its own limit")
 
 
 def _levers(story: Story, report: dict[str, Any] | None) -> figures.Figure | None:

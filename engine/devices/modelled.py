@@ -246,9 +246,16 @@ class Modelled:
         made = predict(candidate.program, self.hw)
         ms, part = made.ms, {}
         if candidate.placed:
+            from engine.strategies.regions import subgraph
+
             placed = [(p.ops, p.program) for p in candidate.placed]
             ms, covered = expected_ms(self.problem.graph, placed, self.hw, candidate.cls)
-            part = {"region": candidate.region, "region_ms": made.ms, "programs": len(placed), "covered_ms": covered}
+            here = [op for op in self.problem.graph.live if op.name in placed[0][0]]
+            theirs = predict_eager(subgraph(self.problem.graph, here), self.hw, candidate.cls, cast_parameters=True)
+            part = {
+                "region": candidate.region, "region_ms": made.ms, "programs": len(placed), "covered_ms": covered,
+                "region_eager_ms": theirs.ms,
+            }  # fmt: skip
         time_ = events.Prediction(ms, "t_attainable", self.hardware, made.bound_by, KNOWN_ERROR)
         ratio = baseline.time.ms / ms
         return events.TrialMeasured(candidate.trial, time_, baseline.name, baseline.time.ms, ratio, part=part)

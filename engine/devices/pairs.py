@@ -134,11 +134,12 @@ class Pairs:
         self.placing.forget()
 
     def _alone(self, candidate: Candidate) -> dict:
-        """The candidate's own region and all regions with programs, by themselves."""
+        """The candidate's own region, all regions with programs, and PyTorch on the candidate's, by themselves."""
         found, many = self.placing.ask("measure", "time_parts", CHECK_SECONDS), len(candidate.placed)
         return {
             "region": candidate.region, "region_ms": net(found["region_ms"], self._overhead()), "programs": many,
             "covered_ms": net(found["covered_ms"], many * self._overhead()),
+            "region_eager_ms": net(found["region_eager_ms"], self._overhead()),
         }  # fmt: skip
 
     def quick(self, candidate: Candidate, baseline: events.Baseline) -> float:

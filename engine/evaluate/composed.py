@@ -104,30 +104,42 @@ class Composed:
         """The module's results by name, in their traced types. A result that a program makes lies in `into`. With
         `watched` what programs hand on lies poisoned between guard bands, which are added to it: fresh memory might
         hold what was right a call ago."""
+        held = self.play(values, into, watched)
+        return {n: self._typed(n, held[n]) for n in self.graph.outputs}
+
+    def play(
+        self, values: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor] | None = None,
+        watched: list[Guarded] | None = None,
+    ) -> dict[str, torch.Tensor]:  # fmt: skip
+        """The same without the traced types: what PyTorch hands on in half precision stays so."""
         held = dict(values)
         with torch.no_grad(), permitted(self.cls):
             for step in self.steps:
-                if step.place is not None:
-                    self._program(step.place, held, into or {}, watched)
-                else:
-                    for name, out in zip(step.makes, self._eager(step, held), strict=True):
-                        held[name] = out
+                self._step(step, held, into or {}, watched)
                 for name in step.drops:
                     held.pop(name, None)
-            return {n: self._typed(n, held[n]) for n in self.graph.outputs}
+        return held
 
-    def alone(self, values: Mapping[str, torch.Tensor]) -> list[tuple[Place, Callable[[], Any]]]:
-        """The programs, machine code all, in the order in which they run."""
+    def _step(
+        self, step: _Step, held: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor],
+        watched: list[Guarded] | None,
+    ) -> None:  # fmt: skip
+        if step.place is not None:
+            self._program(step.place, held, into, watched)
+        else:
+            held.update(zip(step.makes, self._eager(step, held), strict=True))
+
+    def alone(
+        self, values: Mapping[str, torch.Tensor]
+    ) -> tuple[list[tuple[Place, Callable[[], Any]]], dict[str, torch.Tensor]]:
+        """The programs, machine code all, in the order in which they run; and every tensor of the module."""
         held, calls = dict(values), []
         with torch.no_grad(), permitted(self.cls):
             for step in self.steps:
                 if step.place is not None:
                     calls.append((step.place, self._call(step.place, held)))
-                    self._program(step.place, held, {}, None)
-                else:
-                    for name, out in zip(step.makes, self._eager(step, held), strict=True):
-                        held[name] = out
-        return calls
+                self._step(step, held, {}, None)
+        return calls, held
 
     def _call(self, place: Place, held: Mapping[str, torch.Tensor]) -> Callable[[], Any]:
         inputs = [self._see(b, held[b["tensor"]]) for b in place.inputs]

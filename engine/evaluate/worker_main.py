@@ -327,7 +327,8 @@ class Worker:
         return {}
 
     def time_parts(self, request: dict) -> dict:
-        """Of a module with regions that is being timed: {region_ms, covered_ms} of its programs alone."""
+        """Of a module with regions that is being timed: {region_ms, covered_ms} of its programs alone, and PyTorch's
+        region_eager_ms."""
         return self.whole.times(self.sets[0], self._clock())
 
     # ---- who did it ----

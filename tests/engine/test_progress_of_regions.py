@@ -19,7 +19,10 @@ def test_regions_and_what_stays_pytorch_are_lines():
 def test_a_regions_own_time_stands_beside_the_modules():
     part = {"region": 2, "region_ms": 0.25, "programs": 2, "covered_ms": 0.3}
     measured = events.TrialMeasured(1, events.Prediction(0.5, "m", "h200"), "eager_tf32", 1.0, 2.0, part=part)
-    assert line(measured) == "    region 2 alone ~0.25 ms, 2 programs together ~0.3 ms"
+    assert line(measured) == "    region 2 alone ~0.25 ms; 2 programs together ~0.3 ms"  # an older log
+    part["region_eager_ms"] = 0.4
+    told = "    region 2 alone ~0.25 ms, PyTorch's own ~0.4 ms (1.60x); 2 programs together ~0.3 ms"
+    assert line(measured) == told
     assert line(events.TrialMeasured(1, events.Prediction(0.5, "m", "h200"), "eager_tf32", 1.0, 2.0)) is None
 
 

@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from playground import figures, recordings
+from engine import events
+from playground import figures, log, recordings
 from playground.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -45,3 +46,30 @@ def test_levers_stand_beside_what_came_of_them(drawn):
 def test_a_session_without_a_log_has_no_figures():
     session = Session.objects.create(title="new", spec={})
     assert figures.of(session) == figures.EMPTY
+
+
+def of_a_region(part):
+    """A session on a module in two regions with one trial, whose program is the second."""
+    session = Session.objects.create(title="in regions", spec={})
+    region = {"words": "linear", "ops": [], "inputs": [], "outputs": [], "lines": [], "share": {}}
+    stage = {"name": "y", "kind": "gemm", "ms": 0.2, "bound_by": "tensor", "parts": {"main": 0.2}}
+    ms = events.Prediction(1.0, "t_attainable", "h200")
+    made = [
+        events.SessionStarted("t", "a" * 64, "module", {"hardware": "h200"}, "planner", ["tf32"], {}, 0),
+        events.Reported("b" * 64, {"tf32": 0.7}, ""),
+        events.Covered([{**region, "number": n, "limits": {"tf32": 0.1 * n}} for n in (1, 2)], [], {}, "covered"),
+        events.Baseline("eager_tf32", "tf32", events.Prediction(2.0, "t_attainable", "h200")),
+        events.TrialChecked(1, "c" * 64, 0.0, [stage], []),
+        events.TrialMeasured(1, ms, "eager_tf32", 2.0, 2.0, part=part),
+        events.TrialJudged(1, "clean", "tf32", "predicted", 1.0, 2.0, "eager_tf32", 1.4, 0.5, True, "1 ms"),
+    ]
+    log.write(session, [(e, {}, 1.0) for e in made])
+    (line,) = figures.of(session)["waterfall"]["figure"]["layout"]["shapes"]
+    return line["x0"], figures.of(session)["waterfall"]["title"]
+
+
+def test_a_regions_stages_are_drawn_beside_the_regions_limit_and_the_modules_beside_the_modules():
+    assert of_a_region({"region": 2, "region_ms": 0.2, "programs": 1, "covered_ms": 0.2}) == (
+        0.2, "Time by stage, end to end (predicted): region 2, beside its own limit",
+    )  # fmt: skip
+    assert of_a_region({}) == (0.7, "Time by stage, end to end (predicted)")

@@ -91,6 +91,13 @@ def test_under_autocast_a_program_still_reads_the_type_that_it_was_written_for()
     torch.testing.assert_close(found, right(values()), rtol=5e-2, atol=5e-2)
 
 
+def test_what_pytorch_hands_on_under_autocast_keeps_its_type_until_it_is_a_result():
+    g = Builder()
+    graph = g.graph(g.op("mm", [g.input("x", (8, 16)), g.parameter("w", (16, 4))], (8, 4)))
+    made, given = Composed(graph, [], "cpu", "bf16"), {"x": torch.randn(8, 16), "w": torch.randn(16, 4)}
+    assert made.play(given)["mm_0"].dtype is torch.bfloat16 and made.run(given)["mm_0"].dtype is torch.float32
+
+
 def test_precision_switches_are_as_before_afterwards():
     before = torch.get_float32_matmul_precision()
     Composed(chain(), [], "cpu", "tf32").run(values())
@@ -103,10 +110,11 @@ def test_the_programs_alone_can_be_called_with_what_they_read():
         calls.append(outputs[0])
 
     calls = []
-    (one,) = Composed(chain(), [product(run=write)], "cpu", "f32").alone(values())
+    (one,), held = Composed(chain(), [product(run=write)], "cpu", "f32").alone(values())
     assert one[0].ops == {"mm_0"}
     one[1]()
     torch.testing.assert_close(calls[-1], values()["x"] @ values()["w"])
+    torch.testing.assert_close(held["cumsum_1"], torch.cumsum(values()["x"] @ values()["w"], 0))
 
 
 def test_what_a_program_leaves_out_is_no_number_that_was_right_before():
