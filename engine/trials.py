@@ -300,6 +300,7 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
         if theirs := m.part.get("region_eager_ms"):
             region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
             text += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
+        text += f"; {said}" if (said := integrity.tripped(m.checks)) else ""
         text += f"; the best in {proposal.cls} so far" if best else ""
         text += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
     return events.TrialJudged(
@@ -320,4 +321,5 @@ def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.T
         end.ms if ok else None, ok and end.verdict in ("clean", "minor") and (ctx.algebraic or not end.algebraic),
         "" if ok else end.step,
         _region(proposal.text, ctx), measured.part.get("region_ms") if measured else None, end.speedup if ok else None,
+        bool(measured and integrity.tripped(measured.checks)),
     )  # fmt: skip

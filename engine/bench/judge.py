@@ -71,7 +71,8 @@ def counts(trial: dict) -> bool:
 
 def best(row: dict, cls: str, algebraic: bool = False) -> dict | None:
     """The fastest trial that counts and was held to the class's tolerance or a finer one, with `gap` and `score`
-    against the class's own limit (of a guarded one the roof's), `by`: the class of its products, and `guarded`.
+    against the class's own limit (of a guarded one the roof's), `by`: the class of its products, `guarded`, and
+    `tripped`: what its run said where its guard tripped.
     `algebraic`: among those that leave out work, in the place of those that do it all."""
     able = [t for t in row["trials"] if counts(t) and bool(t.get("algebraic")) == algebraic]
     able = [t for t in able if t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls]]
@@ -87,6 +88,7 @@ def best(row: dict, cls: str, algebraic: bool = False) -> dict | None:
     return found | {
         "gap": gap(found["ms"], limit), "score": score(found["ms"], limit, base_ms(row, found, cls)),
         "by": found.get("derived") or found["class"], "guarded": guarded,
+        "tripped": integrity.tripped(found.get("checks", [])),
     }  # fmt: skip
 
 

@@ -175,6 +175,8 @@ def words(s: dict, cls: str) -> list[str]:
     if s["guarded"]:
         named = ", ".join(x.module for x in s["guarded"])
         said.append(f"won by f16 products with a guard that falls back to f32 outside of f16's range: {named}")
+    if tripped := [x.module for x in s["guarded"] if x.trial.get("tripped")]:
+        said.append(f"of those, timed in f32 on the CUDA cores since their guard tripped: {', '.join(tripped)}")
     if doubtful := {v: n for v, n in s["verdicts"].items() if v not in ("clean", "no program", "not looked at")}:
         said.append("verdicts that are not clean: " + ", ".join(f"{n} {v}" for v, n in doubtful.items()))
     return said
@@ -196,6 +198,7 @@ def _line(x: Line, row: dict, cls: str) -> str:
     ]  # fmt: skip
     notes = [f"{x.trials}", f"({x.failed} failed)" * bool(x.failed), f"({x.refuted} refuted)" * bool(x.refuted),
              b["backend"], f"by {b['by']}" * (b["by"] != cls), "guarded f16" * b["guarded"],
+             "that tripped: f32" * bool(b.get("tripped")),
              f"algebraic {x.offer['ms']:.4f}" if x.offer else "",
              x.verdict * (x.verdict not in ("clean", "not looked at"))]  # fmt: skip
     return f"{head} {' '.join(values)} {' '.join(n for n in notes if n)}"

@@ -33,7 +33,8 @@ class Assembled:
     def __init__(self, graph: OpGraph, placed: list[dict], device: str, cls: str):
         self.graph, self.device, self.cls, self.placed = graph, device, cls, placed
         self.modules = [(import_generated(p["path"]), p.get("artifact")) for p in placed]
-        self.composed = self._composed([module.load(artifact) for module, artifact in self.modules])
+        self.runs = [module.load(artifact) for module, artifact in self.modules]
+        self.composed = self._composed(self.runs)
         tensors = graph.tensors
         self.inputs = [_whole(n, tensors) for n in self.composed.read]
         self.outputs = [_whole(n, tensors) for n in graph.outputs]

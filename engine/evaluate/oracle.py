@@ -6,7 +6,8 @@ rounded and everything is float64: the ideal that the program approximates. (Two
 modelled: the order of f32 sums, and the 14 bits or so in which Hopper's tensor cores add up fp8 products.)
 
 A guarded program (dsl.guard) whose conversions meet what f16 does not hold means its pipeline in f32 instead. Chunks
-are cut here from the tensor row by row, 256 elements each; kernels cut them along what a warp moves.
+are cut here from the tensor row by row (a result rounded where it is stored: as it lies in memory), 256 elements each;
+kernels cut them along what a warp moves.
 
 A tensor keeps PyTorch's shape whatever its layout, so a change of layout alone computes nothing here. A stage's sizes
 come from the tensors given, so the same program runs on fewer rows, or on smaller images; what a program pads, crops
@@ -22,7 +23,7 @@ import torch
 from dsl import legal
 from dsl.axes import axes_of
 from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue
-from dsl.ir import DType, Program, Reduce, Stage, Transform
+from dsl.ir import NHWC, DType, Program, Reduce, Stage, Transform
 from dsl.narrowed import watched_stores
 from engine.evaluate import stages
 from engine.evaluate.expressions import FUNCTIONS, REDUCTIONS, Scope
@@ -100,7 +101,7 @@ def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bo
     watched = watched_stores(program, stage) if looks else ()
     for name, expr in names:
         x = scope.result(expr)
-        if name in watched and trips(x):
+        if name in watched and trips(x.movedim(1, -1) if program.type_of(name).layout == NHWC else x):
             return name
         reduced = getattr(expr, "fn", None) in REDUCTIONS
         env[name] = x if exact else stored(x, DType.F32 if reduced else _stored_type(stage, env))

@@ -1,6 +1,6 @@
 """What a timed program is asked besides its time: whose kernels ran, and whether the result is theirs.
 
-Both probes answer facts for engine.evaluate.integrity.trial, of a session's trial and of a program of the suite alike.
+The probes answer facts for engine.evaluate.integrity.trial, of a session's trial and of a program of the suite alike.
 They cost a few calls. Needs torch; worker processes only.
 """
 
@@ -32,6 +32,12 @@ def recorded(call: Callable[[], object], device: str) -> dict[str, Any]:
             raise
         return {"kernels": None, "no_kernels": f"CUPTI did not answer: {type(e).__name__}"}
     return {"kernels": found[: cupti.MOST], "busy_us": cupti.busy_us(found)}
+
+
+def raised(runs: Sequence[Callable]) -> bool | None:
+    """Whether the last call of a loaded program tripped its guard (dsl.guard); None where none of them has one."""
+    told = [run.tripped() for run in runs if hasattr(run, "tripped")]
+    return any(told) if told else None
 
 
 def probed(

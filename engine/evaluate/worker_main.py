@@ -31,7 +31,7 @@ from engine.evaluate.guarded import Guarded, same_bits, wrong_writes
 from engine.evaluate.integrity.tracing import Snapshot
 from engine.evaluate.oracle_main import _finite as finite
 from engine.evaluate.oracle_main import _program as checked
-from engine.evaluate.probes import probed, recorded
+from engine.evaluate.probes import probed, raised, recorded
 from engine.evaluate.pytorch_classes import casting, permitted
 from engine.evaluate.silent import silenced
 from sol.graph import OpGraph
@@ -87,6 +87,7 @@ class Worker:
         self.timed: Timed | None = None
         self.sets: list[list[torch.Tensor]] = []  # that timing rotates through
         self.expected: list[list[torch.Tensor]] = []
+        self.raised: list[bool | None] = []  # of each set of timed inputs, by a guard
         self.outputs: list[Guarded] = []
         self.baseline: Timed | None = None
         self._timer: Any = None
@@ -295,7 +296,10 @@ class Worker:
                     seen[key] = bound(b, value).contiguous()
                 row.append(seen[key])
             sets.append(row)
-        self.sets, self.expected = sets, [[t.clone() for t in self._call(row)] for row in sets]
+        self.sets, self.expected, self.raised = sets, [], []
+        for row in sets:
+            self.expected.append([t.clone() for t in self._call(row)])
+            self.raised.append(raised(self.whole.runs if self.whole else [self.run]))
         outputs = [o.tensor for o in self._outputs()]
         self.timed = Timed(lambda at: self.run(sets[at], outputs), len(sets), self._clock())
         return {"buffers": len(sets)}
@@ -335,11 +339,13 @@ class Worker:
 
     def integrity(self, request: dict) -> dict:
         """Of a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out}, kernels:
-        CUPTI's list of one call or None with `no_kernels`: why, busy_us, patched: functions that were replaced}."""
+        CUPTI's list of one call or None with `no_kernels`: why, busy_us, patched: functions that were replaced, guard:
+        of each set of timed inputs whether it tripped a guard, None where there is none}."""
         outputs = self._outputs()
         quiet = self.whole.silenced() if self.whole else silenced(*self.module)
         return {
             "patched": self.snapshot.changed(),
+            "guard": self.raised,
             **recorded(lambda: self.run(self.sets[0], [o.tensor for o in outputs]), self.device),
             "silent": probed(quiet, self.sets[0], outputs, self.expected[0]),
         }

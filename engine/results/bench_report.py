@@ -161,7 +161,7 @@ def _notes(x: Line) -> list[str]:
     t = x.trial
     return [
         x.verdict,
-        *(["guarded f16"] if t["guarded"] else []),
+        *(["guarded f16" + (" that tripped: timed in f32" if t.get("tripped") else "")] if t["guarded"] else []),
         *([f"algebraic {x.offer['ms']:.4f} ms"] if x.offer else []),
     ]
 

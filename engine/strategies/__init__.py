@@ -52,6 +52,7 @@ class Finished:
     region: int = 0
     region_ms: float | None = None
     speedup: float | None = None
+    tripped: bool = False  # a guarded program whose f32 pipeline is what was timed
 
     @property
     def part(self) -> float:

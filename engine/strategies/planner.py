@@ -202,6 +202,8 @@ class Planner:
         out = []
         for line in (x for x in self.all if not x.algebraic):
             begun = any(t.cls == line.cls and t.region == line.number for t in state.trials)
+            if self._over(line.structures[0], state):
+                continue
             if line.backend == "cute" and begun and line.cls not in state.closed and len(line.ranked) > 1:
                 own = [line.proposal(s, self.hardware) for s in line.seeds(QUICK)]
                 out += [] if any(p.text in state.quick for p in own) else own
@@ -216,7 +218,7 @@ class Planner:
             c
             for c in self.lines
             if c not in state.closed
-            and any(not self._spent(s, state) for x in self.all if x.cls == c for s in x.structures)
+            and any(not self._over(s, state) for x in self.all if x.cls == c for s in x.structures)
         ]
         return sorted(
             open_,
@@ -252,6 +254,14 @@ class Planner:
         built = [t.text for t in state.trials if t.backend == "cpp" and t.by == "strategy"]
         return sum(map(self._cost, built)) + builds.cost(structure.base, "cpp") > CPP_TRIALS + 1e-6
 
+    def _over(self, structure: Structure, state: State) -> bool:
+        """Whether nothing more is tried of a structure: nvcc has had its share, or its guard tripped on the session's
+        own inputs, and would in every configuration."""
+        tripped = structure.base.guard and any(
+            t.tripped and self._found(t.cls, t.text)[1] is structure for t in state.trials
+        )
+        return tripped or self._spent(structure, state)
+
     def _cost(self, text: str) -> float:
         """Of building a trial's program with nvcc."""
         if text not in self._costs:
@@ -268,7 +278,7 @@ class Planner:
         found, structure, config = self._found(line.cls, best.text) if best else (None, None, None)
         if found is not line:
             best, structure, config = None, None, None
-        open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._spent(s, state)]
+        open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._over(s, state)]
         if not open_:
             return None
         config = config if structure is open_[0] else None
@@ -291,7 +301,7 @@ class Planner:
         tried = self._tried(line, state)
         begun = {s for s, _ in tried}
         for step in line.plan(state.quick):
-            if self._spent(step.structure, state):
+            if self._over(step.structure, state):
                 continue
             config = candidates.key(step.ranked.config)[:5] if step.ranked else None
             if (step.ranked is None and step.structure.key not in begun) or (

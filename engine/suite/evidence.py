@@ -18,7 +18,7 @@ from engine.evaluate.faults import Wrong
 from engine.evaluate.guarded import Guarded, same_bits
 from engine.evaluate.integrity import trial
 from engine.evaluate.integrity.tracing import Snapshot
-from engine.evaluate.probes import probed, recorded
+from engine.evaluate.probes import probed, raised, recorded
 from engine.evaluate.silent import silenced
 from engine.suite.problem import compare
 
@@ -50,6 +50,7 @@ def checks(loaded: Loaded, first: torch.Tensor, cls: str, ms: float, timed: int)
     again = _equal(out.tensor, first, cls, "repeat_differs", "called again it gave another result")
     facts = {
         "patched": loaded.snapshot.changed(),
+        "guard": [raised([loaded.run])],
         **recorded(loaded.call, "cuda" if torch.cuda.is_available() else "cpu"),
         "silent": probed(silenced(loaded.module, loaded.artifact), loaded.inputs, loaded.outputs, [first]),
     }

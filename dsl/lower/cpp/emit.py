@@ -80,6 +80,7 @@ def lower(program: Program) -> Source:
         "headers": list(dict.fromkeys(header for plan in plans.values() for header in plan.headers)),
         "shared": list(dict.fromkeys(file for plan in plans.values() for file in plan.shared)),
         "functions": definitions(functions),
+        "flag_at": intermediates,
         "intermediates": intermediates + (buffers.ALIGNMENT if program.guard else 0),
         "inputs": [(p.name, p.type.shape, TORCH[p.type.dtype]) for p in program.params],
         "outputs": [(n, t.shape, TORCH[t.dtype]) for n, t in ((r, types[r]) for r in program.results)],

@@ -271,6 +271,8 @@ def _load(out: Text, program: Program, pipes: list[_Pipe]) -> None:
         out.add("        graphs(inputs, outputs)")
         out.gap()
         out.span(("", "launch"), first)
+    if program.guard:
+        out.add(f"    run.tripped = lambda: bool({FLAG}[0])  # whether the last call computed all again", ("", "guard"))
     out.add("    return run")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
 _ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, GAMING)
+GUARD = "guard"  # the name of the check of a guarded program
 HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden (design/measuring.md)
 SLACK_US = 20.0  # of a kernel's start and of CUPTI's clock
 _FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
@@ -33,12 +34,30 @@ def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list
     """From the worker's answer to `integrity` (engine.evaluate.worker_main) and the timed calls. `ms`: their median;
     `looked_at` of `timed` results were compared."""
     return [
+        *_guarded(facts.get("guard") or []),
         _without_kernels(facts.get("silent") or {}),
         _ran(facts),
         _streams(facts, ms),
         _clocks(facts.get("patched") or []),
         check("timed results", PASSED, f"{looked_at} of {timed} timed results were compared, and right"),
     ]
+
+
+def _guarded(raised: list[bool | None]) -> list[dict[str, str]]:
+    """Of a guarded program: whether the time is that of f16 products or of the pipeline in f32 behind them. `raised`:
+    of each set of timed inputs."""
+    up, sets = sum(map(bool, raised)), len(raised)
+    if all(one is None for one in raised):
+        return []
+    if not up:
+        return [check(GUARD, PASSED, "the guard's flag stayed down on all timed inputs")]
+    which = "all timed inputs" if up == sets else f"{up} of {sets} sets of timed inputs"
+    return [check(GUARD, MINOR, f"the guard tripped on {which}: timed is all of it again in f32 on the CUDA cores")]
+
+
+def tripped(checks: Iterable[dict[str, str]]) -> str:
+    """What a run said of its guard where that tripped, else nothing."""
+    return next((c["said"] for c in checks if c["name"] == GUARD and c["verdict"] != PASSED), "")
 
 
 def _without_kernels(silent: dict[str, Any]) -> dict[str, str]:

@@ -79,3 +79,16 @@ def test_cupti_spans_begin_after_the_flush_and_the_hold():
 def test_the_time_of_events_themselves_is_taken_off_and_never_more_than_half():
     assert net(0.1, 0.0045) == pytest.approx(0.0955)
     assert net(0.006, 0.0045) == 0.003
+
+
+def test_a_guard_that_tripped_is_told_and_one_that_did_not_is_no_flaw():
+    def guard(raised):
+        return [c for c in trial.of_run(facts(guard=raised), 0.105, 2, 15) if c["name"] == "guard"]
+
+    assert guard([]) == guard([None, None]) == []  # no guard
+    (down,) = guard([False, False])
+    assert down["verdict"] == "passed" and "stayed down" in down["said"] and trial.tripped([down]) == ""
+    (up,) = guard([True, False])
+    assert trial.worst([up]) == "minor" and trial.tripped([up]) == up["said"]
+    assert up["said"].startswith("the guard tripped on 1 of 2 sets of timed inputs: timed is all of it again in f32")
+    assert "on all timed inputs" in guard([True, True])[0]["said"]

@@ -92,6 +92,18 @@ def test_refinement_starts_from_the_best_measured_not_the_best_predicted():
     assert "->" in refined[0].change and "the best so far" in refined[0].why
 
 
+def test_a_structure_whose_guard_tripped_is_left_alone():
+    made = planner(classes=("tf32",), kind="measured")
+    trials = []
+    for number in range(1, 9):
+        p = made.next(State(tuple(trials), 12))
+        if p is None:
+            break
+        trials.append(Finished(number, p.text, p.cls, p.backend, ms=1.0, tripped="guard f32" in p.text))
+    assert trials[0].tripped and not any(t.tripped for t in trials[1:]) and len(trials) > 1
+    assert not any("guard f32" in p.text for p in made.screen(State(tuple(trials), 12)))
+
+
 def test_refinement_varies_every_clause_before_it_varies_one_twice():
     found = [p for p in search(planner(classes=("f16",)), 14) if p.parent is not None]
     clauses = [p.change.split()[0] for p in found[:3]]
