@@ -283,7 +283,11 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
     gap = budget.gap(ms, limit)
     score = budget.score(ms, limit, m.baseline_ms)
     kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
-    evidence = [*m.checks, integrity.of_precision(derived, proposal.cls), integrity.of_limit(gap, limit, TOO_FAST)]
+    evidence = [
+        *m.checks,
+        integrity.of_precision(derived, proposal.cls, roof),
+        integrity.of_limit(gap, limit, TOO_FAST),
+    ]
     if left_out is not None:
         evidence.append(integrity.check("algebra", integrity.MINOR, left_out.words))
     verdict = integrity.worst(evidence)

@@ -103,10 +103,14 @@ def _clocks(patched: list[str]) -> dict[str, str]:
     return check("clocks", PASSED, "timing and PyTorch functions are those that the process began with")
 
 
-def of_precision(derived: str, declared: str) -> dict[str, str]:
-    """`derived`: the class of the program's products (engine.classes.class_of); `declared`: what it is compared in."""
+def of_precision(derived: str, declared: str, roof: str | None = None) -> dict[str, str]:
+    """`derived`: the class of the program's products (engine.classes.class_of); `declared`: what it is compared in;
+    `roof`: what its instructions multiply (roof_of), another class than `derived` under a guard."""
     if _FINE_TO_COARSE.index(derived) > _FINE_TO_COARSE.index(declared):
         return check("precision", GAMING, f"its products are in {derived}, it is compared in {declared}")
+    if roof not in (None, derived):
+        said = f"its products are in {roof} under a guard that computes all again in f32 outside of {roof}'s range"
+        return check("precision", PASSED, f"{said}, which stands in {derived}; its class is {declared}")
     return check("precision", PASSED, f"its products are in {derived}, its class is {declared}")
 
 

@@ -66,6 +66,12 @@ def test_a_coarser_product_than_its_class_is_no_honest_entry():
     assert "in f16, it is compared in tf32" in trial.of_precision("f16", "tf32")["said"]
 
 
+def test_the_precision_of_guarded_products_is_what_they_multiply_in():
+    said = trial.of_precision("tf32", "tf32", "f16")
+    assert said["verdict"] == "passed" and "its products are in f16 under a guard" in said["said"]
+    assert "its products are in tf32" in trial.of_precision("tf32", "tf32", "tf32")["said"]
+
+
 def test_nothing_is_faster_than_the_hardware():
     assert trial.of_limit(0.85, 0.3, 0.9)["verdict"] == "gaming"
     assert trial.of_limit(1.2, 0.3, 0.9)["said"] == "1.20 times the limit of 0.3 ms"
