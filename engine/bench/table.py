@@ -158,9 +158,10 @@ def words(s: dict, cls: str) -> list[str]:
     if s["best"] is not None:
         over += f", {s['best']:.2f}x the best of these"
     took = "" if s["seconds"] is None else f", {s['seconds']:.0f} s a problem with warm workers"
+    score = f"; mean SOL score {s['score']:.2f}" if over else ""
     said = [
         f"{cls}: {s['solved']} of {s['problems']} problems have a right program; geometric means: "
-        f"{over or 'nothing was timed'}; mean SOL score {s['score']:.2f}; {s['trials']:.1f} trials a problem{took}"
+        f"{over or 'nothing was timed'}{score}; {s['trials']:.1f} trials a problem{took}"
     ]
     if s["slower"]:
         named = ", ".join(f"{x.module} ({x.against:.2f})" for x in s["slower"])

@@ -47,6 +47,11 @@ def test_no_module_is_begun_after_the_time_given(tmp_path):
     assert not any(row["trials"] for row in book.problems.values())
 
 
+def test_where_nothing_was_timed_there_is_no_score(first):
+    text = table(json.loads(first[0].read_text())["problems"], ("tf32",))
+    assert "nothing was timed; " in text and "SOL score" not in text
+
+
 def timed(ms, **over):
     ratio = over["eager_tf32"]
     return {

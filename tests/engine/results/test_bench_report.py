@@ -59,6 +59,15 @@ def test_the_report_has_every_problem_and_says_what_counts_how(told):
     assert "2 of 3 problems have a right program" in text and "(aim: at least 4x), not reached" in text
     assert "algebraic, so not counted: matmul_square (0.1000 ms: a sum)" in text
     assert "seconds a problem with warm workers: 22 (aim: under 60)" in text
+    assert "torch.compile runs with TF32 allowed in every class" in text
+
+
+def test_an_aim_that_was_missed_says_so_and_the_gallery_says_what_the_entries_multiply_in(told):
+    s = bench_report.summary(told["problems"], "tf32") | {"seconds": 84.0, "trials": 13.0, "guarded": [None] * 2}
+    said = bench_report.aims(s, "tf32")
+    assert "seconds a problem with warm workers: 84 (aim: under 60), not reached" in said
+    assert "trials a problem: 13.0 (aim: at most 12), not reached" in said
+    assert bench_report.won_otherwise(s, "tf32")[0].startswith("2 of 3 are f16 products under a guard")
 
 
 def test_what_is_furthest_comes_first_and_a_missing_cause_is_shown_as_such(told, monkeypatch):
