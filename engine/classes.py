@@ -30,14 +30,6 @@ def roof_of(program: Program) -> str:
     return "f32"
 
 
-def pytorch_class(cls: str, native: str) -> str:
-    """The class in which PyTorch is timed beside a class. It multiplies no module's operands in fp8 by itself: what it
-    offers then is f16, or a half-precision module's own type. `native`: the module's (sol.bounds.native_class)."""
-    if cls != "fp8" or native == "fp8":
-        return cls
-    return "f16" if native == "f32" else native
-
-
 def class_words(program: Program) -> str:
     """The class as a person reads it: `tf32`, or `tf32 by guarded f16`."""
     cls, roof = class_of(program), roof_of(program)

@@ -23,7 +23,7 @@ from engine.search import Search
 from engine.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import NAMES, Strategy, load, memory, program_graph
 from engine.trials import Emitted, Steps, Stopped
-from sol.bounds import t_sol
+from sol.bounds import pytorch_class, t_sol
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.hardware import load as load_hardware
@@ -177,7 +177,7 @@ class _Session:
         yield from self.call(lambda: device.open(problem, self.owner.stop.is_set))
         search = Search(self.journal, self.owner, strategy, context)
         search.prefetch()
-        yield from self._baselines(strategy, context)
+        yield from self._baselines(strategy, context, graph)
         try:
             reason = yield from search.run()
         except Stopped:
@@ -246,12 +246,12 @@ class _Session:
     def _report(self, graph: OpGraph, hardware: Hardware) -> Iterator[Emitted]:
         if self.past(events.Reported):
             return
-        made = report(graph, hardware)
+        made = report(graph, hardware, asked=self.spec.classes)
         bounds = {cls: b["ms"] for cls, b in made.bounds.items()}
         text = made.to_json()
         yield from self.emit(events.Reported(events.blob_name(text), bounds, made.sentence), text)
 
-    def _baselines(self, strategy: Strategy, context: trials.Context) -> Iterator[Emitted]:
+    def _baselines(self, strategy: Strategy, context: trials.Context, graph: OpGraph) -> Iterator[Emitted]:
         """PyTorch's own times; done once the log holds any trial or says that the search began."""
         searching = events.Progress("Searching", "search")
         if not self.journal.holds(searching):
@@ -266,6 +266,10 @@ class _Session:
         for e in self.journal.of(events.Baseline):
             if e.cls not in context.baselines or _rank(e) < _rank(context.baselines[e.cls]):
                 context.baselines[e.cls] = e
+        for cls in strategy.classes:  # PyTorch has no fp8 of its own
+            theirs = context.baselines.get(pytorch_class(cls, graph))
+            if theirs is not None:
+                context.baselines.setdefault(cls, theirs)
 
     def _compiled(self, strategy: Strategy) -> Iterator[Emitted]:
         """torch.compile's times, where the device takes times and does not know them yet."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 UNTITLED = "A PyTorch module"  # until the module is traced: then the session is called by what it computes
-CLASSES = ("f32", "tf32", "f16", "bf16")
+CLASSES = ("f32", "tf32", "f16", "bf16", "fp8")
 SOURCE_KINDS = ("module", "program")
 MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000

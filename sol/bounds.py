@@ -128,6 +128,15 @@ def native_class(graph: OpGraph) -> str:
     return "i8" if "i8" in operands else "f32"
 
 
+def pytorch_class(cls: str, graph: OpGraph) -> str:
+    """The class in which PyTorch stands beside a class. It multiplies no operands in fp8 by itself: what it has
+    to offer then is f16, or a half-precision module's own type."""
+    native = native_class(graph)
+    if cls != "fp8" or native == "fp8":
+        return cls
+    return "f16" if native == "f32" else native
+
+
 def legal_classes(graph: OpGraph, hw: Hardware) -> tuple[str, ...]:
     """Classes in which a program for this graph may stand on this device, the most exact first."""
     floats = any(t.dtype in _WIDEST_FIRST for t in graph.tensors.values())

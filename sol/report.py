@@ -13,7 +13,7 @@ from typing import Any
 
 from sol import render
 from sol.attainable import KNOWN_ERROR, predict_eager
-from sol.bounds import Bounds, bounds, external_bytes, legal_classes, live_ops, of_cost
+from sol.bounds import Bounds, bounds, external_bytes, legal_classes, live_ops, of_cost, pytorch_class
 from sol.budget import gap, score
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
@@ -79,11 +79,13 @@ def report(
     classes: Sequence[str] | None = None,
     measured: dict[str, float] | None = None,
     best: dict[str, float] | None = None,
+    asked: Sequence[str] = (),
 ) -> Report:
     """The report of a graph on a device.
 
     `classes`: precision classes to price, the first one the module's point of view (`main`: levers start from it, the
-    op table is priced in it); by default every legal class without fp8, and tf32 the point of view where it is one.
+    op table is priced in it); by default every legal class, fp8 only where it is `asked` for, and tf32 the point of
+    view where it is one. PyTorch has no fp8 of its own: beside it stands its f16, or a half-precision module's type.
     PyTorch's half classes mean torch.autocast, its casts timed. `measured`: class -> baseline in ms where somebody
     timed it; `best`: class -> the best time of a program, in ms, to be given its gap and score. `bytes_only` names the
     operations priced by bytes alone, `memory` what PyTorch holds (sol.liveness). Raises HardwareError when a class is
@@ -92,7 +94,7 @@ def report(
     legal = legal_classes(graph, hw)
     if not legal:
         raise HardwareError(f"{hw.title} has no units for this module's element types")
-    chosen = list(classes) if classes else [c for c in legal if c != "fp8" or len(legal) == 1]
+    chosen = list(classes) if classes else [c for c in legal if c != "fp8" or c in asked or len(legal) == 1]
     priced = {cls: bounds(graph, hw, cls) for cls in chosen}
     measured = measured or {}
     baselines = {cls: _baseline(graph, hw, priced[cls], measured.get(cls)) for cls in chosen}
@@ -159,7 +161,7 @@ def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
 def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -> dict[str, Any]:
     if measured is not None:
         return {"ms": measured, "kind": "measured", "gap": gap(measured, b.ms), "score": 0.5, "error": None}
-    ms = max(predict_eager(graph, hw, b.cls, cast_parameters=True).ms, b.ceiling.ms)
+    ms = max(predict_eager(graph, hw, pytorch_class(b.cls, graph), cast_parameters=True).ms, b.ceiling.ms)
     return {
         "ms": ms,
         "kind": "predicted",

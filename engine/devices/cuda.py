@@ -31,7 +31,7 @@ from engine.devices.verifying import Verifying
 from engine.evaluate import condition, reference
 from engine.evaluate.worker import Worker
 from engine.jsonprocess import WorkerLost
-from sol.bounds import native_class
+from sol.bounds import native_class, pytorch_class
 from sol.hardware import load
 
 logger = logging.getLogger(__name__)
@@ -152,8 +152,9 @@ class Cuda:
             for round_ in self._verifying.rounds:
                 self._verifying.prepare(round_, list(classes))
         native = native_class(self.problem.graph)
-        names = ["eager"] if native == "f32" or native in classes else []
-        names += [f"eager_{cls}" for cls in classes if cls not in (native, "f32")]
+        theirs = self._theirs(classes)
+        names = ["eager"] if native == "f32" or native in theirs else []
+        names += [f"eager_{cls}" for cls in theirs if cls not in (native, "f32")]
         for name in dict.fromkeys(names):
             try:
                 yield self._pairs.baseline(name, native)
@@ -161,7 +162,11 @@ class Cuda:
                 if name == "eager":
                     raise SessionRefused(e.code, e.reason) from None
                 logger.warning("no baseline %s: %s", name, e.reason)
-        yield from self._earlier().known(compiled.names(classes, native))
+        yield from self._earlier().known(compiled.names(self._theirs(classes), native))
+
+    def _theirs(self, classes: list[str]) -> list[str]:
+        """The classes in which PyTorch stands beside these."""
+        return list(dict.fromkeys(pytorch_class(cls, self.problem.graph) for cls in classes))
 
     def _earlier(self) -> compiled.Kept:
         return compiled.Kept(self.pool.cache, self.problem, self.gpu["name"], self.gpu["driver"])
@@ -171,7 +176,7 @@ class Cuda:
         if self._reference is None:
             return  # a program by itself has no module to compile
         native = native_class(self.problem.graph)
-        for name in compiled.names(classes, native):
+        for name in compiled.names(self._theirs(classes), native):
             if self._earlier().read(name) is not None:
                 continue
             try:

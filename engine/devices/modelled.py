@@ -23,7 +23,7 @@ from engine.evaluate.correctness import ITS_OWN, PYTORCH_FACTOR, Comparison, PyT
 from engine.evaluate.reference import Reference, rows_for
 from engine.jsonprocess import JsonProcess, WorkerLost
 from sol.attainable import KNOWN_ERROR, predict, predict_eager
-from sol.bounds import native_class
+from sol.bounds import native_class, pytorch_class
 from sol.hardware import load
 
 FLOPS = 5e9  # of a product checked on a CPU: 0.1 s in float32, 0.3 s in float64 on two cores
@@ -99,7 +99,7 @@ class Modelled:
         native = native_class(graph)
         if native == "f32" and "f32" in self.hw.peaks:
             yield self._baseline("eager", "f32", predict_eager(graph, self.hw, "f32"), "as PyTorch ships it")
-        for cls in classes:
+        for cls in dict.fromkeys(pytorch_class(c, graph) for c in classes):
             if cls == native:
                 yield self._baseline("eager", cls, predict_eager(graph, self.hw, cls), "as PyTorch ships it")
             elif cls == "tf32":
@@ -251,7 +251,8 @@ class Modelled:
             placed = [(p.ops, p.program) for p in candidate.placed]
             ms, covered = expected_ms(self.problem.graph, placed, self.hw, candidate.cls)
             here = [op for op in self.problem.graph.live if op.name in placed[0][0]]
-            theirs = predict_eager(subgraph(self.problem.graph, here), self.hw, candidate.cls, cast_parameters=True)
+            cls = pytorch_class(candidate.cls, self.problem.graph)
+            theirs = predict_eager(subgraph(self.problem.graph, here), self.hw, cls, cast_parameters=True)
             part = {
                 "region": candidate.region, "region_ms": made.ms, "programs": len(placed), "covered_ms": covered,
                 "region_eager_ms": theirs.ms,

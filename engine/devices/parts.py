@@ -8,6 +8,7 @@ from dataclasses import asdict
 from dsl.ir import Program
 from engine.devices import Placed
 from sol.attainable import predict, predict_eager
+from sol.bounds import pytorch_class
 from sol.graph import OpGraph
 from sol.hardware import Hardware
 
@@ -28,7 +29,8 @@ def expected_ms(
     moves = [op for op in rest if graph.costs[op.name].kind not in ("view", "none")]
     if not moves:
         return covered, covered
-    return covered + predict_eager(subgraph(graph, rest), hw, cls, cast_parameters=True).ms, covered
+    theirs = pytorch_class(cls, graph)
+    return covered + predict_eager(subgraph(graph, rest), hw, theirs, cast_parameters=True).ms, covered
 
 
 def to_json(placed: Placed, **more: object) -> dict:

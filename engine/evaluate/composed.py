@@ -23,6 +23,7 @@ from engine.evaluate.binding import bound
 from engine.evaluate.guarded import Guarded
 from engine.evaluate.inputs import torch_dtype
 from engine.evaluate.pytorch_classes import casting, permitted
+from sol.bounds import pytorch_class
 from sol.graph import Op, OpGraph
 
 _SIZED = ("view", "reshape", "_unsafe_view")
@@ -58,7 +59,7 @@ class Composed:
     """Raises UnknownOp for an operation that PyTorch may not run here, ValueError for places that wait in a circle."""
 
     def __init__(self, graph: OpGraph, places: Sequence[Place], device: str, cls: str):
-        self.graph, self.device, self.cls = graph, device, cls
+        self.graph, self.device, self.cls = graph, device, pytorch_class(cls, graph)
         self.state = tuple(n for n, t in graph.tensors.items() if t.kind != "intermediate")
         self.steps = list(self._ordered(places))
         self._forget_early()

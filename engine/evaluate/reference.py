@@ -259,8 +259,9 @@ class Reference:
         raise TrialError("validate", "garbled", f"The module answered no tensor of the right shape for {name}.")
 
     def pytorch_error(self, family: str, seed: int, cls: str, rows: int | None = None) -> PyTorchError:
-        """The error that PyTorch makes in class f32 | tf32 | f16 | bf16 on the same data. On CUDA: TF32 allowed, or
-        autocast. On a CPU: autocast for f16 and bf16, and for tf32 each product's operands cut as Hopper cuts them."""
+        """The error that PyTorch makes in class f32 | tf32 | f16 | bf16 | fp8 on the same data. On CUDA: TF32 allowed,
+        or autocast. On a CPU: autocast for f16 and bf16, and for tf32 each product's operands cut as Hopper cuts them.
+        Of fp8, which PyTorch has not: see engine.evaluate.pytorch_classes."""
         ok = self._ask("validate", "error", family=family, seed=seed, cls=cls, rows=rows)
         unexpected = ok.get("unexpected")
         return PyTorchError(

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from engine.evaluate import inputs as data
-from engine.evaluate.pytorch_classes import HALF, SUSPECT, UNUSED, as_class, strict, truncating
+from engine.evaluate.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating
 from engine.evaluate.pytorch_times import Baseline
 from engine.evaluate.shared import Slot, tensor_at
 from engine.trace import child
@@ -266,7 +266,7 @@ class Held:
         return {**worst, "precision": precision}
 
     def _error_in(self, cls: str, values: dict[str, Any], wanted: list) -> dict:
-        if cls not in ("f32", "tf32", *HALF):
+        if cls not in CLASSES:
             raise Bad("unknown_class", f"PyTorch has no precision class {cls!r}.")
         with as_class(cls, self.device):
             return self._compared(self._run(self.model, values, wide=False), wanted)

@@ -27,7 +27,6 @@ from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
-from engine.classes import pytorch_class
 from engine.devices import Binding, Problem, SessionRefused, TrialError
 from engine.devices.parts import expected_ms
 from engine.strategies import Finished, Proposal, State, algebra, builds, candidates, coverage, memory, program_graph
@@ -37,7 +36,7 @@ from engine.strategies.memory import Memory
 from engine.strategies.regions import Partition, Region, Uncovered, partition
 from engine.strategies.structures import Structure, opened, skeleton, structures, tune
 from sol.attainable import predict_eager
-from sol.bounds import native_class, t_sol
+from sol.bounds import pytorch_class, t_sol
 from sol.hardware import Hardware
 
 CPP_TRIALS = 4  # of a session, in builds over CUTLASS's headers (engine.strategies.builds), 40 s each on a device
@@ -143,7 +142,7 @@ class Planner:
         found, _ = self._structures(region.lowered, cls)
         if not found:
             return None
-        theirs = pytorch_class(cls, native_class(region.graph))
+        theirs = pytorch_class(cls, region.graph)
         eager = predict_eager(region.graph, self.hardware, theirs, cast_parameters=True).ms
         for structure in found:
             if not structure.ranked:

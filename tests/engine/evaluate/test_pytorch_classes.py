@@ -40,3 +40,14 @@ def test_where_tf32_is_none_its_rounding_stands_for_it():
     assert (x @ one).item() != 1.0
     with pytest.raises(KeyError), as_class("f64", "cpu"):
         pass
+
+
+def test_of_fp8_the_error_is_that_of_operands_rounded_by_rows():
+    x, w = torch.randn(64, 128), torch.randn(48, 128)
+    x[0] *= 1e20
+    right = x.double() @ w.double().T
+    with as_class("fp8", "cpu"):
+        found = torch.nn.functional.linear(x, w).double()
+        assert torch.equal(torch.mv(w, x[1]), w @ x[1])  # no matrix product
+    rows = (found - right).norm(dim=1) / right.norm(dim=1)
+    assert rows.min() > 0.01 and rows.max() < 0.08 and casting("fp8", "cpu").__class__.__name__ == "nullcontext"
