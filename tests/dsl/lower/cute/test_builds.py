@@ -70,6 +70,36 @@ def test_kernels_of_our_own_compile(tmp_path):
     assert done.stdout.count("built") == len(OWN_BUILT)
 
 
+WATCHED = """program p(x: f32[200, 136], w: f32[136, 136], i: f32[1, 64, 9, 9], v: f32[72, 64, 3, 3],
+    u: f32[64, 72, 1, 1]) -> (f32[200, 136], f32[1, 64, 7, 7]) {
+  guard f32
+  xh = transform(x) { to f16 }
+  wh = transform(w) { to f16 }
+  ih = transform(i) { layout nhwc  to f16 }
+  vh = transform(v) { layout nhwc  to f16 }
+  uh = transform(u) { layout nhwc  to f16 }
+  h = gemm(xh, wh.T) { tile 128x128x64  store f16 }
+  y = gemm(h, wh.T) { tile 128x128x64  store f32 }
+  g = conv2d(ih, vh) { store f16 nhwc }
+  z = conv2d(g, uh) { store f32 nchw }
+  return y, z
+}"""
+
+
+@pytest.mark.toolchain
+def test_epilogues_that_look_at_what_they_store_compile(tmp_path):
+    pytest.importorskip("quack", reason="CuTe DSL and quack-kernels are not installed")
+    path = tmp_path / "watched.py"
+    text = lower(programs.program(WATCHED)).text
+    assert '"watched": Watched("watched", ragged=True)' in text and "G_0 = WatchedKernel(" in text
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "QUACK_CACHE_DIR": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @pytest.mark.toolchain
 def test_a_program_of_each_kind_compiles(tmp_path):
     pytest.importorskip("quack", reason="CuTe DSL and quack-kernels are not installed")
