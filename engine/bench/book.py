@@ -1,5 +1,8 @@
 """The results file of a bench: {about, problems: {module: {id, baselines, limits, trials, ..}}}, report and state.
 
+A module in regions has its trials in its regions' rows, and itself `composed`: class -> what a trial has, of the module
+as a whole with the regions' best programs in it (engine.bench.composing).
+
 A baseline is keyed by the module's text (which fixes its shapes), PyTorch's and Triton's versions, the driver and the
 GPU, as engine.evaluate.baselines does: one that was taken elsewhere is taken again, never mixed in.
 """
@@ -47,6 +50,14 @@ class Book:
     def tried(self, row: dict, trial: dict) -> None:
         with self.lock:
             row["trials"].append(trial)
+            judge(row)
+            self._changed(row)
+
+    def composed(self, module: str, told: dict) -> None:
+        """A module in regions as a whole, in the class of `told`, in the place of an earlier composition."""
+        with self.lock:
+            row = self.problems[module]
+            row.setdefault("composed", {})[told["class"]] = told
             judge(row)
             self._changed(row)
 

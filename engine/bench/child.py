@@ -19,14 +19,17 @@ from typing import Any
 import torch
 
 from engine import jsonprocess
+from engine.bench import whole_module
 from engine.bench.precompile import MODES, found, precompile
 from engine.bench.region import Region, opened
 from engine.bench.turns import Turn
+from engine.evaluate.faults import Wrong
 from engine.evaluate.timing import interval, paired_ratio
 from engine.suite.child import PAIRS, SLOW_MS, SLOW_PAIRS, WARM_UP, Child
 from engine.suite.problem import Instance
 from engine.trace import capture
 from engine.trace import child as tracing
+from sol.graph import OpGraph
 
 
 class BenchChild(Child):
@@ -69,6 +72,32 @@ class BenchChild(Child):
             x = self.problem.inputs[place] if isinstance(place, int) else state[place].detach()
             found.append(x.reshape(p.type.shape).contiguous())
         return found
+
+    def compose(self, request: dict) -> dict:
+        """The module with programs in its regions, verified and timed as a whole: as `run` answers of a program."""
+        return self._told(self._composed, request)
+
+    def _composed(self, request: dict) -> dict:
+        began, cls = time.perf_counter(), request["cls"]
+        graph = OpGraph.from_json(request["graph"])
+        if len(graph.outputs) != 1:
+            raise Wrong("results", f"the module has {len(graph.outputs)} results; a bench holds one against another")
+        values = whole_module.values(graph, self.problem)
+        if self.small:
+            made = whole_module.meaning(graph, request["placed"], values, self.device, cls)
+            answer, _ = self._verified(made[graph.outputs[0]], cls)
+            return answer | {"seconds": time.perf_counter() - began}
+        self.loaded = loaded = whole_module.Whole.load(graph, request["placed"], values, self.device, cls)
+        wrong: list[tuple[str, str] | None] = []
+        self._once(lambda: wrong.append(loaded.first()), loaded.inputs, loaded.outputs)
+        if wrong[0] is not None:
+            raise Wrong(*wrong[0])
+        answer, first = self._verified(loaded.outputs[0].tensor, cls)
+        tensors = [o.tensor for o in loaded.outputs]
+        answer |= self._time(lambda: loaded.run(loaded.inputs, tensors))
+        loaded.module.deliver()
+        answer["checks"] = self._checks(first, cls, answer)
+        return answer | {"seconds": time.perf_counter() - began}
 
     def baselines(self, request: dict) -> dict:
         """{name: {ms, ratio} or {error}}: PyTorch's ways to run the module; `ratio` is the way's time over eager
@@ -140,7 +169,7 @@ def main() -> None:
 
         return handler
 
-    handlers = {name: alone(getattr(child, name)) for name in ("warm", "open", "close", "run", "baselines")}
+    handlers = {name: alone(getattr(child, name)) for name in ("warm", "open", "close", "run", "compose", "baselines")}
     jsonprocess.serve(handlers | {"trace": child.trace, "precompile": child.precompile})
 
 

@@ -6,7 +6,7 @@ program counts as eager as shipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.bench.judge import allowed, mean
 from engine.bench.table import NAMES, Line, line
@@ -15,7 +15,8 @@ from engine.bench.table import NAMES, Line, line
 @dataclass(frozen=True)
 class Covered:
     """`units`: the lines of the module itself or of its regions; `share`: of the module's time at its limit that is
-    covered, None where the module is refused; `rest`: what stays PyTorch, each operation once with its lines."""
+    covered, None where the module is refused; `rest`: what stays PyTorch, each operation once with its lines; `over`:
+    speedups on what is covered, `as_whole` of the module as a whole: by baseline, where it was timed."""
 
     module: str
     units: tuple[Line, ...]
@@ -23,6 +24,7 @@ class Covered:
     rest: tuple[str, ...]
     over: dict[str, float]
     why: str = ""
+    as_whole: dict[str, float] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -36,8 +38,17 @@ def modules(problems: dict[str, dict], cls: str) -> list[Covered]:
 
 def summary(found: list[Covered]) -> dict[str, float]:
     """{baseline: geometric mean over modules}; a module of which nothing is covered has no part in it."""
-    names = dict.fromkeys(n for c in found for n in c.over)
-    return {n: mean([c.over[n] for c in found if n in c.over]) for n in names}
+    return _means([c.over for c in found])
+
+
+def of_wholes(found: list[Covered]) -> dict[str, float]:
+    """The same of modules as a whole, where that was timed: what PyTorch does of them counts in."""
+    return _means([c.as_whole for c in found])
+
+
+def _means(over: list[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(n for one in over for n in one)
+    return {n: mean([one[n] for one in over if n in one]) for n in names}
 
 
 def _covered(module: str, row: dict, problems: dict[str, dict], cls: str) -> Covered:
@@ -48,7 +59,9 @@ def _covered(module: str, row: dict, problems: dict[str, dict], cls: str) -> Cov
     else:
         share = None if row["refused"] else 1.0
     over = {} if share is None else {n: s for n in allowed(cls) if (s := _speedup(units, n)) is not None}
-    return Covered(module, units, share, _rest(row.get("uncovered", ())), over, row["refused"])
+    itself = line(module, row, cls)
+    as_whole = {n: itself.over[n] for n in allowed(cls) if n in itself.over} if itself.trial is not None else {}
+    return Covered(module, units, share, _rest(row.get("uncovered", ())), over, row["refused"], as_whole)
 
 
 def _speedup(units: tuple[Line, ...], name: str) -> float | None:
@@ -82,9 +95,18 @@ def words(problems: dict[str, dict], cls: str) -> list[str]:
     found = modules(problems, cls)
     said = [f"\n{cls}: what is covered, and its speedup"]
     for c in found:
-        over = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in c.over.items()) or "nothing was timed"
+        over = _said(c.over) or "nothing was timed"
+        over += f"; as a whole {_said(c.as_whole)}" if c.as_whole and not c.whole else ""
         what = "refused" if c.share is None else "whole" if c.whole else f"{len(c.units)} regions, {c.share:.1%}"
         rest = f"; stays PyTorch: {', '.join(c.rest)}" if c.rest else f"; {c.why}"[:120] if c.why else ""
         said.append(f"{c.module:34} {what:20} {over}{rest}")
-    means = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in summary(found).items())
-    return [*said, f"geometric means over modules: {means or 'nothing was timed'}"]
+    means, wholes = _said(summary(found)), _said(of_wholes(found))
+    said.append(f"geometric means over modules: {means or 'nothing was timed'}")
+    if wholes:
+        many = sum(bool(c.as_whole) for c in found)
+        said.append(f"geometric means over modules as a whole: {wholes} ({many} of {len(found)} modules)")
+    return said
+
+
+def _said(over: dict[str, float]) -> str:
+    return ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in over.items())

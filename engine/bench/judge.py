@@ -36,7 +36,7 @@ def derived(text: str) -> str | None:
 
 def judge(row: dict) -> None:
     """Sets each right trial's `over` (speedup by baseline), `gap`, `score` and `verdict` from what the row holds."""
-    for t in row["trials"]:
+    for t in tried(row):
         if not t["ok"] or "ms" not in t:
             continue
         t["over"] = {n: b["ratio"] * t["ratio"] for n, b in row["baselines"].items() if "ratio" in b}
@@ -51,6 +51,11 @@ def judge(row: dict) -> None:
             t["verdict"] = integrity.worst(evidence)
             if t["verdict"] not in ("clean", "minor"):
                 t["message"] = next(c["said"] for c in evidence if c["verdict"] == t["verdict"])
+
+
+def tried(row: dict) -> list[dict]:
+    """The trials, and of a module in regions the compositions of their best programs."""
+    return [*row["trials"], *row.get("composed", {}).values()]
 
 
 def roof(trial: dict) -> str:
@@ -74,7 +79,7 @@ def best(row: dict, cls: str, algebraic: bool = False) -> dict | None:
     against the class's own limit (of a guarded one the roof's), `by`: the class of its products, `guarded`, and
     `tripped`: what its run said where its guard tripped.
     `algebraic`: among those that leave out work, in the place of those that do it all."""
-    able = [t for t in row["trials"] if counts(t) and bool(t.get("algebraic")) == algebraic]
+    able = [t for t in tried(row) if counts(t) and bool(t.get("algebraic")) == algebraic]
     able = [t for t in able if t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls]]
     found = min(able, key=lambda t: t["ms"], default=None)
     if found is None:

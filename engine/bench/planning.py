@@ -56,6 +56,8 @@ class Planning:
         self.modules = dict(wanted.modules)
         self.where = {m: {"module": str(PROBLEMS / f"{m}.py")} for m in wanted.modules}
         self.works: list[Work] = []
+        self.plans: dict[str, Plan] = {}
+        self.finished: set[str] = set()  # modules and regions whose search is over
         self._again: queue.Queue[Work] = queue.Queue()
         self._waiting = 0  # of those, and the one that is being planned
         self._lock = threading.Lock()
@@ -117,6 +119,7 @@ class Planning:
             self.wave(work)
         except Exception as e:  # a mistake of ours costs the rest of one search
             self.say(f"{work.plan.module}: no further trials, planning them failed: {type(e).__name__}: {e}"[:300])
+            self.finished.add(work.plan.module)
         finally:
             with self._lock:
                 self._waiting -= 1
@@ -180,6 +183,7 @@ class Planning:
         self._found(name)
 
     def _take(self, made: Plan, row: dict, where: dict) -> None:
+        self.plans[made.module] = made
         with self.book.lock:
             row["refused"], row["left_out"], row["limits"] = made.refused, made.left_out, made.limits
             if made.parts:
@@ -207,6 +211,8 @@ class Planning:
         work.tasks = [self._submitted(work, row, proposal) for proposal in found]
         if work.tasks:
             self.works.append(work)
+        else:
+            self.finished.add(work.plan.module)
 
     def _why_stop(self, row: dict, cls: str, own: list[dict]) -> str | None:
         if self.wanted.window is None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from engine.bench.book import Book
 from engine.bench.compilers import COMPILE_SECONDS, THREADS, Compilers
+from engine.bench.composing import Composing, Composition, Part
 from engine.bench.judge import counts, derived
 from engine.bench.plan import places
 from engine.bench.planning import Planning, Work
@@ -65,6 +66,7 @@ class _Bench:
         self.gpu = Gpu(wanted.device, self.variables, self.command)
         self.regions: list[str] = []  # found while planning, and still to be looked at here
         self.planning = Planning(wanted, hw, book, self.builds, say, self.regions.append)
+        self.composing = Composing(wanted, hw, book, self.builds, self.planning)
         self.compilers: Compilers | None = None
         self.pairs: list[tuple[str, str]] = []  # (module, a way of torch.compile) still to be timed
         self.unable: set[str] = set()  # modules that could not be opened for PyTorch's times
@@ -119,10 +121,12 @@ class _Bench:
             if work := self.planning.ready():
                 self._module(work)
                 self.planning.go_on(work)
+            elif whole := self.composing.ready():
+                self._compose(whole)
             elif pair := self._compiled():
                 self.pairs.remove(pair)
                 self._time(pair[0], (pair[1],))
-            elif not over:
+            elif not over or self.composing.waiting:
                 time.sleep(0.2)
             elif rest := next((m for m in self.planning.modules if self._untimed(m)), None):
                 self._time(rest, EAGER)  # no program of ours: PyTorch's times are wanted all the same
@@ -152,6 +156,7 @@ class _Bench:
         """Every trial of one module, whatever happens in any of them."""
         row = self.book.problem(work.plan.module, "")
         opened = False
+        module = work.plan.module
         for task, proposal in work.tasks:
             trial = {
                 "class": proposal.cls, "backend": proposal.backend, "change": proposal.change, "why": proposal.why,
@@ -161,7 +166,7 @@ class _Bench:
             }  # fmt: skip
             began = time.monotonic()
             try:
-                opened = opened or self._open(work, row)
+                opened = opened or self._open(module, row)
                 began = time.monotonic()  # opening is counted once, beside the trials
                 found = self._trial(work, task, proposal)
                 if found.pop("lost", False):
@@ -175,22 +180,48 @@ class _Bench:
             trial |= task.build | found | {"wave": work.number, "seconds": time.monotonic() - began}
             self.book.tried(row, trial)
             self.book.write()
-            self.say(self._line(row, work.plan.module, trial))
+            self.say(self._line(row, module, trial))
         if opened:
             with contextlib.suppress(WorkerLost):
                 self._ask("close", 30.0)
         self.book.write()
 
-    def _open(self, work: Work, row: dict) -> bool:
+    def _compose(self, whole: Composition) -> None:
+        """A module in regions as a whole, with the best program of each."""
+        row, began = self.book.problem(whole.module, ""), time.monotonic()
+        try:
+            placed = [self._placed(part) for part in whole.parts]
+            self._open(whole.module, row)
+            graph = self.planning.where[whole.parts[0].region]["region"]["graph"]
+            answer = self._ask("compose", RUN_SECONDS, graph=graph, placed=placed, cls=whole.cls)
+            found = _found(answer)
+            if found.pop("lost", False):
+                self.gpu.drop()
+            else:
+                self._ask("close", 30.0)
+        except Exception as e:
+            if isinstance(e, WorkerLost) and self.left <= 0:  # perhaps it is lost to the time limit alone
+                return
+            found = {"ok": False, "failed": "composing", "message": f"{type(e).__name__}: {e}"[:500]}
+        told = whole.told() | found | {"seconds": time.monotonic() - began}
+        self.book.composed(whole.module, told)
+        self.book.write()
+        self.say(self._line(row, whole.module, told))
+
+    def _placed(self, part: Part) -> dict:
+        path, artifact = part.task.future.result() if part.task.future is not None else (None, None)
+        return part.placed(self.planning.where[part.region]["region"]["ops"], path, artifact)
+
+    def _open(self, module: str, row: dict) -> bool:
         """The module on the GPU with PyTorch's own times. Raises WorkerLost."""
-        answer = self._ask("open", OPEN_SECONDS, **work.where, seed=self.wanted.seed)
+        answer = self._ask("open", OPEN_SECONDS, **self.planning.where[module], seed=self.wanted.seed)
         if "error" in answer:
             raise WorkerLost("module", answer["message"])
         self.book.about |= self.gpu.about
         row["scope"] = answer["scope"]
         row.setdefault("spent", {})["open"] = round(answer["seconds"], 2)
-        if not self.wanted.small and (names := self.book.missing(work.plan.module, EAGER)):
-            self._baselines(work.plan.module, names, BASELINE_SECONDS)
+        if not self.wanted.small and (names := self.book.missing(module, EAGER)):
+            self._baselines(module, names, BASELINE_SECONDS)
         return True
 
     def _time(self, module: str, names: tuple[str, ...]) -> None:
@@ -242,12 +273,7 @@ class _Bench:
             "run", RUN_SECONDS, case=f"{task.case.name}_{id(task)}", backend=task.backend, cls=proposal.cls,
             text=proposal.text, path=path, artifact=artifact, places=places(planner, proposal.text),
         )  # fmt: skip
-        if "wrong" in answer:
-            return {"ok": False, "failed": answer["wrong"], "message": answer["message"], "lost": answer.get("lost")}
-        if "ok" not in answer:
-            return {"ok": False, "failed": "run_failed", "message": answer.get("message", "")}
-        answer.pop("pairs", None)
-        return answer
+        return _found(answer)
 
     def _line(self, row: dict, module: str, trial: dict) -> str:
         head = f"{row['id']:7} {module:34} {trial['class']:5} {trial['backend']:5}"
@@ -261,6 +287,16 @@ class _Bench:
             f"{head} {trial['ms']:9.4f} ms, {over:5.2f}x eager, {trial['ratio']:5.2f}x TF32, gap {gap:4.2f}  "
             f"{trial['change'][:70]}{doubt}"
         )
+
+
+def _found(answer: dict) -> dict:
+    """What the results file keeps of the child's answer to `run` or `compose`; `lost`: its context is broken."""
+    if "wrong" in answer:
+        return {"ok": False, "failed": answer["wrong"], "message": answer["message"], "lost": answer.get("lost")}
+    if "ok" not in answer:
+        return {"ok": False, "failed": "run_failed", "message": answer.get("message", "")}
+    answer.pop("pairs", None)
+    return answer
 
 
 def _left_out(work: Work, proposal: Proposal) -> dict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.bench.judge import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival
+from engine.bench.judge import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival, tried
 from engine.suite.cases import order
 from sol.budget import score
 
@@ -47,25 +47,23 @@ class Line:
 
 def line(module: str, row: dict, cls: str) -> Line:
     judge(row)
-    b, tried = best(row, cls), [t for t in row["trials"] if t["class"] == cls]
+    b, made = best(row, cls), [t for t in tried(row) if t["class"] == cls]
     ratios = {n: told["ratio"] for n, told in row["baselines"].items() if "ratio" in told}
     best_of, offer = rival(row, cls), best(row, cls, algebraic=True)
     over = dict(b["over"]) if b else {n: r / ratios.get("eager", 1.0) for n, r in ratios.items()}
-    parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") else ""
-    why = (
-        row["refused"] or parts or row.get("left_out", {}).get(cls) or (tried[-1].get("message") if tried else "") or ""
-    )
+    parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") and not made else ""
+    why = row["refused"] or parts or row.get("left_out", {}).get(cls) or (made[-1].get("message") if made else "") or ""
     return Line(
         module, row["id"], {n: told["ms"] for n, told in row["baselines"].items() if "ms" in told}, over, b,
         "" if b else why.strip() or "not tried", best_of and best_of[0],
-        over.get(best_of[0]) if best_of and b else None, len(tried), sum(not t["ok"] for t in tried),
-        sum(t["ok"] and "ms" in t and not counts(t) for t in tried), seconds(row, cls), row["limits"].get(cls),
+        over.get(best_of[0]) if best_of and b else None, len(made), sum(not t["ok"] for t in made),
+        sum(t["ok"] and "ms" in t and not counts(t) for t in made), seconds(row, cls), row["limits"].get(cls),
         offer if offer and (b is None or offer["ms"] < b["ms"]) else None,
     )  # fmt: skip
 
 
 def lines(problems: dict[str, dict], cls: str) -> list[Line]:
-    """In the set's order. A module that is cut into regions is one problem, and has no program as a whole."""
+    """In the set's order. A module that is cut into regions is one problem, by its composition as a whole."""
     found = [line(module, row, cls) for module, row in problems.items() if "#" not in module]
     return sorted(found, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
 
@@ -97,7 +95,7 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
     for x in found:
         verdicts[x.verdict] = verdicts.get(x.verdict, 0) + 1
     right = [
-        m for m, row in problems.items() if "#" not in m and any(t["class"] == cls and t["ok"] for t in row["trials"])
+        m for m, row in problems.items() if "#" not in m and any(t["class"] == cls and t["ok"] for t in tried(row))
     ]
     return {
         "problems": len(found), "solved": len(right),
@@ -186,9 +184,10 @@ def words(s: dict, cls: str) -> list[str]:
 def _line(x: Line, row: dict, cls: str) -> str:
     head = f"{x.pid:7} {x.module:36}"
     if x.trial is None:
-        right = [t for t in row["trials"] if t["class"] == cls and t["ok"] and "ms" not in t]
+        right = [t for t in tried(row) if t["class"] == cls and t["ok"] and "ms" not in t]
         if right:
-            return f"{head} right, error {min(t['error'] for t in right):.1e}; nothing was timed"
+            whole = f" as a whole, {right[-1]['change']}" if "programs" in right[-1] else ""
+            return f"{head} right{whole}, error {min(t['error'] for t in right):.1e}; nothing was timed"
         return f"{head} no program: {x.why[:120]}"
     b, base = x.trial, x.baselines
     nan = float("nan")
@@ -198,7 +197,8 @@ def _line(x: Line, row: dict, cls: str) -> str:
         f"{x.against or nan:7.2f}", f"{b['gap']:6.2f}", f"{b['score']:5.2f}", f"{b['error']:8.1e}",
     ]  # fmt: skip
     notes = [f"{x.trials}", f"({x.failed} failed)" * bool(x.failed), f"({x.refuted} refuted)" * bool(x.refuted),
-             b["backend"], f"by {b['by']}" * (b["by"] != cls), "guarded f16" * b["guarded"],
+             b["change"] if "programs" in b else b["backend"], f"by {b['by']}" * (b["by"] != cls),
+             "guarded f16" * b["guarded"],
              "that tripped: f32" * bool(b.get("tripped")),
              f"algebraic {x.offer['ms']:.4f}" if x.offer else "",
              x.verdict * (x.verdict not in ("clean", "not looked at"))]  # fmt: skip

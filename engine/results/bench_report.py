@@ -83,10 +83,12 @@ def outside(which: str, told: dict[str, Any], name: str) -> list[str]:
     for cls in classes(told):
         found = coverage.modules(told["problems"], cls)
         timed = [n for n in allowed(cls) if any(n in c.over for c in found)]
+        wholes = any(c.as_whole and not c.whole for c in found)
         heads = ["module", "covered", *(f"over {NAMES[n]}" for n in timed), "error", "verdict", "stays PyTorch"]
+        heads += ["as a whole"] if wholes else []
         said += ["", f"### {cls}", "", f"{_outside_words(found)}.", "", f"| {' | '.join(heads)} |",
                  "|" + "---|" * len(heads)]  # fmt: skip
-        said += [f"| {' | '.join(_outside_row(c, timed))} |" for c in found]
+        said += [f"| {' | '.join(_outside_row(c, timed) + ([_whole(c)] if wholes else []))} |" for c in found]
     return said
 
 
@@ -104,6 +106,11 @@ def _outside_row(c: coverage.Covered, timed: list[str]) -> list[str]:
         c.module, parts, *(_number(c.over.get(n), 2) for n in timed), f"{max(errors):.1e}" if errors else "",
         ", ".join(verdicts), ", ".join(c.rest),
     ]  # fmt: skip
+
+
+def _whole(c: coverage.Covered) -> str:
+    """Of a module in regions, composed of the best programs and PyTorch."""
+    return "" if c.whole else ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in c.as_whole.items())
 
 
 def outside_sentence(which: str, told: dict[str, Any]) -> str:

@@ -219,7 +219,10 @@ def bench(path: str | Path) -> dict[str, Any]:
                 t["checks"] = [c for c in t["checks"] if c["verdict"] != "passed"]
         for told in row["baselines"].values():
             told.pop("key", None)
-        for told in (*row["trials"], *row["baselines"].values()):
+        for told in row.get("composed", {}).values():  # its programs' texts stand in the regions' rows
+            told["programs"] = list(told["programs"])
+            told["checks"] = [c for c in told.get("checks", ()) if c["verdict"] != "passed"]
+        for told in (*row["trials"], *row.get("composed", {}).values(), *row["baselines"].values()):
             told |= {k: _PLACE.sub("FILE", told[k]) for k in ("message", "error") if isinstance(told.get(k), str)}
         row.pop("revision", None)
     return {

@@ -86,8 +86,12 @@ class Child:
     def run(self, request: dict) -> dict:
         """One program by one back end: {ok, error, max_error, whole, pytorch_error, ms, eager_ms, ratio, ...}, or
         {wrong: code, message, lost}."""
+        return self._told(self._run, request)
+
+    def _told(self, work: Callable[[dict], dict], request: dict) -> dict:
+        """What `work` answers, or what went wrong in it."""
         try:
-            return self._run(request)
+            return work(request)
         except Wrong as e:
             return {"wrong": e.code, "message": str(e), "lost": False}
         except Exception as e:
@@ -100,14 +104,24 @@ class Child:
 
     def _run(self, request: dict) -> dict:
         began = time.perf_counter()
-        program, cls, case = check(request["text"]).program, request["cls"], request["case"]
-        problem = self.problem
+        program, cls = check(request["text"]).program, request["cls"]
         inputs = self._inputs(request, program)
         if self.small:
             call, outputs = self._meaning(program, inputs)
         else:
             call, outputs = self._machine_code(request, program, inputs)
-        out = outputs[0].tensor if isinstance(outputs[0], Guarded) else outputs[0]
+        answer, first = self._verified(outputs[0].tensor if isinstance(outputs[0], Guarded) else outputs[0], cls)
+        answer["agrees"] = self._agree(request["case"], request["backend"], first, cls)
+        if program.guard:
+            answer |= self._rescued(request, program, cls)
+        if not self.small:
+            answer |= self._time(call)
+            answer["checks"] = self._checks(first, cls, answer)
+        return answer | {"seconds": time.perf_counter() - began}
+
+    def _verified(self, out: torch.Tensor, cls: str) -> tuple[dict, torch.Tensor]:
+        """({ok, error, ..}, the result as later calls are held against it). Raises Wrong."""
+        problem = self.problem
         if out.numel() != problem.eager.numel():
             raise Wrong("shape", f"the result has {out.numel():,} elements; the module's {problem.eager.numel():,}")
         out = out.reshape(problem.eager.shape)
@@ -124,17 +138,8 @@ class Child:
         if whole.unexpected or whole.error > 2 * (max(TOLERANCES[cls].error, found.error) + theirs):
             words = f"the whole result differs from PyTorch's TF32 result by {whole.error:.2g}"
             raise Wrong("wrong_result", f"{words}, {whole.unexpected:,} elements NaN or Inf on one side alone")
-        first = out.clone()  # what later calls are held against
-        answer = {
-            "ok": True, **_numbers(found), "whole_error": whole.error, "tolerance": TOLERANCES[cls].error,
-            "pytorch_error": own and own.error, "agrees": self._agree(case, request["backend"], first, cls),
-        }  # fmt: skip
-        if program.guard:
-            answer |= self._rescued(request, program, cls)
-        if not self.small:
-            answer |= self._time(call)
-            answer["checks"] = self._checks(first, cls, answer)
-        return answer | {"seconds": time.perf_counter() - began}
+        told = {"whole_error": whole.error, "tolerance": TOLERANCES[cls].error, "pytorch_error": own and own.error}
+        return {"ok": True, **_numbers(found), **told}, out.clone()
 
     def _checks(self, first: torch.Tensor, cls: str, answer: dict) -> list[dict]:
         """The evidence; without memory for it a program that is right and timed stays so, with that said."""
@@ -184,10 +189,16 @@ class Child:
         run = module.load(request["artifact"])
         outputs = [Guarded(t.shape, TORCH[DType(t.dtype)], self.device) for t in program.result_types]
         tensors = [o.tensor for o in outputs]
+        self._once(lambda: run(inputs, tensors), inputs, outputs)
+        self.loaded = Loaded(module, request["artifact"], run, inputs, outputs, snapshot)
+        return lambda: run(inputs, tensors), outputs
+
+    def _once(self, call: Callable[[], object], inputs: list[torch.Tensor], outputs: list[Guarded]) -> None:
+        """The first call, on poisoned outputs. Raises Wrong."""
         before = [_checksum(x) for x in inputs]
         for o in outputs:
             o.poison()
-        run(inputs, tensors)
+        call()
         torch.cuda.synchronize()
         for i, o in enumerate(outputs):
             if left := o.unwritten():
@@ -196,8 +207,6 @@ class Child:
                 raise Wrong("out_of_bounds", f"the program wrote outside of result {i + 1}")
         if before != [_checksum(x) for x in inputs]:
             raise Wrong("input_written", "the program changed one of its inputs")
-        self.loaded = Loaded(module, request["artifact"], run, inputs, outputs, snapshot)
-        return lambda: run(inputs, tensors), outputs
 
     def _agree(self, case: str, backend: str, out: torch.Tensor, cls: str) -> dict | None:
         """Against the other back end's result of the same program: {backend, error}. Raises Wrong."""

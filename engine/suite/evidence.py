@@ -8,6 +8,7 @@ these facts is engine.evaluate.integrity.trial's, the same as in a session. Need
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,14 @@ from engine.evaluate.guarded import Guarded, same_bits
 from engine.evaluate.integrity import trial
 from engine.evaluate.integrity.tracing import Snapshot
 from engine.evaluate.probes import probed, raised, recorded
-from engine.evaluate.silent import silenced
+from engine.evaluate.silent import Launches, silenced
 from engine.suite.problem import compare
 
 
 @dataclass
 class Loaded:
-    """A program as machine code with what it reads and writes. `snapshot`: taken before it was loaded."""
+    """A program as machine code with what it reads and writes. `snapshot`: taken before it was loaded; `runs`: what may
+    have a guard; `quiet()`: the program with its kernels left out, as engine.evaluate.silent makes it."""
 
     module: Any
     artifact: str | None
@@ -36,6 +38,13 @@ class Loaded:
 
     def call(self) -> None:
         self.run(self.inputs, [o.tensor for o in self.outputs])
+
+    def quiet(self) -> AbstractContextManager[tuple[Callable, Launches]]:
+        return silenced(self.module, self.artifact)
+
+    @property
+    def runs(self) -> list[Callable]:
+        return [self.run]
 
 
 def checks(loaded: Loaded, first: torch.Tensor, cls: str, ms: float, timed: int) -> list[dict[str, str]]:
@@ -50,9 +59,9 @@ def checks(loaded: Loaded, first: torch.Tensor, cls: str, ms: float, timed: int)
     again = _equal(out.tensor, first, cls, "repeat_differs", "called again it gave another result")
     facts = {
         "patched": loaded.snapshot.changed(),
-        "guard": [raised([loaded.run])],
+        "guard": [raised(loaded.runs)],
         **recorded(loaded.call, "cuda" if torch.cuda.is_available() else "cpu"),
-        "silent": probed(silenced(loaded.module, loaded.artifact), loaded.inputs, loaded.outputs, [first]),
+        "silent": probed(loaded.quiet(), loaded.inputs, loaded.outputs, [first]),
     }
     return [*trial.of_run(facts, ms, 1, timed), trial.check("repeated", trial.PASSED, again)]
 

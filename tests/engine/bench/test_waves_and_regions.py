@@ -10,6 +10,7 @@ from engine.bench import coverage
 from engine.bench.judge import stopped
 from engine.bench.plan import plan
 from engine.bench.runner import run
+from engine.bench.table import table
 from engine.bench.wanted import Wanted
 from sol.hardware import load
 from tests.engine.bench.test_judge import trial
@@ -68,6 +69,16 @@ def test_each_region_is_a_problem_held_against_its_own_part_of_the_module(expert
     assert sum("moe_layer#" in line for line in said) == 4
 
 
+def test_the_module_is_composed_of_its_regions_programs_and_held_against_the_whole_of_it(experts):
+    problems, said = experts
+    made = problems["moe_layer"]["composed"]["tf32"]
+    assert made["ok"] and made["error"] < 5e-3 and made["change"] == "2 programs of ours and PyTorch"
+    firsts = {name: problems[name]["trials"][0]["text"] for name in problems["moe_layer"]["regions"]}
+    assert made["programs"] == firsts  # nothing is timed on a CPU: the first right one
+    assert sum(" moe_layer  " in line and "composed" in line for line in said) == 1
+    assert "right as a whole, 2 programs of ours and PyTorch, error" in table(problems, ("tf32",))
+
+
 def test_what_is_covered_is_said_with_what_stays_pytorch(experts):
     (covered,) = coverage.modules(experts[0], "tf32")
     assert [u.module for u in covered.units] == ["moe_layer#1", "moe_layer#2"] and not covered.whole
@@ -81,7 +92,12 @@ def test_the_speedup_of_what_is_covered_weighs_regions_by_their_time():
     row = {"id": "outside", "baselines": base, "trials": [], "refused": "", "limits": {"tf32": 0.1}}
     part = {"share": {"time": 0.4}}
     problems = {
-        "m": {**row, "regions": ["m#1", "m#2"], "uncovered": [{"op": "sort", "line": 7, "reason": "no rule"}]},
+        "m": {
+            **row,
+            "regions": ["m#1", "m#2"],
+            "uncovered": [{"op": "sort", "line": 7, "reason": "no rule"}],
+            "composed": {"tf32": trial("tf32", 1.6, programs={"m#1": "p", "m#2": "p"}, change="2 programs")},
+        },
         "m#1": {**row, "region": part, "trials": [trial("tf32", 1.0)]},
         "m#2": {**row, "region": part, "trials": [trial("tf32", 0.5)]},
         "n": {**row, "refused": "no rule takes it"},
@@ -89,4 +105,9 @@ def test_the_speedup_of_what_is_covered_weighs_regions_by_their_time():
     m, n = coverage.modules(problems, "tf32")
     assert m.over["compile"] == pytest.approx((1.6 + 1.6) / 1.5) and m.share == pytest.approx(0.8)
     assert m.rest == ("sort (line 7)",)
+    assert m.as_whole["compile"] == pytest.approx(1.6 / 1.6) and m.as_whole["eager"] == pytest.approx(8.0 / 1.6)
+    told = "\n".join(coverage.words(problems, "tf32"))
+    assert "as a whole 5.00x eager as shipped" in told and "(1 of 2 modules)" in told
+    said = table(problems, ("tf32",))
+    assert "1 of 2 problems have a right program" in said and "2 programs" in said and "cut into" not in said
     assert n.share is None and n.over == {} and coverage.summary([m, n])["compile"] == m.over["compile"]
