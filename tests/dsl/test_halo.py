@@ -1,6 +1,7 @@
 """How a tile of a row-major convolution lies in shared memory and is shared out among warps: plain arithmetic."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -90,3 +91,48 @@ def test_where_room_is_short_one_buffer_goes_before_the_weights():
 def test_pieces_of_eight_pixels_that_no_warp_has_whole_are_told():
     assert not fit(Layout(sized(55, 55), 32, 2, 56, 8), 2, LIMIT).splits  # 112 pixels, four warps of 28
     assert fit(Layout(sized(55, 55), 96, 2, 56, 8), 2, LIMIT).splits  # two by two
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "changes"),
+    [
+        (4, 16, {}),
+        (2, 16, {"stride": (1, 2, 2), "out": (1, 32, 32)}),
+        (1, 24, {"dilation": (1, 3, 5), "out": (1, 60, 56)}),
+        (2, 8, {"window": (3, 3, 3), "size": (7, 20, 30), "out": (5, 18, 28)}),
+        (
+            2,
+            8,
+            {"window": (3, 2, 2), "size": (9, 20, 30), "out": (3, 19, 29), "stride": (2, 1, 1), "dilation": (2, 1, 1)},
+        ),
+        (2, 8, {"window": (2, 2, 2), "size": (9, 9, 17), "out": (4, 8, 16), "stride": (2, 1, 1)}),
+        (
+            2,
+            32,
+            {"window": (1, 1, 1), "size": (2, 16, 130), "out": (2, 8, 65), "stride": (1, 2, 2), "padding": (0, 1, 1)},
+        ),
+    ],
+)
+def test_what_tiles_have_to_themselves_is_all_that_any_of_them_holds(rows, columns, changes):
+    image = replace(IMAGE, **changes)
+    made = Layout(image, 64, rows, columns, 8)
+    (own, whole), out = (made.own, (image.window[0], made.inner_rows, made.pitch)), image.out
+    steps = (1, rows, columns)
+    reach = (image.window[0] - 1) * image.dilation[0] // image.stride[0] or 1
+
+    def words(first, counts):
+        """In x's coordinates, the planes of a box being a dilation apart."""
+        at = [f * s for f, s in zip(first, image.stride, strict=True)]
+        return {(at[0] + d * image.dilation[0], at[1] + h, at[2] + w) for d, h, w in product(*map(range, counts))}
+
+    held, looked_at, twice = set(), set(), 0
+    for first in product(*(range(0, n, s) for n, s in zip(out, steps, strict=True))):
+        ends = any(
+            f + s >= n and o < a for f, s, n, o, a in zip(first, (reach, *steps[1:]), out, own, whole, strict=True)
+        )
+        found = words(first, whole if ends else own)
+        twice += len(words(first, whole))
+        held |= words(first, whole)
+        looked_at |= found
+    assert looked_at == held
+    assert own == whole or len(held) < twice

@@ -31,6 +31,7 @@ WATCH = "own/watch.cu.j2"  # under a guard
 PACK_THREADS = 256
 COPIES = 8  # of results that are written out in the text, one after the other
 FINDING = 6  # copies that take as long as to find the place of the first
+LOOKED = 16  # elements that a lane of the guard looks at before its warp speaks
 UNROLLED = 20  # instructions along K that are written out, so that every offset is part of an instruction
 
 
@@ -91,10 +92,15 @@ class RowmajorPart:
     stage_words: int
     suffix: str
     groups: int  # of a step's channels, whose boxes are copied beside each other
+    places_unrolled: int
     copies_unrolled: int
     runs_unrolled: int
     unrolled: bool
     watches: bool
+    watched: tuple[int, ...]  # planes, rows, vectors of the box, groups of channels
+    watched_last: tuple[int, ...]  # of tiles that are the last along an axis
+    inner: str  # whether a tile is none of those; empty where all tiles look at the same
+    looks: int  # vectors that a lane looks at before its warp speaks
     grid: tuple[int, ...]
     threads: int
     shared_bytes: int
@@ -173,11 +179,11 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             round=ROUND[stage.config.compute],
             pair=pair,
             suffix="ll" if max(far, _extent(x, layout.channels, image.size)) >= 2**31 else "",
-            groups=_groups(layout, sizes["threads"]),
-            copies_unrolled=4,
+            **_copies(layout, sizes["threads"]),
             runs_unrolled=min(COPIES, runs // (sizes["threads"] // 32)),
             unrolled=layout.steps <= UNROLLED,
             watches=watches,
+            **_watching(layout, sizes["threads"]),
             **sizes,
         )
     )
@@ -208,15 +214,46 @@ def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
     }
 
 
-def _groups(layout: Layout, threads: int) -> int:
-    """Groups of channels that a block's threads copy beside each other: a thread finds its place in a channel's part of
-    the box, which takes it as long as some copies, and then copies the same of every such channel."""
+def _copies(layout: Layout, threads: int) -> dict:
+    """How a block's threads share the copies of a box. Where a place has few of them, several places are found at once:
+    each is a chain of divisions."""
     places = layout.image.window[0] * layout.inner_rows * layout.pitch // layout.vector
+    groups = _groups(places, layout.channels, threads)
+    turns, copies = -(-groups * places // threads), -(-layout.channels // groups)
+    return {
+        "groups": groups,
+        "places_unrolled": min(turns, max(1, COPIES // copies)),
+        "copies_unrolled": 4,
+    }
+
+
+def _groups(places: int, channels: int, threads: int) -> int:
+    """Groups of channels that a block's threads take beside each other: a thread finds its place in a channel's part of
+    the box, which takes it as long as some copies, and then the same of every such channel."""
 
     def clocks(groups: int) -> int:
-        return -(-groups * places // threads) * (FINDING + -(-layout.channels // groups))
+        return -(-groups * places // threads) * (FINDING + -(-channels // groups))
 
-    return min(range(1, layout.channels + 1), key=lambda g: (clocks(g), g))
+    return min(range(1, channels + 1), key=lambda g: (clocks(g), g))
+
+
+def _watching(layout: Layout, threads: int) -> dict:
+    """What of a box the guard looks at: what a later tile's box holds too is left to that one."""
+    image = layout.image
+    whole, own = (image.window[0], layout.inner_rows, layout.pitch), layout.own
+
+    def sizes(planes: int, rows: int, columns: int) -> tuple[int, ...]:
+        vectors = columns // layout.vector
+        return planes, rows, vectors, _groups(planes * rows * vectors, layout.channels, threads)
+
+    reach = (image.window[0] - 1) * image.dilation[0] // image.stride[0]
+    last = zip(("d", "row", "column"), (reach, layout.rows, layout.columns), image.out, own, whole, strict=True)
+    return {
+        "watched": sizes(*own),
+        "watched_last": sizes(*whole),
+        "inner": " && ".join(f"place.{name} + {step} < {n}" for name, step, n, part, all_ in last if part < all_),
+        "looks": LOOKED // layout.vector,
+    }
 
 
 def spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> tuple[int, ...]:

@@ -115,6 +115,21 @@ def test_what_trips_it(pooled, operand, where, value, rescued):
     assert (error(have, want) < IN_F32) == rescued
 
 
+def test_what_two_tiles_hold_is_looked_at_once_and_nothing_is_missed(tmp_path):
+    text = """program p(x: f32[1, 8, 5, 10, 40], w: f32[20, 8, 3, 3, 3]) -> f32[1, 20, 3, 8, 38] {
+      guard f32
+      y = conv3d(x, w) { compute f16  tile 32x64x224  stages 2 }
+      return y }"""
+    p = program(text)
+    source, run = build(p, tmp_path)
+    assert "if (place.d + 2 < 3 && place.row + 4 < 8 && place.column + 16 < 38)" in source.text
+    inputs = inputs_of(p)
+    for where in ((0, 0, 0, 0), (7, 4, 9, 39), (3, 2, 4, 17), (5, 1, 5, 16), (6, 2, 3, 15), (0, 4, 0, 39)):
+        x, w = inputs[0].clone(), inputs[1]
+        x[(0, *where)] = 1e6
+        assert error(run([x, w])[0], oracle.run(p, (x, w), exact=True)[0]) < IN_F32, where
+
+
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 1000), st.floats(0, 10), st.integers(-40, 20), st.integers(-40, 20))
 def test_whatever_the_magnitudes_it_is_no_worse_than_tf32(pooled, seed, reach, x_power, w_power):

@@ -180,6 +180,16 @@ __device__ __forceinline__ void copy_async(void* to, void const* from, bool ther
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// Four elements in one access, said in PTX: of four floats the compiler makes four accesses of one, whose warps write
+// each sector by quarters. Nothing here reads them again.
+__device__ __forceinline__ void put_four(uint4* to, uint4 const& v) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
+}
+__device__ __forceinline__ void put_four(uint2* to, uint2 const& v) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(v.x), "r"(v.y));
+}
+__device__ __forceinline__ void put_four(unsigned* to, unsigned v) { asm volatile("st.global.b32 [%0], %1;" ::"l"(to), "r"(v)); }
 #endif
 
 
@@ -395,34 +405,42 @@ __device__ __forceinline__ void load(float* box, float const* x, unsigned const*
   Place const place(tile);
   int const column0 = place.column * 1 - 0, row0 = place.row * 1 - 0, d0 = place.d * 1 - 0;
   float const* const from = x + (place.batch * 3936ll + chunk * 3936ll + d0 * 0ll + row0 * 41ll + column0);
-#pragma unroll 1
+#pragma unroll 2
   for (int i = threadIdx.x; i < kGroups * kPlaces; i += kThreads) {
     int const column = i % kRow * kVector, row = i / kRow % kInnerRows, group = 0;
     bool const there = unsigned(column0 + column) < 41u && unsigned(row0 + row) < 32u;
     float const* const here = there ? from + (row * 41 + column) : x;
     float* const to = box + row * kPitch + column;
 #pragma unroll 4
-    for (int c = group; c < kChannels; c += kGroups) {
+    for (int turn = 0; turn < 3; ++turn) {
+      int const c = group + turn * kGroups;
       copy_async<4 * kVector>(to + c * kPlane, here + c * 1312, there);
     }
   }
 }
 
-// Looks at a box whose copies have arrived; a warp's chunk is what it reads before it speaks, 512 elements at most.
+// Looks at the first planes, rows and vectors of a box whose copies have arrived, of every channel; a warp's chunk is what
+// it reads before it speaks, 512 elements at most.
+template <int kPlanes, int kRows, int kVectors, int kGroups>
 __device__ __forceinline__ void watch_box(float const* box, int* flag) {
-  constexpr int kVectors = 150, kTurns = 4;
+  constexpr int kVector = 1, kPlaces = kPlanes * kRows * kVectors, kTurns = (kChannels + kGroups - 1) / kGroups;
 #pragma unroll 1
-  for (int begin = 0; begin < kVectors; begin += kTurns * kThreads) {
-    float most = 0.0f;
+  for (int begin = 0; begin < kGroups * kPlaces; begin += kThreads) {
+    int const i = begin + int(threadIdx.x), row = i / kVectors % kRows, plane = i / (kVectors * kRows) % kPlanes, group = i / kPlaces;
+    float const* const at = box + (plane * kInnerRows + row) * kPitch + i % kVectors * kVector;
+#pragma unroll 4
+    for (int first = 0; first < kTurns; first += 16) {
+      float most = 0.0f;
 #pragma unroll
-    for (int k = 0; k < kTurns; ++k) {
-      int const i = begin + k * kThreads + int(threadIdx.x);
-      if (i < kVectors) {
-        Pack<float, 4> const four = reinterpret_cast<Pack<float, 4> const*>(box)[i];
-        most = larger(larger(larger(larger(most, four.at[0]), four.at[1]), four.at[2]), four.at[3]);
+      for (int turn = first; turn < first + 16; ++turn) {
+        int const c = group + turn * kGroups;
+        if (i >= kGroups * kPlaces || turn >= kTurns || c >= kChannels) continue;
+        Pack<float, kVector> const words = *reinterpret_cast<Pack<float, kVector> const*>(at + c * kPlane);
+#pragma unroll
+        for (int v = 0; v < kVector; ++v) most = larger(most, words.at[v]);
       }
+      watch(most, flag);
     }
-    watch(most, flag);
   }
 }
 
@@ -472,7 +490,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3) uc_614f26393a3f_stage_
     }
     copy_commit();
     float const* const box = boxes + slot * kStageWords;
-    watch_box(box, static_cast<int*>(p.guard_flag));
+    {  // what the box of a later tile holds too is that one's to look at
+      Place const place(tile);
+      if (place.row + 8 < 30 && place.column + 16 < 37)
+        watch_box<1, 8, 16, 1>(box, static_cast<int*>(p.guard_flag));
+      else
+        watch_box<1, 10, 20, 1>(box, static_cast<int*>(p.guard_flag));
+    }
     uint4 const* const a_at = weights + chunk * (kWeightWords / 4) + warp_m * (kM * 32) + lane;
     constexpr int quads[] = { 0, 1, 2, 3, 4, 20, 21, 22, 23, 24, 40, 41, 42, 43, 44, 0 };
     constexpr bool tails[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -558,7 +582,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3) uc_614f26393a3f_stage_
               int const at = ((shift + kGap - 1) & kGap) + 4 * lane + v;
               if (at >= (end & -kGap)) continue;
               Pack<float, 4> const four = *reinterpret_cast<Pack<float, 4> const*>(from + at);
-              put<4>(to + at, Pack<float, 4>{{from_float<float>(four.at[0]), from_float<float>(four.at[1]), from_float<float>(four.at[2]), from_float<float>(four.at[3])}});
+              Pack<float, 4> const out{{from_float<float>(four.at[0]), from_float<float>(four.at[1]), from_float<float>(four.at[2]), from_float<float>(four.at[3])}};
+              using Four = typename Word<4 * sizeof(float)>::type;
+              put_four(reinterpret_cast<Four*>(to + at), reinterpret_cast<Four const&>(out));
             }
             int const edge = lane < kGap ? lane : (end & -kGap) + lane - kGap;
             if (lane < 2 * kGap && edge >= shift && edge < end) to[edge] = from_float<float>(from[edge]);

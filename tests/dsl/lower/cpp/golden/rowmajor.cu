@@ -180,6 +180,16 @@ __device__ __forceinline__ void copy_async(void* to, void const* from, bool ther
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// Four elements in one access, said in PTX: of four floats the compiler makes four accesses of one, whose warps write
+// each sector by quarters. Nothing here reads them again.
+__device__ __forceinline__ void put_four(uint4* to, uint4 const& v) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
+}
+__device__ __forceinline__ void put_four(uint2* to, uint2 const& v) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(v.x), "r"(v.y));
+}
+__device__ __forceinline__ void put_four(unsigned* to, unsigned v) { asm volatile("st.global.b32 [%0], %1;" ::"l"(to), "r"(v)); }
 #endif
 
 // ---- stage 1: y = conv2d(x, w)
@@ -253,14 +263,15 @@ __device__ __forceinline__ void load(float* box, float const* x, unsigned const*
   Place const place(tile);
   int const column0 = place.column * 1 - 0, row0 = place.row * 1 - 0, d0 = place.d * 1 - 0;
   float const* const from = x + (place.batch * 3936ll + chunk * 3936ll + d0 * 0ll + row0 * 41ll + column0);
-#pragma unroll 1
+#pragma unroll 2
   for (int i = threadIdx.x; i < kGroups * kPlaces; i += kThreads) {
     int const column = i % kRow * kVector, row = i / kRow % kInnerRows, group = 0;
     bool const there = unsigned(column0 + column) < 41u && unsigned(row0 + row) < 32u;
     float const* const here = there ? from + (row * 41 + column) : x;
     float* const to = box + row * kPitch + column;
 #pragma unroll 4
-    for (int c = group; c < kChannels; c += kGroups) {
+    for (int turn = 0; turn < 3; ++turn) {
+      int const c = group + turn * kGroups;
       copy_async<4 * kVector>(to + c * kPlane, here + c * 1312, there);
     }
   }
@@ -402,7 +413,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3) uc_f523d4e47769_stage_
               int const at = ((shift + kGap - 1) & kGap) + 4 * lane + v;
               if (at >= (end & -kGap)) continue;
               Pack<float, 4> const four = *reinterpret_cast<Pack<float, 4> const*>(from + at);
-              put<4>(to + at, Pack<float, 4>{{from_float<float>(four.at[0]), from_float<float>(four.at[1]), from_float<float>(four.at[2]), from_float<float>(four.at[3])}});
+              Pack<float, 4> const out{{from_float<float>(four.at[0]), from_float<float>(four.at[1]), from_float<float>(four.at[2]), from_float<float>(four.at[3])}};
+              using Four = typename Word<4 * sizeof(float)>::type;
+              put_four(reinterpret_cast<Four*>(to + at), reinterpret_cast<Four const&>(out));
             }
             int const edge = lane < kGap ? lane : (end & -kGap) + lane - kGap;
             if (lane < 2 * kGap && edge >= shift && edge < end) to[edge] = from_float<float>(from[edge]);

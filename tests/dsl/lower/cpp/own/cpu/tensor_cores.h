@@ -53,6 +53,14 @@ inline void mma_tf32(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1) { 
 inline void mma_f16(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1) { uc_cpu::mma(d, a, b0, b1, uc_cpu::from_f16); }
 inline void mma_bf16(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1) { uc_cpu::mma(d, a, b0, b1, uc_cpu::from_bf16); }
 
+template <class W> inline void put_four(W* to, W const& v) {
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(W)) {
+    std::fprintf(stderr, "a store of %zu bytes at %p\n", sizeof(W), static_cast<void*>(to));
+    std::abort();
+  }
+  *to = v;
+}
+
 template <int Bytes> inline void copy_async(void* to, void const* from, bool there) {
   if (reinterpret_cast<uintptr_t>(to) % Bytes || reinterpret_cast<uintptr_t>(from) % Bytes) {
     std::fprintf(stderr, "a copy of %d bytes from %p to %p\n", Bytes, from, to);
