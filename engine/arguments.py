@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from engine.evaluate.integrity.arguments import add as raw
 
+CLASSES = "tf32, f16, bf16 or fp8; repeatable"
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -19,7 +20,9 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one = commands.add_parser("optimize", help="search for the fastest program of a module")
     one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
     one.add_argument("--device", default=None, help="cuda, or modelled:h200 (default: cuda where there is a GPU)")
-    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
+    one.add_argument(
+        "--class", dest="classes", action="append", metavar="CLASS", help=f"{CLASSES} (default tf32 and f16)"
+    )
     one.add_argument("--trials", type=int, default=12, help="trials at most (default 12)")
     one.add_argument("--eps", type=float, default=0.25, help="stop within this much of the limit (default 0.25)")
     one.add_argument("--window", type=int, default=6, help="stop after so many trials without gain (default 6)")
@@ -79,7 +82,7 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     )
     one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
     one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
-    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="tf32, f16 or bf16; repeatable")
+    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help=f"{CLASSES} (tf32)")
     one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long: a process a GPU")
     one.add_argument("--trials", type=int, default=3, help="of each class and module, earlier calls' too (default 3)")
     one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")

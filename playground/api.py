@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from playground import engines, examples, figures, language_api, limits, log, requests, tokens
 from playground.models import Blob, Command, Session, SessionEvent
-from playground.requests import Refused
+from playground.requests import CLASSES, Refused
 
 logger = logging.getLogger(__name__)
 api = NinjaAPI(
@@ -41,7 +41,7 @@ class SessionIn(Schema):
     source_kind: Literal["module", "program"] = "module"
     device: str = Field("auto", description="auto | cuda | modelled:NAME")
     strategy: str = "planner"
-    classes: list[str] = Field(["tf32", "f16"])
+    classes: list[str] = Field(["tf32", "f16"], description=f"each one of {', '.join(CLASSES)}")
     trials: int = 12
     eps: float = 0.25
     window: int = 6

@@ -64,6 +64,17 @@ class Story:
                     s.budget |= event.data
         return s
 
+    @property
+    def all_classes(self) -> list[str]:
+        return list(dict.fromkeys([*self.classes, *self.baselines]))
+
+    def beside(self, cls: str) -> events.Baseline | None:
+        """PyTorch's time that a class is compared with: its own, or of another class where PyTorch has none in it."""
+        if cls in self.baselines:
+            return self.baselines[cls]
+        judged = [t for t in self.finished.values() if isinstance(t, events.TrialJudged) and t.cls == cls]
+        return next((b for b in self.baselines.values() if any(b.name == t.baseline for t in judged)), None)
+
     def best(self) -> events.TrialJudged | None:
         judged = [t for t in self.finished.values() if isinstance(t, events.TrialJudged) and t.verdict in HONEST]
         return max(judged, key=lambda t: t.speedup, default=None)
@@ -126,8 +137,7 @@ def _roofline(story: Story, hw: Hardware, report: dict[str, Any] | None) -> figu
             marker = "best" if best is not None and number == best.trial else "trial"
             rate = flops / (t.ms * 1e-3)
             points.append(figures.Point(f"trial {number}", t.kind, flops / moved, rate, t.cls, marker, number))
-    classes = list(dict.fromkeys([*story.classes, *story.baselines]))
-    return figures.roofline(hw, points, classes)
+    return figures.roofline(hw, points, story.all_classes)
 
 
 def _history(story: Story) -> figures.Figure | None:
@@ -139,7 +149,7 @@ def _history(story: Story) -> figures.Figure | None:
             trials.append(figures.HistoryTrial(number, story.cls_of.get(number, ""), "", None, None, t.reason))
     stops = []
     for cls in story.classes:
-        baseline = story.baselines.get(cls)
+        baseline = story.beside(cls)
         if baseline is None or cls not in story.bounds:
             continue
         eps, window = story.budget.get("eps", 0.0), story.budget.get("window", 0)
@@ -212,7 +222,9 @@ def _levers(story: Story, report: dict[str, Any] | None) -> figures.Figure | Non
         if isinstance(t, events.TrialJudged) and t.verdict in HONEST and number in story.checked:
             trials.append(lever_check.Timed(number, t.cls, frozenset(story.checked[number].tried), t.ms))
     found = lever_check.check(
-        [Lever(**x) for x in report["levers"]], trials, {cls: b.time.ms for cls, b in story.baselines.items()}
+        [Lever(**x) for x in report["levers"]],
+        trials,
+        {cls: b.time.ms for cls in story.all_classes if (b := story.beside(cls))},
     )
     drawn = charts.levers_kept(lever_check.outcomes(found))
     rows = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from engine.spec import CLASSES as CLASSES
 from engine.spec import UNTITLED, BadSpec, SessionSpec
 from playground import conf
 from playground.models import Session

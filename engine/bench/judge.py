@@ -25,7 +25,8 @@ NATIVE = "eager_tf32"  # what every time alternates with
 # How fine a class's products are: at least as fine is allowed. The 8-bit ones allow everything.
 FINENESS = {"f32": 0, "tf32": 1, "f16": 2, "bf16": 3, "fp8": 4, "i8": 4}
 BASELINES = ("eager", "eager_tf32", "eager_f16", "compile", "compile_max")
-EAGER_OF = {"f32": "eager", "f16": "eager_f16"}  # PyTorch's eager way in a class; else with TF32 allowed
+# PyTorch's eager way in a class; else with TF32 allowed. It has no fp8 of its own.
+EAGER_OF = {"f32": "eager", "f16": "eager_f16", "fp8": "eager_f16"}
 
 
 def derived(text: str) -> str | None:
@@ -101,7 +102,7 @@ def allowed(cls: str) -> tuple[str, ...]:
     """PyTorch's ways that are at least as accurate as the class."""
     if cls == "f32":
         return ("eager",)
-    return tuple(n for n in BASELINES if n != "eager_f16" or cls == "f16")
+    return tuple(n for n in BASELINES if n != "eager_f16" or FINENESS["f16"] <= FINENESS[cls])
 
 
 def rival(row: dict, cls: str) -> tuple[str, float] | None:

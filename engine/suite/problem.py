@@ -21,7 +21,7 @@ import torch
 
 from engine.evaluate.correctness import Comparison, PyTorchError
 from engine.evaluate.inputs import FAR
-from engine.evaluate.pytorch_classes import UNUSED
+from engine.evaluate.pytorch_classes import UNUSED, as_class
 from engine.evaluate.rounding import truncate_tf32
 
 CHUNK = 1 << 26  # elements compared at a time
@@ -142,13 +142,16 @@ class Instance:
         TF32 is a permission: cuDNN multiplies in f32 all the same where it likes that better (three channels, say).
         Such a run is none of the class, and the class's error is then that of the module on rounded operands.
         """
-        if self.small:
+        if self.small and cls != "fp8":
             return self._rounded_error(cls)
         if cls == "tf32" and not self.permitted:
             self.permitted = True
             rounded = self._rounded_error(cls)
             if rounded is not None and self.own["tf32"].error < rounded.error / UNUSED:
                 self.own["tf32"] = rounded
+        if cls == "fp8" and cls not in self.own:  # PyTorch has none: see engine.evaluate.pytorch_classes
+            with as_class(cls, self.inputs[0].device.type):
+                self.own[cls] = _own(compare(self.sampled(self.call()), self.right))
         types = {"f16": torch.float16, "bf16": torch.bfloat16}
         if cls not in self.own and cls in types:
             with torch.no_grad():

@@ -18,7 +18,7 @@ const BUDGET = {
   eps: ["Stop within", "Write a percentage, for example 25; with 0 the search never ends early for being close."],
   window: ["or after", "Write how many trials may bring nothing, for example 6."],
 };
-const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16" };
+const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16", fp8: "FP8" };
 
 const load = () => { try { return JSON.parse(localStorage.getItem(KEY)) ?? {}; } catch { return {}; } };
 const store = debounce(() => { try { localStorage.setItem(KEY, JSON.stringify(state)); } catch { /* full or private */ } }, 200);

@@ -48,6 +48,18 @@ def test_a_session_without_a_log_has_no_figures():
     assert figures.of(session) == figures.EMPTY
 
 
+def test_a_class_that_pytorch_lacks_is_drawn_beside_what_it_was_compared_with():
+    ms = events.Prediction(1.0, "t_attainable", "h200")
+    judged = events.TrialJudged(1, "clean", "fp8", "predicted", 0.5, 2.0, "eager_f16", 2.0, 0.5, True, "", [])
+    story = figures.Story(classes=["tf32", "fp8"], finished={1: judged})
+    story.baselines = {
+        "tf32": events.Baseline("eager_tf32", "tf32", ms),
+        "f16": events.Baseline("eager_f16", "f16", ms),
+    }
+    assert story.beside("fp8").name == "eager_f16" and story.beside("tf32").name == "eager_tf32"
+    assert story.beside("bf16") is None and story.all_classes == ["tf32", "fp8", "f16"]
+
+
 def of_a_region(part):
     """A session on a module in two regions with one trial, whose program is the second."""
     session = Session.objects.create(title="in regions", spec={})

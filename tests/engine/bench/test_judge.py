@@ -71,7 +71,7 @@ def test_baselines_that_come_later_are_set_against_trials_that_are_there():
 def test_the_best_baseline_of_a_class_is_no_coarser_than_the_class():
     found = row()
     assert rival(found, "tf32") == ("compile", 0.8) and rival(found, "f16") == ("eager_f16", 0.6)
-    assert rival(found, "f32") == ("eager", 4.0)
+    assert rival(found, "f32") == ("eager", 4.0) and rival(found, "fp8") == rival(found, "bf16") == ("eager_f16", 0.6)
 
 
 def test_a_rewrite_that_drops_work_is_shown_beside_the_best_and_is_none():

@@ -80,6 +80,18 @@ def test_a_module_goes_through_whole_trials_with_right_results(source, classes, 
     assert {e.cls for e in of(log, events.TrialJudged)} == stands_in == set(log[-1].best)
 
 
+@pytest.mark.parametrize("source", [MLP, PARTLY])
+def test_fp8_is_right_by_what_its_rounding_costs_and_stands_beside_pytorchs_f16(source):
+    log, _ = play(source, classes=("fp8",))
+    assert log[-1].state == "done" and list(log[-1].best) == ["fp8"], log[-1].reason
+    for v in of(log, events.TrialValidated):
+        own = next(c for c in v.checks if c["family"] == "own")
+        assert 0.005 < own["error"] <= 2 * own["pytorch_error"] < 0.2
+    assert {e.name for e in of(log, events.Baseline)} == {"eager", "eager_f16"}
+    assert {(e.baseline, e.cls) for e in of(log, events.TrialJudged)} == {("eager_f16", "fp8")}
+    assert of(log, events.Reported)[0].bounds["fp8"] > 0
+
+
 def test_an_exact_family_is_exact_where_the_epilogue_is():
     log, _ = play(BMM)
     exact = next(c for c in of(log, events.TrialValidated)[0].checks if c["family"] == "closed_form")
