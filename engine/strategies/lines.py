@@ -44,22 +44,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Algebraic:
-    """A rewrite that leaves out work (engine.strategies.algebra): its words, the limits in ms of what is left by class,
-    and which tensors its programs take and return."""
+    """A rewrite that leaves out work (engine.strategies.algebra): its words, and the limits in ms of what is left by
+    class."""
 
     words: str
     limits: dict[str, float]
-    inputs: tuple[Binding, ...]
-    outputs: tuple[Binding, ...]
 
 
 @dataclass
 class Line:
-    """`structures`: the first is the one to begin with; `region`: None where the program is the whole module; `eager`:
+    """`structures`: the first is the one to begin with; `bindings`: which tensors of the graph its programs take, and
+    which they return; `region`: None where the program is the whole module; `eager`:
     what PyTorch is expected to take for the region, in ms; `promises`: structure -> triage's word for it."""
 
     cls: str
     structures: list[Structure]
+    bindings: tuple[tuple[Binding, ...], tuple[Binding, ...]]
     region: Region | None = None
     eager: float = 0.0
     memory: Memory = field(default_factory=Memory)

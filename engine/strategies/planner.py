@@ -27,14 +27,15 @@ from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import events
-from engine.devices import Binding, Problem, SessionRefused, TrialError
+from engine.devices import Binding, Problem, SessionRefused
 from engine.devices.parts import expected_ms
 from engine.strategies import Finished, Proposal, State, algebra, builds, candidates, coverage, memory, program_graph
 from engine.strategies.lines import QUICK, Algebraic, Line, Step
 from engine.strategies.lowering import CLASSES, Lowered, lower
 from engine.strategies.memory import Memory
+from engine.strategies.recognition import Programs
 from engine.strategies.regions import Partition, Region, Uncovered, partition
-from engine.strategies.structures import Structure, opened, skeleton, structures, tune
+from engine.strategies.structures import Structure, opened, structures, tune
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
 from sol.hardware import Hardware
@@ -66,7 +67,7 @@ class Planner:
         self.uncovered: tuple[Uncovered, ...] = ()
         self.covered: events.Covered | None = None
         self.partition: Partition | None = None
-        self._read: dict[tuple[str, str], tuple[Line | None, Structure | None, Config | None]] = {}  # texts taken apart
+        self.programs = Programs(self.all, hardware.sms)
         self._costs: dict[str, float] = {}  # text -> what nvcc takes for it
         if problem.source_kind == "program":
             self._pasted(problem.source)
@@ -91,8 +92,8 @@ class Planner:
         made.base = _plain(pasted)
         tune(made, self.hardware)
         # The person's own choices are the first trial, whatever won elsewhere.
-        self.all = [Line(program_graph.class_of(pasted), [made], sms=self.hardware.sms)]
-        self._pasted_bindings = program_graph.bindings(pasted)
+        bindings = program_graph.bindings(pasted)
+        self.all.append(Line(program_graph.class_of(pasted), [made], bindings, sms=self.hardware.sms))
 
     def _lowered(self, problem: Problem, classes: tuple[str, ...]) -> None:
         self._opened: dict[tuple[str, str], tuple[list[Structure], list[str]]] = {}  # by class and plain program
@@ -147,7 +148,8 @@ class Planner:
         for structure in found:
             if not structure.ranked:
                 tune(structure, self.hardware)
-        line = Line(cls, found, None if whole else region, eager, self.memory, sms=self.hardware.sms)
+        bindings = region.lowered.inputs, region.lowered.outputs
+        line = Line(cls, found, bindings, None if whole else region, eager, self.memory, sms=self.hardware.sms)
         line.begin(t_sol(region.graph, self.hardware, cls))
         return line
 
@@ -167,8 +169,9 @@ class Planner:
                     tune(structure, self.hardware)
             if found:
                 limits = {c: t_sol(made.graph, self.hardware, c) for c in classes}
-                offer = Algebraic(made.words, limits, lowered.inputs, lowered.outputs)
-                self.all.append(Line(cls, found, None, 0.0, self.memory, sms=self.hardware.sms, algebraic=offer))
+                offer, bindings = Algebraic(made.words, limits), (lowered.inputs, lowered.outputs)
+                line = Line(cls, found, bindings, None, 0.0, self.memory, sms=self.hardware.sms, algebraic=offer)
+                self.all.append(line)
 
     @property
     def classes(self) -> list[str]:
@@ -232,7 +235,7 @@ class Planner:
         """The class's lines, first those without a trial by what they promise to save, then by trials a millisecond
         that PyTorch takes for them."""
         made = {
-            id(x): sum(t.by == "strategy" and self._found(cls, t.text)[0] is x for t in state.of(cls))
+            id(x): sum(t.by == "strategy" and self.programs.found(cls, t.text)[0] is x for t in state.of(cls))
             for x in self.all
             if x.cls == cls
         }
@@ -257,7 +260,7 @@ class Planner:
         """Whether nothing more is tried of a structure: nvcc has had its share, or its guard tripped on the session's
         own inputs, and would in every configuration."""
         tripped = structure.base.guard and any(
-            t.tripped and self._found(t.cls, t.text)[1] is structure for t in state.trials
+            t.tripped and self.programs.found(t.cls, t.text)[1] is structure for t in state.trials
         )
         return tripped or self._spent(structure, state)
 
@@ -274,7 +277,7 @@ class Planner:
             return planned
         tried = self._tried(line, state)
         best = state.best(line.cls, line.number)
-        found, structure, config = self._found(line.cls, best.text) if best else (None, None, None)
+        found, structure, config = self.programs.found(line.cls, best.text) if best else (None, None, None)
         if found is not line:
             best, structure, config = None, None, None
         open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._over(s, state)]
@@ -323,92 +326,29 @@ class Planner:
         """(structure, configuration of its main stage) of every trial of the line."""
         out = set()
         for t in state.of(line.cls):
-            found, structure, config = self._found(line.cls, t.text)
+            found, structure, config = self.programs.found(line.cls, t.text)
             if found is line:
                 out.add((structure.key, candidates.key(config)[:5] if config else None))
         return out
-
-    def _found(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
-        """The line and the structure of a trial's program, and the configuration of the stage that is varied."""
-        known = self._read.get((cls, text))
-        if known is None:
-            known = self._read[cls, text] = self._parsed(cls, text)
-        return known
-
-    def _parsed(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
-        checked = check(text)
-        if not checked.ok:
-            return None, None, None
-        key, number = skeleton(checked.program), self._number(checked.program)
-        for line in self.all:
-            if line.cls != cls or line.number != number:
-                continue
-            structure = next((s for s in line.structures if s.key == key), None)
-            if structure is not None:
-                resolved = resolve(checked.program, self.hardware.sms)
-                found = (s.config for s in resolved.stages if isinstance(s, Collective) and s.name == structure.main)
-                return line, structure, next(found, None)
-        return None, None, None
 
     # ---- which part of the module a program is ----
 
     def region(self, text: str) -> int:
         """The number of the region that a program stands for; 0 where it stands for the whole module."""
-        program = check(text).program
-        return self._number(program) if program is not None else 0
+        return self.programs.region(text)
 
     def ops(self, region: int) -> tuple[str, ...]:
         """The operations of a region; () of the whole module."""
         return next((r.ops for r in self.regions if r.number == region), ()) if region else ()
 
-    def _number(self, program: Program) -> int:
-        """By its name, and where a person renamed it by what it takes and returns."""
-        lines = {line.number: line for line in reversed(self.all)}
-        if set(lines) == {0}:
-            return 0
-        named = [n for n, line in lines.items() if line.base.name == program.name]
-        fitting = [n for n in (*named, *sorted(lines)) if _fits(program, lines[n].base)]
-        return fitting[0] if fitting else (named or sorted(lines))[0]
-
     def algebraic(self, text: str, cls: str) -> Algebraic | None:
         """What a program leaves out of the work that the module asks for; None of one that does it all."""
-        line = self._found(cls, text)[0]
+        line = self.programs.found(cls, text)[0]
         return line.algebraic if line is not None else None
 
-    def _bindings(self, line: Line) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
-        if line.algebraic is not None:
-            return line.algebraic.inputs, line.algebraic.outputs
-        if self.partition is None:
-            return self._pasted_bindings
-        region = line.region or self.partition.regions[0]
-        return region.lowered.inputs, region.lowered.outputs
-
     def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
-        """Parameters and results of `text` as graph tensors: by name when all names fit, else in order by type."""
-        program = check(text).program
-        if program is None:
-            raise TrialError("check", "bad_program", "the program does not pass its checks")
-        number = self._number(program)
-        lines = [x for x in self.all if x.number == number]
-        line = next((x for x in lines if _fits(program, x.base)), lines[0])
-        signature, (given, made) = line.base, self._bindings(line)
-        want = {b.name: b for b in given}
-        types = {p.name: p.type for p in signature.params}
-        expected = ", ".join(f"{p.name}: {p.type}" for p in signature.params)
-        if all(types.get(p.name) == p.type for p in program.params):
-            inputs = tuple(want[p.name] for p in program.params)
-        elif [p.type for p in program.params] == list(types.values()):
-            inputs = tuple(replace(b, name=p.name) for b, p in zip(given, program.params, strict=True))
-        else:
-            what = f"region {number}" if number else "the module"
-            raise TrialError("check", "signature", f"the program must take what {what} takes: ({expected})")
-        results = tuple(str(t) for t in program.result_types)
-        promised = tuple(str(t) for t in signature.result_types)
-        if results != promised:
-            what = f"region {number}" if number else "the module"
-            raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as {what} does")
-        outputs = tuple(replace(b, name=n) for b, n in zip(made, program.results, strict=True))
-        return inputs, outputs
+        """Parameters and results of a program as tensors of the graph. Raises TrialError("check")."""
+        return self.programs.bind(text)
 
     # ---- for the next problem ----
 
@@ -425,7 +365,7 @@ class Planner:
                 found += [entry] if entry else []
             made = []
             for t in own:
-                _, structure, _ = self._found(line.cls, t.text)
+                _, structure, _ = self.programs.found(line.cls, t.text)
                 if structure is not None:
                     step = Step(structure)
                     if t.text == line.text(step):
@@ -433,14 +373,6 @@ class Planner:
                                      t.part if t.ms is not None and t.clean else None))  # fmt: skip
             found += memory.outcomes(made, where, line.cls)
         return found
-
-
-def _fits(program: Program, signature: Program) -> bool:
-    """Whether a program takes and returns what a region does, whatever it calls them."""
-    types = [p.type for p in signature.params]
-    named = {p.name: p.type for p in signature.params}
-    takes = [p.type for p in program.params] == types or all(named.get(p.name) == p.type for p in program.params)
-    return takes and list(map(str, program.result_types)) == list(map(str, signature.result_types))
 
 
 def _plain(program: Program) -> Program:
