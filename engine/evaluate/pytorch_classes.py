@@ -121,3 +121,21 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
 
     with strict(), Round():
         yield
+
+
+@contextlib.contextmanager
+def widening() -> Iterator[None]:
+    """Where a text names a float type (`x.to(torch.bfloat16)`, `sum(dtype=torch.float32)`), float64 is meant: so that a
+    module whose text does can be computed in float64, too."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Widen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = dict(kwargs or {})
+            if isinstance(dtype := kwargs.get("dtype"), torch.dtype) and dtype.is_floating_point:
+                kwargs["dtype"] = torch.float64
+            return func(*args, **kwargs)
+
+    with Widen():
+        yield

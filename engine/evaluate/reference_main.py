@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from engine.evaluate import inputs as data
-from engine.evaluate.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating
+from engine.evaluate.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating, widening
 from engine.evaluate.pytorch_times import Baseline
 from engine.evaluate.shared import Slot, tensor_at
 from engine.trace import child
@@ -196,11 +196,11 @@ class Held:
             if precision == "f64":
                 try:
                     self.wide = self.wide if self.wide is not None else self._widen()
-                    outputs = self._run(self.wide, values, wide=True)
+                    outputs = self._in_float64(values)
                 except Bad as e:
                     if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
                         raise
-                    # Text that names an element type cannot run in another; a shape that cannot be fails below too.
+                    # Not enough memory, say; a shape that cannot be fails below too.
                     self.wide, precision = None, "f32"
                     if self.device == "cuda":
                         self.torch.cuda.empty_cache()
@@ -211,6 +211,16 @@ class Held:
             precision = "as written"
         self.last = (key, (precision, outputs))
         return self.last[1]
+
+    def _in_float64(self, values: dict[str, Any]) -> list:
+        """The wide module's outputs. Text that names an element type cannot run in another: then the names give way."""
+        try:
+            return self._run(self.wide, values, wide=True)
+        except Bad as e:
+            if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
+                raise
+        with widening():
+            return self._run(self.wide, values, wide=True)
 
     def _widen(self) -> Any:
         model = self._build().double()

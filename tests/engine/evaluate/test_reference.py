@@ -102,10 +102,17 @@ def test_a_module_of_half_precision_is_widened():
         assert 0 < reference.pytorch_error("normal", 2, "f16").error < 4 * 2**-11
 
 
-def test_a_module_that_names_its_type_is_computed_as_written():
-    source = MLP.replace("torch.relu(self.up(x))", "torch.relu(self.up(x.to(torch.float32)))")
+def test_a_module_that_names_its_types_is_computed_in_float64_too():
+    source = MLP.replace("torch.relu(self.up(x))", "torch.relu(self.up(x.to(torch.bfloat16))).float()")
+    source = source.replace("nn.Linear(64, 256)", "nn.Linear(64, 256, dtype=torch.bfloat16)")
     with Reference(problem(source)) as reference:
-        assert reference.compute("normal", 2).precision == "f32"
+        out = reference.compute("normal", 2)
+        assert out.precision == "f64"
+        values = read(reference.inputs_own()) | inputs.fill_graph(reference.problem.graph, "normal", 2)
+        (right,) = read(out.region).values()
+        assert torch.allclose(right, by_hand(values), rtol=1e-12)
+        # Held against its own run instead, PyTorch would make no error, and no other program could be right.
+        assert 2**-12 < reference.pytorch_error("normal", 2, "bf16").error < 4 * 2**-8
 
 
 def test_fewer_rows_are_refused_by_a_module_that_mixes_them():
