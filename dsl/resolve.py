@@ -55,7 +55,7 @@ def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: in
     types = legal.types_of(program)
     if not legal.configured(s, types):
         return replace(s, config=replace(s.config, compute=DType.F32)) if isinstance(s, Conv) else s
-    problem = legal.problem_of(legal.ARCHS[program.arch], s, types)
+    problem = legal.program_problem(program, s)
     config = _normalized(program, s, problem, backends, sm_count)
     config = config or complete(problem, replace(s.config, backend=None), sm_count, backends)
     reduced = isinstance(s.epilogue, Call) and s.epilogue.fn in REDUCTIONS

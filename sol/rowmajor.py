@@ -29,7 +29,8 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
     clock = hw.tensor_mhz * 1e6
     l2 = L2_SHARE * hw.l2_bandwidth / hw.sms / clock  # bytes a clock of one multiprocessor
     peak = hw.peak(p.cls) / hw.sms / clock
-    of = rowmajor.clocks(made, flops_clock=rowmajor.MMA_SHARE * peak, l2_clock=l2)
+    flops = rowmajor.MMA_SHARE * peak
+    of = rowmajor.clocks(made, flops_clock=flops, l2_clock=l2, watched=problem.watched)
     tiles = made.layout.tiles
     waves, share = ceil(tiles / (hw.sms * made.blocks)), rowmajor.shared_out(made, hw.sms)
     tensor_ms, l2_ms = share * of.busy / clock * 1e3, share * of.load / clock * 1e3

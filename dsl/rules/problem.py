@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from types import SimpleNamespace
 
@@ -48,7 +48,7 @@ class Problem:
     group: what a K tile is cut from. `columns`: of a transposed convolution, one group: channels out in all phases
     along w, which share a tile where there are 2 to 4; 0 otherwise. `filters`: of a convolution, one group: channels
     out. `beside`: phases of a transposed one along w that share a tile on `cpp`. `triangle`: one triangle of a square
-    product is kept.
+    product is kept. `watched`: a row-major convolution looks at what it rounds (dsl.guard).
     """
 
     arch: Arch
@@ -65,6 +65,7 @@ class Problem:
     filters: int = 0
     beside: int = 1
     triangle: bool = False
+    watched: bool = False
 
     @property
     def transposes(self) -> bool:
@@ -175,7 +176,8 @@ def configured(stage, types: dict[str, TensorType | None]) -> bool:
 def program_problem(program: Program, stage: Collective) -> Problem:
     """As problem_of, for a stage of a checked program."""
     types = types_of(program)
-    return problem_of(ARCHS[program.arch or DEFAULT], stage, types)
+    problem = problem_of(ARCHS[program.arch or DEFAULT], stage, types)
+    return replace(problem, watched=program.guard and problem.kind == "rowmajor")
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ L2_CLOCK = 32.0
 RUN_CLOCKS = 13.0  # a run of results on its way out
 STEP_CLOCKS = 900.0  # barriers and waiting, a step; other blocks work meanwhile
 TILE_CLOCKS = 1500.0  # the same, where a tile ends
+LOOK_CLOCKS = 0.1  # a word of a box that the guard looks at; other blocks work meanwhile
 OVERLAP = 1.7  # order of the norm that joins a block's work, its loads, and device memory
 HBM = 4.3e12  # bytes a second
 CLOCK = 1.755e9
@@ -143,8 +144,7 @@ def fitted(p: Problem, tile: tuple[int, int, int], stages: int) -> Fit:
 @dataclass(frozen=True)
 class Clocks:
     """Of one block on a multiprocessor alone. `mma`, `shared`, `load`: all its steps on the tensor cores, at the shared
-    memory and at the L2; `rest`: barriers, in which other blocks work; `store`: its
-    results."""
+    memory and at the L2; `rest`: barriers and the guard's looks, in which other blocks work; `store`: its results."""
 
     mma: float
     shared: float
@@ -158,8 +158,9 @@ class Clocks:
         return (self.mma**4 + self.shared**4) ** 0.25 + self.store
 
 
-def clocks(made: Fit, *, flops_clock: float, l2_clock: float = L2_CLOCK) -> Clocks:
+def clocks(made: Fit, *, flops_clock: float, l2_clock: float = L2_CLOCK, watched: bool = False) -> Clocks:
     """What a block costs where a multiprocessor multiplies `flops_clock` a clock and L2 gives it `l2_clock` bytes.
+    `watched`: under a guard; the blocks of different filters take turns to look at the box that they share.
 
     Shared memory, 32 words a clock: of each instruction along K a warp reads 128 words for 16 filters, 32 for 4 of K at
     8 pixels.
@@ -167,11 +168,12 @@ def clocks(made: Fit, *, flops_clock: float, l2_clock: float = L2_CLOCK) -> Cloc
     layout = made.layout
     n, step = layout.n, layout.image.step
     pieces = 4 * (made.warp_m // 16) + step // 4 * (made.warp_n // 8)
+    looks = LOOK_CLOCKS * layout.channels * prod(layout.own) / layout.blocks[0] if watched else 0.0
     return Clocks(
         mma=layout.chunks * layout.steps * 2.0 * layout.m * n * step / flops_clock,
         shared=float(layout.chunks * layout.steps * made.warps * pieces),
         load=layout.chunks * made.stage_words * WORD / l2_clock,
-        rest=layout.chunks * STEP_CLOCKS + TILE_CLOCKS,
+        rest=layout.chunks * (STEP_CLOCKS + looks) + TILE_CLOCKS,
         store=layout.m * (1 if layout.whole_rows else layout.rows) * RUN_CLOCKS,
     )
 
@@ -187,7 +189,7 @@ def seconds(p: Problem, c: Config, sm_count: int = 132) -> float:
     made = fitted(p, c.tile, c.stages or MIN_STAGES)
     image = p.image
     written = (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8
-    of = clocks(made, flops_clock=MMA_SHARE * PEAK_CLOCK[image.step])
+    of = clocks(made, flops_clock=MMA_SHARE * PEAK_CLOCK[image.step], watched=p.watched)
     one = joined(of.busy + of.rest / made.blocks, of.load)
     x, y = image.channels * prod(image.size) * WORD, image.filters * image.pixels * written
     return joined(shared_out(made, sm_count) * one / CLOCK, image.batch * (x + y) / HBM)

@@ -78,3 +78,14 @@ def test_the_flops_are_those_of_the_implicit_product():
     p = resolve(program(b=2, c=8, k=32))
     stage = p.stages[0]
     assert predict(p, H200).stages[0].flops == 2 * 2 * 254 * 254 * 32 * 8 * 9 == product_of(p, stage).flops
+
+
+def test_a_guard_costs_its_looks_at_boxes_which_blocks_of_different_filters_share():
+    def main_ms(k, guard):
+        text = TEXT.format(b=32, c=64, k=k, r=3, o=254, compute="f16", more="tile 64x256x144 stages 2")
+        p = check(text.replace("  y =", f"  {guard}\n  y =", 1)).program
+        return collective_time(p, p.stages[0], H200).main_ms
+
+    alone, shared = (main_ms(k, "guard f32") / main_ms(k, "") for k in (64, 256))
+    assert 1.0 < shared < alone < 1.3
+    assert shared - 1 == pytest.approx((alone - 1) / 4, rel=0.1)

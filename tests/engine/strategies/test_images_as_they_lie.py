@@ -137,7 +137,8 @@ def test_in_class_tf32_its_f16_under_a_guard_stands_beside_it():
     assert twin.words == "images read as they lie, tf32 by guarded f16"
     assert class_of(twin.base) == "tf32" and roof_of(twin.base) == "f16"
     waits = twin.ms - prediction(replace(twin.base, guard=False), H200).ms
-    assert waits == pytest.approx(2 * WAIT_MS) and own.ms != twin.ms
+    assert 2 * WAIT_MS < waits < 2 * WAIT_MS + 0.2 * twin.ms  # its rescue kernel and flag, and its looks at boxes
+    assert own.ms != twin.ms
     proposed = [p for p in search(graph) if "guard f32" in p.text and p.backend == "cpp"]
     assert proposed and all(p.cls == "tf32" for p in proposed)
     assert proposed[0].why.endswith("under a guard (all again in f32 where f16 lacks their range), timed")
