@@ -145,7 +145,7 @@ export function history(view, selected, p) {
   const layout = axes(p, { title: "trial", dtick: Math.max(1, Math.ceil(last / 10)), range: [0.4, last + 0.6], tickformat: "d" }, { title: "speedup", range: [0, top * 1.14], ticksuffix: "×" });
   const heights = PLOT_HEIGHT / (top * 1.14);
   const enough = eps > 0 ? ` Dotted: within ${Math.round(eps * 100)}% of the limit, where the search of a class stops.` : "";
-  return { data, layout: { ...layout, shapes, annotations: apart(annotations, heights) }, caption: `Each class against the baseline of its own class.${enough}`, head: ["trial", "class", "kind", "time", "speedup", "over"], rows };
+  return { data, layout: { ...layout, shapes, annotations: apart(annotations, heights) }, caption: `Each class against the baseline of its own class${trials.some((t) => t.cls === "fp8") ? "; FP8, which PyTorch lacks, against its half precision" : ""}.${enough}`, head: ["trial", "class", "kind", "time", "speedup", "over"], rows };
 }
 
 /** What each unit would need alone, the limit they set, and where PyTorch and the best trial stand. */
