@@ -32,8 +32,9 @@ export class Regions {
     this.told = told;
     this.root.hidden = !told;
     if (!told) return;
-    const head = ["", "Operations", "Where", "Time", "FLOPs", "Bytes", "Limit"];
-    const limits = (r) => Object.entries(r.limits).map(([cls, ms]) => h("div", {}, `${className(cls)} ${Number(ms.toPrecision(3))} ms`));
+    // A card is a third of the page: what a row says in words stands in one cell, so that its shares need no scrolling.
+    const head = ["", "Operations", "Time", "FLOPs", "Bytes"];
+    const limits = (r) => Object.entries(r.limits).map(([cls, ms]) => h("div", { class: "faint" }, `limit ${className(cls)} ${Number(ms.toPrecision(3))} ms`));
     const shares = (s) => [s.time, s.flops, s.bytes].map((x) => h("td", { class: "num" }, part(x)));
     this.root.replaceChildren(
       h("h3", {}, "What is covered"),
@@ -41,10 +42,9 @@ export class Regions {
       h("div", { class: "wide" }, h("table", {},
         h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", {},
-          told.regions.map((r) => h("tr", {}, h("th", { scope: "row" }, `Region ${r.number}`), h("td", {}, r.words), h("td", {}, lines(r.lines)), shares(r.share), h("td", {}, limits(r)))),
+          told.regions.map((r) => h("tr", {}, h("th", { scope: "row" }, `Region ${r.number}`), h("td", {}, r.words, h("div", { class: "faint" }, lines(r.lines)), limits(r)), shares(r.share))),
           grouped(told.uncovered).map((u, i, all) => h("tr", { class: "uncovered" }, h("th", { scope: "row" }, "PyTorch"),
-            h("td", {}, h("b", {}, u.count > 1 ? `${u.op} × ${u.count}` : u.op), ` ${u.reason}`), h("td", {}, lines(u.lines)),
-            i === 0 ? [told.share.time, told.share.flops, told.share.bytes].map((x) => h("td", { class: "num", rowspan: all.length }, part(x))) : null,
-            h("td", {})))))));
+            h("td", {}, h("b", {}, u.count > 1 ? `${u.op} × ${u.count}` : u.op), ` ${u.reason}`, h("div", { class: "faint" }, lines(u.lines))),
+            i === 0 ? [told.share.time, told.share.flops, told.share.bytes].map((x) => h("td", { class: "num", rowspan: all.length }, part(x))) : null))))));
   }
 }
