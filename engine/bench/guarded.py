@@ -4,9 +4,10 @@
     python -m engine.bench.guarded --plan          # what would run: no GPU, no torch
 
 Programs of the suite in f16, each under a guard, under a guard as a CUDA graph, and in the same configuration without
-one, over five sets of inputs. On every set the guarded ones are held against float64 and what eager PyTorch with TF32
-errs there, and the flag against what the set is made for; with the flag down the four are timed in turns. The file
-grows program by program; programs that it holds already are not run again.
+one, over five sets of inputs; `_rows`: the program of that name without its casts and layouts, whose convolution reads
+images as they lie and rounds them itself (`cpp`). On every set the guarded ones are held against float64 and what eager
+PyTorch with TF32 errs there, and the flag against what the set is made for; with the flag down the four are timed in
+turns. The file grows program by program; programs that it holds already are not run again.
 """
 
 from __future__ import annotations
@@ -23,22 +24,27 @@ from typing import Any
 
 from dsl.check import check
 from dsl.compile import compile as generate
+from dsl.guard import rescue
+from dsl.ir import Conv, DType
+from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import whole
 from engine.build import cute
-from engine.build.cache import Cache
+from engine.build.cache import Cache, content_key
 from engine.build.pool import BuildPool
 from engine.evaluate.condition import about
 from engine.evaluate.condition import read as condition_of
 from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.suite.cases import Case, cases
 
+ROWS = ("conv3d_activations_f16_rows", "conv_transpose2d_square_f16_rows")
 NAMES = (
     "matmul_square_f16", "linear_scale_leaky_f16", "conv2d_relu_bias_f16", "conv_transpose3d_add_hardswish_f16",
     "bmm_f16", "matmul_irregular_f16", "linear_groupnorm_hardtanh_f16", "linear_logsumexp_mish_f16", "conv2d_wide_f16",
     "conv2d_instancenorm_div_f16", "conv_transpose2d_square_f16", "matmul_triu_f16", "matmul_transposed_both_f16",
     "linear_div_gelu_f16", "conv3d_mish_tanh_f16", "conv2d_rgb_stride4_f16", "conv1d_strided_dilated_f16",
+    *ROWS,
 )  # fmt: skip
 SETS = {  # what the first input is multiplied by, and whether that trips the guard; None: as its numbers fall
     "own": 0, "large": 1, "tiny": 1, "row": 1, "spread": None,
@@ -56,7 +62,19 @@ PER_CASE_S = 120.0
 
 
 def _case(name: str) -> Case:
-    return next(c for c in cases() if c.name == name)
+    return next(c for c in cases() if c.name == name.removesuffix("_rows"))
+
+
+def _guarded(name: str) -> str:
+    """The text of a program of the suite under a guard."""
+    case = _case(name)
+    if name not in ROWS:
+        return case.text.replace("  arch sm_90a\n", "  arch sm_90a\n  guard f32\n")
+    plain = rescue(case.program())
+    stages = tuple(
+        replace(s, config=replace(s.config, compute=DType.F16)) if isinstance(s, Conv) else s for s in plain.stages
+    )
+    return to_text(replace(plain, stages=stages, guard=True))
 
 
 def texts(name: str) -> dict[str, str]:
@@ -64,12 +82,27 @@ def texts(name: str) -> dict[str, str]:
 
     Raises ValueError where the program cannot be guarded.
     """
-    checked = check(_case(name).text.replace("  arch sm_90a\n", "  arch sm_90a\n  guard f32\n"))
+    checked = check(_guarded(name))
     if not checked.ok:
         raise ValueError(f"{name}: {checked.diagnostics[0].message}")
     program = resolve(checked.program, SMS)
     kinds = {"guarded": program, "graph": replace(program, graph=True), "plain": replace(program, guard=False)}
     return {kind: to_text(kinds[kind]) for kind in KINDS}
+
+
+def source_of(text: str) -> Source:
+    """What a checked text is built from: `cute`'s module where there is one, else `cpp`'s."""
+    sources = generate(check(text).program).sources
+    return sources.get("cute") or sources["cpp"]
+
+
+def loadable(source: Source, built: cute.Built, cache: Cache) -> tuple[str, str | None]:
+    """(module to import, what its `load` takes) of a build."""
+    if source.backend == "cute":
+        return str(built.path), None
+    key = content_key("binding", source.binding)
+    folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
+    return str(folder / "binding.py"), str(built.path)
 
 
 def faults(row: dict[str, Any]) -> list[str]:
@@ -121,11 +154,8 @@ def run(
     worker: JsonProcess | None = None
     try:
         programs = {name: texts(name) for name in names}
-        building = {
-            (name, kind): pool.submit(generate(check(text).program).sources["cute"])
-            for name, kinds in programs.items()
-            for kind, text in kinds.items()
-        }
+        sources = {(name, kind): source_of(text) for name, kinds in programs.items() for kind, text in kinds.items()}
+        building = {which: pool.submit(source) for which, source in sources.items()}
         for name in names:
             if time.monotonic() > deadline:
                 break
@@ -134,7 +164,7 @@ def run(
                 built = {kind: building[name, kind].result() for kind in KINDS}
                 row["build_s"] = {kind: round(b.seconds, 2) for kind, b in built.items()}
                 worker = worker or JsonProcess(CHILD, env={**os.environ, **cute.environment(cache)}, name="guarded")
-                asked = {kind: [programs[name][kind], str(built[kind].path)] for kind in KINDS}
+                asked = {k: [programs[name][k], *loadable(sources[name, k], built[k], cache)] for k in KINDS}
                 module = str(_case(name).module_path)
                 answer = worker.request({"op": "measure", "module": module, "kinds": asked}, timeout=PER_CASE_S)
                 row |= {"error": f"{answer['error']}: {answer['message']}"[:800]} if "error" in answer else answer

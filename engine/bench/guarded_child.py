@@ -28,24 +28,6 @@ CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {  # by the names o
 }
 
 
-def flag_of(run: Callable) -> torch.Tensor | None:
-    """The flag of a loaded program, one i32 that its functions hold on to; None where it has no guard."""
-    seen: set[int] = set()
-    todo = [run]
-    while todo:
-        f = todo.pop()
-        f = getattr(f, "launch", f)  # of a graph: what it captured
-        code = getattr(f, "__code__", None)
-        if code is None or id(f) in seen:
-            continue
-        seen.add(id(f))
-        for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
-            if name == "guard_flag":
-                return cell.cell_contents
-            todo.append(cell.cell_contents)
-    return None
-
-
 class Child:
     """`measure` is a request by its name."""
 
@@ -57,7 +39,8 @@ class Child:
         self.timer = Timer(HOLD_CYCLES)
 
     def measure(self, request: dict) -> dict:
-        """{sets: set -> numbers, ms: kind -> ms, rescue_ms}: `kinds` of the request is kind -> [text, module's path].
+        """{sets: set -> numbers, ms: kind -> ms, rescue_ms}: `kinds` of the request is kind -> [text, module's path,
+        what its `load` takes].
 
         A CUDA error ends the process.
         """
@@ -72,7 +55,7 @@ class Child:
     def _measure(self, request: dict) -> dict:
         module = Instance.make(Path(request["module"]), SEED, "cuda")
         program = check(request["kinds"]["guarded"][0]).program
-        runs = {kind: import_generated(Path(path)).load(None) for kind, (_, path) in request["kinds"].items()}
+        runs = {k: import_generated(Path(path)).load(artifact) for k, (_, path, artifact) in request["kinds"].items()}
         outs = [torch.empty(t.shape, dtype=torch.float32, device="cuda") for t in program.result_types]
         fixed = [module.seen(p.name, p.type.shape).clone() for p in program.params]  # a graph keeps its addresses
         answer: dict[str, Any] = {"sets": {}}
@@ -96,19 +79,20 @@ class Child:
     def _set(module: Instance, runs: dict[str, Callable], inputs: Sequence, outs: Sequence[torch.Tensor]) -> dict:
         """{error, graph_error, plain_error, eager_tf32: relative to float64; flag; unexpected: elements NaN or Inf on
         one side alone, with a guard; worst, worst_eager_tf32: one element's error over the result's RMS}"""
-        seen = {}
+        seen, flag = {}, 0
         for kind, run in runs.items():
             run(inputs, outs)  # a graph captures, or replays over the values before
             for o in outs:
                 o.fill_(float("nan"))
             run(inputs, outs)
             torch.cuda.synchronize()
+            flag = int(run.tripped()) if kind == "guarded" else flag
             seen[kind] = compare(module.sampled(outs[0].reshape(module.eager.shape)), module.right)
-        flag, theirs = flag_of(runs["guarded"]), module.pytorch_error("tf32")
+        theirs = module.pytorch_error("tf32")
         return {
             "error": seen["guarded"].error, "graph_error": seen["graph"].error, "plain_error": seen["plain"].error,
             "eager_tf32": theirs.error, "worst": seen["guarded"].max_error, "worst_eager_tf32": theirs.max_error,
-            "flag": int(flag[0]), "unexpected": seen["guarded"].unexpected + seen["graph"].unexpected,
+            "flag": flag, "unexpected": seen["guarded"].unexpected + seen["graph"].unexpected,
         }  # fmt: skip
 
     def _times(self, calls: dict[str, Callable]) -> dict[str, float]:
