@@ -93,9 +93,11 @@ def outside(which: str, told: dict[str, Any], name: str) -> list[str]:
 
 
 def _outside_words(found: list[coverage.Covered]) -> str:
-    over = coverage.summary(found)
-    means = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in over.items()) or "nothing was timed"
-    return f"Geometric means over {sum(bool(c.over) for c in found)} of {len(found)} modules: {means}"
+    all_of = sum(bool(c.over) for c in found)
+    of = {n: sum(n in c.over for c in found) for n in coverage.summary(found)}
+    few = {n: f" (of {many})" if many < all_of else "" for n, many in of.items()}
+    means = ", ".join(f"{v:.2f}x {NAMES[n]}{few[n]}" for n, v in coverage.summary(found).items())
+    return f"Geometric means over {all_of} of {len(found)} modules: {means or 'nothing was timed'}"
 
 
 def _outside_row(c: coverage.Covered, timed: list[str]) -> list[str]:

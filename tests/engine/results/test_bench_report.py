@@ -135,3 +135,9 @@ def test_modules_outside_the_suite_are_told_by_what_is_covered(told):
     assert "| mlp | whole | 10.00 | 2.50 | 2.00 | 1.0e-04 | minor |  |" in text
     assert "1.79x torch.compile" in text  # sqrt(1.6 * 2)
     assert "Modules outside the suite, 1 of 2 one program each" in bench_report.outside_sentence("outside", other)
+    assert "torch.compile (of" not in text
+    problems["mlp"]["baselines"] = {n: told for n, told in BASE.items() if n != "compile"}
+    for t in problems["mlp"]["trials"]:
+        t.pop("over", None)
+    few = bench_report.outside_sentence("outside", other)
+    assert "over 2 of 2 modules" in few and "1.60x torch.compile (of 1)" in few  # a mean over fewer says so
