@@ -131,3 +131,13 @@ def test_a_guarded_program_asks_for_products_of_f32_so_that_tf32_applies_to_it()
     assert "tf32" in legal_classes(guarded, load("h200")) and "tf32" not in legal_classes(plain, load("h200"))
     inputs = values(made(text))
     assert torch.equal(eager_graph.run(guarded, inputs)[0], torch.relu(inputs["x"] @ inputs["w"].T))
+
+
+def test_rows_by_their_largest_magnitude_are_a_quotient_and_the_magnitude():
+    text = """program p(x: f32[8, 64]) -> (e4m3[8, 64], f32[8]) {
+      q = normalize(x) { op absmax  over n  also s = row_max(acc2 / 448)  store e4m3  epilogue acc * 448 }
+      return q, s
+    }"""
+    graph = graph_of(check(text).program)
+    assert [op.op for op in graph.ops] == ["abs", "amax", "clamp", "div", "div", "amax", "mul", "to"]
+    assert graph.tensors["s"].shape == (8,) and graph.tensors["q"].dtype == "e4m3"
