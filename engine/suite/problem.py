@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from engine.evaluate.correctness import Comparison, PyTorchError
-from engine.evaluate.inputs import FAR
-from engine.evaluate.pytorch_classes import UNUSED, as_class
+from engine.evaluate.inputs import FAR, LARGE, TINY
+from engine.evaluate.pytorch_classes import HALF, UNUSED, as_class
 from engine.evaluate.rounding import truncate_tf32
 
 CHUNK = 1 << 26  # elements compared at a time
@@ -111,6 +111,11 @@ class Instance:
         first[-1:] *= FAR
         return self.with_first(first)
 
+    def scaled(self) -> dict[str, Instance]:
+        """The same module on its first input times what the families of that name have (engine.evaluate.inputs):
+        overflow, or what is flushed to zero, shows."""
+        return {name: self.with_first(self.inputs[0] * by) for name, by in (("large", LARGE), ("tiny", TINY))}
+
     def with_first(self, first: torch.Tensor) -> Instance:
         """The same module with another first input; what is right of it is not known yet."""
         _, *rest = self.inputs
@@ -149,15 +154,9 @@ class Instance:
             rounded = self._rounded_error(cls)
             if rounded is not None and self.own["tf32"].error < rounded.error / UNUSED:
                 self.own["tf32"] = rounded
-        if cls == "fp8" and cls not in self.own:  # PyTorch has none: see engine.evaluate.pytorch_classes
-            with as_class(cls, self.inputs[0].device.type):
-                self.own[cls] = _own(compare(self.sampled(self.call()), self.right))
-        types = {"f16": torch.float16, "bf16": torch.bfloat16}
-        if cls not in self.own and cls in types:
-            with torch.no_grad():
-                narrow = copy.deepcopy(self.model).to(types[cls])
-                out = narrow(*(self.sampled(x).to(types[cls]) for x in self.inputs))
-            self.own[cls] = _own(compare(out, self.right))
+        if cls not in self.own and cls in (*HALF, "fp8"):
+            with torch.no_grad(), as_class(cls, self.inputs[0].device.type):
+                self.own[cls] = _own(compare(self.model(*map(self.sampled, self.inputs)), self.right))
         return self.own.get(cls)
 
     def _rounded_error(self, cls: str) -> PyTorchError | None:

@@ -145,3 +145,14 @@ def test_the_table_follows_from_the_significant_bits():
         assert TOLERANCES[cls].error == 4 * UNIT_ROUNDOFF[cls]
         assert TOLERANCES[cls].max_error == WORST * TOLERANCES[cls].error
     assert TOLERANCES["f32"].error < TOLERANCES["tf32"].error == TOLERANCES["f16"].error < TOLERANCES["bf16"].error
+
+
+def test_where_pytorch_leaves_the_class_s_range_a_program_may_too():
+    """SwiGLU on large activations: autocast's product of two of them is beyond f16."""
+    beyond = PyTorchError(1e-4, 1e-3, unexpected=40)
+    assert verdict("f16", Comparison(1e-4, 1e-3, unexpected=80, elements=1000), beyond) is None
+    wrong = verdict("f16", Comparison(0.5, 2.0, unexpected=40, elements=1000), beyond)
+    assert wrong.startswith("relative error 0.5")  # the others are held
+    said = verdict("f16", Comparison(1e-4, 1e-3, unexpected=81, elements=1000), beyond)
+    assert said == "81 of 1,000 elements are NaN or Inf where the reference is not (PyTorch's own in class f16: 40)"
+    assert verdict("f16", Comparison(1e-4, 1e-3, unexpected=1, elements=1000), PyTorchError(1e-4, 1e-3))
