@@ -14,7 +14,7 @@ from dsl.rules import rowmajor
 from sol.hardware import Hardware
 from sol.tiles import GAP_MS, LAUNCH_MS, PROLOGUE_CLOCKS, Product, TileTime
 
-L2_SHARE = 0.8  # of the L2's rate that boxes get beside the results that pass
+L2_SHARE = 0.81  # of the L2's rate that boxes get beside the results that pass
 PACK_MS = 0.002  # the launch before, which orders the weights
 
 
