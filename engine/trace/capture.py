@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 from engine.sandbox.channel import PASTED
+from engine.trace import effects
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 
@@ -77,6 +78,7 @@ class Capture:
         self.ops: list[dict] = []
         self.names: dict[Any, Any] = {}  # fx node -> tensor name, or a tuple of names
         self.inputs: list[str] = []
+        self.drawn: set[str] = set()  # operations that draw from PyTorch's generator
 
     def graph(self) -> dict:
         signature = self.program.graph_signature
@@ -93,7 +95,9 @@ class Capture:
                 for value in node.args[0]:
                     if getattr(value, "name", None) in user:
                         outputs.append(self._name(value))
+        effects.refuse_writes(self.program, self._line)
         self._drop_unread(outputs)
+        effects.refuse_chance(self.ops, self.drawn)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs)
         made = {t for op in self.ops for t in op["outputs"]}
         tensors = [t for name, t in self.tensors.items() if name in read or name in made]
@@ -230,6 +234,8 @@ class Capture:
         if isinstance(value, torch.Tensor) and inputs and self._computes_nothing(op, attrs, inputs, value):
             self.names[node] = inputs[0]
             return
+        if effects.random(node.target, attrs):
+            self.drawn.add(node.name)
         if isinstance(value, torch.Tensor):
             outputs = (self._add(node.name, value, "intermediate", "", node),)
             self.names[node] = outputs[0]

@@ -17,6 +17,8 @@ from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
 
+# What real tensors would not change.
+_FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")
 _watch: Watch | None = None
 
 
@@ -47,7 +49,7 @@ def _trace(source: str, fake: bool) -> dict:
         try:
             return _attempt(source, fake=True)
         except Bad as e:
-            if e.code in ("syntax_error", "data_dependent", "sandbox_file", "sandbox_network", "sandbox_process"):
+            if e.code in _FINAL:
                 raise
     return _attempt(source, fake=False)
 
