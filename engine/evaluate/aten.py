@@ -1,7 +1,7 @@
 """One operation of a traced graph, run by PyTorch as the module ran it: what stays PyTorch beside regions.
 
 A graph comes from a process that ran pasted text, so its words are not trusted: only the functional operations named
-below run, by ATen's own schemas, with arguments that fit their types. Needs torch; workers only.
+in engine.evaluate.beside run, by ATen's own schemas, with arguments that fit their types. Needs torch; workers only.
 """
 
 from __future__ import annotations
@@ -11,39 +11,10 @@ from typing import Any
 
 import torch
 
+from engine.evaluate.beside import ALLOWED
 from engine.evaluate.inputs import torch_dtype
 from sol.graph import Op
 
-_WORDS = """
-view reshape _unsafe_view flatten unflatten squeeze unsqueeze expand expand_as transpose permute t mT numpy_T movedim
-swapaxes select slice narrow diagonal unbind split split_with_sizes chunk tensor_split unfold clone
-contiguous detach alias to _to_copy type_as cat concat stack hstack vstack repeat repeat_interleave tile roll flip
-rot90 tril triu constant_pad_nd pad reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle
-pixel_unshuffle channel_shuffle
-add sub rsub mul div true_divide floor_divide remainder fmod pow neg abs sign sqrt rsqrt square reciprocal exp exp2
-expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc sigmoid floor ceil round trunc frac
-clamp clamp_min clamp_max clip minimum maximum fmax fmin addcmul addcdiv lerp where masked_fill isnan isinf isfinite
-nan_to_num eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not
-relu relu6 leaky_relu elu selu celu gelu silu mish softplus softsign hardtanh hardsigmoid hardswish hardshrink
-softshrink threshold prelu glu log_sigmoid
-sum mean amax amin max min argmax argmin prod std var var_mean logsumexp norm linalg_vector_norm any all cumsum cumprod
-cummax cummin sort argsort topk kthvalue median softmax _softmax log_softmax _log_softmax
-linear matmul mm bmm mv dot addmm baddbmm addmv einsum outer bilinear _grouped_mm
-conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
-layer_norm rms_norm group_norm batch_norm instance_norm native_layer_norm native_group_norm
-avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
-max_pool3d_with_indices adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-adaptive_max_pool2d adaptive_max_pool3d lp_pool2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
-upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d grid_sampler affine_grid_generator im2col col2im
-scaled_dot_product_attention embedding one_hot index index_select gather take_along_dim scatter scatter_add
-scatter_reduce index_add index_copy masked_select nonzero bincount histc searchsorted bucketize meshgrid cross cdist
-cosine_similarity pairwise_distance
-zeros ones full arange linspace eye zeros_like ones_like full_like new_zeros new_ones new_full scalar_tensor
-lift_fresh_copy gru lstm rnn_tanh rnn_relu mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy_loss nll_loss
-nll_loss_nd kl_div binary_cross_entropy binary_cross_entropy_with_logits hinge_embedding_loss cosine_embedding_loss
-triplet_margin_loss margin_ranking_loss soft_margin_loss fft_fft fft_rfft fft_irfft fft_fft2 view_as_real real imag
-"""
-ALLOWED = frozenset(_WORDS.split())
 _MARK = "@"  # a tensor's place in a list that holds other things too (engine.trace.capture)
 # By name as tracing writes what was given, by number where the schema's default stands.
 _FORMATS = {

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from engine.devices import SessionRefused
+from engine.evaluate.beside import ALLOWED
 from engine.strategies.lowering import Lowered, lower
 from engine.strategies.rules_own import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.rules_products import PRODUCTS
@@ -86,7 +87,8 @@ class Partition:
 
 
 def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str = "module") -> Partition:
-    """Raises SessionRefused with the first reason when no region is left at all."""
+    """Raises SessionRefused with the first reason when no region is left at all, and when an operation that is left
+    outside cannot run beside regions either (engine.evaluate.beside)."""
     try:
         lowered = lower(graph, title)
         if accept(lowered) is None:
@@ -139,6 +141,7 @@ class _Search:
             for op in self.graph.ops
             if op.name in self.outside
         )
+        _runnable(left)
         return Partition(self.graph, tuple(found), left)
 
     def _second_results(self) -> None:
@@ -219,7 +222,21 @@ class _Search:
         return int(self.cut.get(producer.name, "") != self.cut.get(reader.name, ""))
 
 
-def _at(op: Op) -> str:
+def _runnable(left: tuple[Uncovered, ...]) -> None:
+    """Every trial of a module runs what is left by PyTorch: what cannot is known now, and not at the first trial."""
+    unknown = [u for u in left if u.op not in ALLOWED]
+    if unknown:
+        named = ", ".join(dict.fromkeys(f"`aten.{u.op}`{_at(u)}" for u in unknown))
+        which = "is no operation that a program" if len(unknown) == 1 else "are no operations that a program"
+        raise SessionRefused(
+            "not_covered",
+            f"{named} {which} may compute or that runs beside one. Compute it in get_inputs() and pass the result to "
+            "forward as an input, or write it with other operations.",
+            unknown[0].line,
+        )
+
+
+def _at(op: Op | Uncovered) -> str:
     return f" (line {op.line})" if op.line else ""
 
 

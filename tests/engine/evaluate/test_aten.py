@@ -56,6 +56,26 @@ def test_a_traced_module_gives_what_the_module_gives():
         torch.testing.assert_close(found[name], want, rtol=1e-5, atol=1e-5)
 
 
+class Assigns(torch.nn.Module):
+    """Writes to parts of a tensor of its own, which tracing makes functional."""
+
+    def forward(self, x, at):
+        y = torch.zeros_like(x)
+        y[:, 1:] = x[:, :-1] * 2
+        y[0] = 1.0
+        y[at, 0] = x[at, 1]
+        y[1].copy_(x[0])
+        return y
+
+
+def test_writes_to_parts_of_a_tensor_that_forward_made_give_what_the_module_gives():
+    inputs = torch.randn(4, 5), torch.tensor([1, 3])
+    graph, values = traced(Assigns(), inputs)
+    assert {"slice_scatter", "select_scatter", "index_put"} <= {op.op for op in graph.ops}
+    (found,) = Composed(graph, [], "cpu", "f32").run(values).values()
+    torch.testing.assert_close(found, Assigns()(*inputs))
+
+
 @pytest.mark.parametrize("name", ["from_file", "_cudnn_rnn", "as_strided", "set_", "rand", "empty", "no_such_op"])
 def test_what_is_not_on_the_list_does_not_run(name):
     assert name not in ALLOWED
