@@ -33,7 +33,10 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
     of = rowmajor.clocks(made, flops_clock=flops, l2_clock=l2, watched=problem.watched)
     tiles = made.layout.tiles
     waves, share = ceil(tiles / (hw.sms * made.blocks)), rowmajor.shared_out(made, hw.sms)
-    tensor_ms, l2_ms = share * of.busy / clock * 1e3, share * of.load / clock * 1e3
+    # The epilogue's functions, before a block's next products (every tile's alike: dsl.rules.rowmajor leaves them out).
+    functions = max(p.extra_flops / 128.0, p.extra_special * hw.sms * hw.boost_mhz * 1e6 / hw.sfu)
+    busy = of.busy + made.layout.m * made.layout.n * functions
+    tensor_ms, l2_ms = share * busy / clock * 1e3, share * of.load / clock * 1e3
     waiting = share * of.rest / made.blocks / clock * 1e3
     full = p.l * p.m * p.n
     x, w = program.type_of(stage.x.name), program.type_of(stage.w.name)

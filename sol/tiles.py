@@ -29,6 +29,8 @@ ITERATION_CLOCKS = {"wgmma": 30.0, "mma": 60.0, "simt": 40.0}  # barriers and ad
 ISSUE_FRACTION = {"wgmma": 0.875, "mma": 0.88, "simt": 0.82}  # best share of the peak that real data sustains
 TF32_ISSUE_FRACTION = 0.90  # half the switching a clock: the power limit bites later
 SM_L2_BYTES_CLOCK = 64.0  # what one SM can take from the L2
+# A pixel that im2col TMA brings, times its bytes (4 to 16 channels in tf32, suite convolutions on an H200).
+PIXEL_BYTES_CLOCKS = 184.0
 EPILOGUE_ELEMENTS_CLOCK = 16.0  # output elements an SM finishes a clock: convert, stage through shared, store
 BOTH_ACROSS = 1.3  # tf32 with both operands across K: the second is transposed in shared memory too
 L2_FIT = 0.7  # share of the L2 that holds a panel across waves
@@ -54,6 +56,8 @@ class Product:
     shared_b: bool = False  # a 2-D B against a batched A: read once
     across: str = ""  # operands of tf32 that do not lie along K: a | b | ab
     triangle: bool = False  # one triangle of a square result is kept
+    again: float = 1.0  # times that an element of a stands in the product: a convolution's window meets it in L2
+    run: int = 0  # of a convolution: channels at one position of its window, which no step of K goes beyond
 
     @property
     def flops(self) -> float:
@@ -150,7 +154,7 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     splits = max(1, t.splits) if t.scheduler == "split_k" else 1
     units = tiles * splits
     sms = _usable_sms(hw.sms, cm * cn)
-    k_steps = ceil(ceil(p.k / bk) / splits)
+    k_steps = ceil((p.k // p.run * ceil(p.run / bk) if p.run else ceil(p.k / bk)) / splits)
 
     # One step of the main loop on one SM, in clocks of the tensor units.
     issue = TF32_ISSUE_FRACTION if engine == "wgmma" and p.cls == "tf32" else ISSUE_FRACTION[engine]
@@ -159,6 +163,8 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         rows = min(bm, 64)
         fed = (rows * bk + bn * bk) * p.in_bytes / 128.0 * (bm / rows)
         mma = max(mma, fed, _across(p, t) * mma)
+    if p.run:
+        mma = max(mma, bm * PIXEL_BYTES_CLOCKS / (min(p.run, bk) * p.in_bytes))
     step = mma + ITERATION_CLOCKS[engine] * (0.7 if t.schedule == "pingpong" else 1.0)
     tile_clocks = k_steps * step
 
@@ -246,23 +252,24 @@ def _device_traffic(p: Product, t: Tiling, hw: Hardware, tiles_m: int, tiles_n: 
     kernel's raster heuristic finds cheaper). An operand that fits in the L2 as a whole is fetched once.
     """
     bm, bn, _ = t.tile
-    a, b = p.m * p.k * p.in_bytes, p.n * p.k * p.in_bytes
+    row_a, row_b = p.k * p.in_bytes / p.again, p.k * p.in_bytes
+    a, b = p.m * row_a, p.n * row_b
     room = L2_FIT * hw.l2_bytes
     concurrent = max(1, sms // splits)
     per_product = tiles_m * tiles_n
     best = float("inf")
-    for major, minor, size_major, size_minor, whole_major, whole_minor in (
-        (tiles_m, tiles_n, bm, bn, a, b),
-        (tiles_n, tiles_m, bn, bm, b, a),
+    for major, minor, panel_major, panel_minor, whole_major, whole_minor in (
+        (tiles_m, tiles_n, bm * row_a, bn * row_b, a, b),
+        (tiles_n, tiles_m, bn * row_b, bm * row_a, b, a),
     ):
         band = min(minor, max(1, t.swizzle) * max(t.cluster))
         rows = min(major, ceil(concurrent / band))
         columns = min(minor, max(band, ceil(concurrent / rows)))
         waves = max(1.0, per_product / (rows * columns))
-        fetch_major = whole_major if whole_major <= room else rows * size_major * p.k * p.in_bytes * waves
-        fetch_minor = whole_minor if whole_minor <= room else columns * size_minor * p.k * p.in_bytes * waves
+        fetch_major = whole_major if whole_major <= room else rows * panel_major * waves
+        fetch_minor = whole_minor if whole_minor <= room else columns * panel_minor * waves
         # Running down a band keeps the band's own panel while it fits.
-        if columns * size_minor * p.k * p.in_bytes <= room:
+        if columns * panel_minor <= room:
             fetch_minor = min(fetch_minor, whole_minor)
         if whole_major <= room:
             fetch_major = whole_major
