@@ -75,6 +75,7 @@ class SessionStarted(Event):
     classes: list[str]  # precision classes allowed, e.g. ["tf32", "f16"]
     budget: dict[str, Any]
     seed: int = 0
+    algebraic: bool = False  # whether a program that leaves out work, by algebra, may be the best
 
 
 @dataclass(frozen=True)

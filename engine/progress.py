@@ -22,7 +22,8 @@ def line(event: events.Event) -> str | None:
     """What an event says to a person, or None when it is no news."""
     e = event
     if isinstance(e, events.SessionStarted):
-        return f"{e.title}: {e.strategy} on {e.device.get('name', '?')}, classes {', '.join(e.classes)}"
+        allowed = "; algebraic rewrites are allowed" * e.algebraic
+        return f"{e.title}: {e.strategy} on {e.device.get('name', '?')}, classes {', '.join(e.classes)}{allowed}"
     if isinstance(e, events.Traced):
         return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s"
     if isinstance(e, events.Reported):

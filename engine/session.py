@@ -137,7 +137,7 @@ class _Session:
         yield from self.emit(
             events.SessionStarted(
                 spec.title, events.blob_name(spec.source), spec.source_kind, described, spec.strategy,
-                list(spec.classes), spec.budget, spec.seed,
+                list(spec.classes), spec.budget, spec.seed, spec.algebraic,
             ),
             spec.source,
         )  # fmt: skip

@@ -47,6 +47,9 @@ class SessionIn(Schema):
     window: int = 6
     seed: int = 0
     compile: bool = Field(False, description="on a GPU: time torch.compile too when the search is over (minutes)")
+    algebraic: bool = Field(
+        False, description="a program that leaves out work which the module asks for, by algebra, may be the best"
+    )
 
 
 class SessionMade(Schema):

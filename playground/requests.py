@@ -52,6 +52,7 @@ def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
         "window": spec.window,
         "seed": spec.seed,
         "compile": spec.compile,
+        "algebraic": spec.algebraic,
     }
 
 
@@ -72,6 +73,7 @@ def told(field: str, message: str) -> Refused:
         "window": "Write for example 6, to stop after 6 trials without gain.",
         "seed": "Write for example 0.",
         "compile": "Write true or false.",
+        "algebraic": "Write true or false.",
     }
     fix = fixes.get(field, f"Leave it out; the fields are {', '.join(fixes)}.")
     return Refused(422, f"{field}: {message.removesuffix('.')}.", fix, field=field)

@@ -19,6 +19,7 @@ export function drawHeader(view, info) {
     $("device").title = device.kind === "measured" ? "Timed on this GPU" : "No kernel ran: every time is a prediction of this GPU by a model";
   }
   if (view.started) { $("title").textContent = view.title || view.started.title; document.title = `${view.title || view.started.title} · μCUTLASS playground`; }
+  $("algebra").hidden = !(view.started ?? boot.session?.spec)?.algebraic;
   const budget = view.budget?.trials ?? boot.session?.spec?.trials;
   $("used").textContent = budget ? `${used(view)} of ${budget}` : String(used(view));
   $("viewers").textContent = info.viewers ?? "–";

@@ -23,7 +23,7 @@ const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16"
 const load = () => { try { return JSON.parse(localStorage.getItem(KEY)) ?? {}; } catch { return {}; } };
 const store = debounce(() => { try { localStorage.setItem(KEY, JSON.stringify(state)); } catch { /* full or private */ } }, 200);
 // The texts of both ways in are kept apart, so that looking at the other loses nothing.
-const state = { kind: "module", module: "", program: "", device: null, classes: ["tf32", "f16"], trials: 12, eps: 25, window: 6, ...load() };
+const state = { kind: "module", module: "", program: "", device: null, classes: ["tf32", "f16"], trials: 12, eps: 25, window: 6, algebraic: false, ...load() };
 
 const editor = makeEditor($("editor"), {
   label: "Source", lang: "python", hint: "",
@@ -43,6 +43,7 @@ function show(kind) {
   $("words-pane").hidden = !words;
   $("run").disabled = words;
   $("format").hidden = $("language").hidden = kind !== "program";
+  $("algebra").hidden = kind === "program"; // a program is computed as it is written
   $("run").title = words ? "Words need a language model; write a module or a program" : "";
   listExamples(kind);
   if (words) { preview.hide(); return; }
@@ -194,6 +195,8 @@ for (const name of Object.keys(BUDGET)) {
 }
 if (boot.limits?.trials) $("trials").max = boot.limits.trials;
 
+$("algebraic").addEventListener("change", () => { state.algebraic = $("algebraic").checked; store(); });
+
 // ---- run -------------------------------------------------------------------------------------------------------
 function fail(message, fix, field) {
   $("form-error").replaceChildren(h("strong", {}, message), " ", fix ?? "");
@@ -218,7 +221,7 @@ $("form").addEventListener("submit", async (e) => {
   try {
     const made = await request("/api/sessions", { body: {
       source: state[state.kind], source_kind: state.kind, device: state.device, classes: state.classes,
-      trials: state.trials, eps: state.eps / 100, window: state.window,
+      trials: state.trials, eps: state.eps / 100, window: state.window, algebraic: state.algebraic === true && state.kind === "module",
     } });
     try { localStorage.setItem(KEY, JSON.stringify(state)); } catch { /* the text is in the session too */ }
     location.assign(new URL(made.control_url, location.href).pathname);
@@ -239,8 +242,10 @@ if (boot.fork) {
   state[kind] = text;
   if (spec.classes) state.classes = spec.classes;
   for (const name of ["trials", "window"]) if (spec[name]) { state[name] = spec[name]; $(name).value = spec[name]; }
+  state.algebraic = spec.algebraic === true;
   if (Number.isFinite(spec.eps)) { state.eps = Math.round(spec.eps * 100); $("eps").value = state.eps; }
 }
+$("algebraic").checked = state.algebraic === true;
 listDevices();
 listClasses();
 show(state.kind);

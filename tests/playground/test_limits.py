@@ -42,6 +42,7 @@ def start(client, **fields):
         ({"title": "a\0b"}, 422, "title"),
         ({"eps": -1}, 422, "eps"),
         ({"window": 0}, 422, "window"),
+        ({"algebraic": 1}, 422, "algebraic"),
         ({"title": "t" * 201}, 422, "title"),
     ],
 )
