@@ -5,7 +5,7 @@ The page says the same (static/js/format.js).
 
 from __future__ import annotations
 
-_CLASSES = {"f32": "float32", "tf32": "TF32", "f16": "float16", "bf16": "bfloat16", "fp8": "FP8"}
+_CLASSES = {"f32": "float32", "tf32": "TF32", "f16": "float16", "bf16": "bfloat16", "fp8": "FP8", "f64": "float64"}
 _BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile"}
 
 
@@ -19,6 +19,11 @@ def baseline_name(name: str) -> str:
     base, _, cls = name.partition("_")
     words = _BASELINES.get(base, base)
     return f"{words} ({class_name(cls)})" if cls else words
+
+
+def family_name(family: str) -> str:
+    """A family of inputs (engine.evaluate.inputs): own -> the module's own."""
+    return {"own": "the module's own"}.get(family, family.replace("_", "-"))
 
 
 def count(n: int, word: str) -> str:

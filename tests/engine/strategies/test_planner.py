@@ -133,6 +133,25 @@ def test_classes_without_a_back_end_are_refused():
         planner(classes=("f32",))
 
 
+def test_a_module_in_float64_is_told_its_type_and_the_way_out_whatever_is_allowed():
+    for classes in (("tf32", "f16"), ("f32",), ("fp8",)):
+        with pytest.raises(
+            SessionRefused, match=r"computes in float64, and programs compute in float32.*\.float\(\)"
+        ) as e:
+            planner(linear(dtype="f64"), classes)
+        assert (e.value.code, e.value.line) == ("element_type", 1)
+
+
+def test_a_float64_part_of_another_module_stays_pytorch_and_is_named():
+    g = Builder()
+    y = g.op("linear", [g.input("x", (256, 128)), g.parameter("w", (192, 128))], (256, 192))
+    g.dtype = "f64"
+    z = g.op("linear", [g.input("d", (256, 128)), g.parameter("v", (64, 128))], (256, 64))
+    made = planner(g.graph(y, z))
+    assert [u.name for u in made.uncovered] == [z]
+    assert "computes in float64, and programs in float32" in made.uncovered[0].reason
+
+
 def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkeypatch):
     from engine.strategies import structures
 
