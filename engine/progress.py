@@ -9,7 +9,7 @@ import time
 from typing import Any, TextIO
 
 from engine import events, recording
-from engine.words import count
+from engine.words import count, family_name
 
 MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
 
@@ -47,7 +47,7 @@ def line(event: events.Event) -> str | None:
         return f"    {what}{': ' + used if used else ''}{'; ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialValidated):
         why = f", {e.bound}" if e.bound else ""
-        return f"    right: error {e.error:.1e} (allowed {e.tolerance:.1e}{why}); {e.scope}"
+        return f"    right: error {e.error:.1e}{_worst(e.checks)} (allowed {e.tolerance:.1e}{why}); {e.scope}"
     if isinstance(e, events.TrialJudged):
         return f"    {'* ' if e.best else ''}{MARK[e.kind]}{e.text}"
     if isinstance(e, events.TrialFailed):
@@ -57,6 +57,14 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.SessionEnded):
         return f"{e.state}: {e.reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
     return None
+
+
+def _worst(checks: list[dict[str, Any]]) -> str:
+    """Where the error is the largest of several: on which family of inputs."""
+    worst = max(checks, key=lambda c: c["error"], default=None)
+    if len(checks) < 2 or not worst["error"]:
+        return ""
+    return f" on {family_name(worst['family'])} inputs, the most of {len(checks)} rounds"
 
 
 def beside_pytorch(part: dict[str, Any], kind: str) -> str:

@@ -138,6 +138,13 @@ export class Code {
   }
 }
 
+/** Where the error is the largest of several: on which family of inputs (engine/words.py says the same). */
+function worst(checks) {
+  const most = checks.reduce((a, c) => (a && a.error >= c.error ? a : c), null);
+  if (checks.length < 2 || !most.error) return "";
+  return ` on ${most.family === "own" ? "the module’s own" : most.family.replaceAll("_", "-")} inputs, the most of ${checks.length} rounds`;
+}
+
 /** How it was built and verified, in words. */
 export function report(one) {
   const lines = [];
@@ -152,7 +159,7 @@ export function report(one) {
     }
   }
   const v = one.validated;
-  if (v) lines.push(h("p", {}, h("b", {}, "Verified"), ` · relative error ${error(v.error)} (allowed ${error(v.tolerance)}${v.bound ? `, ${v.bound}` : ""}) · ${v.checks.length} checks · ${v.scope}`));
+  if (v) lines.push(h("p", {}, h("b", {}, "Verified"), ` · relative error ${error(v.error)}${worst(v.checks)} (allowed ${error(v.tolerance)}${v.bound ? `, ${v.bound}` : ""}) · ${v.checks.length} checks · ${v.scope}`));
   if (one.failed) {
     lines.push(h("p", {}, h("b", {}, "Failed"), ` · ${inWords(one.failed.reason)}`));
     if (one.failed.detail) lines.push(h("p", {}, h("a", { href: `/api/blobs/${one.failed.detail}`, target: "_blank", rel: "noopener" }, "The whole log")));

@@ -81,6 +81,16 @@ def test_generated_code_of_both_back_ends(open_page, finished):
         assert f"tab={backend}" in page.url
 
 
+def test_the_error_of_a_trial_names_the_family_of_inputs_on_which_it_is_the_largest(open_page, finished):
+    validated = next(e["data"] for e in finished["events"] if e["kind"] == "trial.validated")
+    worst = max(validated["checks"], key=lambda c: c["error"])["family"]
+    page = open_page(f"{finished['view']}#trial={validated['trial']}")
+    page.wait_for_selector("#timeline .trial")
+    page.locator(f'#timeline .trial[data-trial="{validated["trial"]}"]').click()
+    said = {"own": "the module’s own"}.get(worst, worst.replace("_", "-"))
+    expect(page.locator("#code")).to_contain_text(f" on {said} inputs, the most of {len(validated['checks'])} rounds (")
+
+
 def test_the_lines_of_program_and_code_are_linked(open_page, finished):
     page = open_page(finished["view"])
     line = page.locator("#program-code .cm-line", has_text="epilogue")
