@@ -66,9 +66,14 @@ class Ranked:
 
 @dataclass
 class Memory:
-    """Outcomes by action, across problems and sessions; JSON lines on disk, one outcome a line."""
+    """Outcomes by action, across problems and sessions; JSON lines on disk, one outcome a line.
+
+    `fitted`: words of actions whose price was fitted to measurements of what they are now, after these outcomes: those
+    tell whether such an action runs, by all that have the words, and no more what its promises are worth.
+    """
 
     outcomes: list[Outcome] = field(default_factory=list)
+    fitted: tuple[str, ...] = ()
 
     def add(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -78,15 +83,21 @@ class Memory:
 
     def implementation_risk(self, action: str) -> float:
         """1 / share of tries that ran, with Laplace's rule: 1.33 for an action never tried, towards 1 as it works."""
-        tried = self.of(action)
+        words = self._fitted(action)
+        tried = [o for o in self.outcomes if words in o.action] if words else self.of(action)
         worked = sum(o.observed is not None for o in tried)
         return min(MOST_RISK, (len(tried) + 2 * PRIOR) / (worked + 1.5 * PRIOR))
+
+    def _fitted(self, action: str) -> str:
+        return next((words for words in self.fitted if words in action), "")
 
     def kept(self, action: str) -> float:
         """The share of a predicted gain (in logarithms) that came: 1 all of it, 0 nothing, below 0 it got slower.
 
-        The median of what was seen, drawn towards one half while little was.
+        The median of what was seen, drawn towards one half while little was; all of it where the price is fitted.
         """
+        if self._fitted(action):
+            return 1.0
         shares = [
             log(o.observed) / log(o.predicted)
             for o in self.of(action)

@@ -37,6 +37,9 @@ from sol.triage import Outcome
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "engine/results"
 PROGRAMS = ROOT / "dsl/examples/suite59"
+# Structures whose kernel was written anew and priced by its own measurements after the results in engine/results, which
+# had it up to 1.3 times slower and promised by an older price. To be emptied when those are measured again.
+FITTED = ("images read as they lie",)
 MOST = 4000  # lines kept of this machine's own
 SESSION = "session "  # how `where` begins of what a session found
 
@@ -81,7 +84,7 @@ class Memory:
 
     def without(self, where: str) -> Memory:
         """For a problem that may not begin from its own result."""
-        outcomes = Outcomes([o for o in self.outcomes.outcomes if o.problem != where])
+        outcomes = replace(self.outcomes, outcomes=[o for o in self.outcomes.outcomes if o.problem != where])
         return Memory([w for w in self.won if w.where != where], outcomes)
 
 
@@ -138,7 +141,7 @@ def known(hardware: str, sms: int) -> Memory:
     made = committed(hardware, sms)
     here = _lines(_file(hardware))
     latest = {(o.problem, o.cls, o.action): o for o in here.outcomes.outcomes}
-    return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *latest.values()]))
+    return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *latest.values()], FITTED))
 
 
 def _fastest(found: Iterable[Won]) -> list[Won]:
@@ -159,9 +162,11 @@ def committed(hardware: str, sms: int) -> Memory:
     key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
     aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"
     if aside.exists():
-        return _lines(aside)
-    made = _gathered(paths, sms)
-    _write(aside, [*made.won, *made.outcomes.outcomes])
+        made = _lines(aside)
+    else:
+        made = _gathered(paths, sms)
+        _write(aside, [*made.won, *made.outcomes.outcomes])
+    made.outcomes.fitted = FITTED
     return made
 
 

@@ -72,3 +72,13 @@ def test_the_summary_sets_predicted_beside_observed():
     rows = summary(memory(("split_k", 3.0, None), ("split_k", 2.0, 1.0), ("fuse_tail", 1.5, 1.5)))
     assert rows[0] == {"action": "split_k", "tries": 2, "ran": 1, "predicted": 2.5, "observed": 1.0, "kept": 0.333}
     assert rows[1]["action"] == "fuse_tail"
+
+
+def test_of_an_action_whose_price_was_fitted_anew_outcomes_say_that_it_runs_and_not_what_it_brings():
+    burnt = [Outcome("rows", 2.0, 0.7), Outcome("rows, guarded", 1.5, 0.8), Outcome("casts", 2.0, 0.7)] * 4
+    before, after = Memory(list(burnt)), Memory(list(burnt), fitted=("rows",))
+    assert before.expected("rows, half", 2.0) < 2 and after.expected("rows, half", 2.0) == pytest.approx(2.0)
+    assert after.expected("casts", 2.0) == before.expected("casts", 2.0) < 1
+    assert after.implementation_risk("rows, half") < before.implementation_risk("rows, half") == pytest.approx(4 / 3)
+    failed = Memory([Outcome("rows", 2.0, None)] * 8, fitted=("rows",))
+    assert failed.implementation_risk("rows, half") > 2
