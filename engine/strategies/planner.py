@@ -287,20 +287,17 @@ class Planner:
         if found is not line:
             best, structure, config = None, None, None
         open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._over(s, state)]
-        if not open_:
-            return None
-        config = config if structure is open_[0] else None
-        structure = open_[0]
-        own = {k for s, k in tried if s == structure.key}
-        near = candidates.neighbours(structure.ranked, config, own) if config else []
-        limit = WORSE * structure.ranked[0].ms
-        for r in [*near, *structure.ranked]:
-            if candidates.key(r.config)[:5] not in own and r.ms <= limit:
-                beside = r in near
-                return line.proposal(
-                    Step(structure, r), self.hardware, parent=best.number if beside else None,
-                    before=config if beside else None,
-                )  # fmt: skip
+        for current in open_:  # where one has no more that is worth a trial, the next one may
+            own = {k for s, k in tried if s == current.key}
+            near = candidates.neighbours(current.ranked, config, own) if config and current is structure else []
+            limit = WORSE * current.ranked[0].ms
+            for r in [*near, *current.ranked]:
+                if candidates.key(r.config)[:5] not in own and r.ms <= limit:
+                    beside = r in near
+                    return line.proposal(
+                        Step(current, r), self.hardware, parent=best.number if beside else None,
+                        before=config if beside else None,
+                    )  # fmt: skip
         return None
 
     def _planned(self, line: Line, state: State) -> Iterator[Proposal]:
