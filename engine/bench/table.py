@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.bench.judge import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival, tried
+from engine.bench.judge import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival, roof, tried
 from engine.suite.cases import order
 from sol.budget import score
 
@@ -32,7 +32,7 @@ class Line:
     trial: dict | None
     why: str
     rival: str | None  # the fastest baseline that the class allows
-    against: float | None  # speedup over it
+    against: float | None  # speedup over it, of a problem without a program eager's own
     trials: int
     failed: int
     refuted: int  # right and timed, but a check speaks against them
@@ -56,7 +56,7 @@ def line(module: str, row: dict, cls: str) -> Line:
     return Line(
         module, row["id"], {n: told["ms"] for n, told in row["baselines"].items() if "ms" in told}, over, b,
         "" if b else why.strip() or "not tried", best_of and best_of[0],
-        over.get(best_of[0]) if best_of and b else None, len(made), sum(not t["ok"] for t in made),
+        over.get(best_of[0]) if best_of else None, len(made), sum(not t["ok"] for t in made),
         sum(t["ok"] and "ms" in t and not counts(t) for t in made), seconds(row, cls), row["limits"].get(cls),
         offer if offer and (b is None or offer["ms"] < b["ms"]) else None,
     )  # fmt: skip
@@ -66,6 +66,21 @@ def lines(problems: dict[str, dict], cls: str) -> list[Line]:
     """In the set's order. A module that is cut into regions is one problem, by its composition as a whole."""
     found = [line(module, row, cls) for module, row in problems.items() if "#" not in module]
     return sorted(found, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
+
+
+def unguarded(problems: dict[str, dict]) -> dict[str, dict]:
+    """The same problems as if no program with a guard had been tried."""
+
+    def plain(t: dict) -> bool:
+        return roof(t) == t["class"]
+
+    return {
+        module: row | {
+            "trials": [t for t in row["trials"] if plain(t)],
+            "composed": {k: t for k, t in row.get("composed", {}).items() if plain(t)},
+        }
+        for module, row in problems.items()
+    }  # fmt: skip
 
 
 def seconds(row: dict, cls: str) -> float | None:
@@ -83,12 +98,12 @@ def seconds(row: dict, cls: str) -> float | None:
 
 def summary(problems: dict[str, dict], cls: str) -> dict:
     """{problems, solved, over: {baseline: geomean over the problems whose baseline was timed}, of: {baseline: how many
-    those are}, best: geomean over each problem's best baseline or None, slower: [lines below 0.95x of it], score,
-    trials, seconds, verdicts, and lines that are guarded, finer than the class, or have an algebraic offer;
-    with_algebraic: `over` if those counted}"""
+    those are}, best: geomean over each problem's best baseline or None, slower: [lines below 0.95x of it, those without
+    a program as eager], score, trials, seconds, verdicts, and lines that are guarded, finer than the class, or have an
+    algebraic offer; with_algebraic: `over` if those counted}"""
     found = lines(problems, cls)
     timed = [n for n in allowed(cls) if any(n in x.over for x in found)]
-    against = [x.against if x.against is not None else _best_of_eager(x) for x in found]
+    against = [x.against for x in found if x.against is not None]
     scores = [x.trial["score"] if x.trial else _score_of_eager(x, cls) for x in found]
     times = [x.seconds for x in found if x.seconds is not None]
     verdicts: dict[str, int] = {}
@@ -101,7 +116,7 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
         "problems": len(found), "solved": len(right),
         "over": {n: mean([x.over[n] for x in found if n in x.over]) for n in timed},
         "of": {n: sum(n in x.over for x in found) for n in timed},
-        "best": mean([a for a in against if a is not None]) if any(a is not None for a in against) else None,
+        "best": mean(against) if against else None,
         "slower": [x for x in found if x.against is not None and x.against < LOSING],
         "score": sum(scores) / len(scores) if scores else 0.0,
         "trials": sum(x.trials for x in found) / len(found) if found else 0.0,
@@ -112,11 +127,6 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
         "finer": [x for x in found if x.trial and x.trial["by"] != cls],
         "guarded": [x for x in found if x.trial and x.trial["guarded"]], "verdicts": verdicts,
     }  # fmt: skip
-
-
-def _best_of_eager(x: Line) -> float | None:
-    """A problem without a program runs as eager ships it."""
-    return x.over.get(x.rival) if x.rival else None
 
 
 def _score_of_eager(x: Line, cls: str) -> float:
@@ -162,7 +172,7 @@ def words(s: dict, cls: str) -> list[str]:
         f"{over or 'nothing was timed'}{score}; {s['trials']:.1f} trials a problem{took}"
     ]
     if s["slower"]:
-        named = ", ".join(f"{x.module} ({x.against:.2f})" for x in s["slower"])
+        named = ", ".join(f"{x.module} ({x.against:.2f}{'' if x.trial else ', no program'})" for x in s["slower"])
         said.append(f"below {LOSING}x of the best baseline: {named}")
     if s["algebraic"]:
         named = ", ".join(f"{x.module} ({x.offer['ms']:.4f} ms: {x.offer['algebraic']})" for x in s["algebraic"])

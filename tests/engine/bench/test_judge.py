@@ -3,7 +3,7 @@
 import pytest
 
 from engine.bench.judge import best, counts, derived, judge, rival
-from engine.bench.table import line, summary, table
+from engine.bench.table import line, lines, summary, table, unguarded
 
 BASE = {"eager": {"ms": 8.0, "ratio": 4.0}, "eager_tf32": {"ms": 2.0, "ratio": 1.0},
         "eager_f16": {"ms": 1.2, "ratio": 0.6}, "compile": {"ms": 1.6, "ratio": 0.8}}  # fmt: skip
@@ -82,6 +82,23 @@ def test_a_rewrite_that_drops_work_is_shown_beside_the_best_and_is_none():
     assert [(x.module, x.trial["ms"], x.offer["ms"]) for x in s["algebraic"]] == [("a", 1.0, 0.1)]
     assert s["over"]["eager"] == pytest.approx(8.0) and s["with_algebraic"]["eager"] == pytest.approx((80 * 8) ** 0.5)
     assert "algebraic, so not counted: a (0.1000 ms: a product as a sum)" in table({"a": a, "b": b}, ("tf32",))
+
+
+def test_a_problem_without_a_program_is_eager_and_stands_below_the_best_baseline():
+    without = row(trial("tf32", 1.0, ok=False, message="wrong"))
+    s = summary({"a": row(trial("tf32", 1.0)), "b": without}, "tf32")
+    assert [(x.module, x.against) for x in s["slower"]] == [("b", 0.8 / 4.0)]  # torch.compile beside eager
+    assert s["best"] == pytest.approx((1.6 * 0.2) ** 0.5)
+    assert "below 0.95x of the best baseline: b (0.20, no program)" in table({"b": without}, ("tf32",))
+    assert not summary({"b": row(baselines={"eager": BASE["eager"]})}, "tf32")["slower"]  # nothing beats eager
+
+
+def test_without_guarded_programs_the_next_best_stands():
+    problems = {"a": row(trial("tf32", 0.4, roof="f16"), trial("tf32", 1.0)), "b": row(trial("tf32", 0.4, roof="f16"))}
+    s = summary(unguarded(problems), "tf32")
+    assert [x.trial and x.trial["ms"] for x in lines(unguarded(problems), "tf32")] == [1.0, None]
+    assert (s["solved"], [x.module for x in s["slower"]]) == (1, ["b"]) and not s["guarded"]
+    assert len(summary(problems, "tf32")["guarded"]) == 2  # which are left as they were
 
 
 def test_a_problem_costs_its_steps_its_trials_and_the_slowest_build_of_each_wave():

@@ -70,6 +70,23 @@ def test_an_aim_that_was_missed_says_so_and_the_gallery_says_what_the_entries_mu
     assert bench_report.won_otherwise(s, "tf32")[0].startswith("2 of 3 are f16 products under a guard")
 
 
+def test_the_readmes_sentence_says_what_stands_without_guards_and_whether_the_aim_of_seconds_is_met(told):
+    assert bench_report.short_table(told).endswith(
+        "\n\nThe aim of under 60 s a problem with warm workers is met in tf32 (22 s)."
+    )
+    problems = told["problems"]
+    problems["conv1d_long"]["trials"].append(trial(0.8, "guarded", roof="f16"))
+    told["problems"]["matmul_square"]["spent"]["trace"] = 200.0
+    said = bench_report.short_table(told).splitlines()[-1]
+    over = bench_report.summary(bench_report.unguarded(problems), "tf32")["over"]
+    assert over["eager"] == pytest.approx((80 / 9 * 4) ** (1 / 3))
+    assert said.startswith(
+        f"Without guarded f16 programs the same data give in tf32 {over['eager']:.2f}x eager as shipped, "
+        f"{over['compile']:.2f}x torch.compile and 2 problems below 0.95x of the best baseline (1 problem without a "
+    )
+    assert said.endswith("; the aim of under 60 s a problem with warm workers is missed in tf32 (122 s).")
+
+
 def test_what_is_furthest_comes_first_and_a_missing_cause_is_shown_as_such(told, monkeypatch):
     cause = {"tf32": {"conv1d_long": {"profile": "one kernel", "cause": "three channels", "help": "pad to four"}}}
     monkeypatch.setattr(bench_report, "causes", lambda: cause)
