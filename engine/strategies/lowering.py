@@ -45,6 +45,7 @@ from engine.strategies.rules_own import (
 )
 from engine.strategies.rules_products import PRODUCTS, product
 from engine.strategies.walk import Walk, blamed, key, refuse, unkey
+from engine.words import class_name
 from sol.graph import OpGraph
 
 SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
@@ -54,6 +55,8 @@ IDENTITIES = (
     *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
 )
 NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class in which a module's own element type stands
+NOTHING_MADE = "something that no stage made"
+FLOATS = ", ".join(map(class_name, NATIVE))  # what a program's operands may lie in
 CLASSES = ("tf32", "f16", "bf16", "fp8")  # that a program can be written in
 _ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
 _SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative", "clip", "clamp_min", "clamp_max",
@@ -129,6 +132,19 @@ def lower(graph: OpGraph, title: str = "module") -> Lowered:
     return _Finish(walk, results, title).run()
 
 
+def not_in_float64(graph: OpGraph) -> None:
+    """Raises SessionRefused("element_type") for a module that computes in float64 alone."""
+    floats = {graph.tensors[n].dtype for op in graph.live for n in op.outputs} & {"f64", *NATIVE}
+    if floats == {"f64"}:
+        line = next((op.line for op in graph.live if graph.tensors[op.outputs[0]].dtype == "f64"), None)
+        raise SessionRefused(
+            "element_type",
+            f"The module computes in float64, and programs compute in {FLOATS}. Make its parameters and inputs "
+            "float32: .float(), and no dtype=torch.float64 in get_inputs().",
+            line,
+        )
+
+
 def _value(walk: Walk) -> Value:
     op = walk.op
     if op.op in IDENTITIES:
@@ -186,7 +202,7 @@ def _result(walk: Walk, name: str) -> str:
         value = walk.store(value)
     at = stage_of(value.source) if isinstance(value, Leaf) else None
     if at is None:
-        why = "The module returns something that no stage made: there is nothing to optimise yet."
+        why = f"The module returns {NOTHING_MADE}: there is nothing to optimise yet."
         maker = walk.graph.producer.get(name)
         raise blamed(refuse(None, f"{why} Covered are modules made of: {covered()}"), maker.name if maker else "")
     walk.drafts[at].dtype = walk.graph.tensors[name].dtype

@@ -31,7 +31,7 @@ from engine.devices import Binding, Problem, SessionRefused
 from engine.devices.parts import expected_ms
 from engine.strategies import Finished, Proposal, State, algebra, builds, candidates, coverage, memory, program_graph
 from engine.strategies.lines import QUICK, Algebraic, Line, Step
-from engine.strategies.lowering import CLASSES, NATIVE, Lowered, lower
+from engine.strategies.lowering import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.memory import Memory
 from engine.strategies.recognition import Programs
 from engine.strategies.regions import Partition, Region, Uncovered, partition
@@ -39,12 +39,10 @@ from engine.strategies.structures import Structure, opened, structures, tune
 from engine.words import class_name
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
-from sol.graph import OpGraph
 from sol.hardware import Hardware
 
 CPP_TRIALS = 4  # of a session, in builds over CUTLASS's headers (engine.strategies.builds), 40 s each on a device
 LISTED = f"{', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
-FLOATS = ", ".join(map(class_name, NATIVE))  # what operands may lie in
 ALGEBRAIC = 2  # trials of a rewrite that does less work than the module asks for
 WORSE = 1.5  # a neighbour that the model expects to be this much slower than the best is not worth a trial
 
@@ -101,7 +99,7 @@ class Planner:
     def _lowered(self, problem: Problem, classes: tuple[str, ...]) -> None:
         self._opened: dict[tuple[str, str], tuple[list[Structure], list[str]]] = {}  # by class and plain program
         self._left_out: dict[str, str] = {}
-        _in_float(problem.graph)
+        not_in_float64(problem.graph)
         found = self.partition = partition(problem.graph, lambda lowered: self._rejected(lowered, classes))
         for region in found.regions:
             wanted = region.lowered.classes(classes)
@@ -376,19 +374,6 @@ class Planner:
                                      t.part if t.ms is not None and t.clean else None))  # fmt: skip
             found += memory.outcomes(made, where, line.cls)
         return found
-
-
-def _in_float(graph: OpGraph) -> None:
-    """Raises SessionRefused("element_type") for a module that computes in float64 alone."""
-    floats = {graph.tensors[n].dtype for op in graph.live for n in op.outputs} & {"f64", *NATIVE}
-    if floats == {"f64"}:
-        line = next((op.line for op in graph.live if graph.tensors[op.outputs[0]].dtype == "f64"), None)
-        raise SessionRefused(
-            "element_type",
-            f"The module computes in float64, and programs compute in {FLOATS}. Make its parameters and inputs "
-            "float32: .float(), and no dtype=torch.float64 in get_inputs().",
-            line,
-        )
 
 
 def _plain(program: Program) -> Program:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.devices import SessionRefused
 from engine.evaluate.beside import ALLOWED
-from engine.strategies.lowering import Lowered, lower
+from engine.strategies.lowering import NOTHING_MADE, Lowered, lower
 from engine.strategies.rules_own import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.rules_products import PRODUCTS
 from sol.graph import Op, OpGraph
@@ -175,7 +175,8 @@ class _Search:
         blamed = [op for op in ops if op.name == at] or ops
         reason, _, _ = e.reason.partition("; covered are")  # the list of what is covered is said once, not per line
         for op in blamed:
-            self.outside[op.name] = reason
+            seen = "only changes how a tensor is seen that no program beside it makes"
+            self.outside[op.name] = f"`aten.{op.op}`{_at(op)} {seen}" if NOTHING_MADE in reason else reason
 
     def _halve(self, ops: list[Op], why: str) -> None:
         anchors = [i for i, op in enumerate(ops) if op.op in _ANCHORS]

@@ -207,9 +207,15 @@ class Walk:
         if stage_of(value.source) is None and self.graph.tensors[value.source].dtype not in READABLE:
             dtype = self.graph.tensors[value.source].dtype
             raise self.refuse(f"reads a tensor of {dtype}; an epilogue reads f32, f16 and bf16")
-        value = self.plain(value)
-        if self._made(value) >= target.stage:
-            raise self.refuse("reads a tensor that is made after its own stage, which is not covered yet")
+        seen, value = value, self.plain(value)
+        if self._made(value) >= target.stage:  # the copy that `plain` made
+            at = stage_of(seen.source)
+            what = f"`{self.graph.tensors[seen.source].path or seen.source}`" if at is None else "an earlier result"
+            raise self.refuse(
+                f"reads {what} with its axes permuted to {list(seen.order)}: a program would have to copy it into "
+                "order in a stage before this one, which is not covered yet. Operands that lie in one order are: "
+                "permute the result instead, or keep the other operand in the same order"
+            )
         axes = self._axes(value.shape, target, draft)
         shape = tuple(d for a in axes for d in draft.extent(a))
         stored = self.stored_shape(value)

@@ -124,3 +124,27 @@ def test_an_operation_that_can_run_neither_in_a_program_nor_beside_one_is_refuse
     ) as e:
         partition(g.graph(g.op("linalg_matrix_exp", [y], (64, 48))))
     assert (e.value.code, e.value.line) == ("not_covered", 2)
+
+
+def test_an_operand_that_would_have_to_be_copied_into_order_first_says_so_and_what_to_change():
+    """A token mixer's residual: the product is over tokens, x over features."""
+    g = Builder()
+    x = g.input("x", (4, 64, 32))
+    product = g.op("linear", [g.op("gelu", [x], (4, 64, 32)), g.parameter("w", (32, 32))], (4, 64, 32))
+    back = g.op("transpose", [product], (4, 32, 64), dim0=1, dim1=2)
+    (left,) = partition(g.graph(g.op("add", [g.input("y", (4, 32, 64)), back], (4, 32, 64), alpha=1))).uncovered
+    assert left.reason.startswith("`aten.add` (line 4) reads an earlier result with its axes permuted to [0, 2, 1]: ")
+    assert (
+        "copy it into order in a stage before this one" in left.reason and "permute the result instead" in left.reason
+    )
+
+
+def test_a_view_of_what_pytorch_makes_is_said_to_be_one():
+    g = Builder()
+    y = g.op("linear", [g.input("x", (64, 32)), g.parameter("w", (48, 32))], (64, 48))
+    summed = g.op("cumsum", [y], (64, 48), dim=0)
+    found = partition(g.graph(g.op("transpose", [summed], (48, 64), dim0=0, dim1=1)))
+    assert [u.op for u in found.uncovered] == ["cumsum", "transpose"]
+    assert found.uncovered[1].reason == (
+        "`aten.transpose` (line 3) only changes how a tensor is seen that no program beside it makes"
+    )
