@@ -339,6 +339,10 @@ class Sandbox:
             return None
         return self._stacks.line_now(tree.descendants(self._process.pid, self._uid), self._inner)
 
+    def line_written(self) -> int | None:
+        """The pasted line of the stack that the child, or a process that it started, wrote last: where it crashed."""
+        return self._stacks.line()
+
     # ---- the end ----
 
     def _finish(self, code: str, reason: str, line: int | None = None) -> None:

@@ -137,7 +137,7 @@ class Candidate:
             raise CandidateEnded(_code(e.code), e.reason, e.line, lost=True) from None
         if "ended" in answer:
             said = f"its process ended with status {answer['ended']}"
-            raise CandidateEnded("crashed", said, self.box._line_in_stack(), lost=True)
+            raise CandidateEnded("crashed", said, self.box.line_written(), lost=True)
         error, ok = answer.get("error"), answer.get("ok")
         if isinstance(error, dict):
             line = error.get("line")
