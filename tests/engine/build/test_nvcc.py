@@ -25,27 +25,27 @@ def source():
     return lower(programs.program(programs.LINEAR_LEAKY))
 
 
-def test_a_tf32_gemm_with_bias_and_leaky_relu_becomes_a_library(toolchain, source, tmp_path_factory):
+def test_a_unit_becomes_a_library(toolchain, tmp_path_factory):
+    """One of our own kernels, in seconds; units over CUTLASS are built in halves (test_halves.py)."""
+    source = lower(programs.program(programs.ROWMAJOR))
     folder = tmp_path_factory.mktemp("nvcc")
     # Other builds may run on this machine at the same time: the limit here only ends a hang.
     built = nvcc.build(source, folder, toolchain, seconds=400)
-    (kernel,) = built.kernels
-    assert kernel["stage"] == "y" and kernel["can_implement"] is True
-    assert kernel["stages"] == 4 and kernel["threads"] == 384
-    assert 128 <= kernel["registers"] <= 255 and kernel["spill_stores"] == 0
-    assert kernel["smem_mainloop"] >= 4 * (128 + 256) * 32 * 4 and kernel["smem"] <= 232448
+    kernel = next(k for k in built.kernels if k["stage"] == "y")
+    assert 32 <= kernel["registers"] <= 255 and kernel["spill_stores"] == 0
+    assert 1 << 14 <= kernel["smem"] <= 232448
     assert sorted(p.suffix for p in folder.iterdir()) == [".cu", ".so"]  # no half-written library stays behind
 
     space = {}
     exec(source.binding, space)
     run = space["load"](str(built.path))
-    with pytest.raises(ValueError, match="3 inputs, not 0"):
+    with pytest.raises(ValueError, match=f"{len(space['INPUTS'])} inputs, not 0"):
         run([], [])
-    cpu = [torch.empty(shape) for _, shape, _ in space["INPUTS"]]
+    given, made = ([torch.empty(shape) for _, shape, _ in space[name]] for name in ("INPUTS", "OUTPUTS"))
     with pytest.raises(ValueError, match="contiguous CUDA tensor"):
-        run(cpu, [torch.empty(1024, 8192)])
-    with pytest.raises(ValueError, match=r"input x is float32\[1024, 8192\]"):
-        run([torch.empty(1024), *cpu[1:]], [torch.empty(1024, 8192)])
+        run(given, made)
+    with pytest.raises(ValueError, match=r"input x is float32\[.*\], not torch.float32\[7\]"):
+        run([torch.empty(7), *given[1:]], made)
 
 
 def test_a_unit_that_does_not_compile_is_one_sentence_and_a_short_log(toolchain, source, tmp_path):
