@@ -101,5 +101,5 @@ def test_clients_that_never_read_leave_the_servers_memory_flat(house):
         grown = rss(house.daphne) - before
     finally:
         [s.close() for s in sockets]
-    assert grown < 100e6, f"{grown / 1e6:.0f} MB for 20 windows of 1 MiB"
+    assert grown < 200e6, f"{grown / 1e6:.0f} MB for 20 windows of 1 MiB"  # 20 logs would be 1,200
     assert house.get("/healthz")["ok"]
