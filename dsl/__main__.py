@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import codes
-from .check import check
-from .compile import BACKENDS, Compiled, compile
-from .diagnostics import Diagnostic
-from .ir import Program
-from .layout import formatted
-from .printer import to_text
-from .repair import repairs
-from .resolve import resolve
-from .words import entry
+from dsl import codes
+from dsl.check.program import check
+from dsl.compile import BACKENDS, Compiled, compile
+from dsl.diagnostics import Diagnostic
+from dsl.editor.formatter import formatted
+from dsl.editor.repair import repairs
+from dsl.editor.vocabulary import entry
+from dsl.ir import Program
+from dsl.printer import to_text
+from dsl.resolve import resolve
 
 PASSED, REJECTED, WRONG = 0, 1, 2
 ENDS = """exit codes:

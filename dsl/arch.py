@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .ir import DType
+from dsl.ir import DType
 
 
 @dataclass(frozen=True)

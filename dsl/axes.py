@@ -13,7 +13,7 @@ position, whichever reads better:
 
 from __future__ import annotations
 
-from .ir import Conv, Gemm, GroupedGemm, Pool, Stage
+from dsl.ir import Conv, Gemm, GroupedGemm, Pool, Stage
 
 SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from . import guard
-from .ir import Collective, Program
-from .lower import Refusal, Source
-from .printer import digest, to_text
-from .resolve import resolve
+from dsl import guard
+from dsl.ir import Collective, Program
+from dsl.lower import Refusal, Source
+from dsl.printer import digest, to_text
+from dsl.resolve import resolve
 
 BACKENDS = ("cute", "cpp")
 

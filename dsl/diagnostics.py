@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .ir import NOWHERE, Span
+from dsl.ir import NOWHERE, Span
 
 # A source line longer than this is shown as a window around the caret: one line may be a whole file.
 WIDTH = 110

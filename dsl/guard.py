@@ -27,8 +27,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from .functions import REDUCTIONS
-from .ir import (
+from dsl.functions import REDUCTIONS
+from dsl.ir import (
     NCHW,
     Also,
     Call,
@@ -50,8 +50,8 @@ from .ir import (
     Transform,
     inlined,
 )
-from .narrowed import able, rounded, watched_stores, wider_reader
-from .rules.problem import is_direct, is_rowmajor, types_of
+from dsl.narrowed import able, rounded, watched_stores, wider_reader
+from dsl.rules.problem import is_direct, is_rowmajor, types_of
 
 LOW, HIGH = 2.0**-9, 65504.0  # the largest magnitude of a chunk that f16 holds as well as tf32 would
 CHUNK = 256  # elements that a chunk has where vectors move; the CPU's meaning takes this everywhere

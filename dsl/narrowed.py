@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from math import prod
 
-from .axes import axes_of
-from .ir import (
+from dsl.axes import axes_of
+from dsl.ir import (
     Acc,
     Call,
     Collective,
@@ -33,7 +33,7 @@ from .ir import (
     inlined,
     loads,
 )
-from .rules.problem import is_direct, is_rowmajor, types_of
+from dsl.rules.problem import is_direct, is_rowmajor, types_of
 
 HIGH = 65504.0
 

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from math import copysign
 
-from .functions import EVERY
-from .ir import (
+from dsl.functions import EVERY
+from dsl.ir import (
     Acc,
     Call,
     Config,

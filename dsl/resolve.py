@@ -1,6 +1,6 @@
 """Fills in each `auto`: the configuration that a simple model of waves and bandwidth expects to be fastest.
 
-The search space is every configuration that `dsl.legal` passes, those that both back ends take first; what the
+The search space is every configuration that `dsl.rules.legal` passes, those that both back ends take first; what the
 author wrote is kept. The model is for a sensible start, not for steering a search (that is sol.attainable's work):
 
   waves    output tiles over the SMs that clusters can fill, rounded up;
@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from . import guard, legal
-from .arch import DEFAULT
-from .functions import REDUCTIONS
-from .ir import Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
-from .rules import normalized, rowmajor
+from dsl import guard
+from dsl.arch import DEFAULT
+from dsl.functions import REDUCTIONS
+from dsl.ir import Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
+from dsl.rules import legal, normalized, rowmajor
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
 _FLOPS = {
@@ -47,7 +47,7 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
         stages = [_resolve(program, s, backends, sm_count) for s in program.stages]
         if None not in stages:
             return replace(program, stages=tuple(stages))
-    raise ValueError(f"program {program.name} has no legal configuration; run it through dsl.check first")
+    raise ValueError(f"program {program.name} has no legal configuration; run it through dsl.check.program first")
 
 
 def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: int) -> Stage | None:
@@ -202,7 +202,7 @@ def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
     sliced, width = 64, n
     if p.compute is DType.TF32 and p.transposes:
         # A slice that lies along M is read element by element, five times as slowly, on its way through registers;
-        # where it is b that does so, the kernel computes the transposed result (dsl.lower.cpp.gemm).
+        # where it is b that does so, the kernel computes the transposed result (dsl.lower.cpp.gemm.gemm_3x).
         sliced, width = 320, m if p.a_along_k else n
     starved = max(1.0, (sliced + width) / (2 * width))
     math = 2 * m * n * k / _FLOPS[p.compute] * starved

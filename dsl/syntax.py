@@ -1,4 +1,4 @@
-"""Text -> syntax tree with source spans. Nothing here knows what a word means; `dsl.check` does.
+"""Text -> syntax tree with source spans. Nothing here knows what a word means; `dsl.check.program` does.
 
 `parse` raises ProgramError and nothing else, whatever the text: limits on length, tokens and nesting are checked by
 one linear scan before the LALR parser runs.
@@ -13,10 +13,10 @@ from pathlib import Path
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from . import habits
-from .diagnostics import Diagnostic, ProgramError, closest, listing
-from .ir import Span
-from .tree import (
+from dsl.check import foreign_idioms
+from dsl.diagnostics import Diagnostic, ProgramError, closest, listing
+from dsl.ir import Span
+from dsl.tree import (
     ArchNode,
     CallNode,
     ClauseNode,
@@ -322,14 +322,14 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             f"`{found}` is not a clause",
             span,
             (f"clauses are {listing(CLAUSES)}",),
-            habits.of_clause(found, before) or (f"did you mean `{near}`?" if near else None),
+            foreign_idioms.of_clause(found, before) or (f"did you mean `{near}`?" if near else None),
         )
     if not expected:
         message = f"unexpected `{found}`: the program ends with the `}}` before it"
         help = "a text holds one program" if found == "program" else f"leave out the `{found}`"
         return Diagnostic("E001", message, span, help=help)
     message = f"unexpected `{found}`; expected {expected}"
-    return Diagnostic("E001", message, span, help=habits.of_syntax(found, allowed, before))
+    return Diagnostic("E001", message, span, help=foreign_idioms.of_syntax(found, allowed, before))
 
 
 def parse(text: str) -> ProgramNode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .ir import Span
+from dsl.ir import Span
 
 
 @dataclass(frozen=True)

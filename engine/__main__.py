@@ -70,9 +70,9 @@ def _read(name: str) -> tuple[str, str, str]:
 
 def _graph(name: str, **limits: int):
     """The op graph of a file. Raises BadInput with the refusal's words. `limits`: of `engine.trace.trace`."""
-    from dsl.check import check
+    from dsl.check.program import check
     from engine.devices import SessionRefused
-    from engine.strategies.program_graph import graph_of
+    from engine.strategies.planner.lowering.program_graph import graph_of
     from engine.trace import trace
 
     text, kind, _ = _read(name)
@@ -186,11 +186,12 @@ def _suite(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     import secrets
 
-    from engine.bench import coverage, shards
-    from engine.bench.runner import run
-    from engine.bench.table import table
-    from engine.bench.wanted import Wanted
-    from engine.spec import CLASSES
+    from engine.bench.report import coverage
+    from engine.bench.report.table import table
+    from engine.bench.run import shards
+    from engine.bench.run.request import Wanted
+    from engine.bench.run.runner import run
+    from engine.session.spec import CLASSES
     from engine.suite.cases import module_set
     from sol.hardware import HardwareError, load
 
@@ -239,8 +240,9 @@ def _bench(args: argparse.Namespace) -> int:
 def _merge(args: argparse.Namespace) -> int:
     import json
 
-    from engine.bench import coverage, shards
-    from engine.bench.table import table
+    from engine.bench.report import coverage
+    from engine.bench.report.table import table
+    from engine.bench.run import shards
     from engine.suite.cases import set_of
 
     if not args.files or not args.json:
@@ -261,7 +263,7 @@ def _merge(args: argparse.Namespace) -> int:
 
 def _optimize(args: argparse.Namespace) -> int:
     from engine import progress
-    from engine.session import BadSpec, SessionSpec, run
+    from engine.session.runner import BadSpec, SessionSpec, run
 
     text, kind, title = _read(args.file)
     try:

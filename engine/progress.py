@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from engine import events, recording
+from engine.session import events, recording
 from engine.words import count, family_name
 
 MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement

@@ -22,7 +22,7 @@ def baseline_name(name: str) -> str:
 
 
 def family_name(family: str) -> str:
-    """A family of inputs (engine.evaluate.inputs): own -> the module's own."""
+    """A family of inputs (engine.evaluate.correctness.inputs): own -> the module's own."""
     return {"own": "the module's own"}.get(family, family.replace("_", "-"))
 
 

@@ -1,7 +1,8 @@
 """An engine process as the database sees it: a heartbeat, a lease, and one session at a time written to its log.
 
-`Adapter` knows nothing of the engine's inside. It is given `run` (engine.session.run, by the management command; a
-script of events, by the tests) and drives it: claim, replay the log to it, append what it yields, mark the end.
+`Adapter` knows nothing of the engine's inside. It is given `run` (engine.session.runner.run, by the management
+command; a script of events, by the tests) and drives it: claim, replay the log to it, append what it yields, mark the
+end.
 
 Three ways to leave a session, none of which loses or doubles an event:
   - SIGTERM or Ctrl-C: the exception Leaving unwinds `run` wherever it is, the lease is given back, and another
@@ -24,8 +25,9 @@ from typing import Any
 from django.db import DatabaseError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
-from engine import events
-from playground import conf, log
+from engine.session import events
+from playground import conf
+from playground.live import log
 from playground.models import Blob, Command, Engine, Session, new_id
 
 logger = logging.getLogger(__name__)

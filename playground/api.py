@@ -14,9 +14,13 @@ from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
-from playground import engines, examples, figures, language_api, limits, log, requests, tokens
+from playground import engines, figures
+from playground.access import limits, requests, tokens
+from playground.access.requests import CLASSES, Refused
+from playground.language import api as language_api
+from playground.language import examples
+from playground.live import log
 from playground.models import Blob, Command, Session, SessionEvent
-from playground.requests import CLASSES, Refused
 
 logger = logging.getLogger(__name__)
 api = NinjaAPI(

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from playground import conf, log
+from playground import conf
+from playground.live import log
 from playground.models import Engine, Session
 
 CANNOT = 2  # exit status of an engine that cannot run here: starting it again changes nothing

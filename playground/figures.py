@@ -1,4 +1,4 @@
-"""Plotly figures of a session, made from its log: the log says what happened, sol.figures how to draw it.
+"""Plotly figures of a session, made from its log: the log says what happened, sol.figures.plots how to draw it.
 
 Nothing is checked, priced or predicted here: what a figure needs of a program, the engine wrote beside it."""
 
@@ -9,12 +9,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine import events
-from playground import log
+from engine.session import events
+from playground.live import log
 from playground.models import Blob, Session
 from playground.summary import HONEST
-from sol import budget, charts, figures, lever_check
+from sol import budget, lever_check
 from sol.attainable import StageTime
+from sol.figures import charts, plots
 from sol.hardware import Hardware, HardwareError, load
 from sol.levers import Lever
 
@@ -100,7 +101,7 @@ def _of(session_id: str, last_seq: int, trial: int | None) -> dict[str, Any]:
     drawn = {
         "roofline": _roofline(story, hw, report),
         "history": _history(story),
-        "breakdown": figures.breakdown(stages) if stages else None,
+        "breakdown": plots.breakdown(stages) if stages else None,
         "shares": _shares(story, report, trial),
         "waterfall": _waterfall(story, stages, trial),
         "levers": _levers(story, report),
@@ -118,7 +119,7 @@ def _report(story: Story) -> dict[str, Any] | None:
     return None if text is None else json.loads(text)
 
 
-def _roofline(story: Story, hw: Hardware, report: dict[str, Any] | None) -> figures.Figure | None:
+def _roofline(story: Story, hw: Hardware, report: dict[str, Any] | None) -> plots.Figure | None:
     """All points of a problem lie on one vertical line: its own FLOPs over its compulsory bytes."""
     if report is None:
         return None
@@ -128,7 +129,7 @@ def _roofline(story: Story, hw: Hardware, report: dict[str, Any] | None) -> figu
     if not flops or not moved:
         return None
     points = [
-        figures.Point(b.name, b.time.kind, flops / moved, flops / (b.time.ms * 1e-3), cls, "baseline")
+        plots.Point(b.name, b.time.kind, flops / moved, flops / (b.time.ms * 1e-3), cls, "baseline")
         for cls, b in story.baselines.items()
     ]
     best = story.best()
@@ -136,17 +137,17 @@ def _roofline(story: Story, hw: Hardware, report: dict[str, Any] | None) -> figu
         if isinstance(t, events.TrialJudged):
             marker = "best" if best is not None and number == best.trial else "trial"
             rate = flops / (t.ms * 1e-3)
-            points.append(figures.Point(f"trial {number}", t.kind, flops / moved, rate, t.cls, marker, number))
-    return figures.roofline(hw, points, story.all_classes)
+            points.append(plots.Point(f"trial {number}", t.kind, flops / moved, rate, t.cls, marker, number))
+    return plots.roofline(hw, points, story.all_classes)
 
 
-def _history(story: Story) -> figures.Figure | None:
+def _history(story: Story) -> plots.Figure | None:
     trials = []
     for number, t in sorted(story.finished.items()):
         if isinstance(t, events.TrialJudged):
-            trials.append(figures.HistoryTrial(number, t.cls, t.kind, t.speedup, t.ms, t.text))
+            trials.append(plots.HistoryTrial(number, t.cls, t.kind, t.speedup, t.ms, t.text))
         else:
-            trials.append(figures.HistoryTrial(number, story.cls_of.get(number, ""), "", None, None, t.reason))
+            trials.append(plots.HistoryTrial(number, story.cls_of.get(number, ""), "", None, None, t.reason))
     stops = []
     for cls in story.classes:
         baseline = story.beside(cls)
@@ -154,8 +155,8 @@ def _history(story: Story) -> figures.Figure | None:
             continue
         eps, window = story.budget.get("eps", 0.0), story.budget.get("window", 0)
         at, why = _stopped(story, cls, baseline.time.ms, eps, window)
-        stops.append(figures.StopLine(cls, baseline.time.ms, story.bounds[cls], eps, window, at, why))
-    return figures.history(trials, stops)
+        stops.append(plots.StopLine(cls, baseline.time.ms, story.bounds[cls], eps, window, at, why))
+    return plots.history(trials, stops)
 
 
 def _stopped(story: Story, cls: str, baseline_ms: float, eps: float, window: int) -> tuple[int | None, str]:
@@ -188,7 +189,7 @@ def _stages(story: Story, trial: int | None) -> tuple[StageTime, ...]:
     return tuple(StageTime(**s) for s in story.checked[trial].stages) if trial in story.checked else ()
 
 
-def _shares(story: Story, report: dict[str, Any] | None, trial: int | None) -> figures.Figure | None:
+def _shares(story: Story, report: dict[str, Any] | None, trial: int | None) -> plots.Figure | None:
     """How much of each limit a trial used; without one, how much PyTorch does."""
     t = _chosen(story, trial)
     if report is None:
@@ -199,7 +200,7 @@ def _shares(story: Story, report: dict[str, Any] | None, trial: int | None) -> f
     return charts.shares(report, first.cls, first.time.ms, first.time.kind) if first is not None else None
 
 
-def _waterfall(story: Story, stages: tuple[StageTime, ...], trial: int | None) -> figures.Figure | None:
+def _waterfall(story: Story, stages: tuple[StageTime, ...], trial: int | None) -> plots.Figure | None:
     """From the limit of what the program computes, which may be a region of the module, to its predicted time."""
     if not stages:
         return None
@@ -210,10 +211,10 @@ def _waterfall(story: Story, stages: tuple[StageTime, ...], trial: int | None) -
     if number is None:
         return charts.waterfall(stages, story.bounds.get(t.cls))
     drawn = charts.waterfall(stages, story.limits.get(number, {}).get(t.cls))
-    return figures.Figure(drawn.figure, drawn.rows, f"{drawn.title}: region {number}, beside its own limit")
+    return plots.Figure(drawn.figure, drawn.rows, f"{drawn.title}: region {number}, beside its own limit")
 
 
-def _levers(story: Story, report: dict[str, Any] | None) -> figures.Figure | None:
+def _levers(story: Story, report: dict[str, Any] | None) -> plots.Figure | None:
     """What the report's levers promised and what the trials that tried them brought."""
     if report is None or not report["levers"] or not story.finished:
         return None
@@ -232,4 +233,4 @@ def _levers(story: Story, report: dict[str, Any] | None) -> figures.Figure | Non
          "observed": None if c.observed is None else round(c.observed, 3), "trial": c.trial, "against": c.against}
         for c in found
     ]  # fmt: skip
-    return figures.Figure(drawn.figure, rows, drawn.title)
+    return plots.Figure(drawn.figure, rows, drawn.title)

@@ -1,7 +1,7 @@
 """The tables. A session's truth is its log; what a list needs at a glance is folded into the session's row.
 
 Who may write what: the web process makes sessions and commands; the engine that holds a session's lease appends to
-its log (playground/log.py), and nothing else writes a SessionEvent.
+its log (playground/live/log.py), and nothing else writes a SessionEvent.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class EventQuerySet(models.QuerySet):
 
 
 class SessionEvent(models.Model):
-    """One row of a session's log. `t`: seconds since the epoch; `kind` and `data` as engine.events encodes them."""
+    """One row of a session's log. `t`: seconds since the epoch; `kind` and `data` as engine.session.events encodes
+    them."""
 
     session = models.ForeignKey(Session, models.CASCADE, related_name="events", db_index=False)
     seq = models.PositiveIntegerField()

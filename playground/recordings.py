@@ -11,8 +11,9 @@ from typing import Any
 
 from django.db import transaction
 
-from engine import events, recording
-from playground import conf, log
+from engine.session import events, recording
+from playground import conf
+from playground.live import log
 from playground.models import Session
 
 logger = logging.getLogger(__name__)

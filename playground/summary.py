@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from engine import events
+from engine.session import events
 
 if TYPE_CHECKING:
     from playground.models import Session

@@ -3,9 +3,9 @@
 playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, words}
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
-language.html     sections, groups: as playground.reference gives them; language_word.html: a code's or a word's page
-gallery.html      sessions = rows as playground.api.listed; boot = {sessions, bench: whether there is data/bench.json}
-error.html        status, title, text
+language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
+word's page gallery.html      sessions = rows as playground.api.listed; boot = {sessions, bench: whether there is
+data/bench.json} error.html        status, title, text
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from django.urls import reverse
 from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
-from dsl.words import vocabulary
-from playground import api, conf, engines, examples, exports, limits, reference, tokens
+from dsl.editor.vocabulary import vocabulary
+from playground import api, conf, engines, exports
+from playground.access import limits, tokens
+from playground.language import examples, reference
 from playground.models import Session
 
-BENCH = conf.ROOT / "static" / "data" / "bench.json"  # made by engine.results.publish
+BENCH = conf.ROOT / "static" / "data" / "bench.json"  # made by engine.bench.report.publish
 
 
 def private(view):

@@ -9,11 +9,12 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from sol import budget, charts
+from sol import budget
 from sol import replay as replays
-from sol import sweep as sweeps
+from sol.figures import charts
 from sol.graph import OpGraph
 from sol.hardware import HardwareError, available, load
+from sol.model import sweep as sweeps
 from sol.report import report
 
 

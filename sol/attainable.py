@@ -2,7 +2,7 @@
 
 Never a bound and never evidence: integrity and gaps use `sol.bounds`. A program's stages run one after another, so
 its time is their sum; each product (a convolution as its implicit one) is priced by the tile and wave model of
-`sol.tiles`, every other stage by its bytes at the copy rate, a direct convolution by its arithmetic too.
+`sol.model.tiles`, every other stage by its bytes at the copy rate, a direct convolution by its arithmetic too.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from dsl import ir, legal
+from dsl import ir
 from dsl.functions import EVERY
 from dsl.printer import word_of
-from dsl.rules import normalized
-from sol.convolution import convolution_time, implicit
+from dsl.rules import legal, normalized
 from sol.hardware import Hardware
-from sol.rowmajor import rowmajor_time
-from sol.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
+from sol.model.convolution import convolution_time, implicit
+from sol.model.rowmajor import rowmajor_time
+from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
 
 # What normalising a product's rows in its registers costs an element: 32768 x 1024 x 4096 in tf32 took 0.843 ms
 # cooperatively, where nothing hides it, and 0.743 by pingpong.
@@ -361,7 +361,7 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
     return Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))
 
 
-from sol.eager import predict_eager  # noqa: E402 - eager builds on the types above; callers find both here
+from sol.model.eager import predict_eager  # noqa: E402 - eager builds on the types above; callers find both here
 
 __all__ = [
     "KNOWN_ERROR", "Attainable", "StageTime", "collective_time", "predict", "predict_eager", "product_of", "queued",

@@ -3,7 +3,7 @@
     t_sol = max(matrix FLOPs / peak of the class, vector FLOPs / peak of the pipes, specials / SFU rate,
                 bytes / memory bandwidth)
 
-where matrix FLOPs are those that must be done (`sol.needed`), with the whole module fused: bytes are each external
+where matrix FLOPs are those that must be done (`sol.cost.needed`), with the whole module fused: bytes are each external
 tensor read once, as far as it is read, and each output written once. (The roofline of Williams, Waterman, Patterson,
 CACM 52(4), 2009, with one roof more for each unit.) In class f32 products run on the same pipes as everything else, so
 the two add up. The unfused bound is the sum of the ops' own bounds: what is left of the difference is what fusing can
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sol.cost.needed_parts import done
+from sol.cost.op_table import SHAPED_LIKE
+from sol.cost.ops import GATHERS, SUBSETS, Cost, canonical, touched
 from sol.graph import DTYPE_BYTES, Op, OpGraph
 from sol.hardware import Hardware, HardwareError
-from sol.op_table import SHAPED_LIKE
-from sol.ops import GATHERS, SUBSETS, Cost, canonical, touched
-from sol.parts import done
 
 CLASS_OF_DTYPE = {
     "c128": "f64", "f64": "f64", "c64": "f32", "f32": "f32", "bf16": "bf16", "f16": "f16", "e4m3": "fp8", "e5m2": "fp8",

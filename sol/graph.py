@@ -13,8 +13,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sol.ops import Cost
-    from sol.parts import Part
+    from sol.cost.needed_parts import Part
+    from sol.cost.ops import Cost
 
 DTYPE_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1,
@@ -121,8 +121,8 @@ class OpGraph:
     def costs(self) -> dict[str, Cost]:
         """Op name -> its cost; computed once, since bounds, reports and levers all ask again and again. What an op
         need not do because of the ops around it is out of its `needed`."""
-        from sol.needed import shares  # both build on this module
-        from sol.ops import cost
+        from sol.cost.needed import shares  # both build on this module
+        from sol.cost.ops import cost
 
         own = {op.name: cost(op, self.tensors) for op in self.ops}
         part = {name: replace(own[name], needed=own[name].must * s) for name, s in shares(self, own).items()}
@@ -130,8 +130,8 @@ class OpGraph:
 
     @cached_property
     def parts(self) -> tuple[dict[str, Part], dict[tuple[str, str], float]]:
-        """What the outputs depend on of each tensor, and what each op has to read of it (`sol.parts`)."""
-        from sol.parts import parts
+        """What the outputs depend on of each tensor, and what each op has to read of it (`sol.cost.needed_parts`)."""
+        from sol.cost.needed_parts import parts
 
         return parts(self, self.costs)
 

@@ -11,13 +11,13 @@ from math import ceil
 
 from sol.attainable import Attainable, StageTime, predict_eager, stream_ms
 from sol.bounds import external_bytes, fused_bound, legal_classes, live_ops, native_class, recast
-from sol.eager import library_product, product_dims
-from sol.fusion import groups, tail
+from sol.cost.fusion import groups, tail
+from sol.cost.op_table import LAYOUT_COPIES
+from sol.cost.ops import canonical
 from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
-from sol.op_table import LAYOUT_COPIES
-from sol.ops import canonical
-from sol.tiles import LAUNCH_MS, Product, Tiling, tile_time
+from sol.model.eager import library_product, product_dims
+from sol.model.tiles import LAUNCH_MS, Product, Tiling, tile_time
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from sol import render
 from sol.attainable import KNOWN_ERROR, predict_eager
 from sol.bounds import Bounds, bounds, external_bytes, legal_classes, live_ops, of_cost, pytorch_class
 from sol.budget import gap, score
+from sol.cost.liveness import Liveness, liveness
+from sol.cost.ops import bytes_only, canonical
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
-from sol.liveness import Liveness, liveness
-from sol.ops import bytes_only, canonical
 
 VERSION = 1
 _UNITS = {
@@ -88,8 +88,8 @@ def report(
     view where it is one. PyTorch has no fp8 of its own: beside it stands its f16, or a half-precision module's type.
     PyTorch's half classes mean torch.autocast, its casts timed. `measured`: class -> baseline in ms where somebody
     timed it; `best`: class -> the best time of a program, in ms, to be given its gap and score. `bytes_only` names the
-    operations priced by bytes alone, `memory` what PyTorch holds (sol.liveness). Raises HardwareError when a class is
-    not legal here, naming those that are.
+    operations priced by bytes alone, `memory` what PyTorch holds (sol.cost.liveness). Raises HardwareError when a
+    class is not legal here, naming those that are.
     """
     legal = legal_classes(graph, hw)
     if not legal:

@@ -10,7 +10,7 @@ http = get_asgi_application()  # sets Django up; the imports below need that
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.urls import path  # noqa: E402
 
-from playground.consumers import SessionConsumer, Unknown  # noqa: E402
+from playground.live.consumers import SessionConsumer, Unknown  # noqa: E402
 
 application = ProtocolTypeRouter(
     {

@@ -89,8 +89,8 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
-    "playground.middleware.SameOrigin",
-    "playground.middleware.ApiErrors",
+    "playground.access.middleware.SameOrigin",
+    "playground.access.middleware.ApiErrors",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -107,7 +107,7 @@ TEMPLATES = [
     }
 ]
 
-# No channel layer: the log carries everything, and the hub's poller is the bell (playground/hub.py).
+# No channel layer: the log carries everything, and the hub's poller is the bell (playground/live/hub.py).
 
 STATIC_URL = "/static/"
 STATIC_ROOT = VAR / "static"

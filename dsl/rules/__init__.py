@@ -1,1 +1,1 @@
-"""What each architecture and each family of products may be configured as; `dsl.legal` is the door."""
+"""What each architecture and each family of products may be configured as; `dsl.rules.legal` is the door."""

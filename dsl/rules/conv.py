@@ -1,6 +1,6 @@
 """Convolutions on sm_90a's tensor cores: a tile is M output pixels x N output channels x K channels-at-positions.
 
-`cute` is a kernel of our own (dsl.lower.cute.conv_tiles has the arithmetic): a box of pixels of one image, for two
+`cute` is a kernel of our own (dsl.lower.cute.conv.conv_tiles has the arithmetic): a box of pixels of one image, for two
 warp groups (`cooperative`) or for one, with blocks that take turns (`pingpong`). `cpp` is CUTLASS 3.x with im2col TMA,
 whose tiles are a GEMM's. Each back end's rules are one function here.
 """
@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsl.ir import Config, DType
-
-from . import sm90
-from .problem import SCHEDULES, Objection, Problem, dims, kib, swizzle
+from dsl.rules import sm90
+from dsl.rules.problem import SCHEDULES, Objection, Problem, dims, kib, swizzle
 
 BARRIERS = 1024
-CUTE_STAGED = 16_384  # where results are put in order on their way out (dsl.lower.cute.conv_store)
+CUTE_STAGED = 16_384  # where results are put in order on their way out (dsl.lower.cute.conv.conv_store)
 CUTE_STAGES = 12
 # Accumulators a thread may hold beside 64 registers of coordinates and operands: of 255, of 224 with two warp groups.
 # These spill already with 160: 256x160 took 1.9 to 14.6 times the best tile in all 20 of the suite's trials on an H200.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import gcd, prod
 
-from .image import Image, box, channels_of
+from dsl.rules.image import Image, box, channels_of
 
 WORD = 4  # bytes
 REGISTERS = 65_536  # of a multiprocessor

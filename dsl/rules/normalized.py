@@ -1,11 +1,10 @@
 """A product that one normalize alone reads, whose groups may lie in a tile: `cpp` then makes one kernel of the two
-(dsl.lower.cpp.normalized has the whole of its conditions)."""
+(dsl.lower.cpp.gemm.normalized has the whole of its conditions)."""
 
 from __future__ import annotations
 
 from dsl.ir import Acc, Config, DType, Gemm, Normalize, Program, reads
-
-from . import sm90
+from dsl.rules import sm90
 
 # Of a thread. With 192 the epilogue spills: 1.2 ms where 0.74 were due, on an H200.
 MAX_ACCUMULATORS = 128

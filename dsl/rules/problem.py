@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from types import SimpleNamespace
 
-from dsl import smem
 from dsl.arch import ARCHS, COMPUTE_FOR, DEFAULT, Arch
 from dsl.ir import (
     NCHW,
@@ -24,8 +23,8 @@ from dsl.ir import (
     conv_shape,
     gemm_shape,
 )
-
-from .image import Image, image_of
+from dsl.rules import smem
+from dsl.rules.image import Image, image_of
 
 BACKENDS = ("cute", "cpp")
 SCHEDULES = ("cooperative", "pingpong")

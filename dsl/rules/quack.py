@@ -1,6 +1,6 @@
 """What quack's product on sm_90a cannot do, beside the rules that it shares with CUTLASS (sm90.py).
 
-The words are those of its own refusals (dsl.lower.cute.gemm), so that a program that passes is built.
+The words are those of its own refusals (dsl.lower.cute.gemm.quack_gemm), so that a program that passes is built.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsl.ir import Config, DType
-
-from .problem import Objection, Problem, dims
+from dsl.rules.problem import Objection, Problem, dims
 
 MAX_REDUCTIONS = 6
 

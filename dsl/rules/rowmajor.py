@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from math import prod
 
 from dsl.ir import Config
-
-from .halo import WORD, Fit, fit, layout_of
-from .image import Image, channels_of, depths, waste
-from .problem import Objection, Problem, kib
+from dsl.rules.halo import WORD, Fit, fit, layout_of
+from dsl.rules.image import Image, channels_of, depths, waste
+from dsl.rules.problem import Objection, Problem, kib
 
 MIN_STAGES, MAX_STAGES = 2, 4
 MS = (16, 32, 48, 64, 96, 128)
@@ -186,8 +185,8 @@ def joined(work: float, load: float, memory: float) -> float:
 
 
 def seconds(p: Problem, c: Config, sm_count: int = 132) -> float:
-    """Expected time of a whole configuration on an H200's multiprocessors; sol.rowmajor is the same at any device's
-    rates."""
+    """Expected time of a whole configuration on an H200's multiprocessors; sol.model.rowmajor is the same at any
+    device's rates."""
     made = fitted(p, c.tile, c.stages or MIN_STAGES)
     image = p.image
     written = (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dsl.ir import Config
-
-from .problem import Objection, Problem, dims, swizzle
+from dsl.rules.problem import Objection, Problem, dims, swizzle
 
 TILES = ((128, 128, 8), (256, 128, 8), (128, 256, 8), (64, 128, 8), (128, 64, 8), (64, 64, 8))
 MIN_STAGES, MAX_STAGES = 2, 5

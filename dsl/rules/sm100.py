@@ -7,8 +7,7 @@ SMs'. The limits are the narrower of `sm100_umma_builder.inl` and the epilogue's
 from __future__ import annotations
 
 from dsl.ir import Config
-
-from .problem import Objection, Problem, dims, kib, swizzle
+from dsl.rules.problem import Objection, Problem, dims, kib, swizzle
 
 MIN_STAGES, MAX_STAGES = 2, 16
 CLUSTERS = (1, 2, 4)

@@ -7,8 +7,7 @@ schedules; the epilogue reuses the mainloop's shared memory.
 from __future__ import annotations
 
 from dsl.ir import Config, DType
-
-from .problem import MAX_SPLITS, Objection, Problem, dims, kib, swizzle
+from dsl.rules.problem import MAX_SPLITS, Objection, Problem, dims, kib, swizzle
 
 SIZES = (
     *((64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128)),

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dsl import smem
 from dsl.ir import Config, DType
-
-from . import quack
-from .problem import MAX_SPLITS, MAX_STAGES, MIN_STAGES, SCHEDULES, Objection, Problem, dims, kib, swizzle
+from dsl.rules import quack, smem
+from dsl.rules.problem import MAX_SPLITS, MAX_STAGES, MIN_STAGES, SCHEDULES, Objection, Problem, dims, kib, swizzle
 
 # Accumulator registers a thread may hold: 240 are its share, the rest is addresses and the epilogue.
 MAX_ACCUMULATORS = 208
-# tf32 `x @ w` on `cpp`: what the tile's N may be, as it takes the place of M (dsl.lower.cpp.gemm).
+# tf32 `x @ w` on `cpp`: what the tile's N may be, as it takes the place of M (dsl.lower.cpp.gemm.gemm_3x).
 TURNED_N = {"pingpong": (64, 128), "cooperative": (128, 256)}
 
 

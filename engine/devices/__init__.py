@@ -1,7 +1,7 @@
 """Where a trial is built, validated and timed: `cuda` measures, `modelled` predicts and says so.
 
 A device is opened for one problem and asked, trial by trial, to build, validate and time a Candidate. Every answer
-is the typed event of that step (its fields are documented in engine.events), so the session only forwards it.
+is the typed event of that step (its fields are documented in engine.session.events), so the session only forwards it.
 What goes wrong with a candidate is a TrialError with a reason for a person; it ends the trial, never the session.
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from dsl.ir import Program
 from dsl.lower import Refusal, Source
-from engine import events
+from engine.session import events
 from sol.graph import OpGraph
 
 

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine import whole
+from engine import atomic_write
 from engine.build.cache import content_key, default_root
 from engine.devices import SessionRefused
 from engine.devices.gpu_names import hardware_of
-from engine.evaluate import condition
+from engine.evaluate.timing import gpu_condition
 from sol.hardware import Hardware, load
 
 TIMEOUT = 180.0
@@ -33,7 +33,7 @@ class ProbeError(RuntimeError):
 
 def machine() -> tuple[str, dict[str, Any]]:
     """(cuda | cpu, what the rates depend on: the device's name and driver, or the processor and its cores)."""
-    found = condition.read()
+    found = gpu_condition.read()
     if found and found["name"]:
         return "cuda", {"name": found["name"], "driver": found["driver"]}
     return "cpu", _processor()
@@ -87,7 +87,7 @@ def probe(device: str, about: dict[str, Any], *, again: bool = False) -> dict[st
     found = {**about, **found, "name": about["name"], "date": time.strftime("%Y-%m-%d")}
     path = _file(about)
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole.write_text(path, json.dumps(found))
+    atomic_write.write_text(path, json.dumps(found))
     return found
 
 

@@ -1,11 +1,13 @@
 """The NVIDIA GPU of this machine: programs are built, run at full size against the pasted module, and timed.
 
-Two processes share the GPU. The pasted module is confined and never loads a candidate (engine.evaluate.reference);
-the worker runs what our compiler made and never sees the module (engine.evaluate.worker). The engine asks them in
-turn, so that a ratio is always taken between neighbours in time, and so that the GPU has one owner at a time.
+Two processes share the GPU. The pasted module is confined and never loads a candidate
+(engine.evaluate.reference.module_process); the worker runs what our compiler made and never sees the module
+(engine.evaluate.candidate.worker). The engine asks them in turn, so that a ratio is always taken between neighbours
+in time, and so that the GPU has one owner at a time.
 
 One `Cuda` belongs to the engine process, not to a session: its worker's imports and its build pool outlive sessions.
-What a session has on the GPU is engine.devices.placing's, whether a program is right verifying's, its time pairs'.
+What a session has on the GPU is engine.evaluate.candidate.gpu_session's, whether a program is right verifying's, its
+time pairs'.
 """
 
 from __future__ import annotations
@@ -18,19 +20,21 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from engine import events
 from engine.build import toolchain
 from engine.build.cute import environment
 from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool
-from engine.devices import Candidate, Problem, SessionRefused, TrialError, compiled
+from engine.devices import Candidate, Problem, SessionRefused, TrialError
+from engine.devices import compile_times as compiled
 from engine.devices.gpu_names import hardware_of
-from engine.devices.pairs import Pairs
-from engine.devices.placing import Placing
-from engine.devices.verifying import Verifying
-from engine.evaluate import condition, reference
-from engine.evaluate.worker import Worker
+from engine.evaluate.candidate.gpu_session import Placing
+from engine.evaluate.candidate.worker import Worker
+from engine.evaluate.correctness.verification import Verifying
+from engine.evaluate.reference import module_process
+from engine.evaluate.timing import gpu_condition
+from engine.evaluate.timing.paired_timing import Pairs
 from engine.jsonprocess import WorkerLost
+from engine.session import events
 from sol.bounds import native_class, pytorch_class
 from sol.hardware import load
 
@@ -60,7 +64,7 @@ class Cuda:
     name = "cuda"
 
     def __init__(self, *, local_user: bool = False):
-        found = condition.read() or _by_cuda()
+        found = gpu_condition.read() or _by_cuda()
         if found is None or not found["name"]:
             raise SessionRefused("no_gpu", "there is no NVIDIA GPU here, or its driver does not answer")
         self.hardware = hardware_of(found["name"])
@@ -77,7 +81,7 @@ class Cuda:
         self.pool = BuildPool()
         self.worker = Worker(environment(self.pool.cache))
         self.problem: Problem | None = None
-        self._reference: reference.Reference | None = None
+        self._reference: module_process.Reference | None = None
         self._placing: Placing | None = None
         self._verifying: Verifying | None = None
         self._pairs: Pairs | None = None
@@ -102,7 +106,7 @@ class Cuda:
         if source_kind != "module":
             return
         try:
-            reference.warm(gpu=True, local_user=self.local_user)
+            module_process.warm(gpu=True, local_user=self.local_user)
         except SessionRefused as e:
             logger.warning("%s", e.reason)  # `open` says it again, to the session
 
@@ -111,7 +115,7 @@ class Cuda:
         self.problem = problem
         try:
             if problem.source_kind == "module":
-                self._reference = reference.Reference(
+                self._reference = module_process.Reference(
                     problem, "cuda", local_user=self.local_user, cancelled=cancelled
                 ).start()
             self.worker.warm(cancelled)
@@ -125,7 +129,7 @@ class Cuda:
             raise SessionRefused(e.code, e.reason) from None
 
     def _condition(self) -> dict:
-        return condition.read((self.worker.about or {}).get("uuid")) or dict(self.gpu)
+        return gpu_condition.read((self.worker.about or {}).get("uuid")) or dict(self.gpu)
 
     def close(self) -> None:
         """End the module's process and drop the session's data; the worker stays warm."""
@@ -187,7 +191,7 @@ class Cuda:
                 logger.warning("no baseline %s: %s", name, e.reason)
 
     def baseline(self, name: str) -> events.Baseline:
-        """One of engine.evaluate.baselines.NAMES, timed now and kept. Raises TrialError("measure")."""
+        """One of engine.evaluate.reference.baseline_cache.NAMES, timed now and kept. Raises TrialError("measure")."""
         timed = self._pairs.baseline(name, native_class(self.problem.graph))
         self._earlier().write(timed, time.time())
         return timed

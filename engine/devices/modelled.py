@@ -15,13 +15,13 @@ from hashlib import sha256
 
 from dsl.ir import Collective, Config
 from dsl.printer import to_text
-from engine import events
 from engine.devices import Candidate, Problem, TrialError, offline
 from engine.devices.parts import expected_ms, to_json
-from engine.evaluate import reference
-from engine.evaluate.correctness import ITS_OWN, PYTORCH_FACTOR, Comparison, PyTorchError, bound, verdict
-from engine.evaluate.reference import Reference, rows_for
+from engine.evaluate.correctness.tolerance import ITS_OWN, PYTORCH_FACTOR, Comparison, PyTorchError, bound, verdict
+from engine.evaluate.reference import module_process
+from engine.evaluate.reference.module_process import Reference, rows_for
 from engine.jsonprocess import JsonProcess, WorkerLost
+from engine.session import events
 from sol.attainable import KNOWN_ERROR, predict, predict_eager
 from sol.bounds import native_class, pytorch_class
 from sol.hardware import load
@@ -64,7 +64,7 @@ class Modelled:
         """Start what `open` will wait for, without waiting: called while the module is still being traced."""
         self._start_worker()
         if source_kind == "module":
-            reference.warm(local_user=self.local_user)
+            module_process.warm(local_user=self.local_user)
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         if self._reference is not None:
@@ -88,7 +88,7 @@ class Modelled:
     def _start_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()
-        args = [sys.executable, "-m", "engine.evaluate.oracle_main"]
+        args = [sys.executable, "-m", "engine.evaluate.correctness.oracle_main"]
         self._worker = JsonProcess(args, name="process that checks meanings")
         self._sent = ""
 
@@ -248,7 +248,7 @@ class Modelled:
         made = predict(candidate.program, self.hw)
         ms, part = made.ms, {}
         if candidate.placed:
-            from engine.strategies.regions import subgraph
+            from engine.strategies.planner.regions.partition import subgraph
 
             placed = [(p.ops, p.program) for p in candidate.placed]
             ms, covered = expected_ms(self.problem.graph, placed, self.hw, candidate.cls)

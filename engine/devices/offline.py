@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine import events
 from engine.build import host_check, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, TrialError
+from engine.session import events
 
 HOST_NOTE = "g++ tried every static assertion of CUTLASS and its can_implement; registers are known to nvcc alone"
 

@@ -18,7 +18,7 @@ def expected_ms(
 ) -> tuple[float, float]:
     """(the whole module, its programs alone) in ms: each program by the attainable model, every other operation as
     PyTorch runs it in the class. `placed`: (operations, resolved program)."""
-    from engine.strategies.regions import subgraph
+    from engine.strategies.planner.regions.partition import subgraph
 
     inside: set[str] = set()
     covered = 0.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from engine import recording
 from engine.export import Exported, ExportError, history, package, write
+from engine.session import recording
 
 PROBLEMS = Path(__file__).resolve().parents[1] / "problems"
 _MODULE = re.compile(r"\s*# module: (\w+)\s")

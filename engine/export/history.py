@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dsl.check import check
+from dsl.check.program import check
 from engine.classes import class_of
 from engine.export import Exported, ExportError
 from sol import hardware

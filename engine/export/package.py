@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import Compiled
 from dsl.compile import compile as generate
 from dsl.ir import Program

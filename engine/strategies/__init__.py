@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from engine.devices import Binding, Problem
-from engine.spec import STRATEGIES
+from engine.session.spec import STRATEGIES
 from sol.hardware import Hardware
 
 NAMES = STRATEGIES
@@ -133,7 +133,7 @@ def load(name: str) -> Callable[..., Strategy]:
     """
     if name not in NAMES:
         raise KeyError(name)
-    return import_module(f"engine.strategies.{name}").Planner
+    return import_module(f"engine.strategies.{name}.planner").Planner
 
 
 __all__ = ["NAMES", "Finished", "Hardware", "Problem", "Proposal", "State", "Strategy", "load"]

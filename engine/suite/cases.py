@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import Program
-from engine.strategies.program_graph import class_of
+from engine.strategies.planner.lowering.program_graph import class_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = ROOT / "engine/problems"

@@ -15,18 +15,18 @@ from typing import Any
 
 import torch
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import DType
 from engine import jsonprocess
 from engine.build.cute_worker import import_generated
-from engine.evaluate import oracle
-from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
-from engine.evaluate.faults import Wrong
-from engine.evaluate.guarded import Guarded
+from engine.evaluate.candidate.faults import Wrong
+from engine.evaluate.candidate.guarded_outputs import Guarded
+from engine.evaluate.correctness import oracle
+from engine.evaluate.correctness.rounding import TORCH
+from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, verdict
 from engine.evaluate.integrity import trial
-from engine.evaluate.integrity.tracing import Snapshot
-from engine.evaluate.rounding import TORCH
-from engine.evaluate.timing import interval, net, paired_ratio
+from engine.evaluate.integrity.process.tracing import Snapshot
+from engine.evaluate.timing.samples import interval, net, paired_ratio
 from engine.suite.evidence import Loaded, checks
 from engine.suite.problem import Instance, compare
 
@@ -59,7 +59,7 @@ class Child:
         """{gpu, torch, total_bytes, events_us: what CUDA events add to a time, taken off every one}"""
         if self.small:
             return {"gpu": "none: meanings on the CPU", "torch": torch.__version__, "total_bytes": 0}
-        from engine.evaluate.timing import Timer
+        from engine.evaluate.timing.samples import Timer
 
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         if self._timer is None:

@@ -14,20 +14,20 @@ from typing import Any
 
 import torch
 
-from engine.evaluate.correctness import TOLERANCES
-from engine.evaluate.faults import Wrong
-from engine.evaluate.guarded import Guarded, same_bits
+from engine.evaluate.candidate.faults import Wrong
+from engine.evaluate.candidate.guarded_outputs import Guarded, same_bits
+from engine.evaluate.candidate.noop_probe import Launches, silenced
+from engine.evaluate.candidate.probes import probed, raised, recorded
+from engine.evaluate.correctness.tolerance import TOLERANCES
 from engine.evaluate.integrity import trial
-from engine.evaluate.integrity.tracing import Snapshot
-from engine.evaluate.probes import probed, raised, recorded
-from engine.evaluate.silent import Launches, silenced
+from engine.evaluate.integrity.process.tracing import Snapshot
 from engine.suite.problem import compare
 
 
 @dataclass
 class Loaded:
     """A program as machine code with what it reads and writes. `snapshot`: taken before it was loaded; `runs`: what may
-    have a guard; `quiet()`: the program with its kernels left out, as engine.evaluate.silent makes it."""
+    have a guard; `quiet()`: the program with its kernels left out, as engine.evaluate.candidate.noop_probe makes it."""
 
     module: Any
     artifact: str | None

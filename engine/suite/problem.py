@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
-from engine.evaluate.correctness import Comparison, PyTorchError
-from engine.evaluate.inputs import FAR, LARGE, TINY
-from engine.evaluate.pytorch_classes import HALF, UNUSED, as_class
-from engine.evaluate.rounding import truncate_tf32
+from engine.evaluate.correctness.inputs import FAR, LARGE, TINY
+from engine.evaluate.correctness.rounding import truncate_tf32
+from engine.evaluate.correctness.tolerance import Comparison, PyTorchError
+from engine.evaluate.reference.pytorch_classes import HALF, UNUSED, as_class
 
 CHUNK = 1 << 26  # elements compared at a time
 CONV_FLOPS = 60e9  # of the images whose float64 result is computed
@@ -112,8 +112,8 @@ class Instance:
         return self.with_first(first)
 
     def scaled(self) -> dict[str, Instance]:
-        """The same module on its first input times what the families of that name have (engine.evaluate.inputs):
-        overflow, or what is flushed to zero, shows."""
+        """The same module on its first input times what the families of that name have
+        (engine.evaluate.correctness.inputs): overflow, or what is flushed to zero, shows."""
         return {name: self.with_first(self.inputs[0] * by) for name, by in (("large", LARGE), ("tiny", TINY))}
 
     def with_first(self, first: torch.Tensor) -> Instance:
@@ -208,7 +208,8 @@ def _images(model: torch.nn.Module, inputs: list[torch.Tensor], seed: int) -> li
 
 
 def compare(out: torch.Tensor, right: torch.Tensor) -> Comparison:
-    """engine.evaluate.correctness.compare a piece at a time: results of 8 GB leave no room for five copies in f64."""
+    """engine.evaluate.correctness.tolerance.compare a piece at a time: results of 8 GB leave no room for five copies
+    in f64."""
     if out.numel() != right.numel():
         raise ValueError(f"the result has the shape {list(out.shape)}; the module gives {list(right.shape)}")
     total = squares = 0.0

@@ -20,13 +20,13 @@ from pathlib import Path
 from dsl.compile import Compiled
 from dsl.compile import compile as to_sources
 from dsl.ir import Gemm
-from engine import whole
+from engine import atomic_write
 from engine.build import toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import environment
 from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool, build_cpp
-from engine.evaluate.condition import read as condition_of
+from engine.evaluate.timing.gpu_condition import read as condition_of
 from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.suite.cases import BadProgram, Case, precision
 
@@ -81,7 +81,7 @@ class Results:
         self.rows[f"{row['program']}:{row['backend']}"] = row
         if self.path is not None:
             rows = sorted(self.rows.values(), key=lambda r: (r["id"], r["program"], r["backend"]))
-            whole.write_results(self.path, {"about": self.about, "results": rows})
+            atomic_write.write_results(self.path, {"about": self.about, "results": rows})
         return row
 
 

@@ -170,10 +170,10 @@ export function breakdown(view, report, best, p) {
   return { data, layout, caption: sentence(cls, b, base, report), head: ["", "time", "kind"], rows: bars.toReversed().map((x) => [x.name, time(x.ms), x.kind]) };
 }
 
-/** A figure that the server drew ({figure: {data, layout}, rows, title}; sol/charts.py) in the colours of this page. */
+/** A figure that the server drew ({figure: {data, layout}, rows, title}; sol/figures/charts.py) in the colours of this page. */
 export function served(told, p) {
   if (!told?.rows.length) return null;
-  const INK = "#767676"; // sol.palette's ink, the one colour of it that follows the theme
+  const INK = "#767676"; // sol.figures.palette's ink, the one colour of it that follows the theme
   const ours = JSON.parse(JSON.stringify(told.figure).replaceAll(`"${INK}"`, JSON.stringify(p.muted)));
   const axis = ({ title, range, type, autorange, tickvals, ticktext }) => ({ title: title?.text, ...(range && { range }), ...(type && { type }), ...(autorange && { autorange }), ...(tickvals && { tickvals, ticktext }) });
   const { shapes = [], annotations = [], barmode, xaxis, yaxis } = ours.layout;

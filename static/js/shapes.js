@@ -1,5 +1,5 @@
 // One shape and one colour for each precision class, the same in the timeline, the charts and the tables; hollow for
-// a prediction, filled for a measurement. Colours are Okabe-Ito (css/base.css), as in sol/figures.py.
+// a prediction, filled for a measurement. Colours are Okabe-Ito (css/base.css), as in sol/figures/plots.py.
 export const CLASS = {
   f32: { shape: "square", colour: "--oi-blue" },
   tf32: { shape: "circle", colour: "--oi-orange" },

@@ -1,6 +1,6 @@
 // The event log becomes what the page shows. Pure: the same events give the same view, whoever sends them and
 // however often: an event that was already applied is skipped, one that comes too early is not applied, so a
-// reload, a reconnect and a replay all end in the same place. The events are engine/events.py.
+// reload, a reconnect and a replay all end in the same place. The events are engine/session/events.py.
 
 export const STEPS = ["proposed", "checked", "generated", "compiled", "validated", "measured", "judged"];
 

@@ -1,5 +1,5 @@
-// Colours for μCUTLASS text. A tokenizer only, with the language's own words (dsl/words.py, in boot): what is right and
-// wrong is dsl/check.py's word, through /api/check.
+// Colours for μCUTLASS text. A tokenizer only, with the language's own words (dsl/editor/vocabulary.py, in boot): what is right and
+// wrong is dsl/check/program.py's word, through /api/check.
 import { StreamLanguage } from "../vendor/codemirror-6.0.2/codemirror.js";
 import { boot } from "./page.js";
 

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from engine import events
 from engine.devices import Problem
-from engine.strategies.planner import Planner
+from engine.session import events
+from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from tests.browser.conftest import no_sideways_scroll
 from tests.engine.strategies.test_regions import experts

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.results import bench_report
+from engine.bench.report import bench_report
 from tests.browser.conftest import ROOT, no_sideways_scroll
 from tests.engine.results.test_bench_report import BASE, trial
 

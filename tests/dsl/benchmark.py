@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile
 from dsl.resolve import resolve
 from dsl.syntax import MAX_TOKENS, parse

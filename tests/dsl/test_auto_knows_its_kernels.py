@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from dsl import legal
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import Scheduler
 from dsl.resolve import resolve
-from dsl.rules import normalized
+from dsl.rules import legal, normalized
 
 
 def config(text: str):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl.buffers import ALIGNMENT, Lifetime, Place, assign, changes_no_byte, peak, plan, rounded, types_of
 from dsl.ir import Acc, Also, Call, DType, Load, Map, Operand, Param, Program, TensorType, Transform, reads
+from dsl.lower.plan.buffers import ALIGNMENT, Lifetime, Place, assign, changes_no_byte, peak, plan, rounded, types_of
 
 F32, F16 = DType.F32, DType.F16
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsl.__main__ import main
-from dsl.check import check
+from dsl.check.program import check
 from dsl.codes import CODES
 
 EXAMPLES = Path(__file__).parents[2] / "dsl" / "examples"

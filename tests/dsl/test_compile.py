@@ -1,4 +1,4 @@
-"""A program that passes has a back end, and which ones take it is what dsl.legal says."""
+"""A program that passes has a back end, and which ones take it is what dsl.rules.legal says."""
 
 import subprocess
 import sys
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from dsl import legal
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile
 from dsl.ir import Gemm
 from dsl.printer import digest, to_text
+from dsl.rules import legal
 
 from .pipelines import pipelines
 from .programs import programs
@@ -59,7 +59,7 @@ def test_a_forced_back_end_is_the_only_one():
 
 def test_a_program_is_data_and_the_checker_loads_no_back_end():
     code = (
-        "import sys; from dsl.check import check; from dsl.resolve import resolve; import dsl.compile;"
+        "import sys; from dsl.check.program import check; from dsl.resolve import resolve; import dsl.compile;"
         "assert check(open(sys.argv[1]).read()).ok;"
         "print([m for m in sys.modules if m.split('.')[0] in ('torch', 'cutlass', 'quack', 'django', 'jinja2')])"
     )

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl.check import check
-from dsl.checks import FAMILIES
-from dsl.editor import complete, describe, vocabulary
+from dsl.check.families import FAMILIES
+from dsl.check.program import check
+from dsl.editor.completion import complete, describe
+from dsl.editor.vocabulary import ENTRIES, vocabulary
 from dsl.functions import EVERY
-from dsl.words import ENTRIES
 
 from .test_no_text_breaks_it import EVERYTHING
 
@@ -133,8 +133,7 @@ def test_it_answers_while_one_types():
 
 
 def test_it_needs_no_back_end():
-    code = (
-        "import sys, dsl.editor; print([m for m in sys.modules if m.split('.')[0] in ('torch', 'cutlass', 'jinja2')])"
-    )
+    code = "import sys, dsl.editor.completion; print([m for m in sys.modules "
+    code += "if m.split('.')[0] in ('torch', 'cutlass', 'jinja2')])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile as generate
+from dsl.editor.formatter import formatted
 from dsl.guard import conversions, rescue, watched, writers
 from dsl.ir import DType, TensorType
-from dsl.layout import formatted
 from dsl.printer import to_text
 from dsl.resolve import resolve
 

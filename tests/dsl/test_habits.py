@@ -2,11 +2,11 @@
 
 import pytest
 
-from dsl import habits
-from dsl.check import check
-from dsl.checks import FAMILIES
+from dsl.check import foreign_idioms
+from dsl.check.families import FAMILIES
+from dsl.check.program import check
+from dsl.editor.repair import repairs
 from dsl.functions import EVERY
-from dsl.repair import repairs
 
 HEAD = "program f(x: f16[64, 64], w: f16[64, 64], b: f16[64], r: f16[64, 64]) -> f16[64, 64] {\n"
 GEMM = HEAD + "  y = gemm(x, w.T) { epilogue HERE }\n  return y\n}"
@@ -68,8 +68,8 @@ def test_signs_of_c_are_left_out_one_after_the_other():
 
 
 def test_what_is_named_exists():
-    assert all(name in EVERY for name in habits.FUNCTIONS.values())
-    assert not set(habits.FUNCTIONS) & set(EVERY) and not set(habits.STAGES) & set(FAMILIES)
-    for stage in habits.STAGES.values():
+    assert all(name in EVERY for name in foreign_idioms.FUNCTIONS.values())
+    assert not set(foreign_idioms.FUNCTIONS) & set(EVERY) and not set(foreign_idioms.STAGES) & set(FAMILIES)
+    for stage in foreign_idioms.STAGES.values():
         assert stage.split("(")[0] in FAMILIES
-    assert not set(habits.CLAUSES) & {c for f in FAMILIES.values() for c in f.clauses}
+    assert not set(foreign_idioms.CLAUSES) & {c for f in FAMILIES.values() for c in f.clauses}

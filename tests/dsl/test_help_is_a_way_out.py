@@ -2,7 +2,7 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 
 CONV = """program p(x: f16[8, 64, 32, 32], w: f16[128, 64, 3, 3]) -> f16[8, 128, 30, 30] {
   xt = transform(x) { layout nhwc }

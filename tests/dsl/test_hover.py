@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl.hover import hover
+from dsl.editor.hover import hover
 
 from .test_no_text_breaks_it import EVERYTHING, WORDS
 

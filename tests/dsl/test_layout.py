@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsl.check import check
-from dsl.layout import WIDTH, formatted
+from dsl.check.program import check
+from dsl.editor.formatter import WIDTH, formatted
 from dsl.printer import to_text
 
 from .pipelines import pipelines

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.guard import rescue
 from dsl.narrowed import known_range, watched_stores, wider_reader

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.syntax import ProgramError, parse
 
 WORDS = [

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dsl import legal
-from dsl.check import check
-from dsl.checks import FAMILIES
+from dsl.check.families import FAMILIES
+from dsl.check.program import check
 from dsl.functions import EVERY
 from dsl.ir import NORMALIZATIONS, REDUCTIONS
+from dsl.rules import legal
 
 ROOM = Path(__file__).parents[2] / "dsl"
 TEXT = (ROOM / "reference.md").read_text()

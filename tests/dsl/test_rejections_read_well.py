@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.diagnostics import Diagnostic
 from dsl.ir import Span
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl.check import check
-from dsl.repair import MAX_CHARS, repairs
+from dsl.check.program import check
+from dsl.editor.repair import MAX_CHARS, repairs
 
 from .test_no_text_breaks_it import EVERYTHING, WORDS
 from .test_wrong_programs import WRONG

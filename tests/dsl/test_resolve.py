@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dsl import legal
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import Gemm, Program
 from dsl.printer import to_text
 from dsl.resolve import complete, possible, resolve
+from dsl.rules import legal
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = sorted((Path(__file__).parents[2] / "dsl" / "examples").glob("*.ucutlass"))

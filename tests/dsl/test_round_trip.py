@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from dsl import ir
-from dsl.check import check
+from dsl.check.program import check
 from dsl.printer import digest, expression, to_text
 from dsl.resolve import resolve
 

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from dsl import legal
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.ir import DType
 from dsl.lower.cpp import lower
 from dsl.printer import to_text
 from dsl.resolve import resolve
-from dsl.rules import image, rowmajor
+from dsl.rules import image, legal, rowmajor
 
 TEXT = """program p(x: f32[{batch}, {channels}, {size}], w: f32[{filters}, {channels}, {window}], b: f32[{filters}])
 -> f32[{batch}, {filters}, {out}] {{

@@ -16,7 +16,7 @@ import hashlib
 from pathlib import Path
 
 import dsl
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile
 from engine.export import archive, history, package
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.resolve import resolve
 
 PROGRAM = """program p(x: {t}[1024, 1024], w: {t}[1024, 1024]) -> f32[1024, 1024] {{

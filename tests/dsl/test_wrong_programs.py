@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.codes import CODES
 
 HERE = Path(__file__).parent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.strategies import memory
+from engine.strategies.planner import memory
 
 
 @pytest.fixture(autouse=True)

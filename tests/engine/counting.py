@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from engine import events
 from engine.devices import TrialError
+from engine.session import events
 from sol.attainable import predict, predict_eager
 from sol.hardware import load
 
@@ -80,7 +80,7 @@ program scale(x: f16[1024, 4096], w: f16[4096, 4096], b: f32[4096]) -> f16[1024,
 
 def spec(**changes):
     """A session that begins with a program, so that nothing needs a sandbox."""
-    from engine.spec import SessionSpec
+    from engine.session.spec import SessionSpec
 
     return SessionSpec(
         **{"title": "t", "source": PROGRAM, "source_kind": "program", "trials": 4, "eps": 0.0, "window": 9} | changes

@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine import events, trials
 from engine.devices import Problem
+from engine.session import events, trial
 from engine.strategies import Finished, State
-from engine.strategies.planner import ALGEBRAIC, Planner
+from engine.strategies.planner.planner import ALGEBRAIC, Planner
 from sol.bounds import t_sol
 from sol.hardware import load
 from tests.engine.counting import CountingDevice
@@ -55,10 +55,10 @@ def judged(planner, allowed):
     ]
     past = lambda kind, number: next((e for e in log if isinstance(e, kind)), None)  # noqa: E731
     limits = {"tf32": 0.4}
-    ctx = trials.Context(CountingDevice(), planner, 132, limits, {}, None, None, past, algebraic=allowed)
+    ctx = trial.Context(CountingDevice(), planner, 132, limits, {}, None, None, past, algebraic=allowed)
     proposal = proposals(planner, 2)[1]
-    end = trials.judge(2, proposal, ctx, 1.0)
-    return end, trials.finished(2, proposal, end, ctx)
+    end = trial.judge(2, proposal, ctx, 1.0)
+    return end, trial.finished(2, proposal, end, ctx)
 
 
 def test_it_is_the_best_of_nothing_unless_it_is_allowed(planner):

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from engine import __main__ as command
-from engine import recording
+from engine.session import recording
 from tests.engine.counting import PROGRAM
 
 
@@ -25,8 +25,8 @@ def program(tmp_path):
 @pytest.fixture(autouse=True)
 def no_compilers(monkeypatch):
     pytest.importorskip("torch")
-    from engine import events
     from engine.devices import modelled
+    from engine.session import events
 
     monkeypatch.setattr(modelled.offline, "warm", lambda: None)
     monkeypatch.setattr(

@@ -15,15 +15,15 @@ import time
 from collections import Counter
 
 from dsl.lower import Source
-from engine import events
 from engine.build import cute
 from engine.build.cache import Cache
 from engine.build.cute import CuteBuilder
 from engine.build.nvcc import BuildError
 from engine.devices import TrialError
-from engine.evaluate.worker import Worker
+from engine.evaluate.candidate.worker import Worker
 from engine.sandbox import Sandbox, SandboxEnded, tree
-from engine.session import run
+from engine.session import events
+from engine.session.runner import run
 from tests.engine.counting import CountingDevice, spec
 
 TRIALS, FAULTS, SEED = 100, 200, 4

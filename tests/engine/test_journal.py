@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from engine import events
-from engine.journal import Journal, Owner
-from engine.trials import Stopped
+from engine.session import events
+from engine.session.journal import Journal, Owner
+from engine.session.trial import Stopped
 from tests.engine.counting import spec
 
 CHECKED = events.TrialChecked(1, "a" * 64, 0.1)

@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.bounds import external_bytes  # noqa: E402
+from sol.cost.ops import cost  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
-from sol.ops import cost  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 SUITE = {p["id"]: p for p in json.loads((ROOT / "tests/sol/data/suite59.json").read_text())["problems"]}

@@ -1,9 +1,9 @@
 """What the command line says of a module that is no single program."""
 
-from engine import events
 from engine.devices import Problem
 from engine.progress import line
-from engine.strategies.planner import Planner
+from engine.session import events
+from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from tests.engine.strategies.test_regions import experts
 

@@ -1,7 +1,7 @@
 """The line of a right trial names the bound that its error was held to, and what set it."""
 
-from engine import events
 from engine.progress import line
+from engine.session import events
 
 
 def test_a_bound_that_is_not_the_classs_own_says_where_it_is_from():

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from engine import events, recording
-from engine.session import run
+from engine.session import events, recording
+from engine.session.runner import run
 from tests.engine.counting import CountingDevice, spec
 
 
@@ -57,8 +57,8 @@ def test_reading_a_recording_loads_nothing_heavy():
     import subprocess
     import sys
 
-    code = "import sys, engine.recording, engine.spec; print(sorted(m for m in sys.modules if m.split('.')[0] in "
-    code += "('torch', 'numpy', 'dsl', 'sol', 'django')))"
+    code = "import sys, engine.session.recording, engine.session.spec; "
+    code += "print(sorted(m for m in sys.modules if m.split('.')[0] in ('torch', 'numpy', 'dsl', 'sol', 'django')))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 

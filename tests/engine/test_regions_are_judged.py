@@ -2,12 +2,12 @@
 
 import pytest
 
-from engine import events
 from engine.devices import Problem
 from engine.devices.modelled import Modelled
-from engine.session import run
-from engine.spec import SessionSpec
-from engine.strategies.regions import partition
+from engine.session import events
+from engine.session.runner import run
+from engine.session.spec import SessionSpec
+from engine.strategies.planner.regions.partition import partition
 from sol.attainable import predict_eager
 from sol.hardware import load
 from tests.engine.strategies.test_regions import experts

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from engine import events
-from engine.session import run
+from engine.session import events
+from engine.session.runner import run
 from tests.engine.counting import PROGRAM, CountingDevice, spec
 
 MINE = PROGRAM.replace("128x128x64", "64x64x64")

@@ -2,10 +2,10 @@
 
 import json
 
-from engine import events
-from engine.session import run
+from engine.session import events
+from engine.session.runner import run
 from engine.strategies import State
-from engine.strategies.planner import Planner
+from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from tests.engine.counting import PROGRAM, CountingDevice, spec
 
@@ -93,7 +93,7 @@ def test_quick_times_survive_the_log():
 def test_screening_is_asked_for_once_a_line():
     from engine.devices import Problem
     from engine.strategies import Finished
-    from engine.strategies.memory import Memory
+    from engine.strategies.planner.memory import Memory
 
     made = Planner(Problem(OPEN, "program", None), ("f16",), load("h200"), "measured", memory=Memory())
     first = made.next(State())

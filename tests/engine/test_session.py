@@ -5,9 +5,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from engine import events
 from engine.devices import TrialError
-from engine.session import run
+from engine.session import events
+from engine.session.runner import run
 from tests.engine.counting import PROGRAM, CountingDevice, spec
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.spec import BadSpec, SessionSpec
+from engine.session.spec import BadSpec, SessionSpec
 
 GOOD = {"title": "t", "source": "class Model: ..."}
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from engine import events, whole
-from engine.bench import pace
-from engine.bench.plan import plan
-from engine.session import run
-from engine.strategies import State, memory
+from engine import atomic_write
+from engine.bench.run.plan import plan
+from engine.bench.studies import pace
+from engine.session import events
+from engine.session.runner import run
+from engine.strategies import State
+from engine.strategies.planner import memory
 from sol.graph import OpGraph
 from sol.hardware import load
 from tests.engine.counting import CountingDevice, spec
@@ -106,7 +108,7 @@ def test_predictions_teach_nothing():
 def test_a_mistake_of_the_engine_is_no_word_on_a_program(monkeypatch):
     told = []
     monkeypatch.setattr(
-        "engine.strategies.planner.Planner.learned", lambda self, trials, where: told.extend(trials) or []
+        "engine.strategies.planner.planner.Planner.learned", lambda self, trials, where: told.extend(trials) or []
     )
     play(FIRST, device=Measuring(fail={2: "crash validate", 3: "validate"}))
     assert [(t.number, bool(t.failed)) for t in told] == [(1, False), (3, True), (4, False)]
@@ -126,7 +128,7 @@ def test_a_session_that_its_owner_stops_teaches_what_it_measured():
 
 
 def test_a_benchmarks_session_neither_teaches_nor_is_taught(monkeypatch):
-    monkeypatch.setattr("engine.session._Session._graph", lambda self: (FIRST, "Model"))
+    monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (FIRST, "Model"))
     device = Measuring()
     made = pace.play([("linear", "module", "module")], device, 60.0, trials=2)
     assert len(made.judged) == 2 and lines() == []
@@ -167,7 +169,7 @@ def test_an_engine_killed_while_it_writes_leaves_what_was_there_and_the_session_
     log, (history, texts) = [], traced(FIRST, "mine")
     given = spec(title="mine", source="module", source_kind="module", classes=("f16",))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(whole.os, "replace", killed)
+        patch.setattr(atomic_write.os, "replace", killed)
         log.extend(e for e in run(given, device=Measuring(), history=history, read_blob=texts.__getitem__))
     assert lines() == held
     again = play(FIRST)

@@ -109,7 +109,7 @@ def test_a_killed_engine_and_a_killed_worker_cost_no_trial(app):
     killed = []
 
     def seen(event):
-        wanted = ("manage.py", "engine") if len(killed) == 0 else ("engine.evaluate.worker_main",)
+        wanted = ("manage.py", "engine") if len(killed) == 0 else ("engine.evaluate.candidate.worker_main",)
         due = event["kind"] in ("trial.judged", "trial.generated") and event["data"]["trial"] == (2, 4)[len(killed)]
         if len(killed) < 2 and due:
             for pid in below(app.up.pid):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.bench import guarded
+from engine.bench.studies import guarded
 
 pytestmark = pytest.mark.gpu
 

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.lower import Source
-from engine import events
 from engine.devices import Candidate, Problem, TrialError
-from engine.session import SessionSpec, run
-from engine.strategies import program_graph
+from engine.session import events
+from engine.session.runner import SessionSpec, run
+from engine.strategies.planner.lowering import program_graph
 from sol.hardware import load
 
 pytestmark = pytest.mark.gpu

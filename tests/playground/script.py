@@ -1,7 +1,7 @@
 """Real events of a made-up session, for tests of the log, the socket and the adapter, which do not care what ran.
 
-`run` has the signature of engine.session.run. Its pace comes from the spec's title: "pace 0.05" waits 0.05 s before
-each event. It goes on behind `history` like the real one, so that a killed engine's session can be followed.
+`run` has the signature of engine.session.runner.run. Its pace comes from the spec's title: "pace 0.05" waits 0.05 s
+before each event. It goes on behind `history` like the real one, so that a killed engine's session can be followed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from engine import events
-from engine.events import blob_name
+from engine.session import events
+from engine.session.events import blob_name
 
 
 def blob(text: str) -> tuple[str, dict[str, str]]:

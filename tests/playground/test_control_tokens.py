@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from playground import log
+from playground.live import log
 from playground.models import Command, Session
 
 pytestmark = pytest.mark.django_db

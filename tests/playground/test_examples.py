@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
-from engine.strategies.lowering import lower  # noqa: E402
+from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402
-from playground import examples  # noqa: E402
+from playground.language import examples  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 
 FEATURED = [e for e in examples.all_examples() if e["featured"]]

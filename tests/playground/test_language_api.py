@@ -2,9 +2,9 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.codes import CODES
-from dsl.words import ENTRIES
+from dsl.editor.vocabulary import ENTRIES
 
 GOOD = """# kept
 program p(x: f16[256, 512], w: f16[1024, 512], b: f32[1024]) -> f16[256, 1024] {
@@ -92,7 +92,7 @@ def test_a_place_outside_of_the_text_is_answered(client, path, place):
 
 
 def test_who_asks_too_often_is_told_when_to_come_back(client, monkeypatch):
-    from playground import limits
+    from playground.access import limits
 
     monkeypatch.setattr(limits, "checks", limits.Limit(2, 60))
     assert [post(client, "format", text=GOOD).status_code for _ in range(3)] == [200, 200, 429]

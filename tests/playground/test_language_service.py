@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from playground import examples, language
+from playground.language import examples, service
 
 PROGRAM = """program layer(x: f16[1024, 4096], w: f16[4096, 4096], b: f16[4096]) -> f16[1024, 4096] {
 """
@@ -53,7 +53,7 @@ ODD = ["", " ", *(c * 60_000 for c in "({-x"), "é" * 30_000, "\r\n" * 30_000]
 
 @pytest.mark.parametrize("text", ODD)
 def test_any_text_is_answered_quickly(client, text):
-    language.check.cache_clear()
+    service.check.cache_clear()
     begun = time.process_time()
     assert post(client, "/api/check", text).json()["ok"] is False
     assert time.process_time() - begun < 2, "seconds of a core, however busy the machine is"

@@ -2,8 +2,10 @@
 
 import pytest
 
-from engine import events
-from playground import language, limits, summary
+from engine.session import events
+from playground import summary
+from playground.access import limits
+from playground.language import service
 from playground.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -136,6 +138,6 @@ def test_a_proxys_word_counts_only_when_trusted(rf, monkeypatch):
 
 
 def test_a_mistake_of_ours_is_json_too(client, monkeypatch):
-    monkeypatch.setattr(language, "check", lambda text: 1 / 0)
+    monkeypatch.setattr(service, "check", lambda text: 1 / 0)
     reply = client.post("/api/check", {"text": "x"}, content_type="application/json")
     assert reply.status_code == 500 and "ZeroDivision" not in reply.content.decode() and reply.json()["fix"]

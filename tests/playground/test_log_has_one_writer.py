@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from engine import events
-from playground import log
+from engine.session import events
+from playground.live import log
 from playground.models import Session, SessionEvent
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine import events
-from playground import log
+from engine.session import events
+from playground.live import log
 from playground.models import AppendOnly, Blob, Session, SessionEvent
 from tests.playground import script
 

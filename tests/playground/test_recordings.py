@@ -5,8 +5,9 @@ import re
 import pytest
 from django.core.management import CommandError, call_command
 
-from engine import events, recording
-from playground import log, recordings
+from engine.session import events, recording
+from playground import recordings
+from playground.live import log
 from playground.models import Session
 from tests.playground import script
 

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from engine import events
-from playground import log, retention
+from engine.session import events
+from playground import retention
+from playground.live import log
 from playground.models import Blob, Session, SessionEvent
 from tests.playground import script
 

@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 
-from engine import events
-from playground import figures, log, recordings
+from engine.session import events
+from playground import figures, recordings
+from playground.live import log
 from playground.models import Session
 
 pytestmark = pytest.mark.django_db

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsl import ir
-from dsl.check import check
+from dsl.check.program import check
 from sol.attainable import predict, product_of, tiling_of
 from sol.bounds import roofs
 from sol.hardware import HardwareError, load
-from sol.tiles import Product, Tiling, tile_time
+from sol.model.tiles import Product, Tiling, tile_time
 
 H200 = load("h200")
 

@@ -8,7 +8,7 @@ from suite59 import gemm_problem
 
 from sol.attainable import StageTime, predict_eager
 from sol.budget import Recorded, Trial, sweep
-from sol.charts import advice, levers_kept, policies, shares, waterfall
+from sol.figures.charts import advice, levers_kept, policies, shares, waterfall
 from sol.hardware import load
 from sol.replay import best
 from sol.report import report

@@ -5,10 +5,10 @@ from statistics import median
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from sol.attainable import collective_time, predict, product_of
-from sol.convolution import convolution_time, implicit
 from sol.hardware import load
+from sol.model.convolution import convolution_time, implicit
 
 H200 = load("h200")
 TEXT = """program p(x: f32[{x}], w: f32[{w}]) -> f32[{y}] {{

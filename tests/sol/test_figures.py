@@ -6,7 +6,7 @@ import pytest
 from suite59 import gemm_problem
 
 from sol.attainable import predict_eager
-from sol.figures import COLOUR, SHAPE, HistoryTrial, Point, StopLine, breakdown, history, roofline
+from sol.figures.plots import COLOUR, SHAPE, HistoryTrial, Point, StopLine, breakdown, history, roofline
 from sol.hardware import CLASSES, load
 
 H200 = load("h200")

@@ -13,9 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.bounds import bounds, external_bytes  # noqa: E402
+from sol.cost.ops import bytes_only  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402
-from sol.ops import bytes_only  # noqa: E402
 from sol.report import Report, report  # noqa: E402
 
 H200 = load("h200")

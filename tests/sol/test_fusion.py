@@ -2,7 +2,7 @@
 
 from suite59 import Builder, gemm_problem
 
-from sol.fusion import groups, tail
+from sol.cost.fusion import groups, tail
 
 
 def test_a_tail_reaches_as_far_as_the_tile_does():

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.resolve import resolve
 from sol.attainable import predict
 from sol.hardware import load
-from sol.tiles import Product, Tiling, tile_time, tiles_of
+from sol.model.tiles import Product, Tiling, tile_time, tiles_of
 
 H200 = load("h200")
 CUBE = Product(1, 4096, 4096, 4096, "tf32", 4, 4)

@@ -3,7 +3,7 @@
 import pytest
 from suite59 import gemm_problem
 
-from dsl.check import check as checked
+from dsl.check.program import check as checked
 from sol.hardware import load
 from sol.lever_check import Timed, check, outcomes, tried
 from sol.levers import Lever, levers

@@ -2,7 +2,7 @@
 
 from suite59 import Builder
 
-from sol.liveness import liveness
+from sol.cost.liveness import liveness
 
 KB = 64 * 4 * 4  # a tensor of 64 x 4 floats
 

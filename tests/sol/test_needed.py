@@ -10,9 +10,9 @@ from torch import nn  # noqa: E402
 
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.bounds import external_bytes, fused_bound  # noqa: E402
+from sol.cost.needed import kept  # noqa: E402
 from sol.graph import Op, OpGraph, Tensor  # noqa: E402
 from sol.hardware import load  # noqa: E402
-from sol.needed import kept  # noqa: E402
 
 H200 = load("h200")
 F = nn.functional

@@ -3,8 +3,8 @@
 import pytest
 from suite59 import Builder
 
+from sol.cost.ops import bytes_only, cost
 from sol.graph import Op, Tensor
-from sol.ops import bytes_only, cost
 
 
 def only(build):

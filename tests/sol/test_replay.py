@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import events
-from engine.recording import write
+from engine.session import events
+from engine.session.recording import write
 from sol.__main__ import main
 from sol.budget import sweep
 from sol.replay import best, load, of_bench, recorded

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.resolve import resolve
 from sol.attainable import collective_time, predict, product_of
 from sol.hardware import load

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from sol.__main__ import main
 from sol.attainable import predict
 from sol.hardware import load
-from sol.sweep import LEAST, Judged, Run, judge, program_text, total
+from sol.model.sweep import LEAST, Judged, Run, judge, program_text, total
 
 H200 = load("h200")
 PROGRAM = (

@@ -7,7 +7,7 @@ import pytest
 
 from sol.attainable import KNOWN_ERROR
 from sol.hardware import load
-from sol.sweep import LEAST, document, judge, total
+from sol.model.sweep import LEAST, document, judge, total
 
 RESULTS = Path(__file__).resolve().parents[2] / "engine/results"
 SWEEP = (RESULTS / "sweep-h200-2026-11-21.json").read_text(encoding="utf-8")

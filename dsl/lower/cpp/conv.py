@@ -23,11 +23,11 @@ from dsl.axes import SPATIAL, image_axes
 from dsl.ir import NCHW, NHWC, Conv, DType, Load, Program, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import Leaf, Tree, Write, build, shared
-from dsl.lower.cpp.gemm import CUTLASS_GEMM
-from dsl.lower.cpp.gemm_operands import COMPUTE
-from dsl.lower.cpp.gemm_schedule import whole_groups
+from dsl.lower.cpp.gemm.gemm_3x import CUTLASS_GEMM
+from dsl.lower.cpp.gemm.gemm_operands import COMPUTE
+from dsl.lower.cpp.gemm.gemm_schedule import whole_groups
+from dsl.lower.cpp.gemm.product import Product3x
 from dsl.lower.cpp.names import aligned, identifier, storage
-from dsl.lower.cpp.product import Product3x
 from dsl.rules.problem import phases_beside
 
 CUTLASS_CONV = (

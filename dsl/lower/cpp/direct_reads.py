@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsl.ir import Expr, Load, TensorType, loads
 from dsl.lower.cpp.epilogue import Leaf, Tree, build
-from dsl.lower.cpp.gemm_epilogue import Output
+from dsl.lower.cpp.gemm.gemm_epilogue import Output
 from dsl.lower.cpp.names import identifier, storage
 
 

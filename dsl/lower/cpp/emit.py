@@ -13,17 +13,17 @@ import re
 
 import jinja2
 
-from dsl import buffers
 from dsl.arch import ARCHS, DEFAULT
 from dsl.guard import writers
 from dsl.ir import Collective, Program, Scheduler
 from dsl.lower import Refusal, Source
 from dsl.lower.cpp.functions import definitions
+from dsl.lower.cpp.gemm.normalized import fused
 from dsl.lower.cpp.guarded import plan_rescue, second
 from dsl.lower.cpp.names import TORCH, identifier
-from dsl.lower.cpp.normalized import fused
 from dsl.lower.cpp.stages import Plan, plan_stage
-from dsl.lower.graph import GRAPHS
+from dsl.lower.plan import buffers
+from dsl.lower.plan.launch_graph import GRAPHS
 from dsl.printer import digest, to_text
 
 _MARK = re.compile(r"\s*//@(\w*)(?:\.(\w+))?$")
@@ -45,7 +45,7 @@ def lower(program: Program) -> Source:
     try:
         types = buffers.types_of(program)
     except ValueError as error:
-        raise Refusal("cpp-unresolved", str(error), "check the program first (dsl.check)") from error
+        raise Refusal("cpp-unresolved", str(error), "check the program first (dsl.check.program)") from error
     for name, kind in types.items():
         if kind.dtype not in TORCH:
             raise Refusal("cpp-dtype", f"the cpp back end holds no {kind.dtype.value} in memory ({name})", "cast it")

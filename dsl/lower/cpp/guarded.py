@@ -13,7 +13,7 @@ from math import prod
 from dsl.guard import renamed, rescue
 from dsl.ir import Program, Stage, TensorType
 from dsl.lower import Refusal
-from dsl.lower.cpp.own.parts import MULTIPROCESSORS, OwnPlan
+from dsl.lower.cpp.generated.parts import MULTIPROCESSORS, OwnPlan
 from dsl.lower.cpp.stages import plan_stage
 
 BLOCKS = 4 * MULTIPROCESSORS  # of a rescue kernel: what a GPU starts at once

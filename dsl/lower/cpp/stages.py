@@ -31,16 +31,16 @@ from dsl.ir import (
 )
 from dsl.lower import Refusal
 from dsl.lower.cpp.conv import plan_conv
-from dsl.lower.cpp.gemm import plan_gemm
-from dsl.lower.cpp.gemm_2x import plan_gemm_2x
-from dsl.lower.cpp.gemm_variants import plan_grouped, plan_normalized
-from dsl.lower.cpp.normalized import NormalizedGemm
-from dsl.lower.cpp.own.direct import plan_direct
-from dsl.lower.cpp.own.mapping import plan_map, plan_transform
-from dsl.lower.cpp.own.normalize import plan_normalize
-from dsl.lower.cpp.own.pool import plan_pool
-from dsl.lower.cpp.own.reduce import plan_reduce
-from dsl.lower.cpp.own.rowmajor import plan_rowmajor
+from dsl.lower.cpp.gemm.gemm_2x import plan_gemm_2x
+from dsl.lower.cpp.gemm.gemm_3x import plan_gemm
+from dsl.lower.cpp.gemm.gemm_variants import plan_grouped, plan_normalized
+from dsl.lower.cpp.gemm.normalized import NormalizedGemm
+from dsl.lower.cpp.generated.direct import plan_direct
+from dsl.lower.cpp.generated.mapping import plan_map, plan_transform
+from dsl.lower.cpp.generated.normalize import plan_normalize
+from dsl.lower.cpp.generated.pool import plan_pool
+from dsl.lower.cpp.generated.reduce import plan_reduce
+from dsl.lower.cpp.generated.rowmajor import plan_rowmajor
 from dsl.rules.problem import is_rowmajor
 
 

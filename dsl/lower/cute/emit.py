@@ -1,24 +1,24 @@
 """A whole program as one Python module, and the map from its lines to the module's.
 
 The module's `run` launches the stages in order and decides nothing else: kernels are planned at the first call, and
-the memory between stages is allocated once by `load`, where dsl.buffers says. What a stage says is its lowering's work
-(stage.py has the table).
+the memory between stages is allocated once by `load`, where dsl.lower.plan.buffers says. What a stage says is its
+lowering's work (stage.py has the table).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dsl.buffers import WORKSPACE, Buffers
-from dsl.buffers import plan as plan_buffers
 from dsl.guard import rescue
 from dsl.ir import Gemm, GroupedGemm, Program, Stage, TensorType, Transform
 from dsl.lower import Refusal, Source
 from dsl.lower.cute import parts
+from dsl.lower.cute.generated_kernels import FLAG
 from dsl.lower.cute.guarded import plan_rescue
 from dsl.lower.cute.names import names_of, renamed
-from dsl.lower.cute.own import FLAG
 from dsl.lower.cute.stage import TORCH, Part, StagePlan, Text, memory_shape, plan_stage, types_of
+from dsl.lower.plan.buffers import WORKSPACE, Buffers
+from dsl.lower.plan.buffers import plan as plan_buffers
 from dsl.printer import digest, to_text
 
 _CAPABILITY = {"sm_90a": "sm_90"}
@@ -34,7 +34,7 @@ def lower(program: Program) -> Source:
     types = types_of(program)
     for name, t in types.items():
         if t is None:
-            raise Refusal("cute-unresolved", f"{name} has no type yet", "check the program first (dsl.check)")
+            raise Refusal("cute-unresolved", f"{name} has no type yet", "check the program first (dsl.check.program)")
         if t.dtype not in TORCH:
             raise Refusal("cute-dtype", f"no tensor in memory is {t.dtype.value}, as {name} is", "cast it")
     _results(program)

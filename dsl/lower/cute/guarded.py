@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from dsl.ir import Conv, DType, Gemm, Program, Stage
 from dsl.lower import Refusal
-from dsl.lower.cute import direct, simt
-from dsl.lower.cute.own import FLAG, SMS, version_of
+from dsl.lower.cute.conv import direct
+from dsl.lower.cute.gemm import simt
+from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of
 from dsl.lower.cute.stage import CUTE, StagePlan, Text
 from dsl.lower.cute.stage import plan_stage as plan_plain
 

@@ -14,7 +14,7 @@ from math import gcd
 from dsl.axes import axes_of
 from dsl.ir import DType, Map, Program, TensorType
 from dsl.lower import Refusal
-from dsl.lower.cute.own import FLAG, SMS, THREADS, Element, element, own_plan, refuse_types, told
+from dsl.lower.cute.generated_kernels import FLAG, SMS, THREADS, Element, element, own_plan, refuse_types, told
 from dsl.lower.cute.space import (
     WIDE,
     MergedSpace,

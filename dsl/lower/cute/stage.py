@@ -37,14 +37,14 @@ TORCH = {
 
 # Stage kind -> modules of dsl.lower.cute, the first that takes the stage writes it.
 LOWERINGS: dict[type, tuple[str, ...]] = {
-    ir.Gemm: ("gemm_text",),
-    ir.GroupedGemm: ("gemm_text",),
-    ir.Conv: ("direct", "conv"),  # direct: depthwise, few channels, compute f32; conv: implicit GEMM on wgmma
+    ir.Gemm: ("gemm.gemm_text",),
+    ir.GroupedGemm: ("gemm.gemm_text",),
+    ir.Conv: ("conv.direct", "conv.tensor_core_conv"),  # direct: depthwise, few channels, compute f32
     ir.Transform: ("transform",),
     ir.Map: ("pointwise",),
-    ir.Reduce: ("reduce",),
-    ir.Normalize: ("normalize",),
-    ir.Pool: ("pool",),
+    ir.Reduce: ("reduce.reduction",),
+    ir.Normalize: ("reduce.normalize",),
+    ir.Pool: ("reduce.pool",),
 }
 
 

@@ -3,7 +3,7 @@
 What is ours (the language's compiler output) is checked by engine.devices; here stands what is not: raw CUDA C++ and
 Python. Three processes that share no memory but what is laid between them:
 
-    reference    the pasted module, confined; it alone knows what is right (engine.evaluate.reference)
+    reference    the pasted module, confined; it alone knows what is right (engine.evaluate.reference.module_process)
     candidate    the text under suspicion, confined; it gets values and gives values (candidate_main)
     judge        ours, with torch; makes the values, compares, keeps fingerprints (judge_main)
 

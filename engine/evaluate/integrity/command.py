@@ -16,14 +16,14 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from engine import events
 from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError
-from engine.evaluate import baselines
-from engine.evaluate.integrity.candidate import CandidateEnded
 from engine.evaluate.integrity.findings import CHEAT, Finding, Report
-from engine.evaluate.integrity.judge import JudgeLost
+from engine.evaluate.integrity.process.candidate import CandidateEnded
+from engine.evaluate.integrity.process.judge import JudgeLost
 from engine.evaluate.integrity.verify import KINDS, Verifier
+from engine.evaluate.reference import baseline_cache
 from engine.sandbox import Sandbox
+from engine.session import events
 from sol.graph import OpGraph
 
 
@@ -51,8 +51,8 @@ def run(args: argparse.Namespace, module: str) -> bool:
     else:
         wanted = args.baseline or ([] if kind == "program" else ["eager"])
         for name in wanted:
-            if name not in baselines.NAMES:
-                raise Refused(f"there is no baseline {name!r}; there are {', '.join(baselines.NAMES)}")
+            if name not in baseline_cache.NAMES:
+                raise Refused(f"there is no baseline {name!r}; there are {', '.join(baseline_cache.NAMES)}")
         cls = args.cls or ("tf32" if kind == "program" else "f32")
         made = measure(text, kind, module, device=args.device, cls=cls, wanted=wanted, nondeterministic=loose)
     if args.json == "-":
@@ -132,12 +132,12 @@ def _remember(v: Verifier, one: Any) -> None:
     from engine.build.cache import Cache
 
     name, driver = one.device.get("name") or "", one.device.get("driver")
-    key = baselines.key(v.source, v.graph.to_json(), one.baseline, name, driver)
-    kept = baselines.Timed(
+    key = baseline_cache.key(v.source, v.graph.to_json(), one.baseline, name, driver)
+    kept = baseline_cache.Timed(
         one.baseline, one.baseline_cls, one.baseline_ms, one.baseline_ms, one.baseline_ms, 0.0, [], one.method,
         device=one.device, taken=time.time(),
     )  # fmt: skip
-    baselines.store(Cache(), key, kept)
+    baseline_cache.store(Cache(), key, kept)
 
 
 # ---- a program ----
@@ -145,13 +145,13 @@ def _remember(v: Verifier, one: Any) -> None:
 
 def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -> dict[str, Any]:
     from dsl.compile import compile as generate
-    from engine import trials
     from engine.devices import registry
+    from engine.session import trial
     from engine.trace import trace
     from sol.hardware import load
 
     try:
-        program = trials.checked(text)
+        program = trial.checked(text)
         graph = trace(module, local_user=True).graph
         on = registry.get(device, local_user=True)
         compiled = generate(program, load(on.hardware).sms)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.devices import TrialError
-from engine.evaluate.correctness import TOLERANCES, Comparison, verdict
-from engine.evaluate.cupti import PRODUCT
-from engine.evaluate.integrity.candidate import Candidate, CandidateEnded
+from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, verdict
 from engine.evaluate.integrity.findings import NOTE, Finding, Report
 from engine.evaluate.integrity.judging import explain, number, precision_of, text
-from engine.evaluate.integrity.words import ATEN_MOVES, ATEN_PRODUCTS
+from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
+from engine.evaluate.integrity.texts.names import ATEN_MOVES, ATEN_PRODUCTS
+from engine.evaluate.timing.cupti import PRODUCT
 
 if TYPE_CHECKING:
     from engine.evaluate.integrity.verify import Verifier

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from engine.evaluate.correctness import Comparison, PyTorchError, verdict
+from engine.evaluate.correctness.tolerance import Comparison, PyTorchError, verdict
 from engine.evaluate.integrity.findings import Finding
 
 NEAR = 3.0  # an error within this factor of a coarser class's own is that class's

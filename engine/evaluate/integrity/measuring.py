@@ -17,15 +17,15 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from engine.evaluate import condition
-from engine.evaluate.correctness import TOLERANCES
-from engine.evaluate.cupti import busy_us
-from engine.evaluate.integrity.candidate import CandidateEnded
+from engine.evaluate.correctness.tolerance import TOLERANCES
 from engine.evaluate.integrity.examination import OPEN_SECONDS
 from engine.evaluate.integrity.findings import Finding
 from engine.evaluate.integrity.judging import explain, number
+from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.integrity.verify import Verifier
-from engine.evaluate.timing import METHOD, interval, net, paired_ratio
+from engine.evaluate.timing import gpu_condition
+from engine.evaluate.timing.cupti import busy_us
+from engine.evaluate.timing.samples import METHOD, interval, net, paired_ratio
 
 WARM_UP, PAIRS, MOST_PAIRS, LOOK = 3, 15, 127, 8
 NARROW = 0.02  # the interval's width, as a share of the ratio, at which no more pairs are taken
@@ -92,7 +92,7 @@ class Run:
         base_cls, _ = self.v.reference.baseline_open(baseline, self.seed)
         self.c.ask("time_open", CALL_SECONDS)
         pairs, before = self._pairs(self.keys)
-        after = condition.read() or {}
+        after = gpu_condition.read() or {}
         ratio, low, high = paired_ratio([(a, b[0]) for a, b in pairs])
         sample = [b[0] for _, b in pairs]
         ms, ms_low, ms_high = interval(sample)
@@ -139,7 +139,7 @@ class Run:
         ratio = low = high = 0.0
         for _ in range(WARM_UP):
             self._pair(keys, False)
-        before, pairs = condition.read() or {}, []
+        before, pairs = gpu_condition.read() or {}, []
         while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and high - low > NARROW * ratio):
             pairs.append(self._pair(keys, not pairs or random.random() < CHECKED))
             if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:

@@ -3,7 +3,8 @@
 A program in μCUTLASS cannot say most of what a cheat is made of (`static_python`, `static_cuda` read raw code for
 that); what it says is checked by the language. What remains is looked at in every measured trial: that its kernels
 made the result, whose kernels ran and on which streams, that clocks are clocks, what the timed calls gave, in which
-precision its products are, and that it is not faster than the hardware. Plain Python; engine.trials adds the last two.
+precision its products are, and that it is not faster than the hardware. Plain Python; engine.session.trial adds the
+last two.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def worst(checks: Iterable[dict[str, str]]) -> str:
 
 
 def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list[dict[str, str]]:
-    """From the worker's answer to `integrity` (engine.evaluate.worker_main) and the timed calls. `ms`: their median;
-    `looked_at` of `timed` results were compared."""
+    """From the worker's answer to `integrity` (engine.evaluate.candidate.worker_main) and the timed calls. `ms`:
+    their median; `looked_at` of `timed` results were compared."""
     return [
         *_guarded(facts.get("guard") or []),
         _without_kernels(facts.get("silent") or {}),

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 
 from engine.devices import Problem, TrialError
-from engine.evaluate.correctness import PyTorchError
-from engine.evaluate.integrity import opinion, static_cuda, static_python
-from engine.evaluate.integrity.candidate import PRELOAD, Candidate, CandidateEnded, Layout
+from engine.evaluate.correctness.tolerance import PyTorchError
 from engine.evaluate.integrity.examination import Examination, note_facts
 from engine.evaluate.integrity.findings import Finding, Report
-from engine.evaluate.integrity.judge import Judge
-from engine.evaluate.reference import Reference, rows_for
+from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, Layout
+from engine.evaluate.integrity.process.judge import Judge
+from engine.evaluate.integrity.texts import opinion, static_cuda, static_python
+from engine.evaluate.reference.module_process import Reference, rows_for
 from engine.sandbox import Sandbox
 from sol.graph import OpGraph
 

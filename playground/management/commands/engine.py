@@ -1,4 +1,4 @@
-"""The engine process: the one door between the database and engine.session."""
+"""The engine process: the one door between the database and engine.session.runner."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from importlib import import_module
 
 from django.core.management.base import BaseCommand, CommandError
 
-from engine import sandbox, session, trace
+from engine import sandbox, trace
 from engine.devices import SessionRefused, registry
-from engine.spec import device_error
+from engine.session import runner
+from engine.session.spec import device_error
 from playground import conf, engines, retention
 from playground.adapter import Adapter
 from sol.hardware import HardwareError
@@ -35,7 +36,7 @@ class Command(BaseCommand):
         name = about["device"].get("title") or about["device"].get("name")
         logger.info("engine on %s (%s), sandbox %s", name, about["device"]["kind"], about["sandbox"])
         threading.Thread(target=_sweep, name="retention", daemon=True).start()
-        Adapter(session.run, serves=serves, about=about, warm=lambda: _warm(serves)).serve(once=once)
+        Adapter(runner.run, serves=serves, about=about, warm=lambda: _warm(serves)).serve(once=once)
 
     @staticmethod
     def _open(wanted: str) -> tuple[str, dict]:

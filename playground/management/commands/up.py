@@ -21,7 +21,7 @@ from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from engine.spec import device_error
+from engine.session.spec import device_error
 from playground import conf
 from playground.engines import CANNOT
 

@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import Compiled
 from dsl.compile import compile as generate
 from dsl.lower import Source

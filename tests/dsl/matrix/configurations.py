@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from dsl.check import check
+from dsl.check.program import check
 
 SEED = 59
 DRAWS = 12  # drawn for each one wanted, before a family is given up

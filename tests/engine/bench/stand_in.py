@@ -1,4 +1,4 @@
-"""Answers in the place of engine.bench.child, so that the order of a bench's work is seen without a GPU.
+"""Answers in the place of engine.bench.run.child, so that the order of a bench's work is seen without a GPU.
 
 python stand_in.py LOG ..     each request is a line of LOG: its op, the module, the names
 """

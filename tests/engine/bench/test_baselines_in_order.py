@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.bench.runner import EAGER, run
-from engine.bench.wanted import Wanted
+from engine.bench.run.request import Wanted
+from engine.bench.run.runner import EAGER, run
 from sol.hardware import load
 
 MODULES = {"matmul_square": "L1/1", "matmul_triu": "L1/14", "matmul_tril": "L1/15"}

@@ -7,16 +7,16 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.bench import precompile as precompiling
-from engine.bench.compilers import Compilers
-from engine.bench.precompile import bytes_of, precompile
-from engine.bench.turns import Turn
+from engine.bench.run import precompile as precompiling
+from engine.bench.run.compilers import Compilers
+from engine.bench.run.precompile import bytes_of, precompile
+from engine.evaluate.timing.gpu_lock import Turn
 from engine.suite.cases import PROBLEMS
 from tests.engine.bench.test_turns import free
 
 
 def command(folder):
-    return [sys.executable, "-m", "engine.bench.child", "--device", "cpu", "--turn", str(folder / "turn")]
+    return [sys.executable, "-m", "engine.bench.run.child", "--device", "cpu", "--turn", str(folder / "turn")]
 
 
 def where(*modules):

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.bench.book import Book
-from engine.bench.child import BenchChild
-from engine.bench.composing import NONE_FASTER, Composing, Part
-from engine.bench.plan import ahead, plan
-from engine.bench.wanted import Wanted
+from engine.bench.run.child import BenchChild
+from engine.bench.run.composing import NONE_FASTER, Composing, Part
+from engine.bench.run.plan import ahead, plan
+from engine.bench.run.request import Wanted
+from engine.bench.run.results_file import Book
 from engine.suite.cases import PROBLEMS
 from sol.graph import OpGraph
 from sol.hardware import load
@@ -66,7 +66,7 @@ def test_where_pytorch_is_faster_everywhere_that_is_said_and_the_module_counts_a
     held = book(region(made("tf32", 2.5, "slow")), region())
     assert composing(held, "m#1", "m#2").ready() is None
     assert held.problems["m"]["composed"]["tf32"]["message"] == NONE_FASTER
-    from engine.bench.table import table
+    from engine.bench.report.table import table
 
     text = table(held.problems, ("tf32",))
     assert "0 of 1 problems" in text and NONE_FASTER in text and "0.25x eager TF32" in text

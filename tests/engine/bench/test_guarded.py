@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import engine.results
-from dsl.check import check
-from engine.bench import guarded
+from dsl.check.program import check
+from engine.bench.studies import guarded
 from engine.build.cache import Cache
 from engine.build.cute import Built
 from engine.classes import class_of
@@ -80,7 +80,7 @@ def test_a_module_of_cute_is_loaded_from_its_file_and_says_so_too(tmp_path):
 
 def test_the_child_changes_inputs_as_the_command_says():
     torch = pytest.importorskip("torch")
-    from engine.bench.guarded_child import CHANGES
+    from engine.bench.studies.guarded_child import CHANGES
 
     assert CHANGES.keys() == guarded.SETS.keys()
     x = torch.ones(4, 8)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.bench.judge import best, counts, derived, judge, rival
-from engine.bench.table import line, lines, summary, table, unguarded
+from engine.bench.report.table import line, lines, summary, table, unguarded
+from engine.bench.run.judge import best, counts, derived, judge, rival
 
 BASE = {"eager": {"ms": 8.0, "ratio": 4.0}, "eager_tf32": {"ms": 2.0, "ratio": 1.0},
         "eager_f16": {"ms": 1.2, "ratio": 0.6}, "compile": {"ms": 1.6, "ratio": 0.8}}  # fmt: skip

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile as to_sources
-from engine.bench.plan import ahead, finished, plan
+from engine.bench.run.plan import ahead, finished, plan
 from sol.hardware import load
 from tests.engine.graphs import Builder, linear
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.bench import pace
+from engine.bench.studies import pace
 from engine.build.nvcc import BuildError
 from engine.devices import SessionRefused
 from tests.engine.counting import PROGRAM, CountingDevice

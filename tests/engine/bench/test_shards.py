@@ -5,8 +5,8 @@ import json
 import pytest
 
 from engine.__main__ import main
-from engine.bench import shards
-from engine.bench.book import Book
+from engine.bench.run import shards
+from engine.bench.run.results_file import Book
 from engine.suite.cases import module_set
 
 SUITE = module_set("suite59")
@@ -110,7 +110,7 @@ def test_a_bench_that_is_interrupted_says_how_it_goes_on(tmp_path, monkeypatch, 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("engine.bench.runner.run", interrupted)
+    monkeypatch.setattr("engine.bench.run.runner.run", interrupted)
     out = str(tmp_path / "new.json")
     assert main(["bench", "suite59", "--device", "cpu", "--only", "L1/1", "--json", out]) == 1
     assert capsys.readouterr().out == f"stopped; the same command goes on from {out}\n"

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from engine.bench.steady import CASES, Seen, line, main
+from engine.bench.studies.steady import CASES, Seen, line, main
 from engine.trace.load import load
 
 

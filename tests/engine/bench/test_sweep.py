@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import engine.results
-from dsl.check import check
+from dsl.check.program import check
 from dsl.lower.cute import lower
 from dsl.resolve import resolve
-from engine.bench import sweep
+from engine.bench.studies import sweep
 from sol.hardware import load
-from sol.sweep import judge, program_text
+from sol.model.sweep import judge, program_text
 
 RECORDED = json.loads((Path(engine.results.__file__).parent / "sweep-h200-2026-11-21.json").read_text())
 BY_ID = {p.id: p for p in sweep.PRODUCTS}

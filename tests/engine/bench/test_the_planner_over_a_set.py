@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.bench.runner import run
-from engine.bench.table import table
-from engine.bench.wanted import Wanted
+from engine.bench.report.table import table
+from engine.bench.run.request import Wanted
+from engine.bench.run.runner import run
 from sol.hardware import load
 
 H200 = load("h200")

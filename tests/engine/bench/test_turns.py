@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 
-from engine.bench.turns import Turn
+from engine.evaluate.timing.gpu_lock import Turn
 
 
 def free(path):

@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.bench import coverage
-from engine.bench.judge import stopped
-from engine.bench.plan import plan
-from engine.bench.runner import run
-from engine.bench.table import table
-from engine.bench.wanted import Wanted
+from engine.bench.report import coverage
+from engine.bench.report.table import table
+from engine.bench.run.judge import stopped
+from engine.bench.run.plan import plan
+from engine.bench.run.request import Wanted
+from engine.bench.run.runner import run
 from sol.hardware import load
 from tests.engine.bench.test_judge import trial
 from tests.engine.graphs import Builder, linear

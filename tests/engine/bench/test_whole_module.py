@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.bench.whole_module import Whole, values  # noqa: E402
+from engine.bench.run.whole_module import Whole, values  # noqa: E402
 from engine.evaluate.integrity.trial import worst  # noqa: E402
 from engine.suite.evidence import checks  # noqa: E402
 from engine.suite.problem import Instance  # noqa: E402

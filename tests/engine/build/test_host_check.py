@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from dsl import smem
 from dsl.lower.cpp import lower
+from dsl.rules import smem
 from engine.build import host_check
 from engine.build.nvcc import BuildError, find_toolchain
 from tests.dsl.lower.cpp import programs

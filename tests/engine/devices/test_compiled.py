@@ -2,12 +2,13 @@
 
 import pytest
 
-from engine import events
 from engine.build.cache import Cache
-from engine.devices import Problem, compiled
-from engine.evaluate.baselines import NAMES, parts
-from engine.session import run
-from engine.spec import BadSpec
+from engine.devices import Problem
+from engine.devices import compile_times as compiled
+from engine.evaluate.reference.baseline_cache import NAMES, parts
+from engine.session import events
+from engine.session.runner import run
+from engine.session.spec import BadSpec
 from tests.engine.counting import CountingDevice, spec
 from tests.engine.graphs import linear
 

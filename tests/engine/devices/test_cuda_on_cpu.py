@@ -11,15 +11,16 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
-from engine import events
 from engine.build.cache import Cache
-from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda, verifying
-from engine.evaluate.worker import Worker
-from engine.strategies import program_graph
+from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda
+from engine.evaluate.candidate.worker import Worker
+from engine.evaluate.correctness import verification
+from engine.session import events
+from engine.strategies.planner.lowering import program_graph
 from engine.trace import trace
 
 PROGRAM = """\
@@ -143,7 +144,7 @@ def test_a_module_is_the_authority_and_its_own_tensors_are_one_round(device):
     outputs = (Binding("y", graph.outputs[0], (64, 96)),)
     right = candidate(MODULE_PROGRAM, generated(MODULE_RIGHT), inputs, outputs)
     found = device.validate(right)
-    assert [c["family"] for c in found.checks] == list(verifying.ROUNDS)
+    assert [c["family"] for c in found.checks] == list(verification.ROUNDS)
     assert all(c["pytorch_error"] > 0 for c in found.checks if c["family"] == "normal")
     assert "the module in float64" in found.scope
     before = dict(device._verifying.pytorch)
@@ -242,7 +243,7 @@ def test_a_lost_worker_costs_one_trial(device):
 
 
 def test_a_hang_is_ended_by_the_clock(device, monkeypatch):
-    monkeypatch.setattr(verifying, "CHECK_SECONDS", 1.0)
+    monkeypatch.setattr(verification, "CHECK_SECONDS", 1.0)
     opened(device)
     e = failure(device, generated(RIGHT, "time.sleep(60)"))
     assert e.code == "timeout" and "within 1 s" in e.reason
@@ -261,7 +262,7 @@ def test_a_program_that_stops_working_once_it_is_timed_is_caught(device):
 
 def test_stream_k_may_add_in_any_order():
     text = PROGRAM.replace("epilogue", "scheduler stream_k\n    epilogue")
-    assert verifying.repeatable(candidate(PROGRAM, "")) and not verifying.repeatable(candidate(text, ""))
+    assert verification.repeatable(candidate(PROGRAM, "")) and not verification.repeatable(candidate(text, ""))
 
 
 @pytest.mark.parametrize(

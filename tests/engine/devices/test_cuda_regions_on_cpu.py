@@ -5,13 +5,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
-from engine import events
-from engine.devices import Candidate, Placed, Problem, TrialError, verifying
-from engine.strategies.regions import partition
+from engine.devices import Candidate, Placed, Problem, TrialError
+from engine.evaluate.correctness import verification
+from engine.session import events
+from engine.strategies.planner.regions.partition import partition
 from engine.trace import trace
 from tests.engine.devices.test_cuda_on_cpu import device, generated  # noqa: F401 - a fixture
 
@@ -97,4 +98,4 @@ def test_a_wrong_program_in_a_region_is_found_out(opened, cut):
 
 def test_what_runs_beside_regions_may_add_in_any_order(cut):
     made = candidate(cut, generated(RIGHT))
-    assert verifying.repeatable(made) and not verifying.repeatable(made, cut.graph)  # cumsum's blocks do
+    assert verification.repeatable(made) and not verification.repeatable(made, cut.graph)  # cumsum's blocks do

@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine import events, jsonprocess
+from engine import jsonprocess
 from engine.devices import Problem, TrialError, modelled
-from engine.session import SessionSpec, run
+from engine.session import events
+from engine.session.runner import SessionSpec, run
 
 LINEAR = """
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -180,11 +181,11 @@ def device(problem):
 
 
 def candidate(problem, text_of=lambda text: text, trial=1):
-    from dsl.check import check
+    from dsl.check.program import check
     from dsl.compile import compile as generate
     from engine.devices import Candidate
     from engine.strategies import State
-    from engine.strategies.planner import Planner
+    from engine.strategies.planner.planner import Planner
     from sol.hardware import load
 
     planner = Planner(problem, ("f16",), load("h200"), "predicted")

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 
-from engine.evaluate.aten import ALLOWED, UnknownOp, operation  # noqa: E402
-from engine.evaluate.composed import Composed  # noqa: E402
+from engine.evaluate.candidate.aten import ALLOWED, UnknownOp, operation  # noqa: E402
+from engine.evaluate.candidate.region_runtime import Composed  # noqa: E402
 from engine.trace import capture  # noqa: E402
 from sol.graph import Op, OpGraph  # noqa: E402
 

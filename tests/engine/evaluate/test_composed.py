@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.evaluate.aten import UnknownOp  # noqa: E402
-from engine.evaluate.composed import Composed, Place  # noqa: E402
+from engine.evaluate.candidate.aten import UnknownOp  # noqa: E402
+from engine.evaluate.candidate.region_runtime import Composed, Place  # noqa: E402
 from tests.engine.graphs import Builder  # noqa: E402
 
 

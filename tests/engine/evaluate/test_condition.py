@@ -2,20 +2,26 @@
 
 import datetime
 
-from engine.evaluate import condition
+from engine.evaluate.timing import gpu_condition
 
 
 def test_a_file_of_results_begins_with_its_day_machine_tools_and_command():
-    made = condition.about("python -m engine.bench.steady", {"name": "NVIDIA H200", "driver": "580", "sm_mhz": 1980})
+    made = gpu_condition.about(
+        "python -m engine.bench.studies.steady", {"name": "NVIDIA H200", "driver": "580", "sm_mhz": 1980}
+    )
     assert list(made) == ["date", "gpu", "driver", "toolchain", "command"]
-    assert (made["gpu"], made["driver"], made["command"]) == ("NVIDIA H200", "580", "python -m engine.bench.steady")
+    assert (made["gpu"], made["driver"], made["command"]) == (
+        "NVIDIA H200",
+        "580",
+        "python -m engine.bench.studies.steady",
+    )
     datetime.date.fromisoformat(made["date"])
 
 
 def test_where_nothing_was_measured_no_gpu_is_named():
-    assert condition.about("x", None)["gpu"] is None
+    assert gpu_condition.about("x", None)["gpu"] is None
 
 
 def test_what_holds_the_clocks_back_is_said_in_words():
-    assert condition.words(0x4 | 0x40) == ["power cap", "thermal (hardware)"]
-    assert condition.words(0) == [] and condition.words(None) is None
+    assert gpu_condition.words(0x4 | 0x40) == ["power cap", "thermal (hardware)"]
+    assert gpu_condition.words(0) == [] and gpu_condition.words(None) is None

@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.evaluate.correctness import (  # noqa: E402
+from engine.evaluate.correctness.oracle import truncate_tf32  # noqa: E402
+from engine.evaluate.correctness.tolerance import (  # noqa: E402
     FLOOR,
     TOLERANCES,
     TWICE,
@@ -18,7 +19,6 @@ from engine.evaluate.correctness import (  # noqa: E402
     compare,
     verdict,
 )
-from engine.evaluate.oracle import truncate_tf32  # noqa: E402
 
 
 def product(cls, k=2048, offset=0.0, seed=0):

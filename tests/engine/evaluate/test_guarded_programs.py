@@ -6,12 +6,12 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.guard import CHUNK, HIGH, LOW  # noqa: E402
 from engine.classes import class_of, class_words, roof_of  # noqa: E402
-from engine.evaluate import inputs as data  # noqa: E402
-from engine.evaluate import oracle  # noqa: E402
-from engine.evaluate.correctness import TOLERANCES  # noqa: E402
+from engine.evaluate.correctness import inputs as data  # noqa: E402
+from engine.evaluate.correctness import oracle  # noqa: E402
+from engine.evaluate.correctness.tolerance import TOLERANCES  # noqa: E402
 
 M, K, N = 24, 256, 16
 TEXT = f"""program p(x: f32[{M}, {K}], w: f32[{N}, {K}]) -> f32[{M}, {N}] {{

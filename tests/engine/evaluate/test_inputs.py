@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from engine.evaluate import inputs
+from engine.evaluate.correctness import inputs
 from sol.graph import Op, OpGraph, Tensor
 
 
@@ -42,7 +42,7 @@ def bmm(b=4, m=32, k=128, n=64, transposed=False):
 
 def test_two_processes_make_the_same_bits():
     code = (
-        "import hashlib, torch; from engine.evaluate.inputs import fill\n"
+        "import hashlib, torch; from engine.evaluate.correctness.inputs import fill\n"
         "x = [fill((33, 65), d, f, 7, 'w') for d in ('f32', 'f16', 'bf16') for f in ('normal', 'closed_form')]\n"
         "print(hashlib.sha256(b''.join(t.view(torch.uint8).numpy().tobytes() for t in x)).hexdigest())"
     )

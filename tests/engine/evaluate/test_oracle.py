@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.functions import EVERY  # noqa: E402
-from engine.evaluate import oracle  # noqa: E402
+from engine.evaluate.correctness import oracle  # noqa: E402
 
 F = torch.nn.functional
 

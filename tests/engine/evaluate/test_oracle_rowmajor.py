@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsl.check import check  # noqa: E402
-from engine.evaluate import oracle, rounding  # noqa: E402
+from dsl.check.program import check  # noqa: E402
+from engine.evaluate.correctness import oracle, rounding  # noqa: E402
 
 TEXT = """program p(x: f32[2, 5, 9, 8], w: f32[6, 5, 3, 3], b: f32[6]) -> f32[2, 6, 9, 8] {{
   y = conv2d(x, w) {{ padding 1x1  compute {compute}  epilogue relu(acc + b[c]) }}

@@ -27,7 +27,7 @@ from dsl.ir import (  # noqa: E402
     TensorType,
     Transform,
 )
-from engine.evaluate import expressions, oracle, rounding  # noqa: E402
+from engine.evaluate.correctness import expressions, oracle, rounding  # noqa: E402
 
 F = torch.nn.functional
 NAMES = {v: k for k, v in rounding.TORCH.items()}

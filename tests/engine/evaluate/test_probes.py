@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.evaluate.guarded import Guarded  # noqa: E402
-from engine.evaluate.probes import probed, recorded  # noqa: E402
-from engine.evaluate.silent import Launches  # noqa: E402
+from engine.evaluate.candidate.guarded_outputs import Guarded  # noqa: E402
+from engine.evaluate.candidate.noop_probe import Launches  # noqa: E402
+from engine.evaluate.candidate.probes import probed, recorded  # noqa: E402
 
 X = torch.arange(6.0).reshape(2, 3)
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.evaluate.pytorch_classes import as_class, casting, permitted  # noqa: E402
+from engine.evaluate.reference.pytorch_classes import as_class, casting, permitted  # noqa: E402
 
 
 def settings():

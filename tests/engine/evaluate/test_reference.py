@@ -8,9 +8,9 @@ import torch
 
 from engine import sandbox
 from engine.devices import Problem, SessionRefused, TrialError
-from engine.evaluate import inputs
-from engine.evaluate.reference import Reference, rows_for
-from engine.evaluate.shared import Region, read
+from engine.evaluate.correctness import inputs
+from engine.evaluate.reference.module_process import Reference, rows_for
+from engine.evaluate.shared_tensors import Region, read
 from engine.sandbox import Sandbox
 from engine.trace import trace
 
@@ -174,7 +174,7 @@ def test_tf32_that_pytorch_was_allowed_and_did_not_use_is_none_of_the_class():
 
     import torch
 
-    from engine.evaluate.reference_main import Held
+    from engine.evaluate.reference.module_main import Held
 
     torch.manual_seed(1)
     a, b = torch.randn(64, 512), torch.randn(512, 32)

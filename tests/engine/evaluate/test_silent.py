@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from engine.evaluate.silent import silenced
+from engine.evaluate.candidate.noop_probe import silenced
 
 STAGED = """
 def scale(x, y): y[0] = 2 * x[0]

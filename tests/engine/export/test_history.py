@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import recording
 from engine.export import ExportError, history, package
+from engine.session import recording
 
 RECORDINGS = sorted((Path(__file__).parents[3] / "playground" / "recordings").glob("*.jsonl"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile as generate
 from engine.export import Exported, ExportError, archive, history, package, write
 

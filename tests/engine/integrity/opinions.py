@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.evaluate.integrity import opinion
+from engine.evaluate.integrity.texts import opinion
 from tests.engine.integrity import zoo
 
 FOLDERS = ("cheats", "cuda_cheats", "honest", "cuda_honest")

@@ -14,8 +14,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from engine.evaluate import condition
 from engine.evaluate.integrity import verify
+from engine.evaluate.timing import gpu_condition
 from engine.sandbox import Sandbox, drain
 from engine.trace import trace
 from tests.engine.integrity import zoo
@@ -41,8 +41,8 @@ class Run:
     def __init__(self, out: Path | None, seconds: float):
         self.out, self.until, self.began = out, time.monotonic() + seconds, time.monotonic()
         self.lock, self.rows, self.graphs = threading.Lock(), [], {}
-        gpu = condition.read() or {}
-        self.about = condition.about("python -m tests.engine.integrity.run --json zoo.json", gpu)
+        gpu = gpu_condition.read() or {}
+        self.about = gpu_condition.about("python -m tests.engine.integrity.run --json zoo.json", gpu)
         self.about["sandbox"] = Sandbox.strength(gpu=bool(gpu))
 
     def trace(self, modules: set[str]) -> None:

@@ -8,7 +8,8 @@ pytest.importorskip("torch")
 
 from engine.build import nvcc
 from engine.build.cache import Cache
-from engine.evaluate.integrity import compiler, raw_builds, verify
+from engine.evaluate.integrity import verify
+from engine.evaluate.integrity.process import compiler, raw_builds
 from engine.sandbox import Sandbox, confine
 from tests.engine.integrity import zoo
 

@@ -4,7 +4,8 @@ import importlib.util
 
 import pytest
 
-from engine.evaluate.integrity import opinion, verify
+from engine.evaluate.integrity import verify
+from engine.evaluate.integrity.texts import opinion
 from tests.engine.integrity import zoo
 
 CHEAT = (zoo.HERE / "cheats" / "patched_event.py").read_text()

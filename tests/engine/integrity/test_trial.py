@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.evaluate.cupti import groups
 from engine.evaluate.integrity import trial
-from engine.evaluate.timing import net
+from engine.evaluate.timing.cupti import groups
+from engine.evaluate.timing.samples import net
 
 SILENT = {"launches": ["xh", "y"], "same": False, "unwritten": 1000, "elements": 1000}
 

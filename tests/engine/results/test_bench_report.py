@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from engine.bench.table import lines
-from engine.results import bench_report, collect, publish
-from engine.results.charts import fast_p, share, speedup_gap
+from engine.bench.report import bench_report, collect, publish
+from engine.bench.report.charts import fast_p, share, speedup_gap
+from engine.bench.report.table import lines
 
 BASE = {"eager": {"ms": 8.0, "ratio": 4.0, "key": "k"}, "eager_tf32": {"ms": 2.0, "ratio": 1.0, "key": "k"},
         "compile": {"ms": 1.6, "ratio": 0.8, "seconds": 9.0, "ahead": True, "key": "k"}}  # fmt: skip
@@ -131,7 +131,7 @@ def test_a_table_goes_between_its_marks_and_nowhere_else():
 
 
 def test_everything_made_from_the_committed_bench_is_as_it_would_be_made():
-    """Fails after new data or a new cause: `python -m engine.results.publish` makes it all again."""
+    """Fails after new data or a new cause: `python -m engine.bench.report.publish` makes it all again."""
     made = publish.from_committed()
     if made is None:
         pytest.skip("no bench of the suite is committed yet")

@@ -7,9 +7,9 @@ from statistics import median
 
 import pytest
 
-from engine import recording
-from engine.bench.pace import times_as_many
-from engine.results import collect
+from engine.bench.report import collect
+from engine.bench.studies.pace import times_as_many
+from engine.session import recording
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDINGS = ROOT / "playground/recordings"

@@ -7,9 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dsl.printer import to_text  # noqa: E402
-from engine.evaluate.composed import Composed  # noqa: E402
-from engine.strategies.algebra import rewritten  # noqa: E402
-from engine.strategies.lowering import lower  # noqa: E402
+from engine.evaluate.candidate.region_runtime import Composed  # noqa: E402
+from engine.strategies.planner.lowering.lower import lower  # noqa: E402
+from engine.strategies.planner.search.algebra import rewritten  # noqa: E402
 from tests.engine.graphs import Builder  # noqa: E402
 
 

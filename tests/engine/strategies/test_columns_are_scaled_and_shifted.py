@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.ir import Acc, Call, Gemm, Load, Map, Number, expressions, loads  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
-from engine.evaluate import oracle  # noqa: E402
-from engine.strategies import pipeline  # noqa: E402
-from engine.strategies.folding import folded  # noqa: E402
-from engine.strategies.lowering import lower  # noqa: E402
+from engine.evaluate.correctness import oracle  # noqa: E402
+from engine.strategies.planner.lowering import pipeline  # noqa: E402
+from engine.strategies.planner.lowering.folding import folded  # noqa: E402
+from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from tests.engine.graphs import Builder  # noqa: E402
 
 NAMES = ("weight", "bias", "running_mean", "running_var")

@@ -4,17 +4,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.compile import compile as generate  # noqa: E402
 from dsl.ir import DType, Gemm, Normalize  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.classes import class_of  # noqa: E402
 from engine.devices import Problem, SessionRefused  # noqa: E402
-from engine.evaluate import oracle  # noqa: E402
-from engine.strategies.lowering import lower  # noqa: E402
-from engine.strategies.pipeline import Choice, program  # noqa: E402
-from engine.strategies.planner import Planner  # noqa: E402
-from engine.strategies.structures import structures  # noqa: E402
+from engine.evaluate.correctness import oracle  # noqa: E402
+from engine.strategies.planner.lowering.lower import lower  # noqa: E402
+from engine.strategies.planner.lowering.pipeline import Choice, program  # noqa: E402
+from engine.strategies.planner.planner import Planner  # noqa: E402
+from engine.strategies.planner.search.structures import structures  # noqa: E402
 from sol.hardware import load  # noqa: E402
 from tests.engine.graphs import Builder, linear  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.devices import Problem  # noqa: E402
-from engine.strategies.planner import Planner  # noqa: E402
+from engine.strategies.planner.planner import Planner  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside  # noqa: E402
 from engine.suite.problem import names_of  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402

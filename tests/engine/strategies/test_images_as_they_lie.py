@@ -5,16 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import Conv, Transform
 from dsl.printer import to_text
 from engine.classes import class_of, roof_of
 from engine.devices import Problem
-from engine.strategies import Finished, State, builds
-from engine.strategies.lowering import lower
-from engine.strategies.pipeline import Choice, program
-from engine.strategies.planner import CPP_TRIALS, Planner
-from engine.strategies.structures import WAIT_MS, prediction, structures
+from engine.strategies import Finished, State
+from engine.strategies.planner.lowering.lower import lower
+from engine.strategies.planner.lowering.pipeline import Choice, program
+from engine.strategies.planner.planner import CPP_TRIALS, Planner
+from engine.strategies.planner.search import build_cost
+from engine.strategies.planner.search.structures import WAIT_MS, prediction, structures
 from sol.hardware import load
 from tests.engine.graphs import Builder
 
@@ -114,8 +115,8 @@ def test_a_program_of_our_own_kernels_costs_a_fifth_of_one_over_cutlass():
     g, y = image()
     graph = g.graph(y)
     own, cutlass = lowered(graph), lowered(graph, choice=Choice())
-    assert builds.cost(own, "cpp") == builds.OWN < builds.cost(cutlass, "cpp") == builds.WHOLE
-    assert builds.cost(lowered(graph, "f16", Choice()), "cute") == 0
+    assert build_cost.cost(own, "cpp") == build_cost.OWN < build_cost.cost(cutlass, "cpp") == build_cost.WHOLE
+    assert build_cost.cost(lowered(graph, "f16", Choice()), "cute") == 0
 
 
 def test_where_builds_take_time_a_search_tries_more_of_what_builds_quickly():
@@ -124,7 +125,7 @@ def test_where_builds_take_time_a_search_tries_more_of_what_builds_quickly():
     trials, spent = [], 0.0
     while (p := made.next(State(tuple(trials), 40))) is not None and len(trials) < 40:
         trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
-        spent += builds.cost(check(p.text).program, p.backend)
+        spent += build_cost.cost(check(p.text).program, p.backend)
     assert len(trials) > 2 * CPP_TRIALS and spent <= CPP_TRIALS + 1e-6
 
 

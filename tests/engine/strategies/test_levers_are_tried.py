@@ -8,11 +8,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "sol"))
 from suite59 import Builder, gemm_problem
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.resolve import resolve
 from engine.devices import Problem
 from engine.strategies import Finished, State
-from engine.strategies.planner import Planner
+from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from sol.lever_check import tried
 from sol.levers import levers

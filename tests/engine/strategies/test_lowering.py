@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import Gemm
 from dsl.printer import to_text
 from engine.devices import SessionRefused
-from engine.strategies.lowering import lower
+from engine.strategies.planner.lowering.lower import lower
 from tests.engine.graphs import Builder, linear
 
 

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.resolve import resolve
 from engine.devices import Problem
-from engine.strategies import Finished, State, memory
-from engine.strategies.memory import Memory, Won
-from engine.strategies.planner import Planner
+from engine.strategies import Finished, State
+from engine.strategies.planner import memory
+from engine.strategies.planner.memory import Memory, Won
+from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from sol.triage import Memory as Outcomes
 from sol.triage import Outcome

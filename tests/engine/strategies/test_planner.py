@@ -2,13 +2,14 @@
 
 import pytest
 
-from dsl import legal
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.ir import Gemm
+from dsl.rules import legal
 from engine.devices import Problem, SessionRefused, TrialError
-from engine.strategies import Finished, State, candidates
-from engine.strategies.planner import CPP_TRIALS, Planner
+from engine.strategies import Finished, State
+from engine.strategies.planner.planner import CPP_TRIALS, Planner
+from engine.strategies.planner.search import candidates
 from sol.hardware import load
 from tests.engine.graphs import Builder, linear
 
@@ -153,7 +154,7 @@ def test_a_float64_part_of_another_module_stays_pytorch_and_is_named():
 
 
 def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkeypatch):
-    from engine.strategies import structures
+    from engine.strategies.planner.search import structures
 
     real = structures.opened
 
@@ -170,7 +171,7 @@ def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkey
 
 
 def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch):
-    from engine.strategies import structures
+    from engine.strategies.planner.search import structures
 
     monkeypatch.setattr(structures, "opened", lambda p, words, hw, reasons: reasons.append("too wide for 16 bytes"))
     with pytest.raises(SessionRefused, match="rejected: tf32: too wide for 16 bytes"):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from engine.devices import Problem, TrialError
 from engine.strategies import Finished, State
-from engine.strategies.planner import Planner
+from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from tests.engine.graphs import linear
 from tests.engine.strategies.test_regions import experts

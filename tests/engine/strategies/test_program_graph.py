@@ -5,15 +5,16 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
-from dsl.check import check  # noqa: E402
-from engine.evaluate import eager_graph, oracle  # noqa: E402
-from engine.evaluate.inputs import torch_dtype  # noqa: E402
-from engine.strategies.program_graph import class_of, graph_of  # noqa: E402
+from dsl.check.program import check  # noqa: E402
+from engine.evaluate.correctness import oracle  # noqa: E402
+from engine.evaluate.correctness.inputs import torch_dtype  # noqa: E402
+from engine.evaluate.reference import eager_graph  # noqa: E402
+from engine.strategies.planner.lowering.program_graph import class_of, graph_of  # noqa: E402
 from engine.suite.cases import cases  # noqa: E402
 from sol.bounds import legal_classes  # noqa: E402
+from sol.cost.ops import bytes_only  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402
-from sol.ops import bytes_only  # noqa: E402
 
 PROGRAMS = {
     "gated": """program p(a: f32[16, 32], u: f32[24, 32], v: f32[24, 32]) -> f32[16, 24] {

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dsl.check import check
+from dsl.check.program import check
 from engine.devices import Problem, TrialError
 from engine.strategies import State
-from engine.strategies.memory import Memory
-from engine.strategies.planner import Planner
-from engine.strategies.recognition import Programs
+from engine.strategies.planner.memory import Memory
+from engine.strategies.planner.planner import Planner
+from engine.strategies.planner.search.program_index import Programs
 from sol.hardware import load
 from tests.engine.graphs import linear
 from tests.engine.strategies.test_regions import experts

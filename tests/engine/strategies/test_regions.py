@@ -4,7 +4,7 @@ import pytest
 
 from dsl.printer import to_text
 from engine.devices import SessionRefused
-from engine.strategies.regions import partition
+from engine.strategies.planner.regions.partition import partition
 from tests.engine.graphs import Builder, linear
 
 

@@ -8,13 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.devices import SessionRefused  # noqa: E402
-from engine.evaluate import oracle  # noqa: E402
-from engine.evaluate.correctness import PyTorchError, verdict  # noqa: E402
-from engine.strategies.lowering import lower  # noqa: E402
-from engine.strategies.pipeline import Choice, program  # noqa: E402
+from engine.evaluate.correctness import oracle  # noqa: E402
+from engine.evaluate.correctness.tolerance import PyTorchError, verdict  # noqa: E402
+from engine.strategies.planner.lowering.lower import lower  # noqa: E402
+from engine.strategies.planner.lowering.pipeline import Choice, program  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside, module_ids  # noqa: E402
 from engine.suite.problem import Instance, compare  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.evaluate.faults import Wrong
+from engine.evaluate.candidate.faults import Wrong
 from engine.suite.cases import cases
 from engine.suite.child import Child
 
@@ -17,7 +17,7 @@ def child():
 
 
 def held(child, text):
-    from dsl.check import check
+    from dsl.check.program import check
 
     return child._held({"text": text}, check(text).program, "tf32")
 

@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("torch")
 import torch
 
-from engine.evaluate.faults import Wrong
-from engine.evaluate.guarded import Guarded
-from engine.evaluate.integrity.tracing import Snapshot
+from engine.evaluate.candidate.faults import Wrong
+from engine.evaluate.candidate.guarded_outputs import Guarded
+from engine.evaluate.integrity.process.tracing import Snapshot
 from engine.evaluate.integrity.trial import worst
 from engine.suite.evidence import Loaded, checks
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.classes import class_of  # noqa: E402
 from engine.suite import cases  # noqa: E402
@@ -35,7 +35,7 @@ def test_without_a_guard_nothing_more_is_run():
 
 
 def test_a_guard_that_does_not_rescue_is_a_wrong_result(monkeypatch):
-    from engine.evaluate import oracle
+    from engine.evaluate.correctness import oracle
 
     monkeypatch.setattr(oracle, "trips", lambda x: False)
     ran = small("linear_scale_leaky_f16", guard=True)

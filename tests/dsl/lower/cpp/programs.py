@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import Program
 from dsl.resolve import resolve
 

@@ -8,14 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.compile import compile
 from dsl.guard import rescue
 from dsl.ir import Program
 from dsl.lower.cpp import guarded, lower
 from dsl.printer import to_text
 from engine.build.nvcc import find_toolchain
-from engine.evaluate import oracle
+from engine.evaluate.correctness import oracle
 from tests.dsl import pipelines
 
 from .own.emulated import build, inputs_of, program

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dsl import ir
-from dsl.check import check
+from dsl.check.program import check
 from dsl.lower import Refusal
 from dsl.lower.cpp import lower
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dsl.lower.cute.conv_store import STORE
+from dsl.lower.cute.conv.conv_store import STORE
 
 
 class Dtype:

@@ -8,11 +8,11 @@ import re
 import pytest
 import torch
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.guard import rescue
 from dsl.lower.cute import lower
 from dsl.resolve import resolve
-from engine.evaluate import oracle
+from engine.evaluate.correctness import oracle
 
 from . import emulator
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dsl.lower.cute import lower
-from engine.evaluate import oracle
-from engine.evaluate.rounding import TORCH
+from engine.evaluate.correctness import oracle
+from engine.evaluate.correctness.rounding import TORCH
 
 from . import emulator, programs
 from .own_cases import CASES

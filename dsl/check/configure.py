@@ -1,0 +1,263 @@
+"""Configuration clauses: from syntax to `ir.Config`, and the E2xx errors with the nearest configuration that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+from dsl.arch import COMPUTE_FOR, Arch
+from dsl.diagnostics import closest, listing
+from dsl.ir import Collective, Config, Conv, DType, Scheduler, Span, Stage, TensorType
+from dsl.resolve import complete, possible
+from dsl.rules import legal
+
+Error = Callable[..., None]
+
+PRECISIONS = ("tf32", "f16", "bf16", "e4m3", "e5m2", "i8", "f32")
+LATER_COMPUTE = ("f64",)
+_CLAUSES = ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle")
+
+
+def _word(clause, choices: tuple[str, ...], code: str, error: Error) -> str | None:
+    """The value of a clause that takes one word of a few; None for auto or after an error."""
+    if clause is None or clause.value.text == "auto":
+        return None
+    text = clause.value.text
+    if text in choices:
+        return text
+    near = closest(text, choices)
+    what = f"`{text}` is not a {clause.keyword.text}; choices are {listing((*choices, 'auto'))}"
+    error(code, what, clause.span, f"did you mean `{near}`?" if near else None)
+    return None
+
+
+def _auto(clause, error: Error, code: str) -> bool:
+    """True where the clause says nothing but auto; any other word is an error."""
+    if clause is None:
+        return True
+    word = getattr(clause.value, "text", None)
+    if word is not None and word != "auto":
+        error(code, f"`{word}` is not a value of {clause.keyword.text}", clause.span, "sizes, or auto")
+    return word is not None
+
+
+def read_config(clauses: dict, error: Error) -> Config:
+    """The configuration as written; `error(code, message, span, help=None, notes=())` hears of values that are none."""
+    compute = None
+    c = clauses.get("compute")
+    if c is not None and c.value.text != "auto":
+        covered = PRECISIONS
+        if c.value.text in covered:
+            compute = DType(c.value.text)
+        elif c.value.text in LATER_COMPUTE:
+            error("E202", f"compute {c.value.text} is not covered yet; covered are {listing(covered)}", c.span)
+        else:
+            near = closest(c.value.text, covered)
+            message = f"`{c.value.text}` is not a precision; covered are {listing(covered)}"
+            error("E202", message, c.span, f"did you mean `{near}`?" if near else None)
+    tile = cluster = stages = swizzle = scheduler = None
+    c = clauses.get("tile")
+    if not _auto(c, error, "E203"):
+        if len(c.value) == 3:
+            tile = c.value
+        else:
+            error(
+                "E203", f"tile has {len(c.value)} size{'s'[: len(c.value) > 1]}; it is MxNxK", c.span, "tile 128x128x64"
+            )
+    c = clauses.get("cluster")
+    if not _auto(c, error, "E206"):
+        if len(c.value) in (2, 3):
+            cluster = (*c.value, 1)[:3]
+        else:
+            error(
+                "E206",
+                f"cluster has {len(c.value)} size{'s'[: len(c.value) > 1]}; it is MxNx1",
+                c.span,
+                "cluster 2x1x1",
+            )
+    c = clauses.get("stages")
+    if not _auto(c, error, "E210"):
+        stages = c.value[0]
+    c = clauses.get("swizzle")
+    if not _auto(c, error, "E211"):
+        swizzle = c.value[0]
+    c = clauses.get("scheduler")
+    if c is not None:
+        scheduler = _read_scheduler(c, error)
+    schedule = _word(clauses.get("schedule"), legal.SCHEDULES, "E207", error)
+    backend = _word(clauses.get("backend"), legal.BACKENDS, "E212", error)
+    return Config(compute, tile, cluster, schedule, scheduler, stages, swizzle, backend)
+
+
+def _read_scheduler(c, error: Error) -> Scheduler | None:
+    word, splits = c.value
+    if word.text == "auto" and splits is None:
+        return None
+    if word.text == "split_k" and splits is None:
+        error("E208", "split_k needs its number of splits", c.span, "for example split_k(4)")
+    elif word.text == "split_k":
+        return Scheduler("split_k", splits)
+    elif word.text not in (*legal.SCHEDULERS, "auto"):
+        near = closest(word.text, legal.SCHEDULERS)
+        message = f"`{word.text}` is not a scheduler; choices are persistent, stream_k, split_k(n) and auto"
+        error("E208", message, c.span, f"did you mean `{near}`?" if near else None)
+    elif splits is not None:
+        error("E208", f"{word.text} takes no number", c.span, f"write {word.text}")
+    else:
+        return Scheduler(word.text)
+    return None
+
+
+def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorType | None], error: Error) -> None:
+    """Every E2xx rule on a typed stage whose operands are of one covered type."""
+    if arch is None or not arch.generates:
+        return
+    c = stage.config
+    first = stage.operands[0]
+    have = types[first.name].dtype
+    want = COMPUTE_FOR[have]
+    plain = have is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
+    as_it_lies = legal.is_rowmajor(stage, types)  # rounds f32 to any of the tensor cores' types on its way to them
+    if c.compute and c.compute is not want and not (c.compute is DType.F32 and plain) and not as_it_lies:
+        help = f"compute {want.value}"
+        if c.compute not in (DType.TF32, DType.F32):
+            help = f"transform the operands to {c.compute.value} first, or {help}"
+        span = stage.clause_span("compute")
+        error("E202", f"{first.name} is {have.value}; compute {c.compute.value} needs other operands", span, help)
+        return
+    if not legal.configured(stage, types):
+        for clause in _CLAUSES:
+            if getattr(c, clause) is not None:
+                message = f"a direct convolution (compute f32) has no {clause}; the tensor cores' have"
+                error("E216", message, stage.clause_span(clause), f"leave {clause} out")
+        return
+    p = legal.problem_of(arch, stage, types)
+    choices = [c.backend] if c.backend else list(legal.BACKENDS)
+    broken = {b: legal.objections(p, c, b) for b in choices}
+    backend = min(choices, key=lambda b: (len(broken[b]), b == "cute" and p.compute is DType.TF32))
+    for o in broken[backend]:
+        error(o.code, o.message, _place(stage, o), _help(p, c, choices, o, broken[backend]), o.notes)
+    if not any(not v for v in broken.values()) or possible(p, c):
+        return
+    given = [k for k in _CLAUSES if getattr(c, k) is not None]
+    ways = []
+    for clause in given:
+        found = complete(p, replace(c, **{clause: None}))
+        if found is not None:
+            ways.append(_say(clause, found))
+    error(
+        "E214",
+        f"no setting of the auto clauses fits {listing([_say(k, c) for k in given])}",
+        stage.clause_span(given[0] if given else "epilogue"),
+        ", or ".join(ways) or "leave more clauses to auto, store a narrower type or read fewer tensors",
+    )
+
+
+def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorType | None], error: Error) -> None:
+    """One back end builds a whole program, so there must be one that takes every stage (each passed on its own)."""
+    able: dict[str, tuple[str, ...]] = {}
+    stages = [s for s in stages if legal.configured(s, types)]
+    for s in stages:
+        able[s.name] = _able(arch, s, types)
+    if not able or any(all(b in takes for takes in able.values()) for b in legal.BACKENDS):
+        return
+    first = next(s for s in stages if len(able[s.name]) == 1)
+    other = next(s for s in stages if len(able[s.name]) == 1 and able[s.name] != able[first.name])
+    free = next(
+        (s for s, o in ((other, first), (first, other)) if able[o.name][0] in _able(arch, s, types, True)), None
+    )
+    error(
+        "E212",
+        f"no back end takes both {first.name} and {other.name}",
+        other.clause_span("backend" if other.config.backend else "tile"),
+        f"leave the tile, scheduler and backend of {free.name if free else first.name} to auto",
+        tuple(f"{s.name}: `{able[s.name][0]}` alone" for s in (first, other)),
+    )
+
+
+def _able(arch: Arch, s: Collective, types: dict, freed: bool = False) -> tuple[str, ...]:
+    """The back ends with a configuration for this stage; `freed`: were its tile, scheduler and backend auto."""
+    c = replace(s.config, tile=None, scheduler=None, backend=None, stages=None) if freed else s.config
+    wanted = (c.backend,) if c.backend else legal.BACKENDS
+    p = legal.problem_of(arch, s, types)
+    return tuple(b for b in wanted if possible(p, replace(c, backend=b)))
+
+
+def _place(stage: Collective, o: legal.Objection) -> Span:
+    return stage.clause_span(o.clause if o.clause in dict(stage.clauses) else "tile")
+
+
+def _help(
+    p: legal.Problem, c: Config, choices: list[str], o: legal.Objection, all_: list[legal.Objection]
+) -> str | None:
+    """The nearest configuration that passes, changing as little as possible; other broken clauses count as auto."""
+    others = {x.clause for x in all_ if x.clause != o.clause}
+    c = replace(c, **{k: None for k in others if k != "backend"})
+    if o.code == "E212":
+        return "leave the backend clause out"
+    if o.code == "E201":
+        return "arch sm_90a"
+    if o.code == "E202":
+        return "arch sm_90a, or transform the operands to f16" if p.compute.bits == 8 else "leave compute to auto"
+    if o.code == "E208":
+        return "scheduler persistent, or schedule cooperative" if "cooperative" in o.message else "scheduler persistent"
+    if o.code == "E207" and legal.schedules(p) == (None,):
+        return "leave schedule out"
+    if o.code == "E216":
+        return f"leave {o.clause} out"
+    ways = []
+    order = {"E204": ("stages", "tile"), "E207": ("schedule", "tile"), "E206": ("cluster",)}.get(o.code, (o.clause,))
+    for clause in order:
+        if clause == "stages" and c.stages is None:
+            continue
+        found = [f for f in (_nearest(p, c, clause, b) for b in choices) if f is not None]
+        if found:
+            now = getattr(c, clause)
+            nearest = min(found, key=lambda f: _distance(now, getattr(f, clause)))
+            ways.append(_say(clause, nearest, fits=o.code == "E204"))
+    return ", or ".join(ways) or None
+
+
+def _say(clause: str, c: Config, fits: bool = False) -> str:
+    value = getattr(c, clause)
+    if clause == "scheduler":
+        return f"scheduler {value.kind}" + (f"({value.splits})" if value.kind == "split_k" else "")
+    if clause == "stages" and fits:
+        return f"{value} stages fit (stages {value})"
+    if clause == "tile":
+        return f"tile {legal.dims(value)}" + (f" with {c.stages}" if c.stages else "")
+    return f"{clause} {legal.dims(value) if isinstance(value, tuple) else value}"
+
+
+def _distance(a, b) -> float:
+    """How far two settings of one clause are apart, in halvings and doublings."""
+    if isinstance(a, tuple):
+        steps = [abs(x.bit_length() - y.bit_length()) + abs(x - y) / 1024 for x, y in zip(a, b, strict=True)]
+        return sum(steps) + max(steps) / 2
+    return abs(a - b) if isinstance(a, int) else 0
+
+
+def _nearest(p: legal.Problem, c: Config, clause: str, backend: str) -> Config | None:
+    """The configuration that differs from `c` in one clause alone, passes, and is nearest to it."""
+    now = getattr(c, clause)
+    options: list
+    if clause == "tile":
+        options = legal.tiles_for(p)
+    elif clause == "cluster":
+        options = [(m, n, 1) for m, n in product((1, 2, 4, 8), repeat=2) if m * n <= 8]
+    elif clause == "stages":
+        options = list(range(legal.MIN_STAGES, legal.MAX_STAGES + 1))
+    elif clause == "schedule":
+        options = list(legal.SCHEDULES)
+    elif clause == "swizzle":
+        options = list(legal.SWIZZLES)
+    else:
+        return None
+    if now is not None:
+        options.sort(key=lambda o: _distance(now, o))
+    for option in options:
+        changed = replace(c, **{clause: option})
+        if option != now and not legal.objections(p, changed, backend) and possible(p, changed):
+            return changed
+    return None

@@ -1,0 +1,194 @@
+"""conv1d to conv3d and conv_transpose1d to conv_transpose3d: shapes, groups, layouts, and their configurations.
+
+There are three kinds of kernel. On the tensor cores a convolution is an implicit product: x and w lie channels last
+(nhwc), with channels in groups of 16 bytes; or, where `compute` names their precision, as PyTorch keeps them (nchw),
+with any number of channels in one group, transposed with stride 1 alone. A direct convolution multiplies on the CUDA
+cores (`compute f32`) and reads nchw too; it is what few channels a group (depthwise above all) get unless the author
+says otherwise.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from dsl import arch as arches
+from dsl.axes import image_axes
+from dsl.check.configure import check_config, read_config
+from dsl.check.context import Clauses, Context, Typed, spans
+from dsl.check.expressions import Space, shape_text
+from dsl.check.gemm import CONFIG
+from dsl.check.tail import TAIL, read_tail
+from dsl.ir import NCHW, NHWC, Conv, DType, TensorType, expressions, loads
+from dsl.rules import legal
+from dsl.tree import StageNode
+
+CONV_CLAUSES = ("stride", "padding", "dilation", "groups", *CONFIG, *TAIL)
+TRANSPOSED_CLAUSES = ("stride", "padding", "output_padding", "dilation", "groups", *CONFIG, *TAIL)
+
+
+def conv(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Conv:
+    """The typed stage; `type` is None after an error."""
+    (x, tx), (w, tw) = operands
+    word = node.op.text
+    transposed, spatial = "transpose" in word, int(word[-2])
+    one, none = (1,) * spatial, (0,) * spatial
+    stage = Conv(
+        name=node.name.text,
+        x=x,
+        w=w,
+        spatial=spatial,
+        transposed=transposed,
+        stride=ctx.sizes(clauses, "stride", spatial, 1, word) or one,
+        padding=ctx.sizes(clauses, "padding", spatial, 0, word) or none,
+        dilation=ctx.sizes(clauses, "dilation", spatial, 1, word) or one,
+        output_padding=ctx.sizes(clauses, "output_padding", spatial, 0, word) or none,
+        groups=ctx.count(clauses, "groups") or 1,
+        config=read_config(clauses, ctx.error),
+        span=node.span,
+        clauses=spans(node),
+    )
+    for o in (x, w):
+        if o.transposed:
+            ctx.error("E104", f"{word} reads its operands as they are, without .T", o.span, f"write {o.name}")
+    shape = None if tx is None or tw is None else _shape(ctx, stage, tx, tw)
+    space = None if shape is None else Space(shape, image_axes(len(shape)), spoken="convolution")
+    natural = None if shape is None else TensorType(tx.dtype, shape, tx.layout)
+    tail = read_tail(ctx, node, clauses, space, natural)
+    stage = Conv(**{**stage.__dict__, **tail.fields})
+    if stage.type is None or ctx.sized(stage.type, node.span) is None:
+        return stage
+    ready = all(ctx.types.get(n.name) is not None for e in expressions(stage) for n in loads(e))
+    if _operands(ctx, stage, tx, tw) and ready and ctx.arch is not None:
+        check_config(ctx.arch, stage, ctx.types, ctx.error)
+    return stage
+
+
+def _shape(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> tuple[int, ...] | None:
+    """The result's shape, or None with the reasons reported."""
+    ok = True
+    order = "[C, K / groups, window]" if s.transposed else "[K, C / groups, window]"
+    for o, t, is_ in ((s.x, tx, "[b, C, space]"), (s.w, tw, order)):
+        if len(t.shape) != s.spatial + 2:
+            ctx.error("E108", f"{s.word} has {s.spatial + 2} axes, {is_}; {o.name} is {t}", o.span)
+            ok = False
+        elif t.dtype not in arches.FLOATS:
+            ctx.error("E123", f"{s.word} multiplies f32, f16 and bf16; {o.name} is {t}", o.span)
+            ok = False
+    if ok and tx.dtype is not tw.dtype:
+        message = f"{s.x.name} is {tx.dtype.value} and {s.w.name} is {tw.dtype.value}; both must be one type"
+        wide, narrow = (s.x, tw) if tx.dtype.bits >= tw.dtype.bits else (s.w, tx)
+        help = f"{wide.name}_ = transform({wide.name}) {{ to {narrow.dtype.value} }} first"
+        ctx.error("E107", message, s.w.span, help)
+        ok = False
+    if not ok:
+        return None
+    channels, filters = tx.shape[1], tw.shape[0]
+    out = tw.shape[1] * s.groups if s.transposed else filters
+    for what, count in (("channels of " + s.x.name, channels), ("filters of " + s.w.name, filters)):
+        if count % s.groups:
+            ctx.error("E108", f"{count:,} {what} are not {s.groups:,} equal groups", s.clause_span("groups"),
+                      f"a divisor of {count:,}")  # fmt: skip
+            return None
+    want = channels if s.transposed else channels // s.groups
+    have = filters if s.transposed else tw.shape[1]
+    if want != have:
+        help = None
+        if not s.transposed and channels % tw.shape[1] == 0 and filters % (channels // tw.shape[1]) == 0:
+            help = f"groups {channels // tw.shape[1]}"
+        elif not s.transposed and filters == channels and tw.shape[1] != channels:
+            help = f"conv_transpose{s.spatial}d keeps its weight as [C, K / groups, window]"
+        notes = (f"{s.x.name} is {shape_text(tx.shape)}, {s.w.name} is {shape_text(tw.shape)}, {order}",)
+        message = (
+            f"{s.w.name} is for {have:,} channels" + ("" if s.transposed else " a group") + f"; {s.x.name} has {want:,}"
+        )
+        ctx.error("E108", message, s.w.span, help, notes)
+        return None
+    sizes = []
+    for i in range(s.spatial):
+        reach = s.dilation[i] * (tw.shape[2 + i] - 1) + 1
+        if s.transposed:
+            if s.output_padding[i] >= max(s.stride[i], s.dilation[i]):
+                message = f"output_padding {s.output_padding[i]} reaches past the stride of {s.stride[i]}"
+                ctx.error(
+                    "E109", message, s.clause_span("output_padding"), f"at most {max(s.stride[i], s.dilation[i]) - 1}"
+                )
+                return None
+            size = (tx.shape[2 + i] - 1) * s.stride[i] - 2 * s.padding[i] + reach + s.output_padding[i]
+            room = None
+        else:
+            room = tx.shape[2 + i] + 2 * s.padding[i]
+            size = (room - reach) // s.stride[i] + 1
+        if size < 1:
+            axis = image_axes(s.spatial + 2)
+            name = list(axis)[2 + i]
+            message = f"nothing is left of axis {name}: it would have {size:,} elements"
+            if room is not None:
+                message = f"a window of {reach:,} does not fit axis {name} of {room:,}"
+            note = f"{tx.shape[2 + i]:,} elements, padding {s.padding[i]:,} a side, "
+            note += f"window {tw.shape[2 + i]:,}, dilation {s.dilation[i]:,}"
+            ctx.error("E109", message, s.clause_span("padding"), None, (note,))
+            return None
+        sizes.append(size)
+    return (tx.shape[0], out, *sizes)
+
+
+def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
+    """Layouts and channels for the kind of kernel; what would pass is said as the transforms to write."""
+    if legal.is_direct(s, ctx.types):
+        if tw.layout != NCHW:
+            help = f"read {s.w.name} in nchw, or leave out compute f32 for the tensor cores"
+            ctx.error("E115", f"a direct convolution reads its weight as nchw; {s.w.name} is {tw}", s.w.span, help)
+            return False
+        return True
+    if legal.is_rowmajor(s, ctx.types):
+        if s.type.layout != NCHW:
+            message = f"a convolution that reads nchw on the tensor cores stores nchw; {s.name} would be {s.type}"
+            ctx.error("E115", message, s.clause_span("store"), f"store nchw, or transform({s.name}) below it")
+            return False
+        return True
+    first = {o.name for o, t in ((s.x, tx), (s.w, tw)) if t.layout != NHWC}
+    for o, t in ((s.x, tx), (s.w, tw)):
+        if o.name in first:
+            pack = "  prepack" if o is s.w and o.name in ctx.params else ""
+            message = f"{s.word} on the tensor cores reads channels last; {o.name} is {t}, channels first"
+            if len(first) == 2 and s.config.compute is not None:
+                what = "has one group" if s.groups > 1 else "reads f32"
+                if s.groups == 1 and _steps(s):
+                    what = f"is transposed with stride 1 alone, here {legal.dims(s.stride)}"
+                message = f"a convolution that reads nchw on the tensor cores {what}; {o.name} is {t}, channels first"
+            help = f"{o.name}_ = transform({o.name}) {{ layout nhwc{pack} }} first{_as_it_lies(s, tx, first, o is s.x)}"
+            ctx.error("E115", message, o.span, help)
+    if first:
+        return False
+    ok = True
+    step = 128 // tx.dtype.bits
+    inner = tx.shape[1] // s.groups
+    outer = s.type.shape[1] // s.groups
+    # What w's contiguous axis holds is counted too: C / groups, or transposed K / groups.
+    for count, what, o in ((inner, "in", s.x), (outer, "out", s.w)):
+        if count % step:
+            up = -(-count // step) * step
+            each = " a group" if s.groups > 1 else ""
+            message = (
+                f"{count:,} channels {what}{each} are {count * tx.dtype.bits // 8:,} bytes; TMA moves multiples of 16"
+            )
+            help = "compute f32 for a direct convolution"
+            if s.groups == 1:
+                help = f"pad the channels to {up:,} with a transform, or {help}"
+            ctx.error("E213", message, o.span, help, (f"{tx.dtype.value} channels are a multiple of {step}",))
+            ok = False
+    return ok
+
+
+def _steps(s: Conv) -> bool:
+    """Whether a transposed convolution has a stride, which the kernel that reads nchw has not."""
+    return s.transposed and prod(s.stride) != 1
+
+
+def _as_it_lies(s: Conv, tx: TensorType, first: set[str], image: bool) -> str:
+    """The other ways of a convolution whose operands lie channels first."""
+    if not image:
+        return ""
+    plain = s.groups == 1 and not _steps(s) and len(first) == 2 and s.config.compute is None
+    named = ", or compute tf32 to read both as they are" if plain and tx.dtype is DType.F32 else ""
+    return f"{named}, or compute f32 for a direct convolution"

@@ -1,0 +1,343 @@
+"""Expressions of a stage: from syntax to typed IR, with every E3xx rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from dsl.arch import FLOATS
+from dsl.check import foreign_idioms
+from dsl.diagnostics import MAX_LISTED, Diagnostic, closest, listing
+from dsl.functions import BOUNDED, EVERY, INDEXED, NAMED, REDUCTIONS
+from dsl.ir import NCHW, Acc, Call, Expr, Load, Number, Ref, Span, TensorType
+from dsl.tree import CallNode, ExprNode, NumberNode, ParenNode, RefNode
+
+MAX_NODES = 200
+MAX_INLINED = 400  # parts with every let written out: what a back end may hold
+MAX_INLINED_DEPTH = 64
+F32_MAX = 3.4028234663852886e38
+
+Report = Callable[[Diagnostic], None]
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where an expression is evaluated: the shape of its elements, and the positions that each axis name stands for.
+
+    `product`: the elements come from a gemm, so that row and column reductions and triu, tril have a meaning.
+    `pairs`: there is an `acc2`. `scaled`: acc was divided by the largest magnitude of its row, which is `acc2` and can
+    be stored with row_max. `spoken`: what acc is, in words.
+    """
+
+    shape: tuple[int, ...]
+    axes: dict[str, tuple[int, ...]]
+    product: bool = False
+    pairs: bool = False
+    scaled: bool = False
+    spoken: str = "product"
+
+    def dims(self, names) -> tuple[int, ...]:
+        return tuple(self.shape[i] for name in names for i in self.axes[name])
+
+    def fitting(self, tensor: TensorType) -> list[str]:
+        """Every way to read `tensor` here: `['[m]', '[n]']` for a vector when M == N."""
+        names, found = list(self.axes), {}
+        for bits in range(1, 2 ** len(names)):
+            chosen = [a for i, a in enumerate(names) if bits >> i & 1]
+            at = tuple(i for a in chosen for i in self.axes[a])
+            if at == tuple(sorted(set(at))) and self.dims(chosen) == tensor.shape:
+                found.setdefault(at, []).append(chosen)
+        best = [min(ways, key=lambda w: (len(self.shape) > 3 and "c" not in w, len(w))) for ways in found.values()]
+        return [f"[{', '.join(w)}]" for w in best]
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+@dataclass
+class _Part:
+    """A let as it was checked. `size`, `depth`: with the lets that it reads written out."""
+
+    span: Span
+    reads_acc: bool
+    size: int
+    depth: int
+    read: bool = False
+
+
+@dataclass
+class Expressions:
+    """Types the expressions of one stage, in order. `space` is None where the result's shape is unknown."""
+
+    stage: str
+    scope: dict[str, TensorType | None]  # types of the names before the stage
+    later: set[str]
+    report: Report
+    space: Space | None = None
+    own: frozenset[str] = frozenset()  # the second results of the stage itself
+    nearest: Callable[[str, Collection[str]], str | None] = closest
+    used: set[str] = field(default_factory=set)
+    parts: dict[str, _Part] = field(default_factory=dict)
+
+    def check(self, node: ExprNode, what: str = "epilogue", outermost: bool = True) -> Expr:
+        """The typed expression; names that failed become 0, so that the rest is still judged.
+
+        `outermost`: a reduction may stand at the top.
+        """
+        self._start()
+        outermost = outermost and not (what == "epilogue" and self.space is not None and self.space.scaled)
+        top = node
+        while isinstance(top, ParenNode):
+            top = top.inner
+        expr = self._expr(node, outermost and isinstance(top, CallNode))
+        self._limits(node, what)
+        if not self.reads_acc:
+            spoken = self.space.spoken if self.space else "product"
+            self._error(
+                "E309", f"the {what} never reads acc, so the {spoken} is computed for nothing", node.span,
+                f"write acc where the {spoken} belongs",
+            )  # fmt: skip
+        return expr
+
+    def let(self, name: str, node: ExprNode, span: Span) -> Expr:
+        """A named part; it may be read by the expressions checked after it."""
+        self._start()
+        expr = self._expr(node, False)
+        self._limits(node, f"part {name}")
+        self.parts[name] = _Part(span, self.reads_acc, self.size, self.depth)
+        return expr
+
+    def unread(self) -> None:
+        """Reports each let that nothing reads."""
+        for name, part in self.parts.items():
+            if not part.read:
+                self._error("E308", f"part {name} is never read", part.span, "leave it out")
+
+    # ---- one expression ----
+
+    def _start(self) -> None:
+        self.of_row = False  # inside row_max of a scaled row, which is one value a row
+        self.nodes = self.size = self.depth = 0
+        self.reads_acc = False
+
+    def _limits(self, node: ExprNode, what: str) -> None:
+        self.depth = max(self.depth, node.depth)
+        if self.nodes > MAX_NODES:
+            self._error("E307", f"the {what} has {self.nodes} parts; at most {MAX_NODES} fit one kernel", node.span)
+        elif self.size > MAX_INLINED or self.depth > MAX_INLINED_DEPTH:
+            message = f"the {what} has {min(self.size, 10**6):,} parts with every let written out, {self.depth} deep"
+            self._error("E307", f"{message}; at most {MAX_INLINED} and {MAX_INLINED_DEPTH} fit one kernel", node.span)
+            self.size = self.depth = 1  # said once; what reads it is judged by itself
+
+    def _error(self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[str, ...] = ()) -> None:
+        self.report(Diagnostic(code, message, span, notes, help))
+
+    def _expr(self, node: ExprNode, outermost: bool = False) -> Expr:
+        if isinstance(node, ParenNode):
+            return self._expr(node.inner, outermost)
+        self.nodes += 1
+        self.size += 1
+        if isinstance(node, NumberNode):
+            return self._number(node)
+        if isinstance(node, RefNode):
+            return self._ref(node)
+        return self._call(node, outermost)
+
+    def _number(self, node: NumberNode) -> Number:
+        if not math.isfinite(node.value) or abs(node.value) > F32_MAX:
+            self._error("E310", "this number does not fit f32 (largest 3.4e38)", node.span)
+        return Number(node.value, node.span)
+
+    def _ref(self, node: RefNode) -> Expr:
+        name = node.name.text
+        if name in ("acc", "acc2"):
+            return self._acc(node)
+        if name in self.parts:
+            part = self.parts[name]
+            part.read = True
+            self._in_row(node)
+            self.reads_acc |= part.reads_acc
+            self.size = min(self.size + part.size, 10**9)
+            self.depth = max(self.depth, part.depth + 1)
+            if node.axes is not None:
+                self._error("E302", f"{name} is a part of this stage; it has no axes", node.span, f"write {name} alone")
+            return Ref(name, node.span)
+        if name not in self.scope:
+            self._unknown(node)
+            return Number(0.0, node.span)
+        self.used.add(name)
+        self._in_row(node)
+        load = Load(name, tuple(a.text for a in node.axes or ()), node.span)
+        tensor = self.scope[name]
+        if tensor is None:
+            return load
+        if tensor.dtype not in FLOATS:
+            message = f"an expression reads {listing([t.value for t in FLOATS])}; {name} is {tensor.dtype.value}"
+            self._error("E315", message, node.span)
+            return load
+        if self.space is not None:
+            if self.space.product and tensor.layout != NCHW:
+                help = f"{name}_ = transform({name}) {{ layout nchw }} first"
+                self._error("E115", f"a gemm reads row-major tensors; {name} is {tensor}", node.span, help)
+            self._place(node, load, tensor, self.space)
+        return load
+
+    def _acc(self, node: RefNode) -> Acc:
+        second = node.name.text == "acc2"
+        self.reads_acc = True
+        if node.axes is not None:
+            self._error(
+                "E302", f"{node.name.text} is already the element here", node.span, f"write {node.name.text} alone"
+            )
+        if self.space is not None and self.space.scaled:
+            if not second:
+                self._in_row(node)
+            elif not self.of_row:
+                message = "acc2 is the largest magnitude of acc's row: a result of its own, one value a row"
+                self._error("E313", message, node.span, "also s = row_max(acc2)")
+        elif second and self.space is not None and not self.space.pairs:
+            help = "add pairs to the clauses of this stage" if self.space.product else "acc is all there is"
+            self._error("E313", "acc2 is the odd column of a gemm with pairs", node.span, help)
+        return Acc(second, node.span)
+
+    def _in_row(self, node: RefNode) -> None:
+        """Inside row_max of a scaled row nothing but that row's one value can be read."""
+        if self.of_row:
+            message = f"row_max of an absmax reads acc2 and numbers alone; {node.name.text} is not one value a row"
+            self._error("E312", message, node.span, "also s = row_max(acc2)")
+
+    def _place(self, node: RefNode, load: Load, tensor: TensorType, space: Space) -> None:
+        """Judges the axes at which a tensor is read."""
+        for axis in node.axes or ():
+            if axis.text not in space.axes:
+                batch = axis.text == "l" and "m" in space.axes
+                hint = "there is no batch axis l: the output is 2-D" if batch else f"axes are {listing(space.axes)}"
+                message = f"`{axis.text}` is not an axis of {self.stage}{shape_text(space.shape)}"
+                self._error("E306", message, axis.span, hint)
+                return
+        at = [i for a in load.axes for i in space.axes[a]]
+        if at != sorted(set(at)):
+            order = sorted(set(load.axes), key=lambda a: space.axes[a])
+            fixed, covered = [], -1
+            for a in order:
+                if space.axes[a] and space.axes[a][0] > covered:
+                    fixed.append(a)
+                    covered = space.axes[a][-1]
+            known = ", ".join(sorted(space.axes, key=lambda a: space.axes[a]))
+            help = f"{load.name}[{', '.join(fixed)}]"
+            self._error("E306", f"axes stand in the order {known}, each once", node.span, help)
+            return
+        want = space.dims(load.axes)
+        if want != tensor.shape:
+            self._wrong_axes(node, load, tensor, want, space)
+
+    def _wrong_axes(self, node: RefNode, load: Load, tensor: TensorType, want: tuple[int, ...], space: Space) -> None:
+        name = load.name
+        fits = space.fitting(tensor)
+        help = f"write {' or '.join(name + f for f in fits)}" if fits else None
+        if not tensor.shape:
+            self._error("E302", f"{name} is a scalar; it has no axes", node.span, f"write {name} alone")
+        elif not load.axes:
+            help = help or f"no axes of {self.stage}{shape_text(space.shape)} fit it"
+            self._error("E302", f"{name} is {tensor}; a tensor is read at axes", node.span, help)
+        else:
+            message = f"{name}[{', '.join(load.axes)}] needs shape {shape_text(want)}; {name} is {tensor}"
+            help = help or f"declare {name}: {tensor.dtype.value}{shape_text(want)}"
+            self._error("E302", message, node.span, help)
+
+    def _unknown(self, node: RefNode) -> None:
+        name = node.name.text
+        spoken = self.space.spoken if self.space else "product"
+        if name == self.stage:
+            self._error(
+                "E311", f"{name} is this stage's own result; it is not there yet", node.span, f"the {spoken} is acc"
+            )
+        elif name in self.own:
+            self._error("E311", f"{name} is a result of this stage; it is not there yet", node.span)
+        elif name in self.later:
+            self._error("E311", f"{name} is written by a later stage", node.span, f"move {name} above {self.stage}")
+        else:
+            near = self.nearest(name, [*self.scope, *self.parts, "acc"])
+            self.used |= {near}
+            if near in self.parts:
+                self.parts[near].read = True
+            self.reads_acc |= near == "acc" or near in self.parts
+            notes = (f"in scope are {listing(['acc', *self.parts, *self.scope], MAX_LISTED)}",)
+            self._error(
+                "E301", f"`{name}` names nothing", node.span, f"did you mean `{near}`?" if near else None, notes
+            )
+
+    # ---- functions ----
+
+    def _call(self, node: CallNode, outermost: bool) -> Expr:
+        fn = EVERY.get(node.fn.text)
+        args: list[ExprNode | None] = list(node.args)
+        if fn is None:
+            return self._no_function(node)
+        if fn.name in REDUCTIONS:
+            self._reduction(node, outermost)
+        elif fn.name in INDEXED and self.space is not None and not self.space.product:
+            self._error("E312", f"{fn.name} knows the m and n of a gemm; this stage is none", node.span)
+        names = [a.name for a in fn.args]
+        args += [None] * (fn.arity - len(args))
+        for word, value in node.keywords:
+            at = names.index(word.text) if word.text in names else None
+            if at is None:
+                self._error("E304", f"{fn.name} has no argument `{word.text}`", word.span, f"it is {fn.signature}")
+            elif args[at] is not None:
+                self._error("E304", f"{fn.name} is given `{word.text}` twice", word.span, f"it is {fn.signature}")
+            else:
+                args[at] = value
+        missing = [a.name for a, v in zip(fn.args, args, strict=False) if v is None and a.default is None]
+        if missing or len(args) > fn.arity:
+            given = len(node.args) + len(node.keywords)
+            needs = str(fn.required) if fn.required == fn.arity else f"{fn.required} to {fn.arity}"
+            message = f"{fn.name} takes {needs} argument{'s'[: fn.arity != 1]}; {given} given"
+            self._error("E304", message, node.span, f"it is {fn.signature}")
+        out: list[Expr] = []
+        for arg, value in zip(fn.args, args, strict=False):
+            default = 0.0 if arg.default is None else arg.default
+            expr = self._argument(fn.name, value) if value is not None else Number(default, node.span)
+            if arg.number and value is not None and not isinstance(expr, Number):
+                self._error("E305", f"`{arg.name}` of {fn.name} must be a number, known when compiled", value.span)
+            elif fn.name in INDEXED and arg.number and expr.value != int(expr.value):
+                self._error("E305", f"`{arg.name}` of {fn.name} is a whole number, not {expr.value}", value.span)
+            out.append(expr)
+        if fn.name in BOUNDED and all(isinstance(e, Number) for e in out[1:3]) and out[1].value > out[2].value:
+            message = f"{fn.name} from {out[1].value} up to {out[2].value} is empty"
+            self._error("E305", message, node.span, "lo comes first")
+        return Call(fn.name, tuple(out), node.span)
+
+    def _argument(self, fn: str, node: ExprNode) -> Expr:
+        if fn != "row_max" or self.space is None or not self.space.scaled:
+            return self._expr(node)
+        self.of_row = True
+        expr = self._expr(node)
+        self.of_row = False
+        return expr
+
+    def _no_function(self, node: CallNode) -> Number:
+        known = (*NAMED, *(INDEXED | REDUCTIONS if self.space is None or self.space.product else ()))
+        near = closest(node.fn.text, known)
+        help = foreign_idioms.of_function(node.fn.text) or (f"did you mean `{near}`?" if near else None)
+        message = f"`{node.fn.text}` is not a function of an expression"
+        self._error("E303", message, node.fn.span, help, (f"functions are {listing(known)}",))
+        for a in (*node.args, *(v for _, v in node.keywords)):
+            self._expr(a)
+        return Number(0.0, node.span)
+
+    def _reduction(self, node: CallNode, outermost: bool) -> None:
+        name = node.fn.text
+        if self.space is not None and self.space.scaled and name == "row_max":
+            if not outermost:
+                message = "row_max stands outermost in an also, where it stores one value a row"
+                self._error("E312", message, node.fn.span, "also s = row_max(acc2)")
+        elif self.space is not None and not self.space.product:
+            help = "y = reduce(x) { op sum  over n } reduces any tensor"
+            self._error("E312", f"{name} reduces the rows or columns of a gemm; this stage is none", node.fn.span, help)
+        elif not outermost:
+            help = f"also part = {name}(...), or {name} around the whole epilogue; a map computes on with its result"
+            message = f"{name} stands inside an expression; its result is there only after the whole row or column"
+            self._error("E312", message, node.fn.span, help)

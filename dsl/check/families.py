@@ -1,0 +1,71 @@
+"""The checks of each stage family, and the table of what stages there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dsl.check.context import Clauses, Context, Typed
+from dsl.check.conv import CONV_CLAUSES, TRANSPOSED_CLAUSES, conv
+from dsl.check.gemm import GEMM_CLAUSES, GROUPED_CLAUSES, gemm, grouped_gemm
+from dsl.check.generated import (
+    MAP_CLAUSES,
+    NORMALIZE_CLAUSES,
+    POOL_CLAUSES,
+    REDUCE_CLAUSES,
+    map_,
+    normalize,
+    pool,
+    reduce,
+)
+from dsl.check.transform import TRANSFORM_CLAUSES, transform
+from dsl.ir import Stage
+from dsl.tree import StageNode
+
+__all__ = ["FAMILIES", "OPS", "Context", "Family"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A stage's word: how many tensors it takes, its clauses, an example, and the function that types it."""
+
+    least: int
+    most: int
+    clauses: tuple[str, ...]
+    example: str
+    doc: str
+    check: Callable[[Context, StageNode, list[Typed], Clauses], Stage]
+
+
+FAMILIES: dict[str, Family] = {
+    "gemm": Family(2, 2, GEMM_CLAUSES, "gemm(x, w.T)", "a product of matrices, or of batches of them", gemm),
+    "grouped_gemm": Family(
+        3, 3, GROUPED_CLAUSES, "grouped_gemm(x, w.T, sizes)", "rows in groups, each times its own matrix", grouped_gemm
+    ),
+    **{
+        f"conv{d}d": Family(2, 2, CONV_CLAUSES, f"conv{d}d(x, w)", f"a convolution over {axes}", conv)
+        for d, axes in ((1, "w"), (2, "h, w"), (3, "d, h, w"))
+    },
+    **{
+        f"conv_transpose{d}d": Family(
+            2, 2, TRANSPOSED_CLAUSES, f"conv_transpose{d}d(x, w)", f"a transposed convolution over {axes}", conv
+        )
+        for d, axes in ((1, "w"), (2, "h, w"), (3, "d, h, w"))
+    },
+    "transform": Family(
+        1,
+        2,
+        TRANSFORM_CLAUSES,
+        "transform(x) { to f16 }",
+        "another type, layout or shape of the same values",
+        transform,
+    ),
+    "map": Family(1, 1, MAP_CLAUSES, "map(x) { epilogue relu(acc) }", "each element by itself", map_),
+    "reduce": Family(1, 1, REDUCE_CLAUSES, "reduce(x) { op sum  over n }", "one value over some axes", reduce),
+    "normalize": Family(
+        1, 5, NORMALIZE_CLAUSES, "normalize(x) { op softmax  over n }", "softmax and the norms", normalize
+    ),
+    "pool": Family(1, 1, POOL_CLAUSES, "pool(x) { op max  window 2x2 }", "max or mean over windows of space", pool),
+}
+
+OPS = tuple(FAMILIES)

@@ -1,0 +1,353 @@
+"""As-you-type help: completion with legal values, hover, and the words an editor colours. Pure text in, data out.
+
+The text is usually no program while it is typed, so the place is found by a scan of words that never fails; types and
+shapes come from the checker on what stands before the place, where that can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from dsl.arch import ARCHS, DEFAULT
+from dsl.axes import axes_of
+from dsl.check.expressions import Space
+from dsl.check.families import FAMILIES
+from dsl.check.program import partial
+from dsl.editor.vocabulary import ENTRIES, Entry, entry, vocabulary
+from dsl.functions import EVERY, INDEXED, REDUCTIONS
+from dsl.ir import NORMALIZATIONS, Reduce, Stage, TensorType
+from dsl.ir import REDUCTIONS as REDUCE_OPS
+from dsl.resolve import complete as completed
+from dsl.resolve import seconds
+from dsl.rules import legal
+
+__all__ = ["Completion", "Completions", "complete", "describe", "vocabulary"]
+
+MAX_OPTIONS = 60
+MAX_CHARS = 65_536
+_TOKEN = re.compile(r"#[^\n]*|[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z_.]*|->|[^\sA-Za-z0-9_]")
+_EXPRESSIONS = ("epilogue", "of", "let", "also")
+_FLAGS = ("prepack", "pairs", "interleave", "keepdim")
+_OPS = {"reduce": REDUCE_OPS, "normalize": NORMALIZATIONS, "pool": ("max", "avg")}
+
+
+@dataclass(frozen=True)
+class Completion:
+    """`label` is shown and inserted; `kind` as in words.Entry; `doc` is a line."""
+
+    label: str
+    kind: str
+    doc: str
+
+    def to_json(self) -> dict:
+        return {"label": self.label, "kind": self.kind, "doc": self.doc}
+
+
+@dataclass(frozen=True)
+class Completions:
+    """What may stand at a place. The word typed so far starts at column `start` (1-based) and is replaced."""
+
+    start: int
+    options: tuple[Completion, ...]
+
+    def to_json(self) -> dict:
+        return {"start": self.start, "options": [o.to_json() for o in self.options]}
+
+
+def complete(text: str, line: int, col: int) -> Completions:
+    """The legal words and values at a place (1-based; the caret stands before column `col`). Never raises."""
+    place = _Place(text[:MAX_CHARS], line, col)
+    found: dict[str, Completion] = {}
+    for option in place.options():
+        if option.label.startswith(place.word) and option.label != place.word:
+            found.setdefault(option.label, option)
+    return Completions(col - len(place.word), tuple(found.values())[:MAX_OPTIONS])
+
+
+def describe(word: str, text: str = "") -> Entry | None:
+    """What a word means: of the language, or (where `text` is given) a name of that program with its type."""
+    if text:
+        types, stages = partial(text[:MAX_CHARS])
+        if types.get(word) is not None:
+            what = next((f"{type(s).__name__.lower()} stage" for s in stages if s.name == word), "parameter")
+            if any(a.name == word for s in stages for a in s.also):
+                what = "second result of a stage"
+            return Entry(word, "name", f"{word}: {types[word]}", what)
+    return entry(word)
+
+
+def _option(e: Entry | None, word: str, kind: str = "value") -> Completion:
+    return Completion(word, e.kind if e else kind, e.doc if e else "")
+
+
+class _Place:
+    """Where the caret stands: the word before it, and the tokens before that word, bracket by bracket."""
+
+    def __init__(self, text: str, line: int, col: int):
+        lines = text.split("\n")
+        line = max(1, min(line, len(lines)))
+        at = sum(len(x) + 1 for x in lines[: line - 1]) + max(0, min(col - 1, len(lines[line - 1])))
+        before = text[:at]
+        self.word = re.search(r"[A-Za-z0-9_]*\Z", before).group()
+        self.text, self.at = text, at - len(self.word)
+        self.comment = "#" in before[before.rfind("\n") + 1 :]
+        self.tokens = [m for m in _TOKEN.finditer(text[: self.at]) if not m.group().startswith("#")]
+        self.open: list[int] = []  # indices of the brackets not yet closed
+        for i, m in enumerate(self.tokens):
+            if m.group() in "([{":
+                self.open.append(i)
+            elif m.group() in ")]}" and self.open:
+                self.open.pop()
+
+    def said(self, i: int) -> str:
+        return self.tokens[i].group() if -len(self.tokens) <= i < len(self.tokens) else ""
+
+    def options(self) -> list[Completion]:
+        if self.comment:
+            return []
+        braces = [i for i in self.open if self.said(i) == "{"]
+        if not braces:
+            return self._head()
+        return self._body() if len(braces) == 1 else self._block(braces[1])
+
+    # ---- outside the stages ----
+
+    def _head(self) -> list[Completion]:
+        last = self.said(-1)
+        if not self.tokens:
+            return [_option(entry("program"), "program")]
+        results = any(t.group() == "->" for t in self.tokens)
+        if last == ":" or (results and last in ("->", "(", ",") and not self._in_shape()):
+            return [_option(e, e.word) for (kind, _), e in ENTRIES.items() if kind == "type"]
+        return []
+
+    def _in_shape(self) -> bool:
+        return bool(self.open) and self.said(self.open[-1]) == "["
+
+    def _body(self) -> list[Completion]:
+        """At a stage's or another line's place."""
+        last = self.said(-1)
+        if self.open and self.said(self.open[-1]) == "(":
+            if last in ("(", ","):
+                return self._names(self.tokens[self.open[-1] - 3].start() if self.open[-1] >= 3 else 0)
+            return [Completion("T", "keyword", "the last two axes swapped")] if last == "." else []
+        if last == "arch":
+            return [_option(entry(a, "value"), a) for a in (*ARCHS, "auto")]
+        if last == "launch":
+            return [_option(entry(a, "value"), a) for a in ("graph", "stream")]
+        if last == "guard":
+            return [_option(entry("f32", "type"), "f32")]
+        if last == "=":
+            return [_option(e, e.word) for (kind, _), e in ENTRIES.items() if kind == "stage"]
+        if last == "return" or (last == "," and self._returning()):
+            at = max(i for i in range(len(self.tokens)) if self.said(i) == "return")
+            types, stages = self._known(self.tokens[at].start())
+            return [Completion(n, "name", str(t)) for n, t in types.items() if _written(n, stages)]
+        first = len(self.open) == 1 and self.said(-1) == "{"
+        words = ("arch", "launch", "guard", "return") if first or not self._stages_before() else ("return",)
+        return [_option(entry(w), w) for w in words]
+
+    def _returning(self) -> bool:
+        i = len(self.tokens) - 1
+        while i > 0 and (self.said(i) == "," or self.said(i).isidentifier()):
+            if self.said(i) == "return":
+                return True
+            i -= 1
+        return False
+
+    def _stages_before(self) -> bool:
+        return any(t.group() == "=" for t in self.tokens)
+
+    def _names(self, end: int) -> list[Completion]:
+        types, _ = self._known(end)
+        return [Completion(n, "name", str(t) if t else "") for n, t in types.items()]
+
+    def _known(self, end: int) -> tuple[dict[str, TensorType | None], list[Stage]]:
+        """Names, types and stages of the program up to a position; nothing where it cannot be read."""
+        types, stages = partial(self.text[:end] + "}")
+        return types, stages
+
+    # ---- in a stage's block ----
+
+    def _block(self, brace: int) -> list[Completion]:
+        """`brace`: the index of the block's `{`."""
+        opened, depth = brace - 1, 0
+        while opened > 0:
+            depth += {")": 1, "(": -1}.get(self.said(opened), 0)
+            if depth == 0:
+                break
+            opened -= 1
+        op, start = self.said(opened - 1), max(0, opened - 3)
+        family = FAMILIES.get(op)
+        if family is None:
+            return []
+        clause = None  # index of the last clause's word
+        for i in range(brace + 1, len(self.tokens)):
+            inside = [j for j in self.open if brace < j < i]
+            if self.said(i) in family.clauses and not inside and not self._is_value(i, clause):
+                clause = i
+        head = self.tokens[start].start()
+        word = self.said(clause) if clause is not None else ""
+        if word in _EXPRESSIONS:
+            return self._expression(op, family, brace, clause, head)
+        if clause is not None and word not in _FLAGS:
+            values = len(self.tokens) - 1 - clause
+            if values == 0:
+                return self._values(op, word, clause, head)
+            if word == "store" and values == 1:
+                kept = [v for v in ("nchw", "nhwc") if self.said(-1) not in ("nchw", "nhwc")]
+                return [_option(entry(v, "value"), v) for v in kept] + self._clauses(family, brace)
+            if word == "over" and self.said(-1) == ",":
+                return self._axes(op, head)
+            if word == "scheduler" and self.said(-1) == "(":
+                return [Completion(str(n), "value", f"{n} blocks share each tile's K") for n in (2, 3, 4, 6, 8, 16)]
+        return self._clauses(family, brace)
+
+    def _is_value(self, i: int, clause: int | None) -> bool:
+        """Whether a word stands where the last clause's value is: `let of = ...` names a part."""
+        return clause is not None and i == clause + 1 and self.said(clause) not in _FLAGS
+
+    def _clauses(self, family, brace: int) -> list[Completion]:
+        have = {t.group() for t in self.tokens[brace:]} - {"let", "also"}
+        return [_option(entry(c, "clause"), c) for c in family.clauses if c not in have]
+
+    def _values(self, op: str, word: str, clause: int, head: int) -> list[Completion]:
+        if word == "over":
+            return self._axes(op, head)
+        if word == "op":
+            return [_option(entry(v, "value"), v) for v in _OPS.get(op, ())]
+        if word in ("tile", "cluster", "stages", "compute"):
+            found = self._configurations(word, self.tokens[clause].start(), head)
+            if found:
+                return found
+        values = ENTRIES["clause", word].values
+        auto = () if word in ("op", "window", "to", "layout") else ("auto",)
+        return [_option(entry(v, "value", "type", "keyword"), v) for v in (*values, *auto)]
+
+    def _configurations(self, word: str, end: int, head: int) -> list[Completion]:
+        """Values of a configuration clause that pass beside the clauses before it, the fastest expected first."""
+        types, stage = self._known_with_stage(end, head)
+        if stage is None or not hasattr(stage, "config") or stage.type is None or not legal.configured(stage, types):
+            return []
+        words = [t.group() for t in self.tokens]
+        named = [b for a, b in pairwise(words) if a == "arch" and b in ARCHS]
+        arch = ARCHS[named[0] if named else DEFAULT]
+        problem = legal.problem_of(arch, stage, types)
+        base = replace(stage.config, **{word: None})
+        if word == "compute":
+            return [_option(entry(problem.compute.value, "value", "type"), problem.compute.value)]
+        if word == "tile":
+            atom = 1024 // problem.compute.bits
+            tiles = legal.tiles_for(problem)
+            tried = [replace(base, tile=t) for t in [t for t in tiles if t[2] == atom] or tiles]
+        elif word == "cluster":
+            tried = [replace(base, cluster=(m, n, 1)) for m in (1, 2, 4) for n in (1, 2, 4)]
+        else:
+            tried = [replace(base, stages=s) for s in range(legal.MIN_STAGES, legal.MAX_STAGES + 1)]
+        passing = [(getattr(c, word), full) for c in tried if (full := completed(problem, c)) is not None]
+        passing.sort(key=lambda pair: seconds(problem, pair[1]))
+        out = []
+        for value, full in passing[:16]:
+            label = legal.dims(value) if isinstance(value, tuple) else str(value)
+            out.append(Completion(label, "value", f"about {seconds(problem, full) * 1e3:.3g} ms by a simple model"))
+        return [*out, _option(entry("auto"), "auto")]
+
+    def _known_with_stage(self, end: int, head: int) -> tuple[dict[str, TensorType | None], Stage | None]:
+        """As `_known`, with the stage (written from `head`) whose block is open, as far as it is typed."""
+        types, stages = partial(self.text[:end] + "}}")
+        name = next(t.group() for t in self.tokens if t.start() == head)
+        return types, next((s for s in stages if s.name == name and s.type is not None), None)
+
+    def _axes(self, op: str, head: int) -> list[Completion]:
+        """The axes that `over` may name: x's."""
+        x = next((t.group() for t in self.tokens if t.start() > head and t.group() not in (op, "=", "(")), "")
+        types, _ = self._known(head)
+        t = types.get(x)
+        rank = len(t.shape) if t else 5
+        names = axes_of(Reduce(name="", x=None), rank) if t else dict.fromkeys("lmnbcdhw", ())
+        return [_axis(n, tuple(t.shape[i] for i in p) if t else ()) for n, p in names.items()]
+
+    # ---- expressions ----
+
+    def _expression(self, op: str, family, brace: int, clause: int, head: int) -> list[Completion]:
+        word, last = self.said(clause), self.said(-1)
+        named = word in ("let", "also")
+        if named and len(self.tokens) - 1 - clause < 2:
+            return []  # its name, and `=`
+        end = self.tokens[clause].start()
+        types, stage = self._known_with_stage(end, head)
+        space = _space(stage, op, types)
+        if self.open and self.said(self.open[-1]) == "[" and self.open[-1] > clause:
+            taken = {self.said(i) for i in range(self.open[-1] + 1, len(self.tokens))}
+            names = space.axes if space else _static_axes(op)
+            return [_axis(n, space.dims([n]) if space else ()) for n in names if n not in taken]
+        complete_so_far = last in (")", "]") or (
+            re.match(r"[A-Za-z0-9_.]", last) is not None and last not in (word, "=")
+        )
+        nested = any(i > clause for i in self.open)
+        if complete_so_far:
+            return [] if nested else self._clauses(family, brace)
+        return self._atoms(op, brace, clause, types, stage, space, nested)
+
+    def _atoms(
+        self, op, brace, clause, types, stage: Stage | None, space: Space | None, nested: bool
+    ) -> list[Completion]:
+        """What an operand of an expression may be."""
+        out = [_option(entry("acc"), "acc")]
+        if any(t.group() in ("pairs", "absmax") for t in self.tokens[brace:]):
+            out.append(_option(entry("acc2"), "acc2"))
+        for i in range(brace, clause):
+            if self.said(i) == "let" and self.said(i + 2) == "=":
+                out.append(Completion(self.said(i + 1), "name", "a part of this stage"))
+        own = {self.said(i + 1) for i in range(brace, len(self.tokens)) if self.said(i) == "also"}
+        own |= {stage.name} if stage else set()
+        for name, t in types.items():
+            if t is None or name in own:
+                continue
+            fits = [f"{name}{f}" for f in space.fitting(t)] if space and t.shape else [name] if not t.shape else []
+            out += [Completion(label, "name", str(t)) for label in fits]
+        for f in EVERY.values():
+            of_gemm = f.name in INDEXED or f.name in REDUCTIONS
+            if f.infix or (of_gemm and op != "gemm"):
+                continue
+            if f.name in REDUCTIONS and (
+                nested or self.said(clause) in ("let", "of") or self.said(-1) not in ("=", "epilogue")
+            ):
+                continue
+            out.append(Completion(f"{f.name}(", "function", f"{f.signature}: {f.formula}"))
+        return out
+
+
+def _axis(name: str, size: tuple[int, ...]) -> Completion:
+    e = entry(name, "axis")
+    return Completion(name, "axis", (f"{legal.dims(size)}: " if size else "") + (e.doc if e else ""))
+
+
+def _written(name: str, stages: list[Stage]) -> bool:
+    return any(name == s.name or any(name == a.name for a in s.also) for s in stages)
+
+
+def _space(stage: Stage | None, op: str, types: dict[str, TensorType | None]) -> Space | None:
+    """Where the stage's expressions are evaluated, as far as it is typed without them."""
+    if stage is None or stage.type is None:
+        return None
+    if isinstance(stage, Reduce) and not stage.keepdim:
+        x = types.get(stage.x.name)
+        if x is None:
+            return None
+        axes = axes_of(stage, len(x.shape))
+        at = {i for n in stage.over for i in axes.get(n, ())}
+        left = [i for i in range(len(x.shape)) if i not in at]
+        names = {n: tuple(left.index(i) for i in p) for n, p in axes.items() if not set(p) & at}
+        return Space(stage.type.shape, names)
+    return Space(stage.type.shape, axes_of(stage, len(stage.type.shape)), product=op == "gemm")
+
+
+def _static_axes(op: str) -> tuple[str, ...]:
+    if "gemm" in op:
+        return ("l", "m", "n")
+    return (
+        ("b", "c", "d", "h", "w") if op.startswith("conv") or op == "pool" else ("l", "m", "n", "b", "c", "d", "h", "w")
+    )

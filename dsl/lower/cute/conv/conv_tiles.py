@@ -1,0 +1,157 @@
+"""How a tensor-core convolution of the cute back end is cut: output box, channels, steps of K, blocks at once.
+
+A tile is M output pixels x N output channels x K channels-at-positions. M is a box of pixels of one image;
+`cooperative` gives its rows to two warp groups, `pingpong` to one, and then the blocks that share a multiprocessor take
+turns: one block's epilogue runs under another's products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from dsl.ir import Conv, TensorType
+from dsl.lower import Refusal
+from dsl.lower.cute.conv.conv_launches import phases_of
+
+MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's multiprocessor; 1 KiB a block is the system's
+BLOCK = 232_448  # the most one block can have
+REGISTERS = 65_536
+EPILOGUE_REGISTERS = 64  # beside the accumulators: coordinates, addresses, operands of the expression
+BARRIERS = 1024
+STAGED = 16_384  # where results are put in order on their way out, at most
+SMS = 132
+MAX_STAGES = 12
+RUN_BOXES = (64, 32, 16, 8)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A convolution's tile. `resident`: blocks that one multiprocessor holds at once."""
+
+    pixels: int
+    n: int
+    depth: int
+    warp_groups: int
+    stages: int
+    resident: int
+    grouped: bool = False
+
+    @property
+    def grid(self) -> int:
+        """Blocks that the device holds at once."""
+        return self.resident * SMS
+
+    def part(self, columns: int, phases: int, channels_last: bool, bits: int) -> int:
+        """Channels that pass at once from the sums to the results: what the room for them holds, as a power of two."""
+        held = STAGED * 8 // bits // self.pixels if channels_last else STAGED // 4 // self.pixels // phases
+        return min(1 << (held.bit_length() - 1), max(8, 1 << (columns - 1).bit_length()))
+
+    def run_box(self, run: int, taps: int) -> tuple[int, int]:
+        """Channels in a box, and boxes in a step of K.
+
+        TMA moves a row of a box at a time (a pixel), wide or narrow; the tensor cores multiply the zeros beyond the
+        last channel, too. The choice is the one that is over first.
+        """
+        best = None
+        for box in RUN_BOXES:
+            if self.depth % box or (self.grouped and run % box):
+                continue
+            blocks = -(-run // box) * taps
+            steps = -(-blocks * box // self.depth)
+            rows = blocks * (self.pixels + self.n) * max(1, box // 32)
+            cycles = steps * self.depth * self.pixels * max(self.n, 48) / 2048
+            cost = (max(rows, cycles), blocks, cycles)
+            if best is None or cost < best[0]:
+                best = (cost, box)
+        box = best[1]
+        return box, self.depth // box
+
+
+def boxes(pixels: int, out: tuple[int, int, int], channels_last: bool = True) -> tuple[int, int, int]:
+    """The box (w, h, d) of `pixels` pixels that wastes least at the edges of `out`; among near equals the one whose
+    neighbourhood is smallest, since that is what a window fetches again and again, and then the longest along w.
+    Where results have w innermost, short rows are put off: their ends share sectors of memory with other tiles."""
+    best = None
+    powers = [1 << i for i in reversed(range(pixels.bit_length()))]
+    for w, h in product(powers, powers):
+        if pixels % (w * h):
+            continue
+        box = (w, h, pixels // (w * h))
+        if max(box) > 256:
+            continue
+        tiles = prod(-(-o // b) for o, b in zip(out, box, strict=True))
+        around = prod(b + 2 for b, o in zip(box, out, strict=True) if o > 1)
+        cost = tiles * pixels * (1 + around / pixels / 50) * (1 if channels_last else 1 + 2 / w)
+        if best is None or cost < best[0]:
+            best = (cost, box)
+    return best[1]
+
+
+def stage_bytes(pixels: int, n: int, depth: int) -> int:
+    """One stage: 16-bit boxes of x and w."""
+    return 2 * depth * (pixels + n)
+
+
+def registers_hold(pixels: int, n: int, warp_groups: int, resident: int) -> bool:
+    threads = 128 * warp_groups + 32
+    have = min(255, REGISTERS // (threads * resident) // 8 * 8)
+    return pixels * n // (128 * warp_groups) + EPILOGUE_REGISTERS <= have
+
+
+def fit(pixels: int, n: int, depth: int, resident: int) -> int:
+    """Stages that fit when `resident` blocks share a multiprocessor."""
+    room = min(BLOCK, MULTIPROCESSOR // resident - 1024) - BARRIERS - STAGED
+    return room // stage_bytes(pixels, n, depth)
+
+
+def tile_of(stage: Conv, y: TensorType) -> tuple[int, int, int]:
+    """Pixels, columns and depth of a tile: what the configuration says, else chosen here. Raises Refusal."""
+    channels = y.shape[1] // stage.groups
+    if stage.config.tile is not None:
+        pixels, n, depth = stage.config.tile
+    else:
+        phases = phases_of(stage)
+        most = 128 // phases // 8 * 8
+        parts = range(1, 9)
+        fitting = (channels // p for p in parts if channels % (8 * p) == 0 and channels // p <= most)
+        pixels, n, depth = 128, phases * next(fitting, most), 64
+    if depth % 16 or not 16 <= depth <= 128 or n % 8 or not 8 <= n <= 256 or pixels not in (64, 128, 256):
+        raise Refusal(
+            "cute-config", f"stage {stage.name}: a convolution's tile is not {pixels}x{n}x{depth}", "tile 128x128x64"
+        )
+    return pixels, n, depth
+
+
+def tiling(stage: Conv, y: TensorType, launches) -> Tiling:
+    """How the tile is worked on, as the configuration asks; what it leaves open is chosen here. Raises Refusal.
+
+    launches: (run, window positions) of each.
+    """
+    c = stage.config
+    pixels, n, depth = tile_of(stage, y)
+    if c.cluster not in (None, (1, 1, 1)):
+        raise Refusal("cute-config", f"stage {stage.name}: convolutions have cluster 1x1x1", "leave cluster to auto")
+    if c.scheduler is not None and c.scheduler.kind != "persistent":
+        raise Refusal(
+            "cute-config", f"stage {stage.name}: convolutions are not split along K", "leave scheduler to auto"
+        )
+    schedule = c.schedule or ("cooperative" if pixels * n > 128 * 128 else "pingpong")
+    groups = 2 if schedule == "cooperative" else 1
+    if pixels < 64 * groups or not registers_hold(pixels, n, groups, 1):
+        raise Refusal(
+            "cute-config", f"stage {stage.name}: {pixels}x{n} does not fit the registers of {groups} warp groups",
+            "take a smaller tile, or schedule cooperative",
+        )  # fmt: skip
+    steps = max(-(-taps * -(-run // min(depth, 64)) // max(1, depth // 64)) for run, taps in launches)
+    wanted = c.stages or min(3, max(2, steps))
+    resident = next(
+        (r for r in (3, 2, 1) if registers_hold(pixels, n, groups, r) and fit(pixels, n, depth, r) >= wanted), 0
+    )
+    if not resident:
+        raise Refusal(
+            "cute-config", f"stage {stage.name}: {wanted} stages do not fit shared memory", "leave stages to auto"
+        )
+    stages = c.stages or min(MAX_STAGES, fit(pixels, n, depth, resident), max(2, steps + 1))
+    return Tiling(pixels, n, depth, groups, stages, resident, stage.groups > 1)

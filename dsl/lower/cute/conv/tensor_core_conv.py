@@ -1,0 +1,198 @@
+"""A convolution on the tensor cores: the stage's text around the generated kernel of conv_text.py.
+
+conv_launches.py says which launches it takes, conv_tiles.py how they are cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import gcd, prod
+
+from dsl.ir import NHWC, Call, Conv, DType, Expr, Load, Program, TensorType, inlined, loads
+from dsl.lower import Refusal
+from dsl.lower.cute import expression
+from dsl.lower.cute.conv import conv_text
+from dsl.lower.cute.conv.conv_launches import Launch, launches_of, read_strides
+from dsl.lower.cute.conv.conv_store import WATCHED
+from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tile_of, tiling
+from dsl.lower.cute.generated_kernels import FLAG, WATCH, told
+from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
+
+STORED = (DType.F32, DType.F16, DType.BF16)
+_TAKEN = ("acc", "cute", "cutlass", "Float32", "fmax", "fmin", "rcp_approx", "select_")
+
+
+def plan(program: Program, stage: Conv) -> StagePlan:
+    """The text of a tensor-core convolution. Raises Refusal."""
+    types = types_of(program)
+    x, w, y = types[stage.x.name], types[stage.w.name], stage.type
+    _refuse(stage, x, w, y)
+    outs = (stage.name, *(a.name for a in stage.also))
+    exprs = (stage.epilogue, *(a.expr for a in stage.also))
+    found = tuple(dict.fromkeys(load for e in exprs for load in loads(inlined(stage, e))))
+    reads = tuple(read_strides(load, types[load.name], y) for load in found)
+    launches = launches_of(stage, x, w, y, reads, tile_of(stage, y))
+    tile = tiling(stage, y, [(launch.run, launch.taps) for launch in launches])
+    out = Text()
+    imports = _epilogue(out, stage, exprs, found)
+    out.gap(2)
+    name = stage.name.upper()
+    for number, launch in enumerate(launches):
+        kind = "WatchedKernel" if told(program, stage) else "ConvKernel"
+        for text, *marks in _kernel(stage, w, y, launch, tile, number, kind):
+            out.add(text, *(("", mark) for mark in marks))
+    out.gap(2)
+    results, values = [f"out{i}" for i in range(len(outs))], [f"read{i}" for i in range(len(found))]
+    watches = [FLAG] if told(program, stage) else []
+    values += watches
+    out.add(f"@cute.jit\ndef {stage.name}_launch({', '.join(['x', 'w', *results, *values])}, stream: CUstream):")
+    for number in range(len(launches)):
+        out.add(f"    {name}_{number}.launch(x, w, {_tuple(results)}, {_tuple(values)}, stream)")
+    out.gap(2)
+    whole = [conv_text.VERSION, *([WATCHED] if watches else []), *out.lines]
+    version = hashlib.sha256("\n".join(whole).encode()).hexdigest()[:16]
+    dtypes = [CUTE[t.dtype] for t in (x, w, *([y] * len(outs)), *(types[f.name] for f in found))]
+    dtypes += [CUTE[DType.I32]] * len(watches)
+    listed = ", ".join(f"cutlass.{d}" for d in dtypes)
+    aligned = 2 + len(outs)
+    text = f'{name} = ConvStage("{stage.name}_launch", ({listed}), {aligned}, "{version}")'
+    out.add(text, ("", "compute"), ("", "store"))
+    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in found), *watches)
+    parts = (Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
+    imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
+    return StagePlan(
+        out,
+        ", ".join(tensors),
+        tuple(dict.fromkeys(tensors)),
+        parts,
+        frozenset(imports | set(conv_text.IMPORTS)),
+        (),
+        ("compute", "store"),
+        frozenset(conv_text.MODULES),
+    )
+
+
+def _epilogue(out: Text, stage: Conv, exprs: tuple[Expr, ...], found: tuple[Load, ...]) -> set[tuple[str, str]]:
+    """The function of one sum; what it must import."""
+    names = _argument_names(found)
+    operands = dict(zip(((f.name, f.axes) for f in found), names, strict=True))
+    body = expression.write_all(stage.lets, exprs, operands, {*names, *_TAKEN})
+    first = out.next
+    out.add(f"def {stage.name}_epilogue({', '.join(['acc', *names])}):")
+    for line in (*(f"# {note}" for note in body.notes), *body.lines):
+        out.add(f"    {line}")
+    out.add(f"    return {_tuple([f'cutlass.Float32({value})' for value in body.values])}")
+    out.span(("", "epilogue"), first)
+    return set(body.imports)
+
+
+def _tuple(names: list[str]) -> str:
+    return f"({', '.join(names)}{',' * (len(names) == 1)})"
+
+
+def _refuse(stage: Conv, x: TensorType, w: TensorType, y: TensorType) -> None:
+    if x.dtype not in (DType.F16, DType.BF16) or w.dtype is not x.dtype:
+        raise Refusal(
+            "cute-conv-dtype",
+            f"the cute back end convolves f16 and bf16 on sm_90a; {stage.name} has {x.dtype.value} and {w.dtype.value}",
+            f"transform {stage.x.name} and {stage.w.name} to f16",
+        )
+    if x.layout != NHWC or w.layout != NHWC:
+        raise Refusal(
+            "cute-conv-layout",
+            f"{stage.name} reads {stage.x.name} {x.layout} and {stage.w.name} {w.layout}; tensor cores take nhwc",
+            f"transform {stage.x.name} and {stage.w.name} with layout nhwc",
+        )
+    for what, count in (("input", x.shape[1] // stage.groups), ("output", y.shape[1] // stage.groups)):
+        if count % 8:
+            raise Refusal(
+                "cute-conv-channels",
+                f"{stage.name} has {count} {what} channels a group; TMA needs a multiple of 8",
+                "pad the channels, or write compute f32 for a direct convolution",
+            )
+    if any(a.type not in (None, y) for a in stage.also) or any(map(_has_other_work, _written(stage))):
+        raise Refusal(
+            "cute-epilogue", f"{stage.name} reduces, or selects by place, in a convolution's epilogue",
+            "reduce in a stage of its own",
+        )  # fmt: skip
+    if y.dtype not in STORED:
+        raise Refusal("cute-dtype", f"convolutions store f32, f16 and bf16, not {y.dtype.value}", "store f16")
+    if stage.config.compute not in (None, x.dtype):
+        raise Refusal(
+            "cute-conv-compute", f"{stage.name} computes {stage.config.compute.value} from {x.dtype.value}", None
+        )
+    for t in (x, w, y):
+        if t.elements // t.shape[0] >= 2**31:
+            raise Refusal("cute-size", f"an image of {stage.name} has 2^31 elements or more", None)
+
+
+def _written(stage: Conv) -> list[Expr]:
+    return [inlined(stage, e) for e in (stage.epilogue, *(a.expr for a in stage.also))]
+
+
+def _has_other_work(e: Expr) -> bool:
+    """Functions of a gemm's tile alone."""
+    return isinstance(e, Call) and (
+        e.fn in (*expression.INDEXED, "row_sum", "row_max", "col_sum", "row_logsumexp")
+        or any(map(_has_other_work, e.args))
+    )
+
+
+def _argument_names(found: tuple[Load, ...]) -> list[str]:
+    names: list[str] = []
+    for load in found:
+        name = f"{load.name}_{''.join(load.axes)}" if load.axes else load.name
+        while name in names or name in _TAKEN:
+            name += "_"
+        names.append(name)
+    return names
+
+
+# ---- text -----------------------------------------------------------------------------------------------------
+
+
+def _vector(tile: Tiling, launch: Launch, box: tuple[int, int, int], dtype: DType) -> int:
+    """Values that a thread writes at once where results have w innermost: 16 bytes, as far as rows begin there."""
+    first, b, c, along_w, h, d = launch.strides
+    if along_w != 1:
+        return 1
+    edges = (first, b, c, h, d, launch.width, box[0] * launch.phases)
+    return gcd(128 // dtype.bits, *edges)
+
+
+def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Tiling, number: int, kind: str):
+    """The lines of one kernel of class `kind`, each with the clauses that decide it."""
+    channels = y.shape[1] // stage.groups
+    taps_w = prod(w.shape[2:])
+    if stage.transposed:
+        per_group = w.shape[1]
+        # Groups follow each other along C, the weight's outermost axis.
+        extents = (per_group, taps_w, w.shape[0], 1)
+        strides = (1, per_group, per_group * taps_w, 0)
+    else:
+        # A merged run takes the place of the window's innermost axis.
+        taps = taps_w * w.shape[1] // launch.run
+        extents = (launch.run, taps, channels, stage.groups)
+        strides = (1, launch.run, launch.run * taps, launch.run * taps * channels)
+    last = launch.strides[2] == 1
+    box = boxes(tile.pixels, launch.out, last)
+    block, parts = tile.run_box(launch.run, launch.taps)
+    part = tile.part(tile.n // launch.phases, launch.phases, last, y.dtype.bits)
+    yield (f"{stage.name.upper()}_{number} = {kind}(",)
+    yield (f"    {stage.name}_epilogue,",)
+    yield f"    box={box}, tile_n={tile.n}, run_box={block}, parts={parts},", "tile"
+    resident = f"{tile.resident} block{'s' * (tile.resident > 1)} at once on a multiprocessor"
+    yield f"    warp_groups={tile.warp_groups}, resident={tile.resident}, grid={tile.grid},  # {resident}", "schedule"
+    yield f"    stages={tile.stages},", "stages"
+    yield f"    axes=({', '.join(a.text() for a in launch.axes)}),", "stride", "padding", "dilation"
+    yield f"    run={launch.run}, channels={channels}, groups={stage.groups}, images={y.shape[0]},", "groups"
+    yield (f"    w_along_c={not stage.transposed}, w_view=({extents}, {strides}),",)
+    yield f"    views={launch.views},", "stride"
+    yield f"    remainders={launch.remainders}, void={launch.void}, seen={launch.seen},", "stride"
+    yield (f"    out={launch.out}, width={launch.width}, part={part}, vector={_vector(tile, launch, box, y.dtype)},",)
+    yield f"    strides={launch.strides},", "store"
+    yield f"    reads={launch.reads},", "epilogue"
+    yield (")",)
+
+
+__all__ = ["plan"]

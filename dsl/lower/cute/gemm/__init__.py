@@ -1,0 +1,1 @@
+"""Products of the `cute` back end: quack's GEMM with our epilogue function, and float32 on the CUDA cores."""

@@ -1,0 +1,182 @@
+"""The text of a product: its epilogue function, its configuration, its operands."""
+
+from __future__ import annotations
+
+from dsl.ir import DType, Gemm, GroupedGemm, Program
+from dsl.lower.cute.gemm import gemm_parts
+from dsl.lower.cute.gemm.quack_gemm import GemmPlan, Result, plan_gemm
+from dsl.lower.cute.generated_kernels import FLAG
+from dsl.lower.cute.stage import Part, Scratch, StagePlan, Text
+
+_WIDTH = 118
+
+
+def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
+    """Raises Refusal where quack cannot."""
+    found = plan_gemm(program, stage)
+    out, reduced = Text(), [r for r in found.results if r.finish]
+    _epilogue(out, found)
+    out.gap(2)
+    _stage(out, found, stage, reduced)
+    operands = [(i.argument, i.view) for i in found.inputs]
+    if found.body.indexed:
+        operands.append(("offset", "1"))
+    operands += [(r.key, r.partial) for r in found.results if r.kind != "D"]
+    operands += [(key, FLAG) for key, _ in found.watched]
+    operands += [(f"{r.key} whole", r.whole) for r in reduced]
+    d = next((r.partial for r in found.results if r.kind == "D"), "None")
+    texts = [found.a, found.b, d, "{" + ", ".join(f'"{key}": {text}' for key, text in operands) + "}"]
+    scratch = [r.scratch for r in reduced]
+    tensors = [stage.a.name, stage.b.name, *(r.tensor for r in found.results), *(i.tensor for i in found.inputs)]
+    if found.frame.grouped:
+        groups = Scratch("first", DType.I32, (_groups(program, stage) + 1,))
+        texts += [stage.sizes.name, f"{stage.name}_{groups.what}"]
+        tensors.append(stage.sizes.name)
+        scratch.append(groups)
+    tensors += [f"{stage.name}_{s.what}" for s in scratch] + [FLAG] * bool(found.watched)
+    used = tuple(dict.fromkeys(tensors))
+    parts, imports, modules = _shared(found, reduced)
+    return StagePlan(
+        out,
+        ", ".join(texts),
+        used,
+        parts,
+        imports,
+        tuple(scratch),
+        ("compute", "store"),
+        modules,
+    )
+
+
+def _groups(program: Program, stage: GroupedGemm) -> int:
+    return program.type_of(stage.sizes.name).shape[0]
+
+
+def _epilogue(out: Text, p: GemmPlan) -> None:
+    """The decorated function of one element."""
+    first = out.next
+    pins = [f'"{i.argument}": {i.op}' for i in p.inputs] + (['"offset": Offset("offset")'] if p.body.indexed else [])
+    sinks = [f'"{r.key}": {_sink(r, p)}' for r in p.results if r.kind in ("row", "column")]
+    sinks += [f'"{key}": Watched("{key}", ragged={p.ragged[1]})' for key, _ in p.watched]
+    stores = [f'"{r.key}"' for r in p.results if r.kind == "store"]
+    word = "whole_epilogue" if p.whole else "gemm_epilogue"
+    how = [
+        *([("ops={", pins, "}")] if pins else []),
+        *([("outputs=(", stores, ",)" if len(stores) == 1 else ")")] if stores else []),
+        *([("outs={", sinks, "}")] if sinks else []),
+        *([('mode="acc_pair"', [], "")] if p.frame.pairs else []),
+    ]
+    head = f"@{word}({', '.join(a + ', '.join(items) + z for a, items, z in how)})"
+    if len(head) > _WIDTH:
+        rows = [a + "".join(f"\n        {i}," for i in items) + "\n    " * bool(items) + z[-1:] for a, items, z in how]
+        head = f"@{word}(" + "".join(f"\n    {row}," for row in rows) + "\n)"
+    out.add(head)
+    arguments = ["acc", *(i.argument for i in p.inputs), *(["offset"] if p.body.indexed else [])]
+    out.add(f"def {p.name}_epilogue({', '.join(arguments)}):")
+    for note in p.body.notes:
+        out.add(f"    # {note}")
+    if p.frame.pairs:
+        out.add("    acc, acc2 = unpack(acc)  # two neighbouring columns")
+        for i in p.inputs:
+            if i.row:
+                out.add(f"    {i.argument}, _ = unpack({i.argument})")
+    for line in p.body.lines:
+        out.add(f"    {line}")
+    rows = [f'"{r.key}": {_value(r, p)}' for r in p.results]
+    rows += [f'"{key}": {value}' for key, value in p.watched]
+    text = f"    return {{{', '.join(rows)}}}"
+    if len(text) > _WIDTH:
+        text = "    return {" + "".join(f"\n        {row}," for row in rows) + "\n    }"
+    out.add(text)
+    out.span(("", "epilogue"), first)
+
+
+def _sink(r: Result, p: GemmPlan) -> str:
+    if r.kind == "column":
+        return f'ColumnSum("{r.key}", ragged={p.ragged[0]})'
+    if r.op == "logsumexp":
+        return f'OnlineLSEReduce("{r.key}", check_oob={p.ragged[1]})'
+    return f'RowReduce("{r.key}", "{"add" if r.op == "sum" else "max"}", ragged={p.ragged[1]})'
+
+
+def _value(r: Result, p: GemmPlan) -> str:
+    """A reduction of pairs gets two columns: the value, and what changes nothing."""
+    if not p.frame.pairs or r.kind == "store":
+        return r.value
+    nothing = {"sum": "0.0", "max": r.value, "logsumexp": "-math.inf"}[r.op]
+    return f"pack({r.value}, {nothing})"
+
+
+def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result]) -> None:
+    c, f = stage.config, p.frame
+    tile, cluster = c.tile, c.cluster
+    columns = f.n * (2 if f.pairs else 1)
+    shape = f"{'' if f.l == 1 else f'{f.l} x '}{f.m} x {columns} x {p.k}"
+    sums = "i32" if p.whole else "f32"
+    out.add(f"# {shape}, {sums} accumulators" + (f"; {p.remark}" if p.remark else ""))
+    kind = "GroupedStage" if f.grouped else "GemmStage" if p.splits == 1 else "SplitKStage"
+    out.add(f"{p.name.upper()} = {f'reducing({kind})' if reduced else kind}(")
+    out.add(f"    {p.name}_epilogue,")
+    if reduced:
+        rows = ", ".join(f'"{r.key}": {r.finish}' for r in reduced)
+        out.add(f"    {{{rows}}},", ("", "epilogue"))
+    out.add(f"    tile_M={tile[0]}, tile_N={tile[1]}, tile_K={tile[2]},", ("", "tile"))
+    out.add(f"    cluster_M={cluster[0]}, cluster_N={cluster[1]},", ("", "cluster"))
+    meaning = "a tile for each of two warp groups" if c.schedule == "pingpong" else "the warp groups share a tile"
+    out.add(f"    pingpong={c.schedule == 'pingpong'},  # {meaning}", ("", "schedule"))
+    line = "    persistent=True," if p.splits == 1 else f"    split_k={p.splits},"
+    out.add(line, ("", "scheduler"))
+    out.add(f"    max_swizzle_size={c.swizzle},  # tiles grouped for reuse in L2; not compiled in", ("", "swizzle"))
+    order = f"{stage.b.name} lies as (k, n)" if p.b_kn else f"{stage.b.name} lies as (n, k)"
+    out.add(f"    b_kn={p.b_kn},  # {order}")
+    out.add(f")  # stages: {c.stages} by our count; quack takes as many as shared memory holds", ("", "stages"))
+
+
+def _shared(p: GemmPlan, reduced: list[Result]):
+    """Parts, imports and modules of the stage."""
+    parts = [Part(gemm_parts.GEMM, 10)]
+    wanted = {("quack.gemm_runtime.host", "run_gemm_epi_plan")}
+    modules: set[str] = set()
+    own = {("cutlass", "cute")}
+    if p.whole:
+        parts.append(Part(gemm_parts.WHOLE, 9))
+        wanted |= {("quack.epilogue.frontend", "EpiMod"), ("quack.cute_dsl_utils", "torch2cute_dtype_map")}
+        wanted |= {("functools", "partial"), *own}
+        modules.add("cutlass")
+    else:
+        wanted.add(("quack.epilogue.frontend", "gemm_epilogue"))
+    if p.splits > 1:
+        parts.append(Part(gemm_parts.SPLIT_K, 11))
+        wanted |= {("quack.gemm", "_split_k_buffers"), ("quack.gemm_config", "SplitKMode")}
+    if p.frame.grouped:
+        parts.append(Part(gemm_parts.versioned("OFFSETS_VERSION", gemm_parts.GROUPED), 12))
+        wanted |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache"), *own}
+        modules.add("cutlass")
+    if any(r.kind in ("row", "column") for r in p.results):
+        parts.append(Part(gemm_parts.versioned("REDUCE_VERSION", gemm_parts.REDUCE), 13))
+        wanted |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.epilogue.ops", "RowVecReduce"), *own}
+        wanted |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache")}
+        wanted.add(("quack.compile_utils", "make_fake_tensor"))
+        modules |= {"cutlass", "math"}
+        if any(r.op == "logsumexp" for r in p.results):
+            wanted.add(("quack.epilogue.ops", "OnlineLSEReduce"))
+    if p.watched:
+        parts.append(Part(gemm_parts.versioned("WATCHED_VERSION", gemm_parts.WATCHED), 13))
+        wanted |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.sm90_utils", "partition_for_epilogue"), *own}
+        wanted.add(("quack.layout_utils", "convert_layout_zero_stride"))
+        modules.add("cutlass")
+    if p.body.indexed:
+        parts.append(Part(gemm_parts.versioned("OFFSET_VERSION", gemm_parts.OFFSET), 14))
+        wanted |= {("quack.epilogue.ops", "EpiOp"), *own}
+        modules.add("cutlass")
+    if p.frame.pairs:
+        wanted.add(("quack.epilogue.math", "unpack"))
+        if any(r.kind in ("row", "column") for r in p.results):
+            wanted.add(("quack.epilogue.math", "pack"))
+    if any(i.row for i in p.inputs):
+        parts.append(Part(gemm_parts.versioned("PAIRS_VERSION", gemm_parts.PAIRS), 15))
+        wanted |= {("quack.epilogue.ops", "RowVecLoad"), ("quack.compile_utils", "make_fake_tensor"), *own}
+        modules.add("cutlass")
+    for one in p.inputs:
+        wanted |= set(one.imports)
+    return tuple(parts), frozenset(wanted | p.body.imports), frozenset(modules)

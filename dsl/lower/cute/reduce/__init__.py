@@ -1,0 +1,1 @@
+"""Reductions, normalisations and pools of the `cute` back end."""

@@ -1,0 +1,1 @@
+"""What both back ends plan alike, before either writes text."""

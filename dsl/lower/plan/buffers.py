@@ -1,0 +1,212 @@
+"""Where every tensor of a pipeline lies: decided once a program, for both back ends.
+
+A parameter is the caller's; a result is written straight into the caller's output. What a prepack stage makes lies
+apart, because it outlives the call. Everything else is an intermediate: it lives from the stage that writes it to the
+last that reads it, and intermediates that are never alive together share the bytes of one workspace. A transform that
+changes no byte (a `view`) is another name of its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dsl.ir import NCHW, Acc, Program, Stage, TensorType, Transform, reads
+
+ALIGNMENT = 256  # bytes: what cudaMalloc gives, and more than any vector access or TMA descriptor asks for
+
+INPUT, OUTPUT, WORKSPACE, PREPACKED = "input", "output", "workspace", "prepacked"
+
+
+@dataclass(frozen=True)
+class Place:
+    """`at`: the position among the parameters (input) or results (output), else the first byte in its memory."""
+
+    where: str  # input | output | workspace | prepacked
+    at: int
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The plan of a program.
+
+    places     every parameter, stage result and `also` by name.
+    workspace  bytes that the intermediates share; holds nothing between calls.
+    prepacked  bytes of what prepack stages made; must stay as it is for as long as their sources do.
+    views      stages that launch nothing: their place is their source's.
+    sources    positions of the parameters that prepack stages read, ascending.
+    """
+
+    places: dict[str, Place]
+    workspace: int
+    prepacked: int
+    views: frozenset[str]
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer of `size` bytes in use from stage `first` to stage `last`, both included."""
+
+    name: str
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: Lifetime) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def plan(program: Program) -> Buffers:
+    """Places of all tensors of a checked program (every type known). Raises ValueError where a result is no stage's,
+    is returned twice, or is prepacked: back ends refuse those by name before they ask."""
+    types = types_of(program)
+    index = {p.name: i for i, p in enumerate(program.params)}
+    made = {name for stage in program.stages for name in (stage.name, *(a.name for a in stage.also))}
+    for name in program.results:
+        if name not in made or program.results.count(name) > 1:
+            raise ValueError(f"result {name} is {'returned twice' if name in made else 'computed by no stage'}")
+    root, views = _roots(program, types)
+    places = {name: Place(INPUT, i) for name, i in index.items()}
+    for i, name in enumerate(program.results):
+        places[root[name]] = Place(OUTPUT, i)
+    kept = _prepacked(program, root, index, set(program.results))
+    at = 0
+    for name in kept:
+        places[name] = Place(PREPACKED, at)
+        at += rounded(types[name].bytes)
+    offsets, total = assign(_lifetimes(program, types, root, places))
+    places |= {name: Place(WORKSPACE, offset) for name, offset in offsets.items()}
+    sources = {index[p] for origins in kept.values() for p in origins}
+    return Buffers({n: places[root[n]] for n in types}, total, at, frozenset(views), tuple(sorted(sources)))
+
+
+def types_of(program: Program) -> dict[str, TensorType]:
+    """The type of every tensor by name: parameters, then each stage's result and its `also`s."""
+    found = {p.name: p.type for p in program.params}
+    for stage in program.stages:
+        found[stage.name] = stage.type
+        found |= {a.name: a.type for a in stage.also}
+    missing = [name for name, kind in found.items() if kind is None]
+    if missing:
+        raise ValueError(f"{missing[0]} has no type yet")
+    return found
+
+
+def rounded(size: int) -> int:
+    """`size` bytes up to the next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def changes_no_byte(stage: Stage, source: TensorType) -> bool:
+    """Whether a transform only names its source's elements anew: the same type, in the same order in memory."""
+    if not isinstance(stage, Transform) or stage.other is not None or stage.x.transposed or stage.prepack:
+        return False
+    if stage.type.dtype is not source.dtype or stage.type.elements != source.elements:
+        return False
+    if not isinstance(stage.epilogue, Acc) or stage.also:
+        return False
+    if stage.view is None and stage.permute is None:
+        return _in_order(source) == _in_order(stage.type)
+    if not _row_major(source) or not _row_major(stage.type):
+        return False
+    shape = stage.view or source.shape
+    moved = [axis for axis in stage.permute or range(len(shape)) if shape[axis] > 1]
+    return moved == sorted(moved)
+
+
+def _row_major(kind: TensorType) -> bool:
+    """Whether its elements lie as in a row-major tensor (axes of length 1 have no say)."""
+    long = [axis for axis in kind.memory_order if kind.shape[axis] > 1]
+    return kind.layout == NCHW or long == sorted(long)
+
+
+def _in_order(kind: TensorType) -> list[tuple[int, int]]:
+    return [(axis, kind.shape[axis]) for axis in kind.memory_order if kind.shape[axis] > 1]
+
+
+def _roots(program: Program, types: dict[str, TensorType]) -> tuple[dict[str, str], set[str]]:
+    """Each tensor's root (the one whose bytes it names), and the views. A result is at home in one output, so a view
+    that would tie two results, or a parameter and a result, together is no view: it is copied."""
+    root = {name: name for name in types}
+    views: set[str] = set()
+    taken = {p.name for p in program.params} | {s.name for s in program.stages if getattr(s, "prepack", False)}
+    results = set(program.results)
+    bound = taken | results  # roots whose place is settled already
+    for stage in program.stages:
+        if not changes_no_byte(stage, types[stage.operands[0].name]):
+            continue
+        source = root[stage.operands[0].name]
+        if stage.name in results:
+            if source in bound:
+                continue
+            bound.add(source)
+        root[stage.name] = source
+        views.add(stage.name)
+    return root, views
+
+
+def _prepacked(
+    program: Program, root: dict[str, str], index: dict[str, int], results: set[str]
+) -> dict[str, tuple[str, ...]]:
+    """The tensors that outlive a call, each with the parameters that it is made of."""
+    kept: dict[str, tuple[str, ...]] = {}
+    for stage in program.stages:
+        if not getattr(stage, "prepack", False):
+            continue
+        origins = tuple(dict.fromkeys(p for o in stage.operands for p in kept.get(root[o.name], (root[o.name],))))
+        computed = [name for name in origins if name not in index]
+        if computed or stage.name in results:
+            what = f"made of {computed[0]}, which is computed in each call" if computed else "returned"
+            raise ValueError(f"{stage.name} is prepacked and {what}")
+        kept[stage.name] = origins
+    return kept
+
+
+def _lifetimes(
+    program: Program, types: dict[str, TensorType], root: dict[str, str], places: dict[str, Place]
+) -> list[Lifetime]:
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, stage in enumerate(program.stages):
+        for name in (stage.name, *(a.name for a in stage.also)):
+            if root[name] == name and name not in places:
+                first[name] = last[name] = number
+        for name in reads(stage):
+            if root[name] in last:
+                last[root[name]] = number
+    return [Lifetime(name, types[name].bytes, first[name], last[name]) for name in first]
+
+
+def assign(buffers: Sequence[Lifetime]) -> tuple[dict[str, int], int]:
+    """An offset for each buffer, such that those in use together do not overlap, and the bytes of it all.
+
+    Lowest fitting gap, tried in several orders; the smallest total is kept (ties: the first order's). Finding the
+    least total is NP-hard; on pipelines of a dozen stages one of these orders nearly always meets the peak.
+    """
+    orders = (
+        sorted(buffers, key=lambda b: (-b.size, b.first, b.name)),
+        sorted(buffers, key=lambda b: (b.first, -b.size, b.name)),
+        sorted(buffers, key=lambda b: (-(b.last - b.first), -b.size, b.name)),
+        sorted(buffers, key=lambda b: (-b.size * (b.last - b.first + 1), b.first, b.name)),
+        sorted(buffers, key=lambda b: (-b.last, -b.size, b.name)),
+    )
+    return min((_fit(order) for order in orders), key=lambda found: found[1])
+
+
+def peak(buffers: Sequence[Lifetime]) -> int:
+    """The most bytes in use at any one stage: no plan can do with less."""
+    return max((sum(rounded(o.size) for o in buffers if o.first <= b.first <= o.last) for b in buffers), default=0)
+
+
+def _fit(order: Sequence[Lifetime]) -> tuple[dict[str, int], int]:
+    placed: list[tuple[int, Lifetime]] = []
+    for buffer in order:
+        at = 0
+        for offset, other in sorted(((o, b) for o, b in placed if b.meets(buffer)), key=lambda x: x[0]):
+            if at + rounded(buffer.size) <= offset:
+                break
+            at = max(at, offset + rounded(other.size))
+        placed.append((at, buffer))
+    total = max((offset + rounded(b.size) for offset, b in placed), default=0)
+    return {b.name: offset for offset, b in placed}, total

@@ -1,0 +1,93 @@
+"""Which configurations a stage may have: tile, cluster, schedule, scheduler, stages, swizzle, against shape and arch.
+
+`objections` judges a configuration, whole or with parts still `auto` (None), for one back end; the checker words
+them as errors and the resolver searches for a configuration that has none. The rules are those of the back ends'
+libraries, a module of `dsl.rules` for each kind of kernel.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from dsl.arch import ARCHS
+from dsl.ir import Config, DType
+from dsl.rules import conv, rowmajor, simt, sm80, sm90, sm100
+from dsl.rules.problem import (
+    BACKENDS,
+    DIRECT_CHANNELS,
+    MAX_SPLITS,
+    MAX_STAGES,
+    MIN_STAGES,
+    SCHEDULERS,
+    SCHEDULES,
+    SWIZZLES,
+    Objection,
+    Problem,
+    compute_of,
+    configured,
+    dims,
+    is_direct,
+    is_rowmajor,
+    kib,
+    problem_of,
+    program_problem,
+    triangle_side,
+    types_of,
+)
+from dsl.rules.sm90 import MAX_ACCUMULATORS, accumulators, shared_memory
+
+__all__ = [
+    "ARCHS", "BACKENDS", "DIRECT_CHANNELS", "MAX_ACCUMULATORS", "MAX_SPLITS", "MAX_STAGES", "MIN_STAGES", "SCHEDULERS",
+    "SCHEDULES", "SWIZZLES", "Objection", "Problem", "accumulators", "auto_stages", "backends", "clusters",
+    "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib", "objections", "problem_of",
+    "program_problem", "schedules", "shared_memory", "tiles", "tiles_for", "triangle_side", "types_of",
+]  # fmt: skip
+
+
+def rules_of(p: Problem) -> ModuleType:
+    """The module whose rules this problem stands under."""
+    if p.kind == "rowmajor":
+        return rowmajor
+    if p.compute is DType.F32:
+        return simt
+    if p.arch.name in ("sm_80", "sm_89"):
+        return sm80
+    if p.arch.name == "sm_100a":
+        return sm100
+    return conv if p.kind == "conv" else sm90
+
+
+def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
+    """Every rule that this configuration breaks on `backend` (cute | cpp); parts that are None are not judged."""
+    return rules_of(p).objections(p, c, backend)
+
+
+def backends(p: Problem, c: Config) -> tuple[str, ...]:
+    """The back ends that can take this configuration."""
+    wanted = (c.backend,) if c.backend else BACKENDS
+    return tuple(b for b in wanted if not objections(p, c, b))
+
+
+def tiles(compute: DType) -> list[tuple[int, int, int]]:
+    """Tiles of a gemm on sm_90a worth proposing."""
+    return list(simt.TILES) if compute is DType.F32 else sm90.tiles_of(compute)
+
+
+def tiles_for(p: Problem) -> list[tuple[int, int, int]]:
+    """Tiles of this problem worth proposing."""
+    return rules_of(p).tiles(p)
+
+
+def schedules(p: Problem) -> tuple[str | None, ...]:
+    """What `schedule auto` chooses from; (None,) where there is no such choice."""
+    return rules_of(p).schedules(p)
+
+
+def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
+    """What `cluster auto` chooses from."""
+    return rules_of(p).clusters(p)
+
+
+def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
+    """What `stages auto` becomes under a tile and schedule; too few where nothing fits."""
+    return rules_of(p).auto_stages(p, tile, schedule)

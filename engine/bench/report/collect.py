@@ -1,0 +1,273 @@
+"""Results as data, from recordings and logs of the GPU machine: the numbers that stay, without what they came from.
+
+python -m engine.bench.report.collect optimize RECORDING.jsonl ...   > engine/results/optimize-GPU-DATE.json
+python -m engine.bench.report.collect app app.json                   > engine/results/app-GPU-DATE.json
+python -m engine.bench.report.collect table optimize-GPU-DATE.json   # the table of the README, as Markdown
+python -m engine.bench.report.collect suite suite.json               > engine/results/suite59-GPU-DATE.json
+python -m engine.bench.report.collect suite-table suite59-GPU-DATE.json > engine/results/suite59.md
+python -m engine.bench.report.collect matrix matrix.json             > engine/results/matrix-DATE.json
+python -m engine.bench.report.collect bench bench.json               > engine/results/bench-SET-GPU-DATE.json
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.bench.run.judge import counts
+from engine.session import events, recording
+from engine.suite.cases import order, set_of
+from engine.suite.table import summary
+
+
+def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
+    """{date, device, driver, toolchain, method, modules: [...]} of recorded sessions, all of one device.
+
+    A module: {title, command, baselines: class -> {name, ms, low, high}, best: class -> a trial, trials, failed,
+    seconds, first_trial_s, trial_s: back end -> median seconds from proposal to verdict}. Times are ms where
+    no unit is said; a trial's `ratio` is the baseline's time over its own in alternation, with a 95% interval.
+    """
+    told: dict[str, Any] = {}
+    modules = []
+    for path in sorted(map(Path, paths)):
+        rows = recording.read(path).rows
+        started, ended = rows[0].event, rows[-1].event
+        if not isinstance(ended, events.SessionEnded) or started.device.get("kind") != "measured":
+            raise ValueError(f"{path.name} is not a measured session at its end")
+        head = {"date": datetime.fromtimestamp(rows[0].t, UTC).date().isoformat()}
+        head |= {name: started.device[name] for name in ("gpu", "driver", "toolchain")}
+        if told and told != head:
+            raise ValueError(f"{path.name} is of another day, device or toolchain than the files before it: {head}")
+        told = head
+        modules.append(_module(started, ended, rows))
+    methods = {r.data["time"]["method"] for r in rows if r.kind == "trial.measured"} if modules else set()
+    return told | {"method": "; ".join(sorted(methods)), "modules": modules}
+
+
+def _module(started: events.SessionStarted, ended: events.SessionEnded, rows: Sequence[recording.Row]) -> dict:
+    at = {(r.kind, r.data.get("trial")): r for r in rows}
+    best = {}
+    for cls, n in ended.best.items():
+        measured, proposed = at["trial.measured", n].data, at["trial.proposed", n].data
+        best[cls] = {
+            "trial": n,
+            "backend": proposed["backend"],
+            "change": proposed["change"],
+            **{name: measured["time"][name] for name in ("ms", "low", "high")},
+            **{name: measured[name] for name in ("baseline", "baseline_ms", "ratio", "ratio_low", "ratio_high")},
+        }
+    lasted: dict[str, list[float]] = {}
+    for r in rows:
+        if r.kind in ("trial.judged", "trial.failed"):
+            proposed = at["trial.proposed", r.data["trial"]]
+            lasted.setdefault(proposed.data["backend"], []).append(r.t - proposed.t)
+    first = next((r.t - rows[0].t for r in rows if r.kind == "trial.measured"), None)
+    return {
+        "title": started.title,
+        "command": started.device.get("command", ""),
+        "baselines": {
+            e.cls: {"name": e.name, "ms": e.time.ms, "low": e.time.low, "high": e.time.high}
+            for e in (r.event for r in rows if r.kind == "baseline")
+        },
+        "best": best,
+        "trials": ended.trials,
+        "failed": sum(r.kind == "trial.failed" for r in rows),
+        "seconds": round(ended.seconds, 1),
+        "first_trial_s": None if first is None else round(first, 1),
+        "trial_s": {b: round(statistics.median(s), 2) for b, s in sorted(lasted.items())},
+    }
+
+
+def app(path: str | Path) -> dict[str, Any]:
+    """The whole app on the GPU machine (tests/gpu/test_app.py, its OUT/app.json): the numbers without the logs."""
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    log = raw["followed"]["log"]
+    device = log[0]["data"]["device"]
+    said: dict[str, Any] = {
+        "date": datetime.fromtimestamp(log[0]["t"], UTC).date().isoformat(),
+        **{k: device[k] for k in ("gpu", "driver", "toolchain")},
+        "command": "OUT=. python -m pytest -m gpu tests/gpu/test_app.py",
+    }
+    for name, part in raw.items():
+        kinds = [e["kind"] for e in part["log"]]
+        said[name] = {
+            "end": part["end"],
+            "events": len(kinds),
+            "seq_without_gap": [e["seq"] for e in part["log"]] == list(range(1, len(kinds) + 1)),
+            "resumed": kinds.count("resumed"),
+            "log_s": round(part["log"][-1]["t"] - part["log"][0]["t"], 1),
+            "judged": {
+                e["data"]["trial"]: {k: e["data"][k] for k in ("ms", "speedup", "baseline", "kind")}
+                for e in part["log"]
+                if e["kind"] == "trial.judged"
+            },
+        }
+    followed = raw["followed"]
+    said["followed"] |= {
+        "first_trial_s": round(followed["first_trial_s"], 2),
+        "trials_s": [round(s, 2) for s in followed["trials_s"]],
+        "trials_s_median": round(statistics.median(followed["trials_s"]), 2),
+    }
+    return said
+
+
+def table(path: str | Path) -> str:
+    """The best of each module and class as Markdown, and the baseline that it was timed in alternation with."""
+    rows = ["| module | class | PyTorch, ms | ours, ms | ratio (95% interval) |", "|---|---|---|---|---|"]
+    for m in json.loads(Path(path).read_text(encoding="utf-8"))["modules"]:
+        for cls, b in sorted(m["best"].items()):
+            ratio = f"{b['ratio']:.3f} ({b['ratio_low']:.3f} to {b['ratio_high']:.3f})"
+            ratio = f"**{ratio}**" if b["ratio_low"] > 1 else ratio
+            rows.append(f"| {m['title']} | {cls} | {b['baseline_ms']:.4f} | {b['ms']:.4f} | {ratio} |")
+    return "\n".join(rows)
+
+
+def suite(path: str | Path) -> dict[str, Any]:
+    """`python -m engine suite --json`: every run's numbers and pairs of times [eager TF32, ours], in ms.
+
+    A row's `commit` is added by hand: only the person who ran it knows what the machine had.
+    """
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    about = raw["about"]
+    left_out = ("seconds", "cached", "log")
+    return {
+        **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
+        "command": "python -m engine suite --device cuda --jobs 14 --json suite.json",
+        "method": "CUDA events in alternation with the module in eager mode with TF32, L2 flushed, fresh zero-mean "
+        "data; error: ||ours - float64|| / ||float64||",
+        "results": [
+            {k: _short(v) for k, v in row.items() if k not in left_out}
+            for row in sorted(raw["results"], key=lambda r: (order(r["id"]), r["program"], r["backend"]))
+        ],
+    }
+
+
+def _short(value: Any) -> Any:
+    """Times to 0.1 us, the rest to six digits."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return [_short(v) for v in value] if isinstance(value, list) else value
+
+
+def suite_table(path: str | Path) -> str:
+    """Every program of the suite by back end, as Markdown, and what it comes to."""
+    told = json.loads(Path(path).read_text(encoding="utf-8"))
+    rows = [
+        "# The 59 problems, each as a program",
+        "",
+        f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}.",
+        f"{told['method']}.",
+        "The ratio is that module's time over the program's (above 1: the program is faster), with its 95% interval.",
+        f"Raw data: `{Path(path).name}`; made by `{told['command']}`, gone on from as the code changed: each row names",
+        "the commit that it was measured at. Of a convolution's batch a few images are held against float64 (`scope`",
+        "in the raw data) and the whole result against eager TF32.",
+        "",
+        "| problem | program | back end | class | error | allowed | ms | eager TF32, ms | ratio | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in told["results"]:
+        name = f"| {r['id']} | {r['program']} | {r['backend']} | {r.get('class', '')} "
+        if not r["ok"]:
+            rows.append(f"{name}| {r['failed']}: {r['message'].strip().splitlines()[0][:120]} | | | | | |")
+            continue
+        ratio = f"{r['ratio']:.2f} ({r['ratio_low']:.2f} to {r['ratio_high']:.2f})"
+        allowed = max(r["tolerance"], 2 * (r["pytorch_error"] or 0)) if r["error"] > r["tolerance"] else r["tolerance"]
+        times = f"{r['ms']:.4f} | {r['eager_ms']:.4f} | {ratio}"
+        rows.append(f"{name}| {r['error']:.1e} | {allowed:.1e} | {times} | {r['commit']} |")
+    return "\n".join([*rows, "", *summary(told["results"])])
+
+
+def matrix(path: str | Path) -> dict[str, Any]:
+    """`python -m tests.dsl.matrix --json`: which configurations compiled with which back end, by name."""
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    keep = ("name", "backend", "ok", "seconds", "refused", "message", "source")
+    return {
+        "date": raw["date"],
+        "gpu": None,  # compiling needs none
+        "driver": None,
+        "toolchain": raw["toolchain"],
+        "command": "python -m tests.dsl.matrix --jobs 15 --json matrix.json",
+        "counts": raw["counts"],
+        "results": [{k: r[k] for k in keep if k in r} for r in raw["results"]],
+    }
+
+
+_PLACE = re.compile(r"/(?:tmp|work|root|home|usr|dev)/[^\s:'\",()]*")  # what compilers say of that machine's folders
+
+
+def bench(path: str | Path) -> dict[str, Any]:
+    """`python -m engine bench --json` without the programs' texts but that of the best: `sol replay` reads it.
+
+    Of a trial's checks stay those that are not simply passed.
+    """
+    raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    about, left_out = raw["about"], ("why", "elements", "whole_error", "agrees", "max_error", "cached", "log")
+    for row in raw["problems"].values():
+        kept = {id(b) for cls in {t["class"] for t in row["trials"]} if (b := _fastest(row, cls))}
+        row["trials"] = [
+            {k: _short(v) for k, v in t.items() if k not in left_out and (k != "text" or id(t) in kept)}
+            for t in row["trials"]
+        ]
+        for t in row["trials"]:
+            if "checks" in t:
+                t["checks"] = [c for c in t["checks"] if c["verdict"] != "passed"]
+        for told in row["baselines"].values():
+            told.pop("key", None)
+        for told in row.get("composed", {}).values():  # its programs' texts stand in the regions' rows
+            told["programs"] = list(told["programs"])
+            told["checks"] = [c for c in told.get("checks", ()) if c["verdict"] != "passed"]
+        for told in (*row["trials"], *row.get("composed", {}).values(), *row["baselines"].values()):
+            told |= {k: _PLACE.sub("FILE", told[k]) for k in ("message", "error") if isinstance(told.get(k), str)}
+        row.pop("revision", None)
+    return {
+        **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
+        "command": _asked(raw["problems"]),
+        "about": {k: v for k, v in about.items() if k in ("device", "hardware", "torch", "events_us")},
+        "problems": raw["problems"],
+    }
+
+
+def _fastest(row: dict, cls: str) -> dict | None:
+    right = [t for t in row["trials"] if t["class"] == cls and counts(t) and not t.get("algebraic")]
+    return min(right, key=lambda t: t["ms"], default=None)
+
+
+def _asked(problems: dict[str, dict]) -> str:
+    """The call that makes it all again, however many calls it took."""
+    which = set_of(row["id"] for row in problems.values())
+    trials = [t["class"] for row in problems.values() for t in row["trials"]]
+    classes = sorted(set(trials), key=lambda c: (c != "tf32", c))
+    most = max((sum(t["class"] == c for t in row["trials"]) for row in problems.values() for c in classes), default=0)
+    compiled = any("compile" in row["baselines"] for row in problems.values())
+    asked = [f"python -m engine bench {which} --device cuda", *(f"--class {c}" for c in classes), f"--trials {most}"]
+    return " ".join([*asked, *(["--compile"] if compiled else []), "--json bench.json"])
+
+
+MAKERS: dict[str, Callable[[list[str]], Any]] = {
+    "optimize": optimize,
+    "app": lambda paths: app(*paths),
+    "table": lambda paths: table(*paths),
+    "suite": lambda paths: suite(*paths),
+    "suite-table": lambda paths: suite_table(*paths),
+    "matrix": lambda paths: matrix(*paths),
+    "bench": lambda paths: bench(*paths),
+}
+
+
+def main(argv: list[str]) -> int:
+    if len(argv) < 2 or argv[0] not in MAKERS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    made = MAKERS[argv[0]](argv[1:])
+    print(made if isinstance(made, str) else json.dumps(made, indent=1, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""What of each module is covered, and how fast the covered part is: a module that one program is, or its regions.
+
+Speedup on what is covered: the sum of a baseline's times of the regions over the sum of ours. A region without a right
+program counts as eager as shipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.bench.report.table import NAMES, Line, line
+from engine.bench.run.judge import allowed, mean
+
+
+@dataclass(frozen=True)
+class Covered:
+    """`units`: the lines of the module itself or of its regions; `share`: of the module's time at its limit that is
+    covered, None where the module is refused; `rest`: what stays PyTorch, each operation once with its lines; `over`:
+    speedups on what is covered, `as_whole` of the module as a whole: by baseline, where it was timed."""
+
+    module: str
+    units: tuple[Line, ...]
+    share: float | None
+    rest: tuple[str, ...]
+    over: dict[str, float]
+    why: str = ""
+    as_whole: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        return len(self.units) == 1 and self.units[0].module == self.module
+
+
+def modules(problems: dict[str, dict], cls: str) -> list[Covered]:
+    """One a module, in the file's order; regions stand under theirs."""
+    return [_covered(m, row, problems, cls) for m, row in problems.items() if "#" not in m]
+
+
+def summary(found: list[Covered]) -> dict[str, float]:
+    """{baseline: geometric mean over modules}; a module of which nothing is covered has no part in it."""
+    return _means([c.over for c in found])
+
+
+def of_wholes(found: list[Covered]) -> dict[str, float]:
+    """The same of modules as a whole, where that was timed: what PyTorch does of them counts in."""
+    return _means([c.as_whole for c in found])
+
+
+def _means(over: list[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(n for one in over for n in one)
+    return {n: mean([one[n] for one in over if n in one]) for n in names}
+
+
+def _covered(module: str, row: dict, problems: dict[str, dict], cls: str) -> Covered:
+    inside = [r for r in row.get("regions", ()) if r in problems]
+    units = tuple(line(m, problems[m], cls) for m in inside or [module])
+    if inside:
+        share = min(1.0, sum(problems[r]["region"]["share"]["time"] for r in inside))
+    else:
+        share = None if row["refused"] else 1.0
+    over = {} if share is None else {n: s for n in allowed(cls) if (s := _speedup(units, n)) is not None}
+    itself = line(module, row, cls)
+    as_whole = {n: itself.over[n] for n in allowed(cls) if n in itself.over} if itself.trial is not None else {}
+    return Covered(module, units, share, _rest(row.get("uncovered", ())), over, row["refused"], as_whole)
+
+
+def _speedup(units: tuple[Line, ...], name: str) -> float | None:
+    theirs = ours = 0.0
+    for u in units:
+        if u.trial is not None and name in u.over:
+            ours += u.trial["ms"]
+            theirs += u.trial["ms"] * u.over[name]
+        elif u.trial is None and {name, "eager"} <= u.baselines.keys():
+            ours += u.baselines["eager"]
+            theirs += u.baselines[name]
+        else:
+            return None
+    return theirs / ours if ours else None
+
+
+def _rest(uncovered: list[dict] | tuple) -> tuple[str, ...]:
+    at: dict[str, list[int]] = {}
+    for u in uncovered:
+        lines = at.setdefault(u["op"], [])
+        if u["line"] and u["line"] not in lines:
+            lines.append(u["line"])
+    return tuple(
+        f"{op} (line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))})" if lines else op
+        for op, lines in at.items()
+    )
+
+
+def words(problems: dict[str, dict], cls: str) -> list[str]:
+    """For a terminal: a line a module, then the means."""
+    found = modules(problems, cls)
+    said = [f"\n{cls}: what is covered, and its speedup"]
+    for c in found:
+        over = _said(c.over) or "nothing was timed"
+        over += f"; as a whole {_said(c.as_whole)}" if c.as_whole and not c.whole else ""
+        what = "refused" if c.share is None else "whole" if c.whole else f"{len(c.units)} regions, {c.share:.1%}"
+        rest = f"; stays PyTorch: {', '.join(c.rest)}" if c.rest else f"; {c.why}"[:120] if c.why else ""
+        said.append(f"{c.module:34} {what:20} {over}{rest}")
+    means, wholes = _said(summary(found)), _said(of_wholes(found))
+    said.append(f"geometric means over modules: {means or 'nothing was timed'}")
+    if wholes:
+        many = sum(bool(c.as_whole) for c in found)
+        said.append(f"geometric means over modules as a whole: {wholes} ({many} of {len(found)} modules)")
+    return said
+
+
+def _said(over: dict[str, float]) -> str:
+    return ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in over.items())

@@ -1,0 +1,90 @@
+"""A bench's results into the repository, in one go: `python -m engine.bench.report.publish bench.json [more.json ..]`.
+
+    engine/results/bench-SET-GPU-DATE.json   the data, without the texts of programs that are not the best
+    engine/results/bench.md                  every problem of the suite, a table a class
+    static/data/bench.json                   what the gallery draws
+    README.md, engine/results/README.md      the tables between the marks of their names
+
+Without a file everything is made again from the newest committed data, as after a word in causes.toml.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.bench.report import bench_report, collect
+from engine.suite.cases import BESIDE, set_of
+
+ROOT = Path(__file__).resolve().parents[3]
+RESULTS = ROOT / "engine/results"
+MARK = "<!-- {}: made by python -m engine.bench.report.publish -->\n{}\n<!-- end of {} -->"
+
+
+def committed(which: str = "suite59") -> Path | None:
+    """The newest committed bench of a set."""
+    return max(RESULTS.glob(f"bench-{which}-*.json"), key=lambda p: p.stem[-10:], default=None)
+
+
+def files(told: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, Any], str]]) -> dict[Path, str]:
+    """What everything that is made from a collected bench holds: path -> text, READMEs whole. `beside`: the benches of
+    the modules outside the suite, and their files' names, by set."""
+    first = bench_report.classes(told)[0]
+    report, short = bench_report.markdown(told, name), bench_report.short_table(told)
+    for which, (others, its) in beside.items():
+        report = "\n".join([report, *bench_report.outside(which, others, its)])
+        short += f"\n\n{bench_report.outside_sentence(which, others)}"
+    readme, results = ROOT / "README.md", RESULTS / "README.md"
+    furthest = bench_report.furthest_table(told, first)
+    return {
+        RESULTS / "bench.md": f"{report}\n",
+        ROOT / "static/data/bench.json": json.dumps(bench_report.page(told, name), ensure_ascii=False) + "\n",
+        readme: marked(readme.read_text(encoding="utf-8"), "bench", short),
+        results: marked(results.read_text(encoding="utf-8"), "furthest", furthest),
+    }
+
+
+def from_committed() -> dict[Path, str] | None:
+    """`files` of the newest committed data; None where there is none of the suite."""
+    suite, others = committed(), {which: path for which in BESIDE if (path := committed(which))}
+    if suite is None:
+        return None
+    beside = {which: (bench_report.read(path), path.name) for which, path in others.items()}
+    return files(bench_report.read(suite), suite.name, beside)
+
+
+def marked(text: str, name: str, table: str) -> str:
+    """`text` with `table` between the marks of `name`. Raises ValueError where it has none."""
+    marks = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
+    if not marks.search(text):
+        raise ValueError(f"there are no marks named {name}: put {MARK.format(name, '', name)!r}")
+    return marks.sub(lambda _: MARK.format(name, table, name), text, count=1)
+
+
+def main(argv: list[str]) -> int:
+    written = []
+    for path in argv:
+        told = collect.bench(path)
+        which = set_of(row["id"] for row in told["problems"].values())
+        gpu = told["gpu"].removeprefix("NVIDIA ").split()[0].lower()
+        target = RESULTS / f"bench-{which}-{gpu}-{told['date']}.json"
+        target.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        written.append(target)
+    made = from_committed()
+    if made is None:
+        print(
+            "there is no bench of suite59 to publish: python -m engine.bench.report.publish bench.json", file=sys.stderr
+        )
+        return 2
+    for path, text in made.items():
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    print("\n".join(str(p.relative_to(ROOT)) for p in written))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,215 @@
+"""A bench's results for people: a line a problem for each class, geometric means, and what failed.
+
+A problem without a right program counts as 1.0x of eager, in every mean. `lines` and `summary` are what the committed
+report (engine.bench.report.bench_report) and its figures are made of, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.bench.run.judge import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival, roof, tried
+from engine.suite.cases import order
+from sol.budget import score
+
+NAMES = {
+    "eager": "eager as shipped", "eager_tf32": "eager TF32", "eager_f16": "autocast f16",
+    "compile": "torch.compile", "compile_max": "torch.compile max-autotune",
+}  # fmt: skip
+LOSING = 0.95  # of the best baseline's speed
+TRIALS_AIM, SECONDS_AIM = 12.0, 60.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One problem in one class. Times in ms; `over`: speedup by baseline, of a problem without a program eager's own
+    share; `trial`: the best one that counts, or None with `why` not."""
+
+    module: str
+    pid: str
+    baselines: dict[str, float]
+    over: dict[str, float]
+    trial: dict | None
+    why: str
+    rival: str | None  # the fastest baseline that the class allows
+    against: float | None  # speedup over it, of a problem without a program eager's own
+    trials: int
+    failed: int
+    refuted: int  # right and timed, but a check speaks against them
+    seconds: float | None
+    limit: float | None
+    offer: dict | None  # the best program that leaves out work, where it is faster
+
+    @property
+    def verdict(self) -> str:
+        return "no program" if self.trial is None else self.trial.get("verdict", "not looked at")
+
+
+def line(module: str, row: dict, cls: str) -> Line:
+    judge(row)
+    b, made = best(row, cls), [t for t in tried(row) if t["class"] == cls]
+    ratios = {n: told["ratio"] for n, told in row["baselines"].items() if "ratio" in told}
+    best_of, offer = rival(row, cls), best(row, cls, algebraic=True)
+    over = dict(b["over"]) if b else {n: r / ratios.get("eager", 1.0) for n, r in ratios.items()}
+    parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") and not made else ""
+    why = row["refused"] or parts or row.get("left_out", {}).get(cls) or (made[-1].get("message") if made else "") or ""
+    return Line(
+        module, row["id"], {n: told["ms"] for n, told in row["baselines"].items() if "ms" in told}, over, b,
+        "" if b else why.strip() or "not tried", best_of and best_of[0],
+        over.get(best_of[0]) if best_of else None, len(made), sum(not t["ok"] for t in made),
+        sum(t["ok"] and "ms" in t and not counts(t) for t in made), seconds(row, cls), row["limits"].get(cls),
+        offer if offer and (b is None or offer["ms"] < b["ms"]) else None,
+    )  # fmt: skip
+
+
+def lines(problems: dict[str, dict], cls: str) -> list[Line]:
+    """In the set's order. A module that is cut into regions is one problem, by its composition as a whole."""
+    found = [line(module, row, cls) for module, row in problems.items() if "#" not in module]
+    return sorted(found, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
+
+
+def unguarded(problems: dict[str, dict]) -> dict[str, dict]:
+    """The same problems as if no program with a guard had been tried."""
+
+    def plain(t: dict) -> bool:
+        return roof(t) == t["class"]
+
+    return {
+        module: row | {
+            "trials": [t for t in row["trials"] if plain(t)],
+            "composed": {k: t for k, t in row.get("composed", {}).items() if plain(t)},
+        }
+        for module, row in problems.items()
+    }  # fmt: skip
+
+
+def seconds(row: dict, cls: str) -> float | None:
+    """What a session with warm workers would have lasted: tracing, planning, opening, every trial of the class on the
+    GPU, and the slowest build of each wave, for those of a wave run beside each other. None where nothing was kept."""
+    spent, tried = row.get("spent"), [t for t in row["trials"] if t["class"] == cls]
+    if not spent or not tried:
+        return None
+    built: dict[int, float] = {}
+    for t in tried:
+        built[t.get("wave", 0)] = max(built.get(t.get("wave", 0), 0.0), t.get("build_seconds", 0.0))
+    once = sum(spent.get(step, 0.0) for step in ("trace", "plan", "open", "baselines"))
+    return once + sum(t.get("seconds", 0.0) for t in tried) + sum(built.values())
+
+
+def summary(problems: dict[str, dict], cls: str) -> dict:
+    """{problems, solved, over: {baseline: geomean over the problems whose baseline was timed}, of: {baseline: how many
+    those are}, best: geomean over each problem's best baseline or None, slower: [lines below 0.95x of it, those without
+    a program as eager], score, trials, seconds, verdicts, and lines that are guarded, finer than the class, or have an
+    algebraic offer; with_algebraic: `over` if those counted}"""
+    found = lines(problems, cls)
+    timed = [n for n in allowed(cls) if any(n in x.over for x in found)]
+    against = [x.against for x in found if x.against is not None]
+    scores = [x.trial["score"] if x.trial else _score_of_eager(x, cls) for x in found]
+    times = [x.seconds for x in found if x.seconds is not None]
+    verdicts: dict[str, int] = {}
+    for x in found:
+        verdicts[x.verdict] = verdicts.get(x.verdict, 0) + 1
+    right = [
+        m for m, row in problems.items() if "#" not in m and any(t["class"] == cls and t["ok"] for t in tried(row))
+    ]
+    return {
+        "problems": len(found), "solved": len(right),
+        "over": {n: mean([x.over[n] for x in found if n in x.over]) for n in timed},
+        "of": {n: sum(n in x.over for x in found) for n in timed},
+        "best": mean(against) if against else None,
+        "slower": [x for x in found if x.against is not None and x.against < LOSING],
+        "score": sum(scores) / len(scores) if scores else 0.0,
+        "trials": sum(x.trials for x in found) / len(found) if found else 0.0,
+        "seconds": sum(times) / len(times) if times else None,
+        "algebraic": [x for x in found if x.offer],
+        "with_algebraic": {n: mean([(x.offer or x.trial or {}).get("over", x.over)[n] for x in found if n in x.over])
+                           for n in timed},
+        "finer": [x for x in found if x.trial and x.trial["by"] != cls],
+        "guarded": [x for x in found if x.trial and x.trial["guarded"]], "verdicts": verdicts,
+    }  # fmt: skip
+
+
+def _score_of_eager(x: Line, cls: str) -> float:
+    base = x.baselines.get(EAGER_OF.get(cls, NATIVE))
+    if x.limit is None or base is None or "eager" not in x.baselines:
+        return 0.5  # nothing is known but that it is no faster than PyTorch
+    return score(x.baselines["eager"], x.limit, base)
+
+
+# ---- in a terminal ----
+
+COLUMNS = (
+    ("best ms", 9), ("eager", 9), ("TF32", 9), ("compile", 9), ("max", 9), ("x eager", 8), ("x TF32", 7), ("x comp", 7),
+    ("x best", 7), ("gap", 6), ("SOL", 5), ("error", 8),
+)  # fmt: skip
+
+
+def table(problems: dict[str, dict], classes: tuple[str, ...]) -> str:
+    """Every problem in the set's order, a table a class, and what it comes to."""
+    said: list[str] = []
+    for cls in classes:
+        heads = " ".join(f"{h:>{w}}" for h, w in COLUMNS)
+        said.append(f"\n{cls:7} {'problem':36} {heads} trials")
+        said += [_line(x, problems[x.module], cls) for x in lines(problems, cls)]
+        said += words(summary(problems, cls), cls)
+    return "\n".join(said)
+
+
+def part(s: dict, name: str) -> str:
+    """Where a baseline was not timed for every problem: of how many."""
+    return f" (of {s['of'][name]})" if s["of"][name] < s["problems"] else ""
+
+
+def words(s: dict, cls: str) -> list[str]:
+    """A summary as sentences."""
+    over = ", ".join(f"{v:.2f}x {NAMES[n]}{part(s, n)}" for n, v in s["over"].items())
+    if s["best"] is not None:
+        over += f", {s['best']:.2f}x the best of these"
+    took = "" if s["seconds"] is None else f", {s['seconds']:.0f} s a problem with warm workers"
+    score = f"; mean SOL score {s['score']:.2f}" if over else ""
+    said = [
+        f"{cls}: {s['solved']} of {s['problems']} problems have a right program; geometric means: "
+        f"{over or 'nothing was timed'}{score}; {s['trials']:.1f} trials a problem{took}"
+    ]
+    if s["slower"]:
+        named = ", ".join(f"{x.module} ({x.against:.2f}{'' if x.trial else ', no program'})" for x in s["slower"])
+        said.append(f"below {LOSING}x of the best baseline: {named}")
+    if s["algebraic"]:
+        named = ", ".join(f"{x.module} ({x.offer['ms']:.4f} ms: {x.offer['algebraic']})" for x in s["algebraic"])
+        over = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in s["with_algebraic"].items())
+        said.append(f"algebraic, so not counted: {named}; counting {len(s['algebraic'])} of these it would be {over}")
+    if s["finer"]:
+        named = ", ".join(f"{x.module} ({x.trial['by']})" for x in s["finer"])
+        said.append(f"won by products of a finer class: {named}")
+    if s["guarded"]:
+        named = ", ".join(x.module for x in s["guarded"])
+        said.append(f"won by f16 products with a guard that falls back to f32 outside of f16's range: {named}")
+    if tripped := [x.module for x in s["guarded"] if x.trial.get("tripped")]:
+        said.append(f"of those, timed in f32 on the CUDA cores since their guard tripped: {', '.join(tripped)}")
+    if doubtful := {v: n for v, n in s["verdicts"].items() if v not in ("clean", "no program", "not looked at")}:
+        said.append("verdicts that are not clean: " + ", ".join(f"{n} {v}" for v, n in doubtful.items()))
+    return said
+
+
+def _line(x: Line, row: dict, cls: str) -> str:
+    head = f"{x.pid:7} {x.module:36}"
+    if x.trial is None:
+        right = [t for t in tried(row) if t["class"] == cls and t["ok"] and "ms" not in t]
+        if right:
+            whole = f" as a whole, {right[-1]['change']}" if "programs" in right[-1] else ""
+            return f"{head} right{whole}, error {min(t['error'] for t in right):.1e}; nothing was timed"
+        return f"{head} no program: {x.why[:120]}"
+    b, base = x.trial, x.baselines
+    nan = float("nan")
+    values = [
+        f"{b['ms']:9.4f}", *(f"{base.get(n, nan):9.4f}" for n in ("eager", NATIVE, "compile", "compile_max")),
+        f"{x.over.get('eager', nan):8.2f}", f"{x.over.get(NATIVE, nan):7.2f}", f"{x.over.get('compile', nan):7.2f}",
+        f"{x.against or nan:7.2f}", f"{b['gap']:6.2f}", f"{b['score']:5.2f}", f"{b['error']:8.1e}",
+    ]  # fmt: skip
+    notes = [f"{x.trials}", f"({x.failed} failed)" * bool(x.failed), f"({x.refuted} refuted)" * bool(x.refuted),
+             b["change"] if "programs" in b else b["backend"], f"by {b['by']}" * (b["by"] != cls),
+             "guarded f16" * b["guarded"],
+             "that tripped: f32" * bool(b.get("tripped")),
+             f"algebraic {x.offer['ms']:.4f}" if x.offer else "",
+             x.verdict * (x.verdict not in ("clean", "not looked at"))]  # fmt: skip
+    return f"{head} {' '.join(values)} {' '.join(n for n in notes if n)}"

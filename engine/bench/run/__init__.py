@@ -1,0 +1,1 @@
+"""Run a bench: which problems, in which order, and the results file."""

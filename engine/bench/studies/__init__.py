@@ -1,0 +1,1 @@
+"""Studies that answer one question each on a GPU, with committed data: pace, steadiness, guards, configurations."""

@@ -1,0 +1,225 @@
+"""Is `guard f32` right on inputs that trip it and on those that do not, and what does it cost? On a GPU.
+
+    python -m engine.bench.studies.guarded --json guard.json [--only NAME,..] [--jobs 12] [--seconds 300]
+    python -m engine.bench.studies.guarded --plan          # what would run: no GPU, no torch
+
+Programs of the suite in f16, each under a guard, under a guard as a CUDA graph, and in the same configuration without
+one, over five sets of inputs; `_rows`: the program of that name without its casts and layouts, whose convolution reads
+images as they lie and rounds them itself (`cpp`). On every set the guarded ones are held against float64 and what eager
+PyTorch with TF32 errs there, and the flag against what the set is made for; with the flag down the four are timed in
+turns. The file grows program by program; programs that it holds already are not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dsl.check.program import check
+from dsl.compile import compile as generate
+from dsl.guard import rescue
+from dsl.ir import Conv, DType
+from dsl.lower import Source
+from dsl.printer import to_text
+from dsl.resolve import resolve
+from engine import atomic_write
+from engine.build import cute
+from engine.build.cache import Cache, content_key
+from engine.build.pool import BuildPool
+from engine.evaluate.timing.gpu_condition import about
+from engine.evaluate.timing.gpu_condition import read as condition_of
+from engine.jsonprocess import JsonProcess, WorkerLost
+from engine.suite.cases import Case, cases
+
+ROWS = ("conv3d_activations_f16_rows", "conv_transpose2d_square_f16_rows")
+NAMES = (
+    "matmul_square_f16", "linear_scale_leaky_f16", "conv2d_relu_bias_f16", "conv_transpose3d_add_hardswish_f16",
+    "bmm_f16", "matmul_irregular_f16", "linear_groupnorm_hardtanh_f16", "linear_logsumexp_mish_f16", "conv2d_wide_f16",
+    "conv2d_instancenorm_div_f16", "conv_transpose2d_square_f16", "matmul_triu_f16", "matmul_transposed_both_f16",
+    "linear_div_gelu_f16", "conv3d_mish_tanh_f16", "conv2d_rgb_stride4_f16", "conv1d_strided_dilated_f16",
+    *ROWS,
+)  # fmt: skip
+SETS = {  # what the first input is multiplied by, and whether that trips the guard; None: as its numbers fall
+    "own": 0, "large": 1, "tiny": 1, "row": 1, "spread": None,
+}  # fmt: skip
+KINDS = ("guarded", "graph", "plain")
+AS_TF32, AS_F32 = 1.1, 2e-6  # a guarded error: so many times that of eager TF32, or as small as f32's own
+METHOD = (
+    "CUDA events in alternation, L2 flushed, medians of 7; plain: the same without its guard; error: ||ours - "
+    "float64|| / ||float64||; sets: the module's own first input, 10^6 times it, 10^-6 times it, its last row or "
+    "image 10^6 times, each element times 10^(-6u), u uniform in [0, 1)"
+)
+CHILD = [sys.executable, "-m", "engine.bench.studies.guarded_child"]
+SMS = 132  # of the H200 and the H100 SXM, for which `auto` is resolved
+PER_CASE_S = 120.0
+
+
+def _case(name: str) -> Case:
+    return next(c for c in cases() if c.name == name.removesuffix("_rows"))
+
+
+def _guarded(name: str) -> str:
+    """The text of a program of the suite under a guard."""
+    case = _case(name)
+    if name not in ROWS:
+        return case.text.replace("  arch sm_90a\n", "  arch sm_90a\n  guard f32\n")
+    plain = rescue(case.program())
+    stages = tuple(
+        replace(s, config=replace(s.config, compute=DType.F16)) if isinstance(s, Conv) else s for s in plain.stages
+    )
+    return to_text(replace(plain, stages=stages, guard=True))
+
+
+def texts(name: str) -> dict[str, str]:
+    """Of one program of the suite: under a guard, the same as a CUDA graph, and without a guard; nothing left auto.
+
+    Raises ValueError where the program cannot be guarded.
+    """
+    checked = check(_guarded(name))
+    if not checked.ok:
+        raise ValueError(f"{name}: {checked.diagnostics[0].message}")
+    program = resolve(checked.program, SMS)
+    kinds = {"guarded": program, "graph": replace(program, graph=True), "plain": replace(program, guard=False)}
+    return {kind: to_text(kinds[kind]) for kind in KINDS}
+
+
+def source_of(text: str) -> Source:
+    """What a checked text is built from: `cute`'s module where there is one, else `cpp`'s."""
+    sources = generate(check(text).program).sources
+    return sources.get("cute") or sources["cpp"]
+
+
+def loadable(source: Source, built: cute.Built, cache: Cache) -> tuple[str, str | None]:
+    """(module to import, what its `load` takes) of a build."""
+    if source.backend == "cute":
+        return str(built.path), None
+    key = content_key("binding", source.binding)
+    folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
+    return str(folder / "binding.py"), str(built.path)
+
+
+def faults(row: dict[str, Any]) -> list[str]:
+    """What is wrong with a program's row, in words; its sets are {error, graph_error, eager_tf32, flag, unexpected}."""
+    if "error" in row:
+        return [row["error"]]
+    found = []
+    for which, trips in SETS.items():
+        if (s := row["sets"].get(which)) is None:
+            found.append(f"{which}: not run")
+            continue
+        limit = max(AS_TF32 * s["eager_tf32"], AS_F32)
+        found += [
+            f"{which}: {k} {s[k]:.1e}, more than {limit:.1e}" for k in ("error", "graph_error") if not s[k] <= limit
+        ]
+        found += [f"{which}: {s['unexpected']} elements NaN or Inf on one side alone"] if s["unexpected"] else []
+        found += [f"{which}: the flag is {s['flag']}"] if trips not in (None, s["flag"]) else []
+    return found
+
+
+def line(row: dict[str, Any]) -> str:
+    """One program in one line."""
+    wrong = faults(row)
+    if "ms" not in row:
+        return f"BAD {row['program']:36} {'; '.join(wrong)}"
+    ms, worst = row["ms"], max(s["error"] / max(s["eager_tf32"], AS_F32) for s in row["sets"].values())
+    return (
+        f"{'BAD' if wrong else 'ok '} {row['program']:36} {ms['guarded']:.4f} ms (graph {ms['graph']:.4f}), eager tf32 "
+        f"{ms['eager_tf32']:.4f}; the guard costs {cost_us(row):.1f} us, a rescue {row['rescue_ms']:.1f} ms, its build "
+        f"{row['build_s']['guarded']:.1f} s for {row['build_s']['plain']:.1f}; error at most {worst:.2f} of tf32's "
+        + "; ".join(wrong)
+    ).rstrip()
+
+
+def cost_us(row: dict[str, Any]) -> float:
+    """What a guard adds to a call whose flag stays down."""
+    return round(1e3 * (row["ms"]["guarded"] - row["ms"]["plain"]), 1)
+
+
+def run(
+    names: Sequence[str], jobs: int, seconds: float, done: Callable[[dict[str, Any]], None], cache: Cache | None = None
+) -> None:
+    """Builds side by side, then program after program on the GPU; each row goes to `done`, with its faults.
+
+    What is not begun within `seconds` is left out.
+    """
+    deadline, cache = time.monotonic() + seconds, cache or Cache()
+    pool = BuildPool(cache, jobs)
+    worker: JsonProcess | None = None
+    try:
+        programs = {name: texts(name) for name in names}
+        sources = {(name, kind): source_of(text) for name, kinds in programs.items() for kind, text in kinds.items()}
+        building = {which: pool.submit(source) for which, source in sources.items()}
+        for name in names:
+            if time.monotonic() > deadline:
+                break
+            row: dict[str, Any] = {"program": name}
+            try:
+                built = {kind: building[name, kind].result() for kind in KINDS}
+                row["build_s"] = {kind: round(b.seconds, 2) for kind, b in built.items()}
+                worker = worker or JsonProcess(CHILD, env={**os.environ, **cute.environment(cache)}, name="guarded")
+                asked = {k: [programs[name][k], *loadable(sources[name, k], built[k], cache)] for k in KINDS}
+                module = str(_case(name).module_path)
+                answer = worker.request({"op": "measure", "module": module, "kinds": asked}, timeout=PER_CASE_S)
+                row |= {"error": f"{answer['error']}: {answer['message']}"[:800]} if "error" in answer else answer
+            except WorkerLost as e:  # a CUDA error ends it: nothing that follows one means anything
+                worker, row["error"] = None, f"the process was lost: {e}"[:800]
+            except Exception as e:
+                row["error"] = f"{type(e).__name__}: {e}"[:800]
+            if "ms" in row:
+                row["cost_us"] = cost_us(row)
+            done(row | {"faults": faults(row)})
+    finally:
+        if worker is not None:
+            worker.close()
+        pool.close()
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m engine.bench.studies.guarded", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", metavar="NAME,..", help="these programs alone (see --plan)")
+    parser.add_argument("--jobs", type=int, default=12, help="builds at once, 0.7 GB each (default 12)")
+    parser.add_argument("--seconds", type=float, default=300.0, help="begin no program after so long (default 300)")
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--json", metavar="OUT", type=Path, help="results; an earlier file is gone on from")
+    form.add_argument("--plan", action="store_true", help="say what would run and stop")
+    args = parser.parse_args(argv)
+    asked = [n for n in args.only.split(",") if n]
+    unknown = [n for n in asked if n not in NAMES]
+    if unknown or args.jobs < 1:
+        what = f"no program is called {unknown[0]!r}" if unknown else "--jobs starts at 1"
+        print(f"error: {what}; `--plan` lists the programs", file=sys.stderr)
+        return 2
+    names = asked or list(NAMES)
+    if args.plan:
+        print("\n".join([*names, f"{len(names)} programs, {len(names) * len(KINDS)} to build, {len(SETS)} sets each"]))
+        return 0
+    gpu = condition_of()
+    if gpu is None:
+        print("error: there is no NVIDIA GPU here; `--plan` shows what would run on one", file=sys.stderr)
+        return 2
+    told = json.loads(args.json.read_text(encoding="utf-8")) if args.json.exists() else {"results": []}
+    told = about("python -m engine.bench.studies.guarded --json guard.json", gpu) | {
+        "method": METHOD, "results": told["results"],
+    }  # fmt: skip
+
+    def done(row: dict[str, Any]) -> None:
+        told["results"].append(row)
+        print(line(row), flush=True)
+        atomic_write.write_results(args.json, told)
+
+    had = {row["program"] for row in told["results"]}
+    run([n for n in names if n not in had], args.jobs, args.seconds, done)
+    ran = [row for row in told["results"] if row["program"] in names]
+    print(f"{sum(not faults(row) for row in ran)} right of {len(ran)} run, {len(names)} asked for", flush=True)
+    return 0 if len(ran) == len(names) and not any(map(faults, ran)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

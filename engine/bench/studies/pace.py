@@ -1,0 +1,340 @@
+"""How fast trials come: sessions on `cute` beside a loop over nvcc, each for as long, and how soon the first one comes.
+
+    python -m engine.bench.studies.pace --seconds 300 --json pace.json            # two windows of five minutes
+    python -m engine.bench.studies.pace --seconds 90 --loop-seconds 120 --json pace.json
+    python -m engine.bench.studies.pace --side loop --seconds 300 --json pace.json  # one of them; the other stays in
+    the file
+
+Both sides are real sessions (engine.session.runner) with real workers, builds and verification, on the same modules
+in class f16 and in the same order, from an empty build cache. The loop does one thing after the other and builds
+every program whole by nvcc, as a script around a compiler does; its process is as warm as ours, which such a script's
+is not. No session teaches the next one (engine.strategies.planner.memory), or the second window would begin with what
+won in the first. A trial counts when its verdict fell inside the window; its seconds run from proposal to verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from engine import atomic_write
+from engine.devices import Candidate, SessionRefused, TrialError
+from engine.session import events
+from engine.session.runner import SessionSpec, run
+from engine.session.spec import MAX_TRIALS
+
+# The suite's products and linear layers whose f16 programs `cute` takes; the first ones are where sessions are started
+# that only a first trial is wanted of.
+MODULES = (
+    "linear_div_gelu", "matmul_square", "linear_scale_leaky", "linear_mish_mish", "bmm", "linear_relu_div",
+    "matmul_transposed_b", "linear_hardtanh_gelu", "matmul_rectangular", "linear_scaled_residual", "matmul_irregular",
+    "linear_shift_scale_relu", "matmul_transposed_a", "linear_scale_batchnorm", "matmul_batched_shared",
+    "linear_logsumexp_mish", "matmul_transposed_both", "linear_scale_batchnorm_tall", "matmul_symmetric",
+    "linear_swish_groupnorm", "matmul_triu", "linear_groupnorm_hardtanh", "matmul_tril", "mlp_sigmoid_logsumexp",
+    "linear_instancenorm_residual",
+)  # fmt: skip
+CLS = "f16"
+TRIALS = 24  # of one session; then the next module's
+AIMS = {"median_s": 2.5, "first_trial_s": 5.0, "times_as_many": 10.0}  # design/measuring.md, section Fast
+STAGES = {
+    "traced": events.Traced, "reported": events.Reported, "baseline": events.Baseline,
+    "proposed": events.TrialProposed, "compiled": events.TrialCompiled, "validated": events.TrialValidated,
+    "measured": events.TrialMeasured,
+}  # fmt: skip
+
+
+@dataclass
+class Ended:
+    """One trial with its end inside of the window, `at` seconds after it opened. `built_s`: its own wait for the
+    compiler, near 0 where built ahead or found; `failed`: step and code, or empty."""
+
+    module: str
+    trial: int
+    at: float
+    seconds: float
+    built_s: float = 0.0
+    cached: bool = False
+    failed: str = ""
+
+
+@dataclass
+class Window:
+    """What one side did in `seconds`. `sessions`: {module, first_trial_s: Run to the first measured trial, stages,
+    end}."""
+
+    seconds: float
+    ended: list[Ended] = field(default_factory=list)
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def judged(self) -> list[Ended]:
+        return [e for e in self.ended if not e.failed]
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts and quantiles, then the rows that they are of."""
+        return {
+            "seconds": round(self.seconds, 1),
+            "trials": len(self.judged),
+            "failed": len(self.ended) - len(self.judged),
+            "trial_s": _spread([e.seconds for e in self.judged]),
+            "trial_s_fresh_build": _spread([e.seconds for e in self.judged if not e.cached]),
+            "a_trial_every_s": round(max(e.at for e in self.judged) / len(self.judged), 3) if self.judged else None,
+            "sessions": self.sessions,
+            "rows": [{k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(e).items()} for e in self.ended],
+        }
+
+
+def _spread(values: list[float]) -> dict[str, float | int] | None:
+    """{n, median, p90, max} in seconds; None of nothing."""
+    if not values:
+        return None
+    ninth = quantiles(values, n=10)[8] if len(values) > 1 else values[0]
+    said = {"median": median(values), "p90": ninth, "max": max(values)}
+    return {"n": len(values), **{name: round(v, 3) for name, v in said.items()}}
+
+
+class Loop:
+    """A device that builds every program by nvcc when it is asked to, and nothing ahead. `build(source, cancelled)`:
+    what compiles (engine.build.pool.build_cpp into the machine's cache)."""
+
+    def __init__(self, device: Any, build: Callable[[Any, Callable[[], bool]], Any] | None = None):
+        self._device, self._build = device, build or _by_nvcc
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def build(self, candidate: Candidate) -> events.TrialCompiled:
+        from engine.build.nvcc import BuildError
+
+        candidate = self._by_cpp(candidate, "compile")
+        try:
+            built = self._build(candidate.sources["cpp"], self._device.cancelled)
+        except BuildError as e:
+            raise TrialError("compile", e.code, e.reason, e.log or None) from None
+        resources = [dict(r) for r in built.resources]
+        return events.TrialCompiled(
+            candidate.trial, "cpp", "machine code", built.seconds, built.cached, resources, "by nvcc, in turn"
+        )
+
+    def validate(self, candidate: Candidate) -> events.TrialValidated:
+        return self._device.validate(self._by_cpp(candidate, "validate"))
+
+    def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
+        return self._device.measure(self._by_cpp(candidate, "measure"), baseline)
+
+    def prefetch(self, candidates: list[Candidate]) -> None:
+        """Nothing: a loop knows no next program before this one is done."""
+
+    def _by_cpp(self, candidate: Candidate, step: str) -> Candidate:
+        if "cpp" not in candidate.sources:
+            raise TrialError(step, "no_cpp", "the `cpp` back end does not take this program")
+        return replace(candidate, backend="cpp")
+
+
+def _by_nvcc(source: Any, cancelled: Callable[[], bool]) -> Any:
+    from engine.build.cache import Cache
+    from engine.build.pool import build_cpp
+
+    return build_cpp(source, Cache(), cancelled)
+
+
+def play(
+    modules: Iterable[tuple[str, str, str]],
+    device: Any,
+    seconds: float,
+    *,
+    trials: int = TRIALS,
+    say: Callable[[str], None] = lambda text: None,
+    warm: Callable[[], None] = lambda: None,
+) -> Window:
+    """Sessions on `modules` (name, text, kind), one after the other, until `seconds` have passed or none is left.
+
+    `warm` is called between sessions, as the app's engine does. A trial that the clock cut is not counted.
+    """
+    began = time.monotonic()
+    made = Window(seconds)
+    for name, text, kind in modules:
+        if time.monotonic() - began >= seconds:
+            break
+        _session(made, (name, text, kind), device, began, trials, say)
+        if not made.ended and not made.sessions[-1]["end"].startswith(("done", "stopped")):
+            raise SessionRefused("nothing_ran", f"{name}: {made.sessions[-1]['end']}")
+        warm()
+    else:
+        made.seconds = min(seconds, time.monotonic() - began)  # there was nothing left to try
+    return made
+
+
+def _session(
+    made: Window, module: tuple[str, str, str], device: Any, began: float, trials: int, say: Callable[[str], None]
+) -> None:
+    pressed, until = time.monotonic(), began + made.seconds
+    name, text, kind = module
+    told: list[bool] = []
+
+    def control() -> list[tuple[str, dict]]:
+        if time.monotonic() < until or told:
+            return []
+        told.append(True)
+        return [("stop", {})]
+
+    spec = SessionSpec(name, text, kind, "cuda", "planner", (CLS,), trials, 0.0, MAX_TRIALS)
+    stages: dict[str, float] = {}
+    proposed: dict[int, float] = {}
+    built: dict[int, events.TrialCompiled] = {}
+    reason = ""
+    for emitted in run(spec, device=device, control=control, local_user=True, teaches=False):
+        e, now = emitted.event, time.monotonic()
+        for stage, of in STAGES.items():
+            if isinstance(e, of):
+                stages.setdefault(stage, round(now - pressed, 3))
+        if isinstance(e, events.TrialProposed):
+            proposed[e.trial] = now
+        elif isinstance(e, events.TrialCompiled):
+            built[e.trial] = e
+        elif isinstance(e, events.TrialJudged | events.TrialFailed) and now < until:
+            one = Ended(name, e.trial, now - began, now - proposed[e.trial])
+            if e.trial in built:
+                one.built_s, one.cached = built[e.trial].seconds, built[e.trial].cached
+            if isinstance(e, events.TrialFailed):
+                one.failed = f"{e.step}: {e.code}"
+            made.ended.append(one)
+            what = f"failed at {one.failed}: {e.reason[:160]}" if one.failed else f"{e.ms:.4g} ms {e.verdict}"
+            say(f"{name:28} trial {e.trial:2}  {one.seconds:6.2f} s (build {one.built_s:5.2f} s)  {what}")
+        elif isinstance(e, events.SessionEnded):
+            reason = f"{e.state}: {e.reason}"[:200]
+    made.sessions.append({"module": name, "first_trial_s": stages.get("measured"), "stages": stages, "end": reason})
+
+
+# ---- the command ----
+
+
+def _sources(only: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    from engine.suite.cases import PROBLEMS
+
+    return [(name, (PROBLEMS / f"{name}.py").read_text(encoding="utf-8"), "module") for name in only or MODULES]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m engine.bench.studies.pace", description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="cuda", help="cuda; modelled:h200 tries the command itself without a GPU")
+    parser.add_argument("--side", choices=("both", "cute", "loop"), default="both", help="which window (default both)")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of each window (default 300)")
+    parser.add_argument("--loop-seconds", type=float, help="of the loop's window, where it is another")
+    parser.add_argument("--starts", type=int, default=3, help="sessions for the first trial alone (default 3)")
+    parser.add_argument("--rest", type=float, default=15.0, help="seconds given to workers to get warm (default 15)")
+    parser.add_argument("--only", default="", metavar="NAME,..", help="modules of engine/problems")
+    parser.add_argument("--cache", metavar="DIR", help="folder of builds (default: a fresh one, removed at the end)")
+    parser.add_argument("--json", metavar="OUT", help="the numbers; a side that is not played stays as it is")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="ucutlass-pace-", ignore_cleanup_errors=True) as folder:
+        os.environ["UCUTLASS_CACHE"] = args.cache or folder
+        try:
+            return _play(args)
+        except SessionRefused as e:
+            print(f"error: {e.reason}", file=sys.stderr)
+            return 2
+
+
+def _play(args: argparse.Namespace) -> int:
+    from engine.devices import registry
+    from engine.evaluate.timing import gpu_condition
+
+    out = Path(args.json) if args.json else None
+    told = json.loads(out.read_text()) if out and out.exists() and out.read_text().strip() else {}
+    device = registry.get(args.device, local_user=True)
+    typed = ["--device", args.device, "--side", args.side, "--seconds", f"{args.seconds:g}"]
+    typed += ["--loop-seconds", f"{args.loop_seconds:g}"] if args.loop_seconds else []
+    typed += ["--starts", str(args.starts), "--rest", f"{args.rest:g}"]
+    command = " ".join(["python -m engine.bench.studies.pace", *typed, "--json pace.json"])
+    told |= gpu_condition.about(command, gpu_condition.read() if device.kind == "measured" else None)
+    told |= {"kind": device.kind, "cores": len(os.sched_getaffinity(0)), "class": CLS, "aims": AIMS}
+    modules = _sources(tuple(filter(None, args.only.split(","))))
+
+    def warm() -> None:
+        from engine.trace import warm as trace_warm
+
+        trace_warm(local_user=True)
+        device.warm()
+
+    def save() -> None:
+        if {"cute", "loop"} <= told.keys():
+            told["times_as_many"] = times_as_many(told["cute"], told["loop"])
+        if out:
+            atomic_write.write_results(out, told)
+
+    def ready() -> None:
+        warm()
+        if device.kind == "measured":
+            device.worker.warm()
+        time.sleep(args.rest)
+
+    ready()
+    if args.side != "loop":
+        told["starts"] = []
+        for one in modules[1 : 1 + args.starts]:
+            start = play([one], device, 120.0, trials=1, say=_say)
+            told["starts"] += start.sessions
+            _say(f"first trial of {one[0]}: {told['starts'][-1]['stages']}")
+            save()
+            ready()
+        told["cute"] = play(modules, device, args.seconds, say=_say, warm=warm).to_json()
+        save()
+        _say(summary("cute", told["cute"]))
+    if args.side != "cute":
+        told["loop"] = play(modules, Loop(device), args.loop_seconds or args.seconds, say=_say, warm=warm).to_json()
+        _say(summary("loop", told["loop"]))
+    save()
+    device.close()
+    _say(verdict(told))
+    return 0
+
+
+def times_as_many(cute: dict[str, Any], loop: dict[str, Any]) -> float | None:
+    """Trials a second of the one over trials a second of the other, each up to its last; None where one ended none."""
+    if not loop["trials"] or not cute["trials"]:
+        return None
+    return round(loop["a_trial_every_s"] / cute["a_trial_every_s"], 1)
+
+
+def summary(side: str, told: dict[str, Any]) -> str:
+    spread = told["trial_s"] or {}
+    return (
+        f"{side}: {told['trials']} trials in {told['seconds']:.0f} s ({told['failed']} failed), median "
+        f"{spread.get('median')} s from proposal to verdict, p90 {spread.get('p90')}, max {spread.get('max')}; "
+        f"freshly built: {told['trial_s_fresh_build']}; one every {told['a_trial_every_s']} s"
+    )
+
+
+def verdict(told: dict[str, Any]) -> str:
+    """The three aims beside what was seen."""
+    lines = []
+    if told.get("cute", {}).get("trial_s"):
+        lines.append(f"median trial {told['cute']['trial_s']['median']} s (aim {AIMS['median_s']})")
+    firsts = [s["first_trial_s"] for s in told.get("starts", []) if s["first_trial_s"]]
+    if firsts:
+        lines.append(f"first measured trial {median(firsts):.2f} s of {firsts} (aim {AIMS['first_trial_s']})")
+    if "times_as_many" in told:
+        lines.append(f"{told['times_as_many']} times the loop's trials (aim {AIMS['times_as_many']:g})")
+    return "; ".join(lines)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

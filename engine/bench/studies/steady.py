@@ -1,0 +1,228 @@
+"""Does the same kernel take the same time twice, and do two clocks agree? Ten kernels of 20 us to 20 ms on a GPU.
+
+    python -m engine.bench.studies.steady --json steady.json        # two to three minutes on one GPU
+
+Each kernel is a raw candidate in its sandbox and stands beside eager PyTorch, as `python -m engine measure` times it,
+twice in a row. Aims (issue 4): the two ratios differ by less than 2%, or their intervals overlap; from 50 us the time
+by events is within 3% of CUPTI's record of the same calls; no trick is found in what is honest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from engine import atomic_write
+
+SPREAD, AGREE, LONG_MS = 0.02, 0.03, 0.05
+AT_ONCE = 4  # cases whose processes wait with a CUDA context each: three a case, 2 to 3 GB of host memory each
+CUPTI_CALLS = 25
+CALL_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A module of one expression, and a kernel that is the same expression."""
+
+    name: str
+    cls: str
+    arguments: str
+    expression: str
+    inputs: str
+
+    @property
+    def module(self) -> str:
+        head = "import torch, torch.nn as nn, torch.nn.functional as F\nclass Model(nn.Module):\n"
+        body = f"    def forward(self, {self.arguments}):\n        return {self.expression}\n"
+        return f"{head}{body}def get_inputs(): return [{self.inputs}]\n"
+
+    @property
+    def kernel(self) -> str:
+        head = "import torch\nimport torch.nn.functional as F\n"
+        return f"{head}def kernel({self.arguments}):\n    return {self.expression}\n"
+
+
+def _gate(name: str, rows: int, columns: int) -> Case:
+    return Case(name, "f32", "x, y", "x * torch.sigmoid(x) + y", ", ".join([f"torch.randn({rows}, {columns})"] * 2))
+
+
+def _product(name: str, cls: str, n: int) -> Case:
+    dtype = {"f16": ", dtype=torch.float16", "f32": ""}[cls]
+    return Case(name, cls, "a, b", "a @ b", ", ".join([f"torch.randn({n}, {n}{dtype})"] * 2))
+
+
+CASES = (
+    _gate("gate_2M", 1024, 2048),
+    _gate("gate_8M", 4096, 2048),
+    _gate("gate_32M", 8192, 4096),
+    Case("softmax_8M", "f32", "x", "torch.softmax(x, dim=-1)", "torch.randn(8192, 1024)"),
+    Case("layernorm_32M", "f32", "x", "F.layer_norm(x, (2048,))", "torch.randn(16384, 2048)"),
+    _product("product_f16_2048", "f16", 2048),
+    _product("product_f16_8192", "f16", 8192),
+    _product("product_f32_2048", "f32", 2048),
+    _product("product_f32_4096", "f32", 4096),
+    _product("product_f32_8192", "f32", 8192),
+)
+
+
+@dataclass
+class Ready:
+    """A case with everything slow done: its verifier, its candidate's process, its values on the GPU."""
+
+    case: Case
+    verifier: Any
+    process: Any
+    run: Any
+
+    def close(self) -> None:
+        for one in (self.process, self.verifier):
+            with suppress(Exception):
+                one.close()
+
+
+@dataclass
+class Seen:
+    """What two timings of one case and CUPTI said. Times in ms."""
+
+    name: str
+    ms: list[float]
+    baseline_ms: list[float]
+    ratio: list[float]
+    interval: list[tuple[float, float]]
+    pairs: list[int]
+    cupti_ms: float  # of calls that events timed too: `events_ms`, less their own time
+    events_ms: float
+    wall_ms: float
+    call_ms: float
+    device: dict[str, Any] = field(default_factory=dict)
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def spread(self) -> float:
+        return abs(self.ratio[0] - self.ratio[1]) / min(self.ratio)
+
+    @property
+    def overlap(self) -> bool:
+        return max(low for low, _ in self.interval) <= min(high for _, high in self.interval)
+
+    @property
+    def over_cupti(self) -> float:
+        return self.events_ms / self.cupti_ms if self.cupti_ms else float("inf")
+
+    @property
+    def faults(self) -> list[str]:
+        """The aims that it misses, in words."""
+        found = [f"found: {f}" for f in self.findings]
+        if self.spread >= SPREAD and not self.overlap:
+            found.append(f"ratios differ by {self.spread:.1%}, and their intervals do not overlap")
+        if self.cupti_ms >= LONG_MS and abs(self.over_cupti - 1) > AGREE:
+            found.append(f"events say {self.over_cupti:.3f} times what CUPTI says")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **vars(self), "spread": self.spread, "overlap": self.overlap, "events_over_cupti": self.over_cupti,
+            "faults": self.faults,
+        }  # fmt: skip
+
+
+def prepare(case: Case) -> Ready:
+    """Traced, verifier and candidate started, values on the GPU."""
+    from engine.evaluate.integrity import measuring, verify
+    from engine.trace import trace
+
+    v = verify.Verifier(case.module, "cuda", local_user=True, graph=trace(case.module, local_user=True).graph).start()
+    process = v.candidate("python")
+    run = measuring.Run(v, process, case.cls)
+    run.prepare(case.kernel, "python")
+    return Ready(case, v, process, run)
+
+
+def look(ready: Ready) -> Seen:
+    """Two timings in a row beside eager PyTorch, then events and CUPTI on the same calls."""
+    from engine.evaluate.timing.samples import net
+
+    two = [ready.run.time("eager") for _ in range(2)]
+    pairs = ready.process.ask("cupti", CALL_SECONDS, repeats=CUPTI_CALLS)["pairs"]
+    events = median(net(e, ready.run.overhead) for e, _ in pairs) if pairs else 0.0
+    cupti = median(c for _, c in pairs) if pairs else 0.0
+    last = two[-1]
+    return Seen(
+        ready.case.name, [t.ms for t in two], [t.baseline_ms for t in two], [t.ratio for t in two],
+        [(t.ratio_low, t.ratio_high) for t in two], [len(t.sample) for t in two], cupti,
+        events, last.wall_ms, last.call_ms, last.device, [f.sentence for t in two for f in t.findings],
+    )  # fmt: skip
+
+
+def line(seen: Seen) -> str:
+    low, high = seen.interval[0]
+    return (
+        f"{'BAD' if seen.faults else 'ok '} {seen.name:18} {seen.ms[0]:9.4f} ms  ratio {seen.ratio[0]:.4f} and "
+        f"{seen.ratio[1]:.4f} ({low:.4f} to {high:.4f}), spread {seen.spread:.2%}; events/CUPTI {seen.over_cupti:.4f} "
+        f"of {seen.cupti_ms:.4f} ms; call {seen.call_ms:.4f}, pairs {seen.pairs} {'; '.join(seen.faults)}"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m engine.bench.studies.steady", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--only", default="", metavar="NAME,..", help=f"of {', '.join(c.name for c in CASES)}")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further cases after so long")
+    parser.add_argument("--json", metavar="OUT", help="the numbers, written as they come")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    wanted = tuple(filter(None, args.only.split(",")))
+    cases = [c for c in CASES if not wanted or c.name in wanted]
+    if not Path("/dev/nvidiactl").exists():
+        print("error: there is no NVIDIA GPU here, and times are taken on one alone", file=sys.stderr)
+        return 2
+    from engine.evaluate.timing import gpu_condition
+
+    told = gpu_condition.about("python -m engine.bench.studies.steady --json steady.json", gpu_condition.read())
+    told |= {"aims": {"spread": SPREAD, "events_over_cupti": AGREE, "from_ms": LONG_MS}, "results": []}
+    began, good = time.monotonic(), True
+    for at in range(0, len(cases), AT_ONCE):
+        if time.monotonic() - began > args.seconds:
+            break
+        for name, seen in _batch(cases[at : at + AT_ONCE]):
+            good &= isinstance(seen, Seen) and not seen.faults
+            told["results"].append(seen.to_json() if isinstance(seen, Seen) else {"name": name, "error": seen})
+            print(line(seen) if isinstance(seen, Seen) else f"BAD {name}: {seen}", flush=True)
+            if args.json:
+                atomic_write.write_results(Path(args.json), told)
+    print(f"{len(told['results'])} of {len(cases)} in {time.monotonic() - began:.0f} s", flush=True)
+    return 0 if good and len(told["results"]) == len(cases) else 1
+
+
+def _batch(cases: list[Case]) -> list[tuple[str, Seen | str]]:
+    """Everything slow side by side, then one timing after the other, with the GPU to itself."""
+    found: list[tuple[str, Seen | str]] = []
+    ready: list[Ready] = []
+    with ThreadPoolExecutor(len(cases)) as pool:  # alive until all is timed: a confined child ends with its thread
+        for case, job in [(c, pool.submit(prepare, c)) for c in cases]:
+            try:
+                ready.append(job.result())
+            except Exception as e:
+                found.append((case.name, f"{type(e).__name__}: {e}"[:500]))
+        for one in ready:
+            try:
+                found.append((one.case.name, look(one)))
+            except Exception as e:
+                found.append((one.case.name, f"{type(e).__name__}: {e}"[:500]))
+            one.close()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""What the worker holds of one session: its graph, the module's own tensors, and the program that it is ready to run.
+
+A worker that was lost is another process (its `generation`), to which everything is handed over again before it is next
+asked. Programs are built before they are loaded; of a module with regions, all that stand in it are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from dsl.lower import Source
+from engine.build.cache import content_key
+from engine.build.nvcc import BuildError
+from engine.build.pool import BuildPool
+from engine.devices import Candidate, Problem, TrialError
+from engine.devices.parts import to_json
+from engine.evaluate.candidate.worker import Worker
+from engine.evaluate.reference.module_process import Reference
+from engine.jsonprocess import WorkerLost
+
+LOAD_SECONDS = 60.0
+
+
+class Placing:
+    """`reference`: the process of the pasted module; None of a program by itself."""
+
+    def __init__(
+        self, problem: Problem, reference: Reference | None, pool: BuildPool, worker: Worker,
+        cancelled: Callable[[], bool],
+    ):  # fmt: skip
+        self.problem, self.reference, self.pool, self.worker = problem, reference, pool, worker
+        self.cancelled = cancelled
+        self.generation = -1  # of the worker that holds this session's data
+        self._loaded: tuple = ()  # (program, back end, worker) that the worker is ready to run
+
+    def ask(self, step: str, op: str, timeout: float, **arguments: object) -> dict:
+        """Raises TrialError(step)."""
+        return self.worker.ask(step, op, timeout=timeout, cancelled=self.cancelled, **arguments)
+
+    @property
+    def holds(self) -> bool:
+        return self.worker.alive and self.generation == self.worker.generation
+
+    def hand_over(self, step: str) -> None:
+        """Give a fresh worker the session's graph and the module's own tensors; nothing where it has them."""
+        if self.holds:
+            return
+        try:
+            self.worker.warm(self.cancelled)
+        except WorkerLost as e:
+            raise TrialError(step, "worker_lost", str(e), e.log or None) from None
+        own = self.reference.inputs_own().to_json() if self.reference is not None else None
+        self.ask(step, "open", LOAD_SECONDS, graph=self.problem.graph.to_json(), own=own)
+        self.generation = self.worker.generation
+        self._loaded = ()
+
+    def build(self, source: Source) -> object:
+        """What the pool built. Raises TrialError("compile")."""
+        try:
+            return self.pool.build(source, self.cancelled)
+        except BuildError as e:
+            raise TrialError("compile", e.code, e.reason, e.log or None) from None
+
+    def load(self, step: str, candidate: Candidate) -> None:
+        """Have the worker hold the built program, and with it those that stand in other regions of the module."""
+        self.hand_over(step)
+        self._loaded = ()
+        path, artifact = self._built(candidate.sources[candidate.backend], candidate.backend)
+        types = candidate.program.result_types
+        outputs = [{**asdict(b), "dtype": t.dtype.value} for b, t in zip(candidate.outputs, types, strict=True)]
+        placed = []
+        for p in candidate.placed:
+            code, held = self._built(p.source, p.backend)
+            placed.append(to_json(p, path=code, artifact=held))
+        self.ask(
+            step, "load", LOAD_SECONDS, path=path, artifact=artifact, program=candidate.text,
+            inputs=[asdict(b) for b in candidate.inputs], outputs=outputs, placed=placed, cls=candidate.cls,
+        )  # fmt: skip
+        self._loaded = self._key(candidate)
+
+    def ready(self, step: str, candidate: Candidate) -> None:
+        """`load`, unless the worker is ready to run it."""
+        self.hand_over(step)
+        if self._loaded != self._key(candidate):
+            self.load(step, candidate)
+
+    def forget(self) -> None:
+        """Something failed: the program is loaded anew before it runs again."""
+        self._loaded = ()
+
+    def _key(self, candidate: Candidate) -> tuple:
+        """What the worker has to hold to run the candidate."""
+        return (candidate.text, candidate.backend, *(p.text for p in candidate.placed), self.worker.generation)
+
+    def _built(self, source: Source, backend: str) -> tuple[str, str | None]:
+        """(the module to import, its artifact) of a program that was built; built again where it was pruned."""
+        found = self.pool.find(source)
+        if found is None:
+            self.build(source)
+            found = self.pool.find(source)
+        if backend == "cute":
+            return str(found.path), None
+        key, cache = content_key("binding", source.binding), self.pool.cache
+        folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
+        return str(folder / "binding.py"), str(found.path)

@@ -1,0 +1,115 @@
+"""A module of several generated programs and a rest, with the interface of one: what the candidate's worker loads.
+
+    program = Assembled(graph, placed, "cuda", "tf32")
+    program.run(inputs, outputs); program.deliver()
+
+`run` leaves a result that PyTorch makes where PyTorch put it, since a copy would be timed and the baseline makes none;
+`deliver` copies it into its output afterwards. Needs torch; workers only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import torch
+
+from engine.build.cute_worker import import_generated
+from engine.evaluate.candidate.guarded_outputs import Guarded, wrong_writes
+from engine.evaluate.candidate.noop_probe import Launches, silenced
+from engine.evaluate.candidate.region_runtime import Composed, Place
+from engine.strategies.planner.regions.partition import subgraph
+from sol.graph import OpGraph
+
+SAMPLES = 5
+
+
+class Assembled:
+    """`placed`: engine.devices.parts.to_json of each program, with the `path` of its module and its `artifact`; the
+    first is the trial's own. Raises engine.evaluate.candidate.aten.UnknownOp, and what importing a module raises."""
+
+    def __init__(self, graph: OpGraph, placed: list[dict], device: str, cls: str):
+        self.graph, self.device, self.cls, self.placed = graph, device, cls, placed
+        self.modules = [(import_generated(p["path"]), p.get("artifact")) for p in placed]
+        self.runs = [module.load(artifact) for module, artifact in self.modules]
+        self.composed = self._composed(self.runs)
+        tensors = graph.tensors
+        self.inputs = [_whole(n, tensors) for n in self.composed.read]
+        self.outputs = [_whole(n, tensors) for n in graph.outputs]
+        self._late: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def _composed(self, runs: list[Callable]) -> Composed:
+        places = [
+            Place(frozenset(p["ops"]), p["inputs"], p["outputs"], run=run)
+            for p, run in zip(self.placed, runs, strict=True)
+        ]
+        return Composed(self.graph, places, self.device, self.cls)
+
+    def run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+        self._run(self.composed, inputs, outputs, None)
+
+    def watched(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> tuple[str, str] | None:
+        """The same, untimed, with what programs hand on between guard bands: (code, sentence) of a wrong write."""
+        guards: list[Guarded] = []
+        self._run(self.composed, inputs, outputs, guards)
+        self.deliver()
+        return wrong_writes(guards, [], [])
+
+    def _run(
+        self, composed: Composed, inputs: list[torch.Tensor], outputs: list[torch.Tensor], guards: list[Guarded] | None
+    ) -> None:
+        values = dict(zip(composed.read, inputs, strict=True))
+        into = dict(zip(self.graph.outputs, outputs, strict=True))
+        found = composed.run(values, into, guards)
+        self._late = [
+            (out, found[n])
+            for n, out in zip(self.graph.outputs, outputs, strict=True)
+            if found[n].data_ptr() != out.data_ptr()
+        ]
+
+    def deliver(self) -> None:
+        for out, made in self._late:
+            out.copy_(made)
+        self._late = []
+
+    def times(self, inputs: list[torch.Tensor], timer: Any) -> dict[str, float]:
+        """{region_ms: the trial's own program alone, covered_ms: all programs, region_eager_ms: PyTorch in the class
+        on the operations that the trial's program stands for}, each the median of a few calls."""
+        own = frozenset(self.placed[0]["ops"])
+        region = covered = 0.0
+        calls, held = self.composed.alone(dict(zip(self.composed.read, inputs, strict=True)))
+        for place, call in calls:
+            ms = _time(call, timer)
+            covered += ms
+            region += ms * (place.ops == own)
+        part = subgraph(self.graph, [op for op in self.graph.live if op.name in own])
+        theirs = Composed(part, [], self.device, self.cls)
+        given = {n: held[n] for n in theirs.read}
+        eager = _time(lambda: theirs.play(given), timer)
+        return {"region_ms": region, "covered_ms": covered, "region_eager_ms": eager}
+
+    @contextlib.contextmanager
+    def silenced(self) -> Iterator[tuple[Callable, Launches]]:
+        """(run, launches) with every kernel of every program left out; PyTorch's own run."""
+        with contextlib.ExitStack() as held:
+            quiet = [held.enter_context(silenced(*module)) for module in self.modules]
+            composed, launches = self._composed([run for run, _ in quiet]), Launches()
+
+            def run(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+                self._run(composed, inputs, outputs, [])
+                self.deliver()
+                launches.names = [name for _, one in quiet for name in one.names]
+
+            yield run, launches
+
+
+def _time(call: Callable[[], Any], timer: Any) -> float:
+    call()
+    return median(timer.sample(call) for _ in range(SAMPLES))
+
+
+def _whole(name: str, tensors: dict) -> dict:
+    t = tensors[name]
+    return {"name": name, "tensor": name, "shape": list(t.shape), "dtype": t.dtype}

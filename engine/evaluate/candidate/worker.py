@@ -1,0 +1,110 @@
+"""The engine's side of the candidate's process (engine.evaluate.candidate.worker_main): started warm, asked, and
+replaced.
+
+    worker = Worker(environment); worker.start()      # returns at once; the imports take 9 s
+    worker.ask("validate", "check", timeout=60, family="normal", seed=7)
+
+A program that breaks the GPU's context costs its own trial and a fresh process, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from engine.devices import TrialError
+from engine.jsonprocess import JsonProcess, WorkerLost
+
+WARM_SECONDS = 180.0
+GRACE = 3.0  # seconds that a stop waits for the request under way: a fresh process would take longer
+_REPOSITORY = Path(__file__).resolve().parents[3]
+_WORDS = {
+    "illegal_address": "the program read or wrote memory that is not its own (illegal address)",
+    "out_of_memory": "the GPU's memory is too small for this program and its data",
+    "cuda_error": "the GPU reported an error while the program ran",
+}
+
+
+class Worker:
+    """`device`: cuda, or cpu for the tests. `generation` counts processes: what one held is gone with the next.
+    `command`: another program that speaks the protocol of worker_main."""
+
+    def __init__(
+        self, environment: Mapping[str, str] | None = None, device: str = "cuda", command: list[str] | None = None
+    ):
+        self.environment, self.device = dict(environment or {}), device
+        self._command = command or [sys.executable, "-m", "engine.evaluate.candidate.worker_main", "--device", device]
+        self.generation = 0
+        self.about: dict | None = None  # what the process says of its GPU, once it is warm
+        self._process: JsonProcess | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive
+
+    def start(self) -> None:
+        """Start the process unless one lives. Does not wait for its imports."""
+        if self.alive:
+            return
+        self.close()
+        path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+        env = {**os.environ, **self.environment, "PYTHONPATH": path}
+        self._process = JsonProcess(self._command, env=env, name="process that runs the programs")
+        self.generation += 1
+
+    def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
+        """{name, uuid, total_bytes, capability} of its GPU, when everything is imported. Raises WorkerLost."""
+        self.start()
+        if self.about is None:
+            reply = self._process.request({"op": "warm"}, timeout=WARM_SECONDS, cancelled=cancelled)
+            if "error" in reply or "wrong" in reply:
+                self.close()
+                raise WorkerLost("died", f"the GPU could not be opened: {reply['message']}")
+            self.about = reply
+        return self.about
+
+    def ask(
+        self, step: str, op: str, *, timeout: float, cancelled: Callable[[], bool] = lambda: False, **arguments: object
+    ) -> dict:
+        """The answer to one request. Raises TrialError(step) with what went wrong, the process replaced if need be."""
+        if not self.alive:
+            raise TrialError(step, "worker_lost", "the process that runs the programs was lost")
+        patience = time.monotonic() + GRACE
+        try:
+            reply = self._process.request(
+                {"op": op, **arguments}, timeout=timeout, cancelled=lambda: time.monotonic() > patience and cancelled()
+            )
+        except WorkerLost as e:
+            self.restart()
+            code = {"timeout": "timeout", "cancelled": "cancelled"}.get(e.why, "worker_lost")
+            words = {
+                "timeout": f"the program did not come to an end within {timeout:.0f} s",
+                "cancelled": "stopped on request",
+            }
+            raise TrialError(step, code, words.get(e.why, f"the program was lost: {e}"), e.log or None) from None
+        if "wrong" in reply:
+            code, message = reply["wrong"], reply["message"]
+            log = self._process.log()
+            if reply["lost"]:
+                self.restart()
+                raise TrialError(step, code, _WORDS.get(code, message), f"{message}\n\n{log}".strip())
+            raise TrialError(step, code, message)
+        if "error" in reply:
+            first = next((line for line in reply["message"].splitlines() if line.strip()), "")
+            raise TrialError(
+                step, "run_failed", f"the program could not be run: {reply['error']}: {first[:300]}", reply["message"]
+            )
+        return reply
+
+    def restart(self) -> None:
+        """End the process and begin another, which imports while the engine goes on."""
+        self.close()
+        self.start()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+        self._process, self.about = None, None

@@ -1,0 +1,117 @@
+"""What a program means, in PyTorch: the typed IR run stage by stage, rounding where the hardware rounds.
+
+Used where no GPU is: the operands of a product are rounded as the tensor cores round them, products accumulate in
+f32, the epilogue is evaluated in f32, and the result is rounded to the type it is stored in. With `exact` nothing is
+rounded and everything is float64: the ideal that the program approximates. (Two things of the hardware are not
+modelled: the order of f32 sums, and the 14 bits or so in which Hopper's tensor cores add up fp8 products.)
+
+A guarded program (dsl.guard) whose conversions meet what f16 does not hold means its pipeline in f32 instead. Chunks
+are cut here from the tensor row by row (a result rounded where it is stored: as it lies in memory), 256 elements each;
+kernels cut them along what a warp moves.
+
+A tensor keeps PyTorch's shape whatever its layout, so a change of layout alone computes nothing here. A stage's sizes
+come from the tensors given, so the same program runs on fewer rows, or on smaller images; what a program pads, crops
+or views then grows and shrinks with it (see engine.evaluate.correctness.stage_meanings). Needs torch; workers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from dsl.axes import axes_of
+from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue
+from dsl.ir import NHWC, DType, Program, Reduce, Stage, Transform
+from dsl.narrowed import watched_stores
+from dsl.rules import legal
+from engine.evaluate.correctness import stage_meanings
+from engine.evaluate.correctness.expressions import FUNCTIONS, REDUCTIONS, Scope
+from engine.evaluate.correctness.rounding import DTYPES, TORCH, stored, truncate_tf32
+
+__all__ = ["FUNCTIONS", "TORCH", "run", "truncate_tf32"]
+
+
+def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False) -> list[torch.Tensor]:
+    """Results of a checked program on tensors in parameter order. Raises ValueError on a shape that cannot be.
+
+    With `exact` results of floating point types are float64; integers stay what they are.
+    """
+    env = _given(program, inputs, exact)
+    if _all(program, env, exact) is not None:
+        return run(rescue(program), inputs)
+    return [env[name] for name in program.results]
+
+
+def tripped(program: Program, inputs: Sequence[torch.Tensor]) -> str | None:
+    """The first tensor of a guarded program that raises its guard on these inputs, or None."""
+    return _all(program, _given(program, inputs, False), False) if program.guard else None
+
+
+def _given(program: Program, inputs: Sequence[torch.Tensor], exact: bool) -> dict[str, torch.Tensor]:
+    if len(inputs) != len(program.params):
+        raise ValueError(f"{program.name} takes {len(program.params)} tensors; {len(inputs)} given")
+    given = zip(program.params, inputs, strict=True)
+    return {p.name: _wide(x) if exact else x.to(TORCH[p.type.dtype]) for p, x in given}
+
+
+def _all(program: Program, env: dict[str, torch.Tensor], exact: bool) -> str | None:
+    """Every stage's results into `env`, as far as none raises the guard: then which tensor did."""
+    # cuDNN's convolutions may use TF32 by PyTorch's default; here every rounding is ours.
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        for stage in program.stages:
+            looks = program.guard and not exact
+            seen = conversions(program, stage) if looks else ()
+            raised = next((name for name in seen if trips(env[name])), None) or _run(stage, env, program, exact, looks)
+            if raised is not None:
+                return raised
+    return None
+
+
+def trips(x: torch.Tensor) -> bool:
+    """Whether a guard is raised over f32 `x`: a chunk's largest magnitude is neither 0 nor what f16 holds well."""
+    x = x.reshape(-1).abs()
+    short = -x.numel() % CHUNK
+    most = torch.nn.functional.pad(x, (0, short)).view(-1, CHUNK).amax(1)  # amax gives NaN where there is one
+    return bool(((most != 0) & ~((most >= LOW) & (most <= HIGH))).any())
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.float64) if x.dtype.is_floating_point else x
+
+
+def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bool, looks: bool) -> str | None:
+    """Puts a stage's results into `env`; which one raised the guard as it was stored (`looks`: there is one)."""
+    if isinstance(stage, Transform):
+        x = stage_meanings.transform(stage, env, program)
+        env[stage.name] = x if exact or stage.to is None else stored(x, stage.to)
+        return None
+    rounds = not exact and legal.is_rowmajor(stage, legal.types_of(program))
+    acc, second = stage_meanings.compute(stage, env, exact, rounds)
+    if isinstance(stage, Reduce):
+        if stage.op == "argmax":
+            env[stage.name] = acc
+            return None
+        axes = stage_meanings.axes_left(stage, env[stage.x.name].dim())
+    else:
+        axes = axes_of(stage, acc.dim())
+    scope = Scope(acc, axes, env, second)
+    scope.define(stage)
+    names = [(x.name, x.expr) for x in stage.also] + [(stage.name, stage.epilogue)]
+    watched = watched_stores(program, stage) if looks else ()
+    for name, expr in names:
+        x = scope.result(expr)
+        if name in watched and trips(x.movedim(1, -1) if program.type_of(name).layout == NHWC else x):
+            return name
+        reduced = getattr(expr, "fn", None) in REDUCTIONS
+        env[name] = x if exact else stored(x, DType.F32 if reduced else _stored_type(stage, env))
+    return None
+
+
+def _stored_type(stage: Stage, env: dict[str, torch.Tensor]) -> DType:
+    """`type` may stand for a reduced result: then the elements' own type is that of the clause or of the operand."""
+    if stage.store is not None:
+        return stage.store
+    if stage.type is not None and getattr(stage.epilogue, "fn", None) not in REDUCTIONS:
+        return stage.type.dtype
+    return DTYPES[env[stage.operands[0].name].dtype]

@@ -1,0 +1,159 @@
+"""The worker that runs a program's meaning on the CPU and compares it: `python -m
+engine.evaluate.correctness.oracle_main`.
+
+One request: a program, what its parameters are, a family and a seed, and where the reference lies. The worker makes
+the same inputs as the reference process made (engine.evaluate.correctness.inputs), runs the oracle, and answers the
+comparison of each result. References are kept, so that the next precision class needs none from the module's process.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Any
+
+import torch
+
+from dsl.check.program import check
+from dsl.ir import Program
+from engine import jsonprocess
+from engine.evaluate import shared_tensors
+from engine.evaluate.candidate.binding import bound
+from engine.evaluate.candidate.region_runtime import Composed, Place
+from engine.evaluate.correctness import inputs as data
+from engine.evaluate.correctness import oracle
+from engine.evaluate.correctness.tolerance import compare
+from sol.graph import OpGraph
+
+KEEP = 6  # references held, of at most KEEP_BYTES each
+KEEP_BYTES = 256 << 20
+INPUT_BYTES = 1 << 30  # of inputs held: making 8192 x 8192 normal numbers takes longer than multiplying by them
+_graphs: dict[str, OpGraph] = {}
+_references: dict[tuple, list[torch.Tensor]] = {}
+_inputs_held: dict[tuple, torch.Tensor] = {}
+
+
+def _values(request: dict, graph: OpGraph) -> dict[str, torch.Tensor]:
+    """Every tensor that the program reads, by its name in the graph; those of earlier requests are held."""
+    names = sorted({b["tensor"] for b in request["inputs"]})
+    where = (request["family"], request["seed"], request["rows"])
+    held = {name: _inputs_held[(*where, name)] for name in names if (*where, name) in _inputs_held}
+    fresh = _fresh(request, graph, [name for name in names if name not in held])
+    for name, value in fresh.items():
+        _inputs_held[(*where, name)] = value
+    while sum(v.numel() * v.element_size() for v in _inputs_held.values()) > INPUT_BYTES:
+        _inputs_held.pop(next(iter(_inputs_held)))
+    return held | fresh
+
+
+def _fresh(request: dict, graph: OpGraph, names: list[str]) -> dict[str, torch.Tensor]:
+    """The tensors made as the reference process makes them, or read where the module shares its own."""
+    rows, family = request["rows"], request["family"]
+    roles = data.roles(graph)
+    values: dict[str, torch.Tensor] = {}
+    if family != "own":
+        for name in names:
+            t = graph.tensors[name]
+            if name in roles and data.filled(t, roles[name]):
+                shape = data.shape_at(t, roles[name], rows)
+                values[name] = data.fill(shape, t.dtype, family, request["seed"], name, role=roles[name])
+    missing = [name for name in names if name not in values]
+    if missing:
+        if not request.get("own"):
+            raise ValueError(f"there are no values for {', '.join(missing)}")
+        own = shared_tensors.read(shared_tensors.Region.from_json(request["own"]), missing)
+        for name, value in own.items():
+            role = roles.get(name)
+            values[name] = value[: data.shape_at(graph.tensors[name], role, rows)[0]] if role and role.rows else value
+    return values
+
+
+def _inputs(request: dict, graph: OpGraph) -> list[torch.Tensor]:
+    values = _values(request, graph)
+    return [bound(b, values[b["tensor"]]) for b in request["inputs"]]
+
+
+def _program(text: str) -> Program:
+    checked = check(text)
+    if checked.program is None:
+        raise ValueError(f"not a checked program: {checked.diagnostics[0].message}")
+    return checked.program
+
+
+def _graph(request: dict) -> OpGraph:
+    key = request["key"]
+    if key not in _graphs:
+        if "graph" not in request:
+            raise KeyError("graph")
+        _graphs.clear()
+        _references.clear()
+        _inputs_held.clear()
+        _graphs[key] = OpGraph.from_json(request["graph"])
+    return _graphs[key]
+
+
+def judge(request: dict) -> dict:
+    """{results: [{error, max_error, unexpected, elements}], seconds} of a program against its reference.
+
+    With `placed` the module is run as a whole, its regions by their programs
+    (engine.evaluate.candidate.region_runtime).
+
+    The reference is `request["reference"]` (a shared region), one that was kept, or, with `ideal`, the program
+    itself in float64 without any rounding.
+    """
+    started = time.perf_counter()
+    graph, program = _graph(request), _program(request["program"])
+    composed = _composed(request, graph) if request.get("placed") else None
+    if composed is not None:  # what the whole module reads and returns
+        outputs = [{"tensor": n} for n in graph.outputs]
+        request = {**request, "inputs": [{"tensor": n} for n in composed.read], "outputs": outputs}
+    inputs = _inputs(request, graph) if composed is None else []
+    key = (request["family"], request["seed"], request["rows"])
+    if request.get("ideal"):
+        wanted = oracle.run(program, inputs, exact=True)
+    elif request.get("reference"):
+        region = shared_tensors.Region.from_json(request["reference"])
+        read = shared_tensors.read(region)
+        wanted = [read[b["tensor"]] for b in request["outputs"]]
+        if sum(w.numel() * w.element_size() for w in wanted) <= KEEP_BYTES:
+            while len(_references) >= KEEP:
+                _references.pop(next(iter(_references)))
+            _references[key] = wanted
+    else:
+        wanted = _references[key]
+    if composed is None:
+        results = oracle.run(program, inputs)
+    else:
+        made = composed.run(_values(request, graph))
+        results = [made[n] for n in graph.outputs]
+    found: list[dict[str, Any]] = []
+    for out, want in zip(results, wanted, strict=True):
+        c = compare(out.reshape(want.shape), want)
+        found.append({**vars(c), "error": _finite(c.error), "max_error": _finite(c.max_error)})
+    return {"results": found, "seconds": time.perf_counter() - started}
+
+
+def _composed(request: dict, graph: OpGraph) -> Composed:
+    """The module with programs' meanings in the places of its regions."""
+    places = []
+    for p in request["placed"]:
+        program = _program(p["program"])
+        meaning = functools.partial(oracle.run, program)
+        places.append(Place(frozenset(p["ops"]), p["inputs"], p["outputs"], meaning=meaning))
+    return Composed(graph, places, "cpu", request["cls"])
+
+
+def _finite(x: float) -> float:
+    """JSON has no NaN: an error that is none of the numbers is as large as one can be."""
+    return x if x == x and x < 1e30 else 1e30
+
+
+def kept(request: dict) -> dict:
+    """Whether a reference of this family, seed and rows is still held for this graph."""
+    key = (request["family"], request["seed"], request["rows"])
+    return {"kept": request["key"] in _graphs and key in _references}
+
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    jsonprocess.serve({"judge": judge, "kept": kept})

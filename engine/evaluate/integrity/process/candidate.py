@@ -1,0 +1,180 @@
+"""The engine's side of a candidate: its process, its memory, and what its death means.
+
+with Candidate(layout, text) as c:      # or with a box that serves one text after the other
+    c.open(...); c.ask("call", timeout=10)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine import sandbox
+from engine.build.cache import Cache
+from engine.evaluate.integrity.process import compiler, raw_builds
+from engine.evaluate.reference.module_process import Reference
+from engine.evaluate.shared_tensors import Region, Slot, layout
+from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
+from sol.graph import OpGraph
+
+PRELOAD = ("torch", "engine.evaluate.integrity.process.candidate_main")
+SHARED = 4 << 20  # bytes of memory of a child that serves several problems
+GUARD = 4096  # bytes of pattern before and after each tensor that a candidate reads
+STATE = ("parameter", "buffer", "constant")
+
+
+class CandidateEnded(Exception):
+    """The candidate raised, died or hung. `code`: one of findings.CODES; `lost`: its process is of no more use."""
+
+    def __init__(self, code: str, reason: str, line: int | None = None, lost: bool = False, facts: dict | None = None):
+        super().__init__(reason)
+        self.code, self.reason, self.line, self.lost, self.facts = code, reason, line, lost, facts or {}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each tensor lies in the memory that judge and candidate share: `own` is read, `result` is written."""
+
+    own: dict[str, Slot]
+    own_size: int
+    result: dict[str, Slot]
+    result_size: int
+
+    @staticmethod
+    def of(graph: OpGraph, held: dict[str, Slot]) -> Layout:
+        """`held`: the tensors that the reference shares (a constant that export made up is not among them)."""
+        own: dict[str, tuple[tuple[int, ...], str]] = {}
+        for i, t in enumerate(t for t in graph.tensors.values() if t.name in held):
+            own[f"guard:{i}"] = ((GUARD,), "u8")
+            own[t.name] = (t.shape, t.dtype)
+        own["guard:end"] = ((GUARD,), "u8")
+        results = {n: (graph.tensors[n].shape, graph.tensors[n].dtype) for n in graph.outputs}
+        late = {f"late:{n}": v for n, v in results.items()}
+        slots, size = layout(own)
+        end = 0
+        for name, slot in slots.items():  # a band begins where the tensor before it ends, not where it is aligned
+            if name.startswith("guard:"):
+                slots[name] = Slot(end, (slot.offset + slot.bytes - end,), "u8")
+            end = slot.offset + slot.bytes
+        out, out_size = layout({**results, **late})
+        return Layout(slots, size, out, out_size)
+
+
+class Candidate:
+    """One text in one confined process. `box`: a child that serves several texts of one person, by copies of itself
+    (a CPU only: CUDA cannot be forked); without it a fresh child of the pool is used and thrown away."""
+
+    def __init__(
+        self, where: Layout, reference: Reference, kind: str, *, box: Sandbox | None = None, local_user: bool = False,
+        memory_bytes: int | None = None, cancelled: Callable[[], bool] | None = None, arch: str = "sm_90a",
+    ):  # fmt: skip
+        self.where, self.reference, self.kind = where, reference, kind
+        self.local_user, self.arch = local_user, arch
+        self.device = reference.device
+        self._forked = box is not None
+        self.cancelled = cancelled
+        try:
+            if box is not None:
+                self.box = box
+                box.fork()
+            else:
+                self.box = sandbox.take(
+                    gpu=self.device == "cuda", local_user=local_user, preload=PRELOAD,
+                    memory_bytes=memory_bytes or default_memory(), cancelled=cancelled,
+                )  # fmt: skip
+            least = SHARED if box is not None else 0
+            self.box.allocate("own", max(where.own_size, least))
+            self.box.allocate("result", max(where.result_size, least))
+        except SandboxEnded as e:
+            raise CandidateEnded(_code(e.code), e.reason, lost=True) from None
+
+    def region(self, name: str) -> dict:
+        """The description of `own` or `result` for the judge."""
+        slots = self.where.own if name == "own" else self.where.result
+        size = self.where.own_size if name == "own" else self.where.result_size
+        return Region(f"/proc/{os.getpid()}/fd/{self.box.region_fd(name)}", size, slots).to_json()
+
+    def _library(self, source: str) -> str | None:
+        """Of CUDA C++: what nvcc made of it, now or earlier."""
+        if self.kind != "cuda":
+            return None
+        try:
+            return raw_builds.library(
+                source, self.arch, Cache(), gpu=self.device == "cuda", local_user=self.local_user,
+                cancelled=self.cancelled,
+            )  # fmt: skip
+        except raw_builds.NotBuilt as e:
+            raise CandidateEnded(_code(e.code), e.reason, e.line) from None
+
+    def open(self, source: str, timeout: float) -> dict:
+        library = self._library(source)
+        graph = self.reference.problem.graph
+        state = [t for t in graph.tensors.values() if t.kind in STATE and t.name in self.where.own]
+        message = {
+            "do": "open", "source": source, "kind": self.kind, "device": self.device, "library": library,
+            "compiler": compiler.find() if self.kind == "cuda" else None,
+            "order": self.reference.order, "init": self.reference.init,
+            "state": [{"name": t.name, "path": t.path, "kind": t.kind} for t in state if t.kind != "constant"],
+            "outputs": list(graph.outputs), "small": self.where.own_size + self.where.result_size < 8 << 20,
+            "own_fd": self.box.region_fd("own"), "own_size": self.where.own_size,
+            "own_slots": {n: vars(s) for n, s in self.where.own.items()},
+            "result_fd": self.box.region_fd("result"), "result_size": self.where.result_size,
+            "result_slots": {n: vars(s) for n, s in self.where.result.items()},
+        }  # fmt: skip
+        return self._ask(message, timeout)
+
+    def ask(self, do: str, timeout: float, **arguments: Any) -> dict:
+        """The answer, a dict whose every part the candidate may have written. Raises CandidateEnded."""
+        return self._ask({"do": do, "with": arguments}, timeout)
+
+    def _ask(self, message: dict, timeout: float) -> dict:
+        message["entry"] = "engine.evaluate.integrity.process.candidate_main"
+        try:
+            answer = self.box.request(message, timeout=timeout, cancelled=self.cancelled)
+        except SandboxEnded as e:
+            raise CandidateEnded(_code(e.code), e.reason, e.line, lost=True) from None
+        if "ended" in answer:
+            said = f"its process ended with status {answer['ended']}"
+            raise CandidateEnded("crashed", said, self.box.line_written(), lost=True)
+        error, ok = answer.get("error"), answer.get("ok")
+        if isinstance(error, dict):
+            line = error.get("line")
+            facts = answer.get("facts") if isinstance(answer.get("facts"), dict) else {}
+            blocked = error.get("blocked")
+            facts = {**facts, "blocked": blocked if isinstance(blocked, list) else []}
+            code, reason = str(error.get("code"))[:40], str(error.get("reason"))[:1000]
+            raise CandidateEnded(_code(code), reason, line if isinstance(line, int) else None, facts=facts)
+        if not isinstance(ok, dict):
+            raise CandidateEnded("garbled", "something else than the harness answered", lost=True)
+        return ok
+
+    def close(self) -> None:
+        """Ends the process (the copy, of a box that serves more) and whatever it started."""
+        if self._forked and self.box.alive:
+            try:
+                self.box.reap()
+                return
+            except SandboxEnded:
+                pass
+        self.box.close()
+
+    def __enter__(self) -> Candidate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _code(code: str) -> str:
+    """A sandbox's or a loader's code as one of ours."""
+    known = {
+        "time_limit": "time_limit", "memory_limit": "memory_limit", "process_limit": "process_limit",
+        "output_limit": "output_limit", "garbled": "garbled", "not_loaded": "not_loaded", "wrong_type": "wrong_type",
+        "raised": "raised", "crashed": "crashed", "exited": "crashed", "syntax_error": "not_loaded",
+        "missing_package": "not_loaded",
+    }  # fmt: skip
+    if code.startswith("sandbox_"):
+        return "sandbox"
+    return known.get(code, "raised")

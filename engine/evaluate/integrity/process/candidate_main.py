@@ -1,0 +1,373 @@
+"""The confined process that holds a candidate: loads it, calls it on values that the judge laid down, says what it saw.
+
+Nothing here is believed in the candidate's favour. It shares this process and can change anything in it; so the judge
+reads the values itself, a clock runs outside, and what is said here (types, threads, replaced functions, kernels) is
+only ever held against it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+from engine.evaluate.candidate.guarded_outputs import Guarded
+from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
+from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot
+from engine.evaluate.shared_tensors import Slot, tensor_at
+from engine.sandbox.watch import Watch
+from engine.trace.child import stage
+from engine.trace.load import Bad
+
+HELD = 32  # results of a burst that are kept until the judge has chosen among them
+LATE_SECONDS = 0.03
+MAY_START = ("subprocess.Popen", "os.posix_spawn", "os.exec")  # compilers
+_held: Held | None = None
+_watch: Watch | None = None
+
+
+def serve(message: dict) -> dict:
+    global _held, _watch
+    try:
+        if message["do"] == "open":
+            _held = None
+            if _watch is None:
+                _watch = Watch(allowed=MAY_START)
+                _watch.on()
+            _watch.seen.clear()
+            _held = Held(message)
+            return {"ok": {**_held.loaded.facts, **_held.facts()}}
+        if _held is None:
+            raise Bad("internal", "no candidate is open")
+        return {"ok": getattr(_held, f"do_{message['do']}")(**message.get("with", {}))}
+    except Bad as e:
+        seen = [b.reason for b in _watch.seen] if _watch else []
+        facts = _held.facts() if _held is not None else {}
+        return {"error": {"code": e.code, "reason": e.reason[:2000], "line": e.line, "blocked": seen}, "facts": facts}
+
+
+class Held:
+    """A loaded candidate with its tensors. Every `do_` method is a request."""
+
+    def __init__(self, message: dict):
+        self.snapshot = Snapshot()
+        self.native = Native()
+        import mmap
+
+        import torch
+
+        torch.set_grad_enabled(False)
+        if message["small"]:
+            torch.set_num_threads(1)
+        self.torch, self.device = torch, message["device"]
+        self.order = message["order"]  # [{"tensor": name} | {"value": v}], the arguments of the reference's forward
+        self.state = message["state"]  # [{name, path}], parameters, buffers and constants
+        self.slots = {n: Slot(s["offset"], tuple(s["shape"]), s["dtype"]) for n, s in message["own_slots"].items()}
+        self.results = {n: Slot(s["offset"], tuple(s["shape"]), s["dtype"]) for n, s in message["result_slots"].items()}
+        self.outputs = message["outputs"]
+        self.own_map = mmap.mmap(message["own_fd"], message["own_size"])
+        self.result_map = mmap.mmap(message["result_fd"], message["result_size"])
+        self.views = {n: tensor_at(self.own_map, s) for n, s in self.slots.items()}
+        # On a CPU the candidate computes on the judge's own memory; on a GPU on buffers that keep their addresses.
+        self.tensors = self.views if self.device == "cpu" else {n: v.to(self.device) for n, v in self.views.items()}
+        self.previous: list[Any] = []
+        self.burst: list[list[Any]] = []
+        self.sets: list[dict[str, Any]] = []
+        self.guarded: list[Guarded] = []
+        self.timer: Any = None
+        self.threads = threading.active_count()
+        if "cpp_extension" in message["source"]:
+            self.native.watch_extensions()
+        if message["kind"] == "cuda":
+            self.loaded: Loaded = load_cuda(message["source"], message.get("library"), message.get("compiler"))
+        else:
+            self.loaded = stage("the text", lambda: load_python(message["source"], message.get("init"), self.device))
+        self.native.watch_triton()
+        self.loaded.attach(self.state, self.tensors, self.torch, self.order)
+
+    # ---- calls ----
+
+    def _arguments(self, rows: int | None, shapes: dict[str, list[int]]) -> list[Any]:
+        found = []
+        for a in self.order:
+            if "tensor" not in a:
+                found.append(a["value"])
+                continue
+            x = self.tensors[a["tensor"]]
+            shape = shapes.get(a["tensor"])
+            found.append(x if shape is None else x.flatten()[: _count(shape)].view(shape))
+        if not self.loaded.is_module:
+            found += [self.tensors[s["name"]] for s in self.state]
+        return found
+
+    def _refresh(self) -> None:
+        if self.device != "cpu":
+            for name, view in self.views.items():
+                self.tensors[name].copy_(view)
+        self.loaded.refresh(self.tensors)
+
+    def _poison_allocator(self) -> None:
+        """Free memory of the results' sizes holds NaN: whoever returns memory that he did not write returns that."""
+        held = []
+        for name in self.outputs:
+            slot = self.results[name]
+            x = self.torch.empty(slot.shape, dtype=_dtype(slot.dtype), device=self.device)
+            if x.is_floating_point() and x.element_size() in (2, 4, 8):
+                bits = {2: self.torch.int16, 4: self.torch.int32, 8: self.torch.int64}[x.element_size()]
+                x.view(bits).fill_(POISON[slot.dtype])
+            held.append(x)
+        del held
+
+    def _sync(self) -> None:
+        if self.device != "cpu":
+            self.snapshot.real["torch.cuda.synchronize"]()
+
+    def _run(self, arguments: list[Any], shapes: dict[str, list[int]]) -> list[Any]:
+        if self.loaded.library is not None:
+            self._guards(shapes)
+            return self._launch(arguments)
+        result = stage("the kernel", lambda: self.loaded.call(*arguments))
+        leaves = list(result) if isinstance(result, (tuple, list)) else [result]
+        if len(leaves) != len(self.outputs):
+            raise Bad("wrong_type", f"it returned {len(leaves)} values; the module returns {len(self.outputs)} tensors")
+        for x in leaves:
+            if not isinstance(x, self.torch.Tensor):
+                said = "None: end it with `return`" if x is None else f"a {type(x).__name__}, not a tensor"
+                raise Bad("wrong_type", f"it returned {said}")
+        return leaves
+
+    def _guards(self, shapes: dict[str, list[int]]) -> None:
+        """Poisoned results between bands, for a candidate that gets its results' memory from us."""
+        wanted = [tuple(shapes.get(n, self.results[n].shape)) for n in self.outputs]
+        if [tuple(g.tensor.shape) for g in self.guarded] != wanted:
+            self.guarded = [
+                Guarded(w, _dtype(self.results[n].dtype), self.device)
+                for n, w in zip(self.outputs, wanted, strict=True)
+            ]
+        for g in self.guarded:
+            g.poison()
+
+    def _launch(self, arguments: list[Any]) -> list[Any]:
+        outputs = [g.tensor for g in self.guarded]
+        stage("the kernel", lambda: self.loaded.launch(arguments, outputs))
+        return outputs
+
+    def _ready(self, arguments: list[Any]) -> Any:
+        """The call alone, for clocks: what the harness does for it is done before."""
+        if self.loaded.library is None:
+            self._poison_allocator()
+            return lambda: self._run(arguments, {})
+        self._guards({})
+        return lambda: self._launch(arguments)
+
+    def do_call(self, rows: int | None = None, shapes: dict | None = None, late: bool = False, probe: str = "") -> dict:
+        """One call on what the judge laid down. The results lie in the result region when this is answered.
+
+        `probe`: "ops" logs the library's routines, "noop" makes every native function do nothing.
+        """
+        shapes = shapes or {}
+        self._refresh()
+        arguments = self._arguments(rows, shapes)
+        self._poison_allocator()
+        calls = self.native.calls
+        self.native.silent = probe == "noop"
+        log = OpLog() if probe == "ops" else None
+        self._sync()
+        began = self.snapshot.real["time.perf_counter"]()
+        try:
+            if log is not None:
+                with log:
+                    leaves = self._run(arguments, shapes)
+            else:
+                leaves = self._run(arguments, shapes)
+        finally:
+            self.native.silent = False
+        if late:
+            self._wait_for_the_current_stream()
+        else:
+            self._sync()
+        seconds = self.snapshot.real["time.perf_counter"]() - began
+        said = {
+            "seconds": seconds,
+            "results": [self._about(x, shapes, n) for x, n in zip(leaves, self.outputs, strict=True)],
+        }
+        self._lay_down(leaves, "")
+        if late:
+            time.sleep(LATE_SECONDS)
+            self._sync()
+            self._lay_down(leaves, "late:")
+        if self.device != "cpu":
+            for name, view in self.views.items():
+                view.copy_(self.tensors[name])  # the judge looks whether an input was written
+        self.loaded.give_back(self.tensors)
+        if self.guarded:
+            said["intact"] = all(g.intact() for g in self.guarded)
+        said["native"] = self.native.calls - calls
+        said["ops"] = log.ops if log is not None else []
+        self.previous = [x for x in leaves if type(x) is self.torch.Tensor] if self.loaded.library is None else []
+        return {**said, **self.facts()}
+
+    def _wait_for_the_current_stream(self) -> None:
+        """What a caller on the same stream may rely on, and nothing more."""
+        if self.device != "cpu":
+            self.torch.cuda.current_stream().synchronize()
+
+    def _about(self, x: Any, shapes: dict[str, list[int]], name: str) -> dict:
+        torch = self.torch
+        said = {
+            "type": f"{type(x).__module__}.{type(x).__name__}",
+            "plain": type(x) in (torch.Tensor, torch.nn.Parameter),
+        }
+        said["shape"], said["dtype"] = list(x.shape), str(x.dtype).removeprefix("torch.")
+        said["device"], said["layout"] = x.device.type, str(x.layout).removeprefix("torch.")
+        if said["plain"] and x.layout == torch.strided:
+            mine = _span(x)
+            said["aliases_input"] = next((n for n, t in self.tensors.items() if _overlap(mine, _span(t))), None)
+            said["aliases_previous"] = any(_overlap(mine, _span(t)) for t in self.previous)
+        return said
+
+    def _lay_down(self, leaves: list[Any], prefix: str) -> None:
+        copy = self.snapshot.real["torch.Tensor.copy_"]
+        for name, x in zip(self.outputs, leaves, strict=True):
+            slot = self.results[prefix + name]
+            want = _dtype(slot.dtype)
+            if x.dtype != want or x.numel() > _count(slot.shape) or x.layout != self.torch.strided:
+                continue  # the judge reads in `results` that this cannot be compared
+            place = tensor_at(self.result_map, slot)
+            copy(place.flatten()[: x.numel()].view(x.shape), x.detach())
+
+    # ---- as when it is timed ----
+
+    def do_keep(self) -> dict:
+        """Keeps the values that lie in the region as one more set of a burst, where the candidate will read them."""
+        self.sets.append({n: v.to(self.device, copy=True) for n, v in self.views.items()})
+        return {"sets": len(self.sets)}
+
+    def do_lay(self, turns: list[int]) -> dict:
+        """What a burst does besides its calls, for the engine's clock: lays down each set in turn."""
+        for at in turns[:HELD]:
+            for name, value in self.sets[at].items():
+                self.tensors[name].copy_(value)
+            self.loaded.refresh(self.tensors)
+        self._sync()
+        return {}
+
+    def do_burst(self, turns: list[int]) -> dict:
+        """Calls one after the other on the sets of `turns`, nothing looked at in between: {seconds: [...]}."""
+        self.burst, seconds = [], []
+        clock = self.snapshot.real["time.perf_counter"]
+        for at in turns[:HELD]:
+            for name, value in self.sets[at].items():
+                self.tensors[name].copy_(value)
+            self.loaded.refresh(self.tensors)
+            arguments = self._arguments(None, {})
+            self._sync()
+            began = clock()
+            leaves = self._run(arguments, {})
+            self._sync()
+            seconds.append(clock() - began)
+            self.burst.append([x.clone() for x in leaves] if self.loaded.library is not None else leaves)
+        return {"seconds": seconds, **self.facts()}
+
+    def do_fetch(self, at: int) -> dict:
+        """Lays down the results of one call of the burst, which the judge chose when it was over."""
+        self._lay_down(self.burst[at], "")
+        return {"results": [self._about(x, {}, n) for x, n in zip(self.burst[at], self.outputs, strict=True)]}
+
+    # ---- on a GPU ----
+
+    def do_kernels(self) -> dict:
+        """Every kernel and copy of one call, as CUPTI saw it."""
+        from engine.evaluate.timing.cupti import kernels
+
+        self._refresh()
+        arguments = self._arguments(None, {})
+        return {"kernels": kernels(self._ready(arguments))}
+
+    def do_cupti(self, repeats: int) -> dict:
+        """{pairs: [(ms by events, ms by CUPTI)]} of the same calls, L2 flushed before each."""
+        from engine.evaluate.timing.cupti import beside_events
+
+        call = self._ready(self._arguments(None, {}))
+        return {"pairs": beside_events(call, self.timer, repeats)}
+
+    def do_time_open(self) -> dict:
+        from engine.evaluate.timing.samples import Timer
+
+        if self.device == "cpu":
+            raise Bad("no_cuda", "Times are taken on a GPU only.")
+        self.timer, self.turn, self.burst = Timer(), 0, []
+        return {"sets": len(self.sets)}
+
+    def do_time_sample(self, keep: bool = False) -> dict:
+        """One timed call on the next set: {ms, call_ms, set}; with `keep` its result waits for `fetch` at 0."""
+        at = self.turn % len(self.sets)
+        self.turn += 1
+        for name, value in self.sets[at].items():
+            self.tensors[name].copy_(value)
+        self.loaded.refresh(self.tensors)
+        arguments, got = self._arguments(None, {}), []
+        call = self._ready(arguments)
+        ms = self.timer.sample(lambda: got.append(call()))
+        if keep:
+            self.burst = [[x.clone() for x in got[0]]]
+        got.clear()
+        return {"ms": ms, "call_ms": self.timer.call_time(call), "set": at}
+
+    def do_wall(self, calls: int) -> dict:
+        """So many calls back to back, synchronised at the end: the engine holds its own clock beside it."""
+        call = self._ready(self._arguments(None, {}))
+        self._sync()
+        began = self.snapshot.real["time.perf_counter"]()
+        for _ in range(calls):
+            call()
+        self._sync()
+        return {"seconds": self.snapshot.real["time.perf_counter"]() - began}
+
+    # ---- what can be seen from here ----
+
+    def facts(self) -> dict:
+        return {
+            "patched": self.snapshot.changed(),
+            "threads": max(0, threading.active_count() - self.threads),
+            "children": _children(),
+            "blocked": [b.reason for b in _watch.seen] if _watch else [],
+        }
+
+
+POISON = {"f64": 0x7FF800000000DEAD, "f32": 0x7FC0DEAD, "f16": 0x7EAD, "bf16": 0x7FAD}
+
+
+def _dtype(name: str) -> Any:
+    from engine.evaluate.correctness.inputs import torch_dtype
+
+    return torch_dtype(name)
+
+
+def _count(shape: Any) -> int:
+    n = 1
+    for d in shape:
+        n *= d
+    return n
+
+
+def _span(x: Any) -> tuple[int, int]:
+    """The bytes that a tensor's elements lie between."""
+    if x.numel() == 0:
+        return 0, 0
+    reach = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return x.data_ptr(), x.data_ptr() + (reach + 1) * x.element_size()
+
+
+def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def _children() -> int:
+    """Processes that this one started and that live."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as f:
+            return len(f.read().split())
+    except OSError:
+        return 0

@@ -1,0 +1,230 @@
+"""The judge: `python -m engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines over pipes.
+
+It makes the values of each round (the reference makes the same bits by itself, the candidate gets them without the
+seed), lays them into the candidate's memory between guard bands, and reads what came back: how far from right, by
+what pattern, whether it was ever written, and whether it is the result of another call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import mmap
+from typing import Any
+
+import torch
+
+from engine import jsonprocess
+from engine.evaluate import shared_tensors
+from engine.evaluate.candidate.guarded_outputs import _POISON, PATTERN, same_bits
+from engine.evaluate.correctness import inputs as data
+from engine.evaluate.correctness.oracle_main import _finite as finite
+from engine.evaluate.correctness.tolerance import compare
+from engine.evaluate.shared_tensors import Region, tensor_at
+from sol.graph import OpGraph
+
+BLOCKS = 16
+SAMPLES = 4096
+
+
+class Judge:
+    """One problem's data and the fingerprints of one candidate's results. Every public method is a request."""
+
+    def __init__(self, device: str):
+        self.device = device
+        self.graph: OpGraph | None = None
+        self.own: dict[str, torch.Tensor] = {}
+        self.values: dict[str, torch.Tensor] = {}
+        self.prints: list[tuple[str, str, str]] = []  # (key of the values, print of the result, print of what is right)
+        self.maps: dict[str, mmap.mmap] = {}
+        self.held: dict[str, dict[str, torch.Tensor]] = {}
+
+    def open(self, request: dict) -> dict:
+        self.graph = OpGraph.from_json(request["graph"])
+        data.few_threads(self.graph)
+        self.own = shared_tensors.read(Region.from_json(request["own"]))
+        self.own = {n: v.to(self.device) for n, v in self.own.items()}
+        return self.fresh({})
+
+    def fresh(self, request: dict) -> dict:
+        """Another candidate begins."""
+        self.prints.clear()
+        self.maps.clear()
+        self.held.clear()
+        return {}
+
+    def overhead(self, request: dict) -> dict:
+        """{ms}: what CUDA events add to the work between them, by a clock of ours (engine.evaluate.timing.samples)."""
+        if self.device != "cuda":
+            return {"ms": 0.0}
+        from engine.evaluate.timing.samples import Timer
+
+        return {"ms": Timer().overhead()}
+
+    def arch(self, request: dict) -> dict:
+        """{arch}: what raw CUDA is compiled for here."""
+        from engine.evaluate.integrity.process.loading import _arch
+
+        return {"arch": _arch()}
+
+    def hold(self, request: dict) -> dict:
+        """Keeps what is right for the values of `key`: the reference's memory holds one answer at a time."""
+        self.held[request["key"]] = shared_tensors.read(Region.from_json(request["reference"]))
+        return {}
+
+    def _map(self, region: Region) -> Any:
+        if region.path not in self.maps:
+            with open(region.path, "r+b") as f:
+                self.maps[region.path] = mmap.mmap(f.fileno(), region.size)
+        return self.maps[region.path]
+
+    def draw(self, request: dict) -> dict:
+        """Lays the values of (family, seed, rows) into the candidate's memory. {shapes} of those that are shorter."""
+        rows, family = request["rows"], request["family"]
+        roles = data.roles(self.graph)
+        values = dict(self.own)
+        shapes = {}
+        for name in self.graph.inputs:
+            t = self.graph.tensors[name]
+            short = data.shape_at(t, roles[name], rows)
+            if short != t.shape:
+                values[name], shapes[name] = values[name][: short[0]], list(short)
+        if family != "own":
+            values.update(data.fill_graph(self.graph, family, request["seed"], self.device, rows=rows))
+        region = Region.from_json(request["region"])
+        memory = self._map(region)
+        for name, slot in region.tensors.items():
+            place = tensor_at(memory, slot)
+            if name.startswith("guard:"):
+                place.fill_(PATTERN)
+            else:
+                value = values[name].contiguous()
+                place.flatten()[: value.numel()].copy_(value.flatten())
+        self.values = values
+        return {"shapes": shapes}
+
+    def look(self, request: dict) -> dict:
+        """What the candidate left: {inputs: names that changed, guards: intact, results: [...]} against `reference`."""
+        own = Region.from_json(request["region"])
+        memory = self._map(own)
+        changed, intact = [], True
+        for name, slot in own.tensors.items():
+            place = tensor_at(memory, slot)
+            if name.startswith("guard:"):
+                intact &= bool((place == PATTERN).all())
+            else:
+                value = self.values[name].contiguous()
+                if not same_bits(place.flatten()[: value.numel()].to(self.device), value.flatten()):
+                    changed.append(name)
+        return {"inputs": changed, "guards": intact, "results": self.results(request)["results"]}
+
+    def results(self, request: dict) -> dict:
+        """Each result against what is right: see `_one`. `key` names the values that it was computed from."""
+        held = self.held.get(request.get("held", ""))
+        right = held if held is not None else shared_tensors.read(Region.from_json(request["reference"]))
+        region = Region.from_json(request["result"])
+        memory, found = self._map(region), []
+        for name in self.graph.outputs:
+            wanted = right[name].to(self.device)
+            slot = region.tensors[name]
+            out = tensor_at(memory, slot).flatten()[: wanted.numel()].view(wanted.shape).to(self.device).clone()
+            one = self._one(out, wanted, request["tolerance"], request["key"] + name)
+            late = region.tensors.get("late:" + name) if request.get("late") else None
+            if late is not None:
+                again = tensor_at(memory, late).flatten()[: wanted.numel()].view(wanted.shape).to(self.device)
+                one["late"] = int((_bits(again) != _bits(out)).sum())
+            found.append(one)
+        return {"results": found}
+
+    def _one(self, out: torch.Tensor, wanted: torch.Tensor, tolerance: float, key: str) -> dict:
+        c = compare(out, wanted)
+        mine, theirs = fingerprint(out), fingerprint(wanted.to(out.dtype))
+        others = [(k, p, r) for k, p, r in self.prints if k != key]
+        answer = {
+            **vars(c), "error": finite(c.error), "max_error": finite(c.max_error),
+            "unwritten": _unwritten(out),
+            "print": mine,
+            "same_as": [k for k, p, r in others if p == mine and r != theirs],
+            "others": sum(r != theirs for _, _, r in others),
+            "input": next((n for n, v in self.values.items() if v.shape == out.shape and v.dtype == out.dtype
+                           and not same_bits(v, wanted.to(v.dtype)) and same_bits(v, out)), None),
+            "unequal": any(k == key and p != mine for k, p, _ in self.prints),
+            "trivial": self._trivial(wanted, tolerance),
+        }  # fmt: skip
+        if c.error > tolerance or c.unexpected:
+            answer["blocks"] = _blocks(out, wanted, tolerance)
+        self.prints.append((key, mine, theirs))
+        return answer
+
+    def _trivial(self, wanted: torch.Tensor, tolerance: float) -> list[str]:
+        """Answers that need no kernel and would pass here: zeros, one number everywhere, an input as it is."""
+        wanted = wanted.to(torch.float64)
+        if not bool(torch.isfinite(wanted).all()):
+            return []
+        tried = {"zeros": torch.zeros_like(wanted), "a constant": torch.full_like(wanted, float(wanted.mean()))}
+        for name in self.graph.inputs:
+            v = self.values[name]
+            if v.shape == wanted.shape and v.is_floating_point():
+                tried[f"its input {name}"] = v
+        return [n for n, v in tried.items() if compare(v, wanted).error <= tolerance]
+
+
+def fingerprint(x: torch.Tensor) -> str:
+    """A hash of some thousand elements' bits and of the sum of all: equal results have equal ones."""
+    bits = _bits(x).flatten()
+    step = max(1, bits.numel() // SAMPLES)
+    h = hashlib.sha256(bits[::step].cpu().numpy().tobytes())
+    h.update(str(int(bits.to(torch.int64).sum())).encode())
+    return h.hexdigest()[:24]
+
+
+def _bits(x: torch.Tensor) -> torch.Tensor:
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
+    return x.contiguous().view(kind) if x.dim() else x.reshape(1).view(kind)
+
+
+def _unwritten(x: torch.Tensor) -> int:
+    bits, poison = _POISON.get(x.dtype, (None, 0))
+    if bits is None or bits is torch.int8:
+        return 0
+    return int((_bits(x) == poison).sum())
+
+
+def _blocks(out: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> dict | None:
+    """{axis, right, of, spans}: where, along one axis, whole blocks are right while others are wrong; else None."""
+    best = None
+    d = (out.to(torch.float64) - wanted.to(torch.float64)).nan_to_num(1e30, 1e30, -1e30)
+    for axis in range(wanted.dim()):
+        n = wanted.shape[axis]
+        if n < 2:
+            continue
+        rest = [i for i in range(wanted.dim()) if i != axis]
+        err = d.abs().pow(2).sum(rest) if rest else d.pow(2)
+        ref = wanted.to(torch.float64).pow(2).sum(rest) if rest else wanted.to(torch.float64).pow(2)
+        size = -(-n // BLOCKS)
+        good = []
+        for start in range(0, n, size):
+            scale = float(ref[start : start + size].sum()) or float(ref.mean()) or 1.0
+            good.append(float(err[start : start + size].sum()) <= (tolerance**2) * scale)
+        right = sum(good)
+        if 0 < right < len(good) and (best is None or right > best["right"]):
+            first = good.index(False)
+            last = len(good) - 1 - good[::-1].index(False)
+            span = [first * size, min(n, (last + 1) * size) - 1]
+            best = {"axis": axis, "right": right, "of": len(good), "span": span, "size": n}
+    return best
+
+
+REQUESTS = ("overhead", "arch", "open", "fresh", "draw", "look", "results", "hold")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
+    torch.set_grad_enabled(False)
+    judge = Judge(parser.parse_args().device)
+    jsonprocess.serve({name: getattr(judge, name) for name in REQUESTS})
+
+
+if __name__ == "__main__":
+    main()

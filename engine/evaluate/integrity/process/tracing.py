@@ -1,0 +1,182 @@
+"""What a candidate does to its process: native functions called, library routines called, functions replaced.
+
+All three live in the candidate's process, so that it could fool them; see candidate_main for what that is worth.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+WATCHED = (
+    "time.perf_counter", "time.time", "time.monotonic", "time.sleep", "time.perf_counter_ns", "json.dumps", "os.write",
+    "os.read", "builtins.print", "builtins.isinstance", "builtins.len", "builtins.id", "builtins.hash", "builtins.open",
+    "builtins.getattr", "builtins.type", "builtins.max", "builtins.sum", "builtins.abs", "random.random", "sys.stdout",
+    "sys.modules", "sys._getframe", "threading.active_count", "threading.Thread.start",
+    "torch.Tensor", "torch.Tensor.copy_", "torch.Tensor.clone", "torch.Tensor.to", "torch.Tensor.cpu",
+    "torch.Tensor.fill_", "torch.Tensor.view", "torch.Tensor.data_ptr", "torch.Tensor.__eq__", "torch.equal",
+    "torch.allclose", "torch.isclose", "torch.randn", "torch.rand", "torch.empty", "torch.matmul",
+    "torch.mm", "torch.nn.functional.linear", "torch.nn.functional.softmax", "torch.nn.Module.__call__",
+    "torch.cuda.synchronize", "torch.cuda.Event", "torch.cuda.Event.record", "torch.cuda.Event.elapsed_time",
+    "torch.cuda.Event.synchronize", "torch.cuda.Stream", "torch.cuda.current_stream", "torch.cuda.default_stream",
+    "torch.cuda._sleep", "torch.profiler.profile",
+    "engine.sandbox.channel.encode", "engine.sandbox.channel.write_all", "engine.evaluate.shared_tensors.tensor_at",
+    "engine.evaluate.integrity.process.candidate_main.serve",
+    "engine.evaluate.integrity.process.candidate_main.Held._lay_down",
+    "engine.evaluate.integrity.process.candidate_main.Held.do_call",
+    "engine.evaluate.integrity.process.candidate_main.Held._about",
+    "engine.evaluate.integrity.process.tracing.Snapshot.changed",
+    "engine.evaluate.candidate.guarded_outputs.Guarded.intact",
+)  # fmt: skip
+
+
+def _resolve(name: str) -> Any:
+    import importlib
+
+    parts = name.split(".")
+    for n in range(len(parts) - 1, 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:n]))
+        except ImportError:
+            continue
+        try:
+            for part in parts[n:]:
+                found = getattr(found, part) if not isinstance(found, type) else _attribute(found, part)
+        except AttributeError:
+            return None
+        return found
+    return None
+
+
+def _attribute(cls: type, name: str) -> Any:
+    """A class's attribute without a fresh bound object each time."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    raise AttributeError(name)
+
+
+class Snapshot:
+    """The functions that harness and candidate both use, as they were before the candidate was loaded."""
+
+    def __init__(self) -> None:
+        self.real = {name: _resolve(name) for name in WATCHED}
+        self._resolve, self._flags_now = _resolve, _flags
+        self.flags = _flags()
+
+    def changed(self) -> list[str]:
+        """Names of those that are others now, and settings of PyTorch that were changed."""
+        changed = [n for n, was in self.real.items() if was is not None and self._resolve(n) is not was]
+        now = self._flags_now()
+        return changed + [f"{n}={now[n]}" for n, was in self.flags.items() if now[n] != was]
+
+
+def _flags() -> dict[str, str]:
+    import torch
+
+    return {
+        "torch.get_default_dtype": str(torch.get_default_dtype()),
+        "torch.get_float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "torch.backends.cudnn.allow_tf32": str(torch.backends.cudnn.allow_tf32),
+        "torch.is_autocast_enabled": str(torch.is_autocast_enabled("cpu")),
+    }
+
+
+class Native:
+    """Counts calls of native code that the candidate loads, and on request lets them do nothing.
+
+    ctypes libraries, the extensions that torch.utils.cpp_extension returns, and Triton kernels.
+    """
+
+    def __init__(self) -> None:
+        self.calls, self.silent = 0, False
+        native = self
+
+        class Function:
+            """A foreign function that counts; argtypes and the like are the real one's."""
+
+            def __init__(self, real: Any):
+                object.__setattr__(self, "_real", real)
+
+            def __call__(self, *arguments: Any, **named: Any) -> Any:
+                native.calls += 1
+                return 0 if native.silent else self._real(*arguments, **named)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._real, name)
+
+            def __setattr__(self, name: str, value: Any) -> None:
+                setattr(self._real, name, value)
+
+        real = ctypes.CDLL
+
+        class CDLL(real):
+            def __getattr__(self, name: str) -> Any:
+                found = super().__getattr__(name)
+                if name.startswith("__"):
+                    return found
+                made = Function(found)
+                self.__dict__[name] = made
+                return made
+
+        self._function = Function
+        ctypes.CDLL = CDLL
+        ctypes.cdll._dlltype = CDLL
+
+    def watch_extensions(self) -> None:
+        """Functions of extensions that PyTorch builds count."""
+        import torch.utils.cpp_extension as extension
+
+        for name in ("load_inline", "load"):
+            real = getattr(extension, name)
+            setattr(extension, name, lambda *a, _real=real, **k: self.wrap(_real(*a, **k)))
+
+    def wrap(self, module: Any) -> Any:
+        """An extension module whose functions count."""
+        import types
+
+        made = types.SimpleNamespace()
+        for name in dir(module):
+            value = getattr(module, name)
+            setattr(made, name, self._function(value) if callable(value) and not name.startswith("__") else value)
+        return made
+
+    def watch_triton(self) -> None:
+        """Triton's launches count too, once Triton is loaded."""
+        import sys
+
+        jit = sys.modules.get("triton.runtime.jit")
+        if jit is None or hasattr(jit.JITFunction, "_counted"):
+            return
+        real, native = jit.JITFunction.run, self
+
+        def run(self: Any, *arguments: Any, **named: Any) -> Any:
+            native.calls += 1
+            return None if native.silent else real(self, *arguments, **named)
+
+        jit.JITFunction.run, jit.JITFunction._counted = run, True
+
+
+class OpLog:
+    """The ATen operators that a call runs, with how often: [[name, count]] in `ops`, when it is over.
+
+    By PyTorch's own profiler: a dispatch mode would import torch._dynamo, which takes seconds."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._profile = torch.autograd.profiler.profile(use_kineto=False)
+        self.ops: list[list] = []
+
+    def __enter__(self) -> OpLog:
+        self._profile.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._profile.__exit__(*error)
+        counts: dict[str, int] = {}
+        for event in self._profile.function_events[:20_000]:
+            if event.name.startswith("aten::"):
+                name = event.name.removeprefix("aten::")
+                counts[name] = counts.get(name, 0) + 1
+        self.ops = [[n, c] for n, c in list(counts.items())[:200]]

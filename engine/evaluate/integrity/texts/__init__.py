@@ -1,0 +1,1 @@
+"""What the text of a raw kernel shows before it runs."""

@@ -1,0 +1,115 @@
+"""Does a text keep results, and give them again instead of computing? By the syntax tree of its entry.
+
+Keeping functions, libraries or workspaces is honest and common, so that the rules look at what the entry *returns*
+and at keys that are a tensor's address or value. What they miss, the judge's fingerprints meet.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.evaluate.integrity.texts.static_python import _Reader
+
+ENTRIES = ("forward", "kernel")
+_VALUE_KEYS = {"data_ptr", "id", "hash", "_version", "tobytes", "tolist", "item", "sum", "mean", "untyped_storage"}
+_VIEWS = ("clone", "detach", "get", "view")
+
+
+def found(reader: _Reader) -> Iterator[tuple[str, ast.AST, str]]:
+    """(code, where, what was seen) of every place that keeps results."""
+    for name in ENTRIES:
+        entry = reader.functions.get(name)
+        if entry is None:
+            continue
+        for called in [entry, *_called_with_inputs(reader, entry)]:
+            for d in called.decorator_list:
+                said = reader.dotted(d.func if isinstance(d, ast.Call) else d)
+                if said in ("functools.lru_cache", "functools.cache"):
+                    yield "memoized", called, f"@{said} on {called.name}, which takes the inputs"
+        for node in ast.walk(entry):
+            if isinstance(node, ast.If) and (kept := _lone_return(reader, node)):
+                yield "memoized", node, f"returns {kept} without computing"
+            elif isinstance(node, ast.Assign):
+                for t in node.targets:
+                    if isinstance(t, ast.Subscript) and (key := _value_key(t.slice, entry)):
+                        yield "memoized", node, f"keeps results under {key}"
+
+
+def _called_with_inputs(reader: _Reader, entry: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
+    arguments = {a.arg for a in entry.args.args} - {"self"}
+    for node in ast.walk(entry):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            passed = {a.id for a in node.args if isinstance(a, ast.Name)}
+            if called in reader.functions and passed & arguments:
+                yield reader.functions[called]
+
+
+def _lone_return(reader: _Reader, node: ast.If) -> str:
+    """What a branch returns that it took from a place which outlives the call, computing nothing; or ""."""
+    last = node.body[-1]
+    busy = any(isinstance(n, ast.Call) for s in node.body[:-1] for n in ast.walk(s))
+    if busy or not isinstance(last, ast.Return) or last.value is None:
+        return ""
+    value = last.value
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS:
+        value = value.func.value
+    root = value
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return ""
+    if _looped_over_what_lasts(reader, node, root.id):
+        return ast.unparse(value)
+    if value is root:
+        return ast.unparse(value) if value.id in _globals(reader) else ""
+    lasts = root.id == "self" or root.id not in _locals(reader, node)
+    return ast.unparse(value) if lasts else ""
+
+
+def _looped_over_what_lasts(reader: _Reader, node: ast.AST, name: str) -> bool:
+    """Does a loop around the branch take `name` out of self or a global: a search of kept (key, result) pairs?"""
+    function = reader.functions.get(next(iter(reader.within(node)), ""))
+    for loop in ast.walk(function) if function else ():
+        if isinstance(loop, ast.For) and any(n is node for n in ast.walk(loop)):
+            taken = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+            among = {n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name)}
+            if name in taken and among & ({"self"} | _globals(reader)):
+                return True
+    return False
+
+
+def _globals(reader: _Reader) -> set[str]:
+    assigned = (t for n in reader.tree.body if isinstance(n, ast.Assign) for t in n.targets)
+    return {t.id for t in assigned if isinstance(t, ast.Name)}
+
+
+def _locals(reader: _Reader, node: ast.AST) -> set[str]:
+    function = reader.functions.get(next(iter(reader.within(node)), ""))
+    if function is None:
+        return set()
+    names = {a.arg for a in function.args.args}
+    for n in ast.walk(function):
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+            names.add(n.id)
+    return names - {n for g in ast.walk(function) if isinstance(g, ast.Global) for n in g.names}
+
+
+def _value_key(key: ast.AST, entry: ast.FunctionDef, depth: int = 0) -> str:
+    """The part of a key that is a tensor's address or value, or ""."""
+    for n in ast.walk(key):
+        if isinstance(n, ast.Call):
+            called = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
+            if called in _VALUE_KEYS:
+                return ast.unparse(n)[:60]
+        elif isinstance(n, ast.Attribute) and n.attr == "_version":
+            return ast.unparse(n)[:60]
+        elif isinstance(n, ast.Name) and depth < 2:
+            for a in ast.walk(entry):
+                named = isinstance(a, ast.Assign) and any(isinstance(t, ast.Name) and t.id == n.id for t in a.targets)
+                if named and a.value is not key and (inner := _value_key(a.value, entry, depth + 1)):
+                    return inner
+    return ""

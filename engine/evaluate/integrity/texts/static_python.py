@@ -1,0 +1,354 @@
+"""What the text of a Python kernel file tells before it runs, read as a syntax tree in the engine's own process.
+
+    found, facts = check(text)      # Findings; what it launches, what library routines it calls
+
+No rule here is a wall: text can hide anything. A finding names a line and a reason; the run has its own checks (see
+`verify`), and most tricks are met by both. Rules look at what a name was imported as, so `import torch as t` hides
+nothing, and at functions that the entry (`ModelNew.forward`, `kernel`) calls as well as at the entry itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from engine.evaluate.integrity.findings import NOTE, Finding
+from engine.evaluate.integrity.texts import kept_results, names, static_cuda
+
+ENTRIES = ("forward", "kernel")
+EXAMPLES = ("get_inputs", "get_init_inputs", "Model")
+_JOINS = {"wait_stream", "synchronize", "wait_event", "record_stream"}
+_TF32 = {"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"}
+
+
+@dataclass
+class Facts:
+    """`kernels`: names of Triton or CuTe kernels, and of constants that hold CUDA or C; `contractions` and `compute`:
+    (routine, line) of the library; `native`: a shared library or an extension is loaded; `narrow`: types named."""
+
+    kernels: list[str] = field(default_factory=list)
+    contractions: list[tuple[str, int]] = field(default_factory=list)
+    compute: list[tuple[str, int]] = field(default_factory=list)
+    native: bool = False
+    narrow: list[str] = field(default_factory=list)
+
+
+def check(text: str, cls: str = "f32") -> tuple[list[Finding], Facts]:
+    """Findings and facts of a candidate that declares class `cls`. A text that is no Python gives `not_loaded`."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as e:
+        return [Finding("not_loaded", f"line {e.lineno}: {e.msg}" if e.lineno else e.msg, e.lineno)], Facts()
+    except (ValueError, RecursionError, MemoryError) as e:
+        return [Finding("not_loaded", f"Python's parser refuses it: {type(e).__name__}")], Facts()
+    try:
+        reader = _Reader(tree, cls)
+        reader.read()
+    except RecursionError:
+        return [Finding("hidden_code", "the text is nested so deeply that it cannot be checked")], Facts()
+    return reader.found, reader.facts
+
+
+class _Reader:
+    def __init__(self, tree: ast.Module, cls: str):
+        self.tree, self.cls = tree, cls
+        self.found: list[Finding] = []
+        self.facts = Facts()
+        self.names: dict[str, str] = {}  # local name -> dotted name of what was imported
+        self.functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+        self.parent = {c: p for p in ast.walk(tree) for c in ast.iter_child_nodes(p)}
+        self._imports()
+
+    def add(self, code: str, node: ast.AST, evidence: str, severity: str = "") -> None:
+        self.found.append(Finding(code, evidence[:200], getattr(node, "lineno", None), severity=severity))
+
+    def _imports(self) -> None:
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for a in node.names:
+                    self.names[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for a in node.names:
+                    self.names[a.asname or a.name] = f"{node.module}.{a.name}"
+
+    def dotted(self, node: ast.AST) -> str:
+        """The dotted name of an expression by what was imported ("" where its root is no import)."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name) and node.id in self.names:
+            return ".".join([self.names[node.id], *reversed(parts)])
+        if isinstance(node, ast.Name) and not parts and node.id in ("exec", "eval", "compile", "__import__", "open"):
+            return f"builtins.{node.id}"
+        return ""
+
+    def within(self, node: ast.AST) -> list[str]:
+        """Names of the functions and classes around a node, innermost first."""
+        found = []
+        while node in self.parent:
+            node = self.parent[node]
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                found.append(node.name)
+        return found
+
+    def read(self) -> None:
+        for node in ast.walk(self.tree):
+            if any(name in EXAMPLES for name in self.within(node)) or self._main_guard(node):
+                continue  # the example inputs, a copy of the reference, a demonstration: none of it runs here
+            for rule in _RULES:
+                rule(self, node)
+        self._streams_and_graphs()
+        self._kernels()
+        for code, node, told in kept_results.found(self):
+            self.add(code, node, told)
+
+    def _main_guard(self, node: ast.AST) -> bool:
+        while node in self.parent:
+            node = self.parent[node]
+            if isinstance(node, ast.If) and "__name__" in ast.dump(node.test):
+                return True
+        return False
+
+    # ---- rules about one node ----
+
+    def _rule_calls(self, node: ast.AST) -> None:
+        if not isinstance(node, ast.Call):
+            return
+        name = self.dotted(node.func)
+        last = name.rpartition(".")[2]
+        if name in names.HARNESS_CALLS or name.startswith(("faulthandler.", "ctypes.pythonapi", "gc.get_", "atexit.")):
+            self.add("harness_access", node, f"{name}()")
+        elif name in names.HIDDEN and not (name.endswith("compile") and name != "builtins.compile"):
+            self.add("hidden_code", node, f"{last}()")
+        elif name in names.THREADS or name.startswith(
+            ("multiprocessing.", "concurrent.futures", "asyncio.", "_thread.")
+        ):
+            self.add("threads", node, f"{name}()")
+        elif name in names.TIMERS:
+            self.add("timer", node, f"{name}()")
+        elif name in names.SEEDS or (isinstance(node.func, ast.Attribute) and node.func.attr == "manual_seed"):
+            self.add("seeded", node, f"{name or 'manual_seed'}()")
+        elif name == "torch.set_float32_matmul_precision":
+            self._precision(node, ast.unparse(node))
+        elif name in names.DEFAULTS or name.startswith("unittest.mock"):
+            self.add("patched_module", node, f"{name}()")
+        self._rule_calls_of_builtins(node, name)
+
+    def _rule_calls_of_builtins(self, node: ast.Call, name: str) -> None:
+        plain = node.func.id if isinstance(node.func, ast.Name) else ""
+        if plain in ("setattr", "delattr") and node.args and self._module(node.args[0]):
+            self.add("patched_module", node, ast.unparse(node)[:80])
+        elif plain == "getattr" and len(node.args) > 1 and self._module(node.args[0]):
+            if not isinstance(node.args[1], ast.Constant):
+                self.add("hidden_code", node, f"a name made at run time: {ast.unparse(node)[:80]}")
+        elif plain in ("globals", "locals", "vars") and plain not in self.functions:
+            if plain == "globals" or node.args:
+                self.add("harness_access", node, f"{plain}()")
+        elif name == "importlib.import_module" and not (node.args and isinstance(node.args[0], ast.Constant)):
+            self.add("hidden_code", node, ast.unparse(node)[:80])
+
+    def _module(self, node: ast.AST) -> bool:
+        """An imported module, or a part of torch that everybody shares (torch.Tensor)."""
+        return bool(self.dotted(node))
+
+    def _rule_names(self, node: ast.AST) -> None:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            for m in modules:
+                if m.split(".")[0] in ("engine", "__main__", "faulthandler", "pytest"):
+                    self.add("harness_access", node, f"import {m}")
+                elif m.split(".")[0] in ("multiprocessing", "_thread") or m == "torch.multiprocessing":
+                    self.add("threads", node, f"import {m}")
+        elif isinstance(node, ast.Attribute):
+            if node.attr in names.FRAMES:
+                self.add("harness_access", node, f".{node.attr}")
+            name = self.dotted(node)
+            if name in names.PROCESS:
+                self.add("harness_access", node, name)
+        elif isinstance(node, ast.Name) and node.id in ("__builtins__", "__loader__", "__spec__"):
+            self.add("harness_access", node, node.id)
+        elif isinstance(node, ast.Constant) and str(node.value)[:200].startswith(names.PATHS):
+            self.add("harness_access", node, f"the path {str(node.value)[:60]!r}")
+
+    def _rule_patches(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+            targets = [node.target]
+        elif isinstance(node, ast.Delete):
+            targets = node.targets
+        else:
+            return
+        for target in [t for group in targets for t in (group.elts if isinstance(group, ast.Tuple) else [group])]:
+            if isinstance(target, ast.Attribute) and target.attr == "__class__":
+                self.add("tensor_subclass", node, ast.unparse(target))
+            base = target.value if isinstance(target, ast.Subscript) else target
+            name = self.dotted(base)
+            if name.startswith("torch.backends"):
+                strict = isinstance(node, ast.Assign) and ast.unparse(node.value) in ("False", "'highest'", "'ieee'")
+                if not strict and re.search("tf32|reduced_precision|fp32_precision", name):
+                    self._precision(node, ast.unparse(node))
+            elif name.startswith("os.environ"):
+                if any(key in ast.unparse(target) for key in _TF32):
+                    self._precision(node, ast.unparse(node))
+                elif "LD_" in ast.unparse(target):
+                    self.add("patched_module", node, ast.unparse(target))
+            elif name and isinstance(target, (ast.Attribute, ast.Subscript)):
+                self.add("patched_module", node, f"{ast.unparse(target)[:80]} is assigned")
+
+    def _precision(self, node: ast.AST, evidence: str) -> None:
+        if "'highest'" not in evidence:
+            self.add("precision_flag", node, evidence, "" if self.cls == "f32" else NOTE)
+
+    def _rule_classes(self, node: ast.AST) -> None:
+        if isinstance(node, ast.ClassDef):
+            for base in node.bases:
+                name = self.dotted(base)
+                if name in ("torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter") or name.endswith(
+                    ("TorchDispatchMode", "TorchFunctionMode", "FakeTensor")
+                ):
+                    self.add("tensor_subclass", node, f"class {node.name}({ast.unparse(base)})")
+        elif isinstance(node, ast.FunctionDef) and node.name in ("__torch_dispatch__", "__torch_function__"):
+            self.add("tensor_subclass", node, node.name)
+        elif isinstance(node, ast.Attribute) and node.attr in ("_make_subclass", "_make_wrapper_subclass"):
+            self.add("tensor_subclass", node, node.attr)
+
+    def _rule_fallback(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Try):
+            inside = any(isinstance(self.functions.get(n), ast.FunctionDef) for n in self.within(node))
+            for handler in node.handlers:
+                done = self._computes(handler.body)
+                if inside and done and not any(isinstance(s, ast.Raise) for s in handler.body):
+                    self.add("fallback", handler, f"except: {done}")
+                for name in self._set_in(handler):
+                    self._conditional_fallback(name)
+        suppressing = isinstance(node, ast.With) and any("suppress" in ast.unparse(i.context_expr) for i in node.items)
+        if suppressing and self.within(node):
+            function = self.functions.get(self.within(node)[0])
+            done = function and self._computes([s for s in function.body if s is not node])
+            if done:
+                self.add("fallback", node, f"suppresses errors, then {done}")
+
+    def _set_in(self, handler: ast.ExceptHandler) -> list[str]:
+        return [t.id for s in handler.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
+
+    def _conditional_fallback(self, name: str) -> None:
+        for node in ast.walk(self.tree):
+            if not isinstance(node, (ast.If, ast.IfExp)) or not self.within(node):
+                continue
+            if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.test)):
+                branches = [*node.body, *node.orelse] if isinstance(node, ast.If) else [node.body, node.orelse]
+                done = self._computes(branches)
+                if done:
+                    self.add("fallback", node, f"where {name!r} was set on an error: {done}")
+
+    def _computes(self, body: list[ast.AST], depth: int = 0) -> str:
+        """The first library routine that some code calls, itself or through a function of the file; "" for none."""
+        for statement in body:
+            for node in ast.walk(statement):
+                name = self._routine(node)
+                if name:
+                    return name
+                if isinstance(node, ast.Call) and depth < 3:
+                    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                    function = self.functions.get(called)
+                    if (
+                        function is not None
+                        and called not in ENTRIES
+                        and (inner := self._computes(function.body, depth + 1))
+                    ):
+                        return inner
+        return ""
+
+    def _routine(self, node: ast.AST) -> str:
+        """The name of the library routine that this node calls, or ""."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            return "@"
+        if not isinstance(node, ast.Call):
+            return ""
+        name = self.dotted(node.func)
+        last = name.rpartition(".")[2] if name else getattr(node.func, "attr", "")
+        if name.split(".")[0] in ("torch", "numpy", "scipy") and (last in names.COMPUTE or last in names.CONTRACTIONS):
+            return name
+        if not name and isinstance(node.func, ast.Attribute) and (last in names.CONTRACTIONS or last in names.COMPUTE):
+            return f".{last}"
+        if isinstance(node.func, ast.Attribute) and self._is_self(node.func.value) and node.func.attr in self._layers():
+            return f"self.{node.func.attr}"
+        return ""
+
+    @staticmethod
+    def _is_self(node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id == "self"
+
+    def _layers(self) -> set[str]:
+        """Attributes of self that hold layers of torch.nn, which compute when they are called."""
+        if not hasattr(self, "_held_layers"):
+            self._held_layers = {
+                t.attr
+                for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)
+                for t in n.targets if isinstance(t, ast.Attribute) and self._is_self(t.value)
+                if self.dotted(n.value.func).startswith("torch.nn.") and "Parameter" not in ast.unparse(n.value.func)
+            }  # fmt: skip
+        return self._held_layers
+
+    # ---- rules about the whole ----
+
+    def _streams_and_graphs(self) -> None:
+        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call)]
+        attributes = {n.func.attr for n in calls if isinstance(n.func, ast.Attribute)}
+        streams = [n for n in calls if self.dotted(n.func) in names.STREAMS]
+        if streams:
+            joined = bool(attributes & _JOINS)
+            self.add("own_stream" if joined else "side_stream", streams[0], ast.unparse(streams[0])[:80])
+        graphs = [n for n in calls if self.dotted(n.func).rpartition(".")[2] in ("CUDAGraph", "make_graphed_callables")]
+        if graphs:
+            self.add("graph" if "copy_" in attributes else "graph_replay", graphs[0], ast.unparse(graphs[0])[:80])
+
+    def _kernels(self) -> None:
+        loads = [n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        text_kernels: list[tuple[str, ast.AST]] = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef):
+                for d in node.decorator_list:
+                    name = self.dotted(d.func if isinstance(d, ast.Call) else d)
+                    if name in ("triton.jit", "triton.autotune", "cutlass.cute.kernel", "cute.kernel"):
+                        text_kernels.append((node.name, node))
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                value = node.value.value
+                if isinstance(value, str) and _is_kernel(value):
+                    text_kernels += [(t.id, node) for t in node.targets if isinstance(t, ast.Name)]
+                    self.found += static_cuda.check(value, first_line=node.value.lineno)
+                    self.facts.narrow += static_cuda.narrow_types(value)
+            elif isinstance(node, ast.Call):
+                last = (self.dotted(node.func) or getattr(node.func, "attr", "")).rpartition(".")[2]
+                self.facts.native |= last in ("CDLL", "LoadLibrary", "load_inline", "load", "load_library", "RawKernel")
+        for name, node in text_kernels:
+            if name not in self.facts.kernels:
+                self.facts.kernels.append(name)
+                if name not in loads:
+                    self.add("dressed", node, f"{name} is never used")
+        for node in ast.walk(self.tree):
+            if any(name in EXAMPLES for name in self.within(node)) or not self.within(node):
+                continue
+            routine = self._routine(node)
+            if routine:
+                kind = routine.rpartition(".")[2]
+                many = kind in names.CONTRACTIONS or routine == "@" or routine.startswith("self.")
+                (self.facts.contractions if many else self.facts.compute).append((routine, node.lineno))
+            if isinstance(node, ast.Attribute) and node.attr in ("half", "bfloat16", "float16"):
+                self.facts.narrow.append(node.attr)
+
+
+_FUNCTION = re.compile(r"^\s*(extern\s+\"C\"\s+)?[\w:*<>\s]+\s+\*?\w+\s*\([^;{}]*\)\s*\{", re.MULTILINE)
+
+
+def _is_kernel(text: str) -> bool:
+    """A constant that holds CUDA or C: a kernel, or a function with a body."""
+    return "__global__" in text or bool(_FUNCTION.search(text))
+
+
+_RULES = (
+    _Reader._rule_calls, _Reader._rule_names, _Reader._rule_patches, _Reader._rule_classes, _Reader._rule_fallback,
+)  # fmt: skip

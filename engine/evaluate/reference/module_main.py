@@ -1,0 +1,320 @@
+"""The confined process that holds the pasted module: computes its reference, its own errors and its own times.
+
+Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, baseline_open,
+baseline_sample, baseline_close. Never sees a candidate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import Any
+
+from engine.evaluate.correctness import inputs as data
+from engine.evaluate.reference.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating, widening
+from engine.evaluate.reference.pytorch_times import Baseline
+from engine.evaluate.shared_tensors import Slot, tensor_at
+from engine.trace import child
+from engine.trace.load import Bad, Loaded, load
+from sol.graph import OpGraph
+
+F64_FLOPS_ON_CPU = 6e10  # more than this and the CPU computes its reference in f32: some 3 s on two cores
+_held: Held | None = None
+
+
+def serve(message: dict) -> dict:
+    global _held
+    what = message["do"]
+    try:
+        if what == "open":
+            child.watch()
+            _held = Held(message)
+            return {"ok": _held.share_own()}
+        if _held is None:
+            raise Bad("internal", "no module is open")
+        return {"ok": getattr(_held, f"do_{what}")(**message.get("with", {}))}
+    except Bad as e:
+        return {"error": {"code": e.code, "reason": e.reason[:2000], "line": e.line}}
+
+
+def _map(fd: int, size: int) -> Any:
+    import mmap
+
+    return mmap.mmap(fd, size)
+
+
+class Held:
+    """The module, its own state and inputs, and what was computed last."""
+
+    def __init__(self, message: dict):
+        import torch
+
+        self.torch = torch
+        self.graph = OpGraph.from_json(message["graph"])
+        self.roles = data.roles(self.graph)
+        self.device = message["device"]
+        data.few_threads(self.graph)
+        self.seed = message["seed"]
+        self.memory = message["memory"]
+        self.own_slots = _slots(message["own_slots"])
+        self.own_map = _map(message["own_fd"], message["own_size"])
+        self.result_slots = _slots(message["result_slots"])
+        self.result_map = _map(message["result_fd"], message["result_size"])
+        # Tensors made without a device (a plain attribute, an example input) are made where the module will run.
+        with torch.no_grad(), torch.device(self.device):
+            self.loaded: Loaded = child.stage("the text", lambda: load(message["source"]))
+            self.model = self._build()
+            own = child.stage(f"{self.loaded.inputs_from}()", lambda: self.loaded.inputs(self.seed))
+        self.inputs = tuple(v.to(self.device) if isinstance(v, torch.Tensor) else v for v in own)
+        tensors = [v for v in self.inputs if isinstance(v, torch.Tensor)]
+        if len(tensors) != len(self.graph.inputs):
+            raise Bad("unsteady", f"{self.loaded.inputs_from}() gave another number of tensors than before.")
+        self.own = dict(zip(self.graph.inputs, tensors, strict=True))
+        for t in self.graph.tensors.values():
+            if t.kind in ("parameter", "buffer", "constant"):
+                found = self._state(self.model, t.path)
+                if found is not None:
+                    self.own[t.name] = found.detach().clone()
+        for name, value in self.own.items():
+            want = self.graph.tensors[name]
+            if tuple(value.shape) != want.shape or value.dtype != data.torch_dtype(want.dtype):
+                raise Bad("unsteady", f"{name} has another shape or type than when the module was traced.")
+        self.wide: Any = None  # the module in float64, made when first needed
+        self.made: tuple[tuple, dict] | None = None  # the data of the last request; classes ask for the same again
+        self.last: tuple[tuple, tuple] | None = None
+        self.baseline: Baseline | None = None
+
+    def _build(self) -> Any:
+        name = f"{self.loaded.cls.__name__}()"
+        with self.torch.no_grad(), self.torch.device(self.device):
+            model = child.stage(name, lambda: self.loaded.build(self.seed))
+        return model.to(self.device).requires_grad_(False)
+
+    def _state(self, model: Any, path: str) -> Any:
+        """The parameter, buffer or plain tensor attribute at a dotted path; None for one that export invented."""
+        value = model
+        for part in path.split("."):
+            value = value[int(part)] if isinstance(value, (list, tuple)) else getattr(value, part, None)
+            if value is None:
+                return None
+        return value if isinstance(value, self.torch.Tensor) else None
+
+    def share_own(self) -> dict:
+        """Copies the module's own inputs and state into the shared region; says which tensors it could find."""
+        shared = []
+        for name, slot in self.own_slots.items():
+            if name in self.own:
+                tensor_at(self.own_map, slot).copy_(self.own[name])
+                shared.append(name)
+        return {"shared": shared, "device": self.device, **self._arguments()}
+
+    def _arguments(self) -> dict:
+        """How a module that stands in for this one is built and called: {init: [args, kwargs] | None, order}.
+
+        None where an argument is more than numbers and text: then it must bring its own get_init_inputs."""
+        init: Any = None
+        with contextlib.suppress(Exception):
+            args, kwargs = self.loaded._init_inputs()
+            init = json.loads(json.dumps([list(args), kwargs], allow_nan=False))
+        named = iter(self.graph.inputs)
+        order = []
+        for v in self.inputs:
+            if isinstance(v, self.torch.Tensor):
+                order.append({"tensor": next(named)})
+            else:
+                order.append({"value": v if isinstance(v, (int, float, str, bool, type(None))) else None})
+        return {"init": init, "order": order}
+
+    # ---- the reference ----
+
+    def _precision(self, rows: int | None) -> str:
+        """f64 where memory and, on the CPU, time allow; else f32."""
+        state = sum(t.elements for t in self.graph.tensors.values() if t.kind in ("parameter", "buffer"))
+        share = self._share(rows)
+        work = sum(t.elements for t in self.graph.tensors.values() if t.kind in ("input", "intermediate")) * share
+        free = self.memory
+        if self.device == "cuda":
+            free = self.torch.cuda.mem_get_info()[0] + (self.wide is not None) * 8 * state
+        if 8 * (state + work) > 0.6 * free:
+            return "f32"
+        if self.device == "cpu" and data.contraction_flops(self.graph) * share > F64_FLOPS_ON_CPU:
+            return "f32"
+        return "f64"
+
+    def _share(self, rows: int | None) -> float:
+        lead = self.graph.tensors[self.graph.inputs[0]].shape[:1] if self.graph.inputs else ()
+        return 1.0 if rows is None or not lead or not lead[0] else min(1.0, rows / lead[0])
+
+    def _values(self, family: str, seed: int, rows: int | None) -> dict[str, Any]:
+        key = (family, seed, rows)
+        if self.made is not None and self.made[0] == key:
+            return self.made[1]
+        self.made = None
+        values = dict(self.own)
+        if rows is not None:
+            for name in self.graph.inputs:
+                t = self.graph.tensors[name]
+                values[name] = values[name][: data.shape_at(t, self.roles[name], rows)[0]] if t.shape else values[name]
+        if family != "own":
+            values.update(data.fill_graph(self.graph, family, seed, self.device, rows=rows))
+        self.made = (key, values)
+        return values
+
+    def _run(self, model: Any, values: dict[str, Any], wide: bool) -> list:
+        """The module's outputs with this state and these inputs; floats widened to float64 with `wide`."""
+        torch = self.torch
+        for t in self.graph.tensors.values():
+            if t.kind == "parameter" and t.name in values:
+                held = self._state(model, t.path)
+                held.data = values[t.name].to(torch.float64) if wide else values[t.name]
+        named = iter(self.graph.inputs)
+        arguments = []
+        for v in self.inputs:
+            if isinstance(v, torch.Tensor):
+                v = values[next(named)].clone()  # a forward may write into its inputs
+                if wide and v.is_floating_point():
+                    v = v.to(torch.float64)
+            arguments.append(v)
+        with torch.no_grad():
+            result = child.stage("forward", lambda: model(*arguments))
+        outputs = [v for v in torch.utils._pytree.tree_leaves(result) if isinstance(v, torch.Tensor)]
+        if len(outputs) != len(self.graph.outputs):
+            raise Bad("unsteady", "forward returned another number of tensors than when it was traced.")
+        return outputs
+
+    def _reference(self, family: str, seed: int, rows: int | None) -> tuple[str, list]:
+        """(precision, outputs); the last answer is kept, because errors are asked against it."""
+        key = (family, seed, rows)
+        if self.last is not None and self.last[0] == key:
+            return self.last[1]
+        self.last = None
+        values = self._values(family, seed, rows)
+        precision = self._precision(rows)
+        with strict():
+            outputs = None
+            if precision == "f64":
+                try:
+                    self.wide = self.wide if self.wide is not None else self._widen()
+                    outputs = self._in_float64(values)
+                except Bad as e:
+                    if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
+                        raise
+                    # Not enough memory, say; a shape that cannot be fails below too.
+                    self.wide, precision = None, "f32"
+                    if self.device == "cuda":
+                        self.torch.cuda.empty_cache()
+            if outputs is None:
+                outputs = self._run(self.model, values, wide=False)
+        self._check_rows(outputs, rows)
+        if precision == "f32" and any(o.dtype in (self.torch.float16, self.torch.bfloat16) for o in outputs):
+            precision = "as written"
+        self.last = (key, (precision, outputs))
+        return self.last[1]
+
+    def _in_float64(self, values: dict[str, Any]) -> list:
+        """The wide module's outputs. Text that names an element type cannot run in another: then the names give way."""
+        try:
+            return self._run(self.wide, values, wide=True)
+        except Bad as e:
+            if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
+                raise
+        with widening():
+            return self._run(self.wide, values, wide=True)
+
+    def _widen(self) -> Any:
+        model = self._build().double()
+        for t in self.graph.tensors.values():
+            if t.kind in ("buffer", "constant") and t.name in self.own and self.own[t.name].is_floating_point():
+                self._state(model, t.path).data.copy_(self.own[t.name])
+        return model
+
+    def _check_rows(self, outputs: list, rows: int | None) -> None:
+        lead = self.graph.tensors[self.graph.inputs[0]].shape[:1] if self.graph.inputs else ()
+        for name, out in zip(self.graph.outputs, outputs, strict=True):
+            full = self.graph.tensors[name].shape
+            short = rows is not None and lead and full[:1] == lead
+            want = (min(rows, full[0]), *full[1:]) if short else full
+            if tuple(out.shape) == want:
+                continue
+            if rows is None:
+                raise Bad("unsteady", f"{name} has shape {list(out.shape)}; traced, it had {list(full)}.")
+            raise Bad("rows_refused", f"The module does not compute on {rows} rows alone: it gives {list(out.shape)}.")
+
+    def do_compute(self, family: str, seed: int, rows: int | None) -> dict:
+        start = time.perf_counter()
+        try:
+            precision, outputs = self._reference(family, seed, rows)
+        except Bad as e:
+            if rows is not None and e.code in ("shape_mismatch", "module_raised"):
+                raise Bad(
+                    "rows_refused", f"The module does not compute on {rows} rows alone. {e.reason}", e.line
+                ) from e
+            raise
+        said = {}
+        for name, out in zip(self.graph.outputs, outputs, strict=True):
+            dtype = "f64" if out.dtype == self.torch.float64 else ("f32" if out.is_floating_point() else None)
+            dtype = dtype or self.graph.tensors[name].dtype
+            slot = Slot(self.result_slots[name].offset, tuple(out.shape), dtype)
+            if slot.bytes > self.result_slots[name].bytes:
+                raise Bad("unsteady", f"{name} is larger than when the module was traced.")
+            tensor_at(self.result_map, slot).copy_(out)
+            said[name] = {"shape": list(out.shape), "dtype": dtype}
+        return {"outputs": said, "precision": precision, "seconds": time.perf_counter() - start}
+
+    # ---- PyTorch's own error in a class ----
+
+    def do_error(self, family: str, seed: int, cls: str, rows: int | None) -> dict:
+        precision, wanted = self._reference(family, seed, rows)
+        values = self._values(family, seed, rows)
+        worst = self._error_in(cls, values, wanted)
+        if cls == "tf32" and self.device == "cuda" and worst["error"] < SUSPECT:
+            with truncating():
+                rounded = self._compared(self._run(self.model, values, wide=False), wanted)
+            if worst["error"] < rounded["error"] / UNUSED:  # allowed, and not used
+                worst = rounded
+        return {**worst, "precision": precision}
+
+    def _error_in(self, cls: str, values: dict[str, Any], wanted: list) -> dict:
+        if cls not in CLASSES:
+            raise Bad("unknown_class", f"PyTorch has no precision class {cls!r}.")
+        with as_class(cls, self.device):
+            return self._compared(self._run(self.model, values, wide=False), wanted)
+
+    @staticmethod
+    def _compared(outputs: list, wanted: list) -> dict:
+        from engine.evaluate.correctness.tolerance import compare
+
+        found = [compare(o, w) for o, w in zip(outputs, wanted, strict=True) if w.is_floating_point() or w.is_complex()]
+        worst = max((c.error for c in found), default=0.0)
+        return {
+            "error": min(worst, 1e30) if worst == worst else 1e30,
+            "max_error": min(max((c.max_error for c in found), default=0.0), 1e30),
+            "unexpected": sum(c.unexpected for c in found),
+        }
+
+    # ---- PyTorch's own time ----
+
+    def do_baseline_open(self, name: str, seed: int) -> dict:
+        if self.device != "cuda":
+            raise Bad("no_cuda", "Times are taken on a GPU only.")
+        self.do_baseline_close()
+        self.wide, self.last, self.made = None, None, None
+        self.torch.cuda.empty_cache()
+        self.baseline = Baseline(self, name, seed)
+        return {"cls": self.baseline.cls, "note": self.baseline.note}
+
+    def do_baseline_sample(self) -> dict:
+        if self.baseline is None:
+            raise Bad("internal", "no baseline is open")
+        return self.baseline.sample()
+
+    def do_baseline_close(self) -> dict:
+        if self.baseline is not None:
+            self.baseline.close()
+            self.baseline = None
+        return {}
+
+
+def _slots(raw: dict) -> dict[str, Slot]:
+    return {n: Slot(s["offset"], tuple(s["shape"]), s["dtype"]) for n, s in raw.items()}

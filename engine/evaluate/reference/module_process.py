@@ -1,0 +1,311 @@
+"""The engine's side of the reference: the pasted module, confined, as the authority on what is right and how fast
+PyTorch is. It never loads a candidate, and a candidate's worker never loads it; results pass in shared memory.
+
+    with Reference(problem, "cpu") as ref:
+        own = ref.inputs_own()                          # Region: the module's inputs and parameters
+        right = ref.compute("normal", seed=7, rows=32)  # Outputs: a Region in float64 (or float32), and which
+        mine = ref.pytorch_error("normal", 7, "f16", rows=32)
+
+Everything that the child says is checked here: shapes against the graph, numbers for being numbers. When it dies or
+hangs the call ends with a TrialError and the next call starts a fresh child.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from engine import sandbox
+from engine.devices import Problem, SessionRefused, TrialError
+from engine.evaluate.correctness import inputs as data
+from engine.evaluate.correctness.tolerance import PyTorchError
+from engine.evaluate.shared_tensors import Region, Slot, layout
+from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
+from engine.trace import refuse
+from sol.graph import DTYPE_BYTES
+
+PRELOAD = ("torch", "engine.evaluate.reference.module_main")
+STATE = ("parameter", "buffer", "constant")
+COMPILE_SECONDS = 400.0  # max-autotune tries every kernel that it knows
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the module returned, by the names of the graph's outputs. `precision`: f64 | f32 (strict: no TF32) |
+    as written (a module of 16-bit types that could not be widened). `rows`: None when nothing was left out."""
+
+    region: Region
+    precision: str
+    rows: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed call: device milliseconds (CUDA events, cold L2), and host wall milliseconds to its end."""
+
+    ms: float
+    call_ms: float
+
+
+def warm(*, gpu: bool = False, local_user: bool = False) -> None:
+    """Gets a child ready for the next Reference in the background (it saves the 2 s of importing torch)."""
+    sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD)
+
+
+def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int | None:
+    """How many leading rows a CPU can do in about a second and a little memory; None when all of them.
+
+    At least 8 and a multiple of 8 where rows are rows of matrices; images and volumes may be fewer, down to one.
+    """
+    graph = problem.graph
+    first = graph.tensors[graph.inputs[0]] if graph.inputs else None
+    if first is None or not first.shape:
+        return None
+    lead = first.shape[0]
+    held = sum(t.bytes for t in graph.tensors.values() if t.shape[:1] == (lead,))
+    share = max(data.contraction_flops(graph) / flops, held / bytes_)
+    if share <= 1:
+        return None
+    rows = int(lead / share)
+    rows = rows // 8 * 8 if rows >= 8 else (max(1, rows) if len(first.shape) > 2 else 8)
+    return rows if rows < lead else None
+
+
+class Reference:
+    """One pasted module in one confined process on `device` (cpu | cuda). Calls block; not for several threads.
+
+    Raises SessionRefused when the module cannot be worked on at all (start), TrialError("validate" | "measure", ...)
+    when a later call fails.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        device: str = "cpu",
+        *,
+        local_user: bool = False,
+        memory_bytes: int | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        timeout: float = 120.0,
+    ):
+        if problem.source_kind != "module":
+            raise ValueError("only a pasted module has a reference process; a program is its own")
+        self.problem, self.device, self.local_user = problem, device, local_user
+        self.memory_bytes = memory_bytes or default_memory()
+        self.cancelled, self.timeout = cancelled, timeout
+        self._box: Sandbox | None = None
+        self._own: Region | None = None
+        self._results: dict[str, Slot] = {}
+        self._result_size = 0
+        self.init: list | None = None  # arguments of the module's constructor, where they are plain
+        self.order: list[dict] = []  # of forward: {"tensor": name} | {"value": v}
+        self.lost = 0  # how often the child had to be replaced
+
+    # ---- life ----
+
+    def start(self) -> Reference:
+        """Starts the child and loads the module. 0.1 s warm, 2 s cold, and what the module needs to build itself."""
+        if self._box is not None and self._box.alive:
+            return self
+        self.close()
+        graph = self.problem.graph
+        own = {t.name: (t.shape, t.dtype) for t in graph.tensors.values() if t.name in graph.inputs or t.kind in STATE}
+        own_slots, own_size = layout(own)
+        self._results, self._result_size = layout(
+            {
+                n: (graph.tensors[n].shape, "f64" if DTYPE_BYTES[graph.tensors[n].dtype] <= 8 else "c128")
+                for n in graph.outputs
+            }
+        )
+        need = own_size + self._result_size
+        if need > self.memory_bytes:
+            raise SessionRefused(
+                "memory_limit",
+                f"The module's tensors need {need / 1e9:.1f} GB; this machine allows {self.memory_bytes / 1e9:.1f} GB.",
+            )
+        try:
+            self._box = box = sandbox.take(
+                gpu=self.device == "cuda",
+                local_user=self.local_user,
+                preload=PRELOAD,
+                memory_bytes=self.memory_bytes,
+                cancelled=self.cancelled,
+            )
+            box.allocate("own", own_size)
+            box.allocate("result", self._result_size)
+            answer = box.request(
+                {
+                    "entry": "engine.evaluate.reference.module_main",
+                    "do": "open",
+                    "source": self.problem.source,
+                    "graph": graph.to_json(),
+                    "device": self.device,
+                    "seed": self.problem.seed,
+                    "memory": self.memory_bytes,
+                    "own_fd": box.region_fd("own"),
+                    "own_size": own_size,
+                    "own_slots": {n: vars(s) for n, s in own_slots.items()},
+                    "result_fd": box.region_fd("result"),
+                    "result_size": self._result_size,
+                    "result_slots": {n: vars(s) for n, s in self._results.items()},
+                },
+                timeout=self.timeout,
+                cancelled=self.cancelled,
+            )
+        except SandboxEnded as e:
+            self.close()
+            raise refuse(e) from None
+        error = answer.get("error")
+        shared = answer.get("ok", {}).get("shared") if isinstance(answer.get("ok"), dict) else None
+        if isinstance(error, dict) or not isinstance(shared, list):
+            self.close()
+            error = error if isinstance(error, dict) else {"code": "garbled", "reason": "The module gave no answer."}
+            line = error.get("line")
+            reason = str(error.get("reason"))[:1000]
+            raise SessionRefused(str(error.get("code"))[:40], reason, line if isinstance(line, int) else None)
+        ok = answer["ok"]
+        self.init, self.order = ok.get("init"), _order(ok.get("order"), graph.inputs)
+        missing = [n for n in own_slots if n not in shared]
+        needed = [n for n in missing if graph.tensors[n].kind != "constant"]
+        if needed:
+            self.close()
+            raise SessionRefused(
+                "unsteady", f"The module has no {graph.tensors[needed[0]].path or needed[0]!r} any more."
+            )
+        self._own = self._region("own", own_size, {n: s for n, s in own_slots.items() if n in shared})
+        return self
+
+    def _region(self, name: str, size: int, slots: dict[str, Slot]) -> Region:
+        assert self._box is not None
+        return Region(f"/proc/{os.getpid()}/fd/{self._box.region_fd(name)}", size, slots)
+
+    def close(self) -> None:
+        """Ends the child; regions can no longer be opened."""
+        if self._box is not None:
+            self._box.close()
+        self._box, self._own = None, None
+
+    def __enter__(self) -> Reference:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def log(self) -> str:
+        """What the module printed, bounded."""
+        return self._box.log if self._box is not None else ""
+
+    def _ask(self, step: str, do: str, timeout: float | None = None, **arguments: object) -> dict:
+        if self._box is None or not self._box.alive:
+            self.lost += self._box is not None
+            try:
+                self.start()
+            except SessionRefused as e:
+                raise TrialError(step, f"reference_{e.code}", f"PyTorch's own run was lost. {e.reason}") from None
+        assert self._box is not None
+        message = {"entry": "engine.evaluate.reference.module_main", "do": do, "with": arguments}
+        try:
+            answer = self._box.request(message, timeout=timeout or self.timeout, cancelled=self.cancelled)
+        except SandboxEnded as e:
+            why = refuse(e)
+            raise TrialError(step, f"reference_{e.code}", f"PyTorch's own run was lost. {why.reason}", e.log) from None
+        error, ok = answer.get("error"), answer.get("ok")
+        if isinstance(error, dict):
+            raise TrialError(step, str(error.get("code"))[:40], str(error.get("reason"))[:1000])
+        if not isinstance(ok, dict):
+            raise TrialError(step, "garbled", "The process that holds the module gave no answer.")
+        return ok
+
+    # ---- what is right ----
+
+    def inputs_own(self) -> Region:
+        """The module's own inputs, parameters, buffers and constants by their names in the graph, valid until
+        `close` (or until the child is replaced: ask again). A constant that export made up is not there."""
+        self.start()
+        assert self._own is not None
+        return self._own
+
+    def compute(self, family: str, seed: int, rows: int | None = None, timeout: float | None = None) -> Outputs:
+        """The module's outputs on a family of engine.evaluate.correctness.inputs, in float64 where memory (and on a
+        CPU, time) allows, else in strict float32. Valid until the next `compute`.
+
+        `rows`: only the leading rows of the inputs that have them. Raises TrialError code rows_refused for a module
+        that cannot: then only the full size will do.
+        """
+        if family not in (*data.FAMILIES, *data.GUARD_FAMILIES):
+            raise ValueError(f"unknown family {family!r}")
+        ok = self._ask("validate", "compute", timeout, family=family, seed=seed, rows=rows)
+        slots, said = {}, ok.get("outputs")
+        for name in self.problem.graph.outputs:
+            one = said.get(name) if isinstance(said, dict) else None
+            slots[name] = self._slot(name, one if isinstance(one, dict) else {}, rows)
+        precision = ok.get("precision")
+        precision = precision if precision in ("f64", "f32", "as written") else "f32"
+        return Outputs(self._region("result", self._result_size, slots), precision, rows, _number(ok.get("seconds")))
+
+    def _slot(self, name: str, one: dict, rows: int | None) -> Slot:
+        full = self.problem.graph.tensors[name].shape
+        shape, dtype = one.get("shape"), one.get("dtype")
+        good = isinstance(shape, list) and all(isinstance(d, int) and d >= 0 for d in shape) and dtype in DTYPE_BYTES
+        if good:
+            slot = Slot(self._results[name].offset, tuple(shape), dtype)
+            fits = slot.shape[1:] == full[1:] and (slot.shape == full if rows is None else slot.shape[:1] <= full[:1])
+            if fits and slot.bytes <= self._results[name].bytes:
+                return slot
+        raise TrialError("validate", "garbled", f"The module answered no tensor of the right shape for {name}.")
+
+    def pytorch_error(self, family: str, seed: int, cls: str, rows: int | None = None) -> PyTorchError:
+        """The error that PyTorch makes in class f32 | tf32 | f16 | bf16 | fp8 on the same data. On CUDA: TF32 allowed,
+        or autocast. On a CPU: autocast for f16 and bf16, and for tf32 each product's operands cut as Hopper cuts them.
+        Of fp8, which PyTorch has not: see engine.evaluate.reference.pytorch_classes."""
+        ok = self._ask("validate", "error", family=family, seed=seed, cls=cls, rows=rows)
+        unexpected = ok.get("unexpected")
+        return PyTorchError(
+            _number(ok.get("error")), _number(ok.get("max_error")), unexpected if isinstance(unexpected, int) else 0
+        )
+
+    # ---- how fast PyTorch is ----
+
+    def baseline_open(self, name: str, seed: int = 0) -> tuple[str, str]:
+        """Gets a baseline (baselines.NAMES) ready to be timed, CUDA only. The answer: its precision class, a note."""
+        limit = COMPILE_SECONDS if name.startswith("compile") else None
+        ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed)
+        return str(ok.get("cls"))[:8], str(ok.get("note"))[:200]
+
+    def baseline_sample(self) -> Sample:
+        """One call, timed. Between two of these the engine times the candidate: A B A B."""
+        ok = self._ask("measure", "baseline_sample", timeout=60.0)
+        sample = Sample(_number(ok.get("ms")), _number(ok.get("call_ms")))
+        if sample.ms <= 0:
+            raise TrialError("measure", "garbled", "The process that holds the module gave no time.")
+        return sample
+
+    def baseline_close(self) -> None:
+        """Gives the timing buffers back. The module stays."""
+        if self._box is not None and self._box.alive:
+            self._ask("measure", "baseline_close", timeout=60.0)
+
+    def time_baseline(self, name: str, n: int, seed: int = 0) -> Iterator[Sample]:
+        """`n` samples of a baseline by itself (for the page's first figures; ratios come from alternation)."""
+        self.baseline_open(name, seed)
+        try:
+            for _ in range(n):
+                yield self.baseline_sample()
+        finally:
+            self.baseline_close()
+
+
+def _order(said: object, inputs: list[str]) -> list[dict]:
+    """The arguments of forward as the child told them; the graph's inputs alone where that makes no sense."""
+    good = isinstance(said, list) and all(isinstance(a, dict) for a in said)
+    if good and [a["tensor"] for a in said if "tensor" in a] == list(inputs):
+        return said
+    return [{"tensor": n} for n in inputs]
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0

@@ -1,0 +1,107 @@
+"""Device time of one call, and what a set of paired samples says.
+
+The process that holds the module and the process that holds the candidate both time with `Timer`, so that the two
+sides of a ratio are taken the same way. The engine asks them in turn (A B A B), because clocks drift with heat:
+only a ratio of neighbours means anything (measured on an H200: the same call moved by 17% within a minute).
+
+`Timer` needs torch and CUDA and is used in worker processes; the statistics are plain Python for the engine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from statistics import median
+
+METHOD = "CUDA events less their own time, L2 flushed, launches queued behind a held stream, median of paired calls"
+# The stream is held this long before the first event, so that every launch of the call is queued by then and the
+# events enclose device work alone, not Python. About 0.25 ms at 1.98 GHz: more than ten launches need. A call that is
+# not queued by then (many launches, a busy host) is timed again behind a longer hold.
+HOLD_CYCLES = 500_000
+LONGEST_HOLD = 32 * HOLD_CYCLES
+MOST_OVERHEAD_MS = 0.008  # a larger "time of the events themselves" is a disturbed machine's, and not believed
+
+
+class Timer:
+    """Times calls on the current CUDA stream; `hold_cycles` should outlast the queueing of a call's launches."""
+
+    def __init__(self, hold_cycles: int = HOLD_CYCLES):
+        import torch
+
+        self._torch, self._hold = torch, hold_cycles
+        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        self._flush = torch.empty(2 * l2, dtype=torch.uint8, device="cuda")
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._end = torch.cuda.Event(enable_timing=True)
+
+    def flush(self) -> None:
+        """Writes twice the size of L2, so that nothing of the inputs is left in it."""
+        self._flush.fill_(1)
+
+    def sample(self, call: Callable[[], object]) -> float:
+        """Milliseconds of device time of one call, with a cold L2 (flushed by writing twice its size).
+
+        The call is made again behind a longer hold when the device began it before the host had queued all of it. One
+        that waits for the device itself is never queued ahead: it is timed as it is.
+        """
+        hold = self._hold
+        while True:
+            self._flush.fill_(1)
+            self._torch.cuda._sleep(hold)
+            self._start.record()
+            call()
+            ahead = not self._start.query()
+            self._end.record()
+            self._torch.cuda.synchronize()
+            if ahead or hold >= LONGEST_HOLD:
+                break
+            hold *= 4
+        if ahead:
+            self._hold = hold
+        return self._start.elapsed_time(self._end)
+
+    def overhead(self, repeats: int = 15) -> float:
+        """Milliseconds that events add to the work between them: what they say of a kernel that does nothing, less
+        what CUPTI says of it (4 to 5 us on an H200: the launch of the first kernel and the end of the last). 0 where
+        CUPTI does not answer. Takes it from a quiet process of ours; it is the machine's, not the call's."""
+        from engine.evaluate.timing.cupti import beside_events
+
+        def nothing() -> None:
+            self._torch.cuda._sleep(0)
+
+        by_events = median(self.sample(nothing) for _ in range(repeats))
+        try:
+            by_cupti = [span for _, span in beside_events(nothing, self, repeats)]
+        except Exception:  # a container may have CUDA without CUPTI
+            return 0.0
+        found = by_events - median(by_cupti) if by_cupti else 0.0
+        return found if 0.0 <= found <= MOST_OVERHEAD_MS else 0.0
+
+    def call_time(self, call: Callable[[], object]) -> float:
+        """Milliseconds of host wall time of one call: launch to synchronised end, L2 flushed before."""
+        import time
+
+        self._flush.fill_(1)
+        self._torch.cuda.synchronize()
+        t = time.perf_counter()
+        call()
+        self._torch.cuda.synchronize()
+        return (time.perf_counter() - t) * 1e3
+
+
+def net(ms: float, overhead_ms: float) -> float:
+    """An event time without the events' own; never less than half of it."""
+    return max(ms - overhead_ms, 0.5 * ms)
+
+
+def interval(values: Sequence[float], seed: int = 0, rounds: int = 1000) -> tuple[float, float, float]:
+    """Median of a sample with its bootstrap 95% interval (percentile method, Efron 1979)."""
+    rng = random.Random(seed)
+    n = len(values)
+    medians = sorted(median(rng.choices(values, k=n)) for _ in range(rounds))
+    return median(values), medians[int(0.025 * rounds)], medians[int(0.975 * rounds) - 1]
+
+
+def paired_ratio(pairs: Sequence[tuple[float, float]], seed: int = 0) -> tuple[float, float, float]:
+    """Speedup of the second of each pair over the first: median of paired ratios with its 95% interval."""
+    return interval([a / b for a, b in pairs], seed)

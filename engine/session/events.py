@@ -1,0 +1,331 @@
+"""The contract between the engine and everyone who watches: the typed, versioned events of a session.
+
+A session is a list of events with `seq` 1, 2, 3, ... The engine yields them; the web process appends them to its
+log and never changes one. Texts that may be large (programs, generated code, compiler logs, graphs) travel beside
+the event as blobs, named by the SHA-256 of their UTF-8 bytes; an event carries the name alone.
+
+A time is a Measurement or a Prediction. They are different types on purpose: nothing compares the two unless it
+says so. Times are in milliseconds.
+
+A trial passes proposed -> checked -> generated -> compiled -> validated -> measured -> judged, and may end at any
+step with TrialFailed. Exactly one of TrialJudged and TrialFailed ends it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+VERSION = 1
+
+
+def blob_name(text: str) -> str:
+    """The name of a blob: SHA-256 of its UTF-8 bytes, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A time taken on a real device: the median in ms, its bootstrap 95% interval, the sample and the method."""
+
+    ms: float
+    low: float
+    high: float
+    sample: list[float]
+    method: str
+    device: dict[str, Any]  # name, driver, clocks in MHz, temperature in C, power in W, throttle reasons
+    call_ms: float | None = None  # host wall time of one call, launch to synchronised end
+    kind: str = "measured"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A time that a model computed for a device that is not here."""
+
+    ms: float
+    model: str  # t_attainable
+    device: str  # name of the hardware file, e.g. h200
+    bound_by: str = ""  # the roof that binds
+    error: float | None = None  # the model's known median relative error against recorded runs
+    kind: str = "predicted"
+
+
+Time = Measurement | Prediction
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events. `t` is seconds since the epoch at the engine."""
+
+    KIND: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class SessionStarted(Event):
+    """`device`: {name, kind: measured | predicted, hardware}; `budget`: {trials, eps, window}."""
+
+    KIND: ClassVar[str] = "session.started"
+    title: str
+    source: str  # blob: the pasted text
+    source_kind: str  # module | program
+    device: dict[str, Any]
+    strategy: str
+    classes: list[str]  # precision classes allowed, e.g. ["tf32", "f16"]
+    budget: dict[str, Any]
+    seed: int = 0
+    algebraic: bool = False  # whether a program that leaves out work, by algebra, may be the best
+
+
+@dataclass(frozen=True)
+class Progress(Event):
+    """What the engine is doing now, in words, for the state line."""
+
+    KIND: ClassVar[str] = "progress"
+    text: str
+    step: str = ""
+    trial: int | None = None
+
+
+@dataclass(frozen=True)
+class Traced(Event):
+    """The module's op graph (blob: sol.graph JSON). `title`: what it computes, for a session that has no name."""
+
+    KIND: ClassVar[str] = "traced"
+    graph: str
+    ops: int
+    seconds: float
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Reported(Event):
+    """The SOL report (blob: sol.report JSON). `bounds`: class -> t_sol in ms; `summary`: one sentence."""
+
+    KIND: ClassVar[str] = "reported"
+    report: str
+    bounds: dict[str, float]
+    summary: str
+
+
+@dataclass(frozen=True)
+class Covered(Event):
+    """A module of which only regions become programs. `regions`: [{number, words, ops, inputs, outputs, lines, limits:
+    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: [{name, op, line, reason}], which stay PyTorch,
+    with their `share`; `text`: one sentence."""
+
+    KIND: ClassVar[str] = "covered"
+    regions: list[dict[str, Any]]
+    uncovered: list[dict[str, Any]]
+    share: dict[str, float]
+    text: str
+
+
+@dataclass(frozen=True)
+class Baseline(Event):
+    """What PyTorch does. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: the precision class it stands in."""
+
+    KIND: ClassVar[str] = "baseline"
+    name: str
+    cls: str
+    time: Time
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Screened(Event):
+    """Before `trial`, programs were timed a few times each to choose among them. No program was verified for it and no
+    time here is a result: `quick`: program (blob) -> ms, or None where it did not run."""
+
+    KIND: ClassVar[str] = "screened"
+    trial: int
+    quick: dict[str, float | None]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TrialProposed(Event):
+    """`program`: blob, as proposed. `change`: one line, what differs from the parent; `why`: one line."""
+
+    KIND: ClassVar[str] = "trial.proposed"
+    trial: int
+    cls: str
+    program: str
+    backend: str
+    change: str
+    why: str
+    parent: int | None = None
+    predicted_ms: float | None = None
+    by: str = "strategy"  # strategy | owner
+    roof: str = ""  # the class whose limit it is held to, where that is another: f16 of a guarded program in tf32
+
+
+@dataclass(frozen=True)
+class TrialChecked(Event):
+    """`resolved`: blob, the program with every choice made. `stages`: where the attainable model says that its time
+    goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows (sol.lever_check)."""
+
+    KIND: ClassVar[str] = "trial.checked"
+    trial: int
+    resolved: str
+    seconds: float
+    stages: list[dict[str, Any]] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrialGenerated(Event):
+    """`sources`: back end -> {text: blob, language, lines, line_map}; `refused`: back end -> {code, message}."""
+
+    KIND: ClassVar[str] = "trial.generated"
+    trial: int
+    sources: dict[str, dict[str, Any]]
+    refused: dict[str, dict[str, str]]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TrialCompiled(Event):
+    """`how`: machine code | host check | not compiled. `resources`: kernel resources or None where unknown."""
+
+    KIND: ClassVar[str] = "trial.compiled"
+    trial: int
+    backend: str
+    how: str
+    seconds: float
+    cached: bool = False
+    resources: list[dict[str, Any]] | None = None  # [{kernel, registers, shared_bytes, spill_bytes, stage}]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TrialValidated(Event):
+    """Worst relative error over all rounds against the float64 reference, and what it was held against.
+
+    `tolerance`: the bound on that very error; `bound`: where it comes from, in words, when it is not the class's own
+    (engine.evaluate.correctness.tolerance); "" of older logs, whose `tolerance` is the class's, whatever applied.
+    `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words.
+    """
+
+    KIND: ClassVar[str] = "trial.validated"
+    trial: int
+    error: float
+    max_error: float
+    tolerance: float
+    checks: list[dict[str, Any]]
+    scope: str
+    bound: str = ""
+
+
+@dataclass(frozen=True)
+class TrialMeasured(Event):
+    """`ratio`: baseline time over this time, median of paired ratios (or ratio of predictions), with interval.
+
+    `checks`: what the run showed of itself, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] of a
+    prediction, where nothing ran on the device. `part`: of a module with regions, whose time and ratio are always the
+    whole module's: {region, region_ms, programs: how many regions run as programs, covered_ms: those programs alone,
+    region_eager_ms: PyTorch in the class on the region's operations, alone; not in older logs}.
+    """
+
+    KIND: ClassVar[str] = "trial.measured"
+    trial: int
+    time: Time
+    baseline: str
+    baseline_ms: float
+    ratio: float
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    checks: list[dict[str, str]] = field(default_factory=list)
+    part: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrialJudged(Event):
+    """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}]: the checks of
+    its run, the class of its products, the limit. `best`: the best of its class so far."""
+
+    KIND: ClassVar[str] = "trial.judged"
+    trial: int
+    verdict: str
+    cls: str
+    kind: str  # measured | predicted
+    ms: float
+    speedup: float
+    baseline: str
+    gap: float  # time / t_sol of its class
+    sol_score: float
+    best: bool
+    text: str
+    evidence: list[dict[str, str]] = field(default_factory=list)
+    algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
+
+
+@dataclass(frozen=True)
+class TrialFailed(Event):
+    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None."""
+
+    KIND: ClassVar[str] = "trial.failed"
+    trial: int
+    step: str
+    code: str
+    reason: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
+class Controlled(Event):
+    """The owner's word reached the engine: pause | resume | stop | budget."""
+
+    KIND: ClassVar[str] = "controlled"
+    action: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Resumed(Event):
+    """The engine was lost and another took the session up at this point."""
+
+    KIND: ClassVar[str] = "resumed"
+    text: str
+
+
+@dataclass(frozen=True)
+class SessionEnded(Event):
+    """`state`: done | stopped | refused | failed. `best`: class -> trial number."""
+
+    KIND: ClassVar[str] = "session.ended"
+    state: str
+    reason: str
+    best: dict[str, int]
+    trials: int
+    seconds: float
+    code: str = ""
+    line: int | None = None  # of the pasted text, where the reason has a place
+
+
+KINDS: dict[str, type[Event]] = {c.KIND: c for c in Event.__subclasses__()}
+_TIMES = {"measured": Measurement, "predicted": Prediction}
+
+
+def encode(event: Event) -> dict[str, Any]:
+    """The event's data as JSON-ready values, without its kind and time."""
+    return dataclasses.asdict(event)
+
+
+def decode(kind: str, data: dict[str, Any]) -> Event:
+    """The typed event of a log row. Raises ValueError on an unknown kind, a missing or an unknown field."""
+    cls = KINDS.get(kind)
+    if cls is None:
+        raise ValueError(f"unknown event kind {kind!r}: this log is from another version")
+    names = {f.name for f in dataclasses.fields(cls)}
+    unknown = set(data) - names
+    if unknown:
+        raise ValueError(f"{kind} has unknown fields {sorted(unknown)}")
+    values = dict(data)
+    if isinstance(values.get("time"), dict):
+        values["time"] = _TIMES[values["time"]["kind"]](**values["time"])
+    try:
+        return cls(**values)
+    except TypeError as e:
+        raise ValueError(f"{kind}: {e}") from None

@@ -1,0 +1,265 @@
+"""A pipeline as it is understood from an op graph, before class, layouts and configurations are chosen.
+
+A tensor of the graph is, at any point of the walk, one of
+
+    Leaf     a tensor as it lies in memory (a parameter of the program, or a stage's stored result), perhaps seen
+             with its axes permuted;
+    Result   an expression over what a stage computes, not stored yet, so that more can be fused;
+    float    a number.
+
+References to tensors are strings: a graph tensor's name, or `#i` for the stored result of draft i and `#i+j` for its
+j-th further result (an `also`). Expressions load tensors under these names;
+engine.strategies.planner.lowering.pipeline renames them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from dsl.axes import SPATIAL
+from dsl.ir import Acc, Expr
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """`source`: a reference. `base`: its shape in memory order (row-major); logical axis i is axis `order[i]` of it."""
+
+    source: str
+    base: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @staticmethod
+    def whole(source: str, shape: tuple[int, ...]) -> Leaf:
+        return Leaf(source, shape, tuple(range(len(shape))))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.base[i] for i in self.order)
+
+    @property
+    def plain(self) -> bool:
+        """In memory order, axes of size 1 aside."""
+        real = [i for i in self.order if self.base[i] != 1]
+        return real == sorted(real)
+
+    def swapped(self) -> Leaf:
+        """The last two axes exchanged."""
+        return replace(self, order=(*self.order[:-2], self.order[-1], self.order[-2]))
+
+
+@dataclass(frozen=True)
+class Result:
+    """`expr` over what draft number `stage` computes, seen as `shape` (same elements, same order)."""
+
+    stage: int
+    expr: Expr
+    shape: tuple[int, ...]
+
+
+Value = Leaf | Result | float
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a draft reads: reference `of` seen as `shape`; `transposed`: the reader exchanges its last two axes."""
+
+    of: str
+    shape: tuple[int, ...]
+    transposed: bool = False
+
+
+@dataclass
+class Draft:
+    """A stage under construction. `shape`: of its result; `dtype`: of it in the module; `outs`: the expressions that
+    are stored, the epilogue first."""
+
+    shape: tuple[int, ...]
+    dtype: str = "f32"
+    outs: list[Expr] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The axes of `shape` as expressions name them, the leading ones of a batched product together as `l`."""
+        return image_names(len(self.shape))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """One size a name."""
+        return self.shape
+
+    def extent(self, name: str) -> tuple[int, ...]:
+        """The sizes of `shape` that a name stands for."""
+        return (self.sizes[self.names.index(name)],)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return ()
+
+
+def image_names(rank: int) -> tuple[str, ...]:
+    """Axes of an elementwise stage, each with a name of its own (dsl.axes)."""
+    return {0: (), 1: ("n",), 2: ("m", "n")}.get(rank) or ("b", "c", *SPATIAL[rank - 2])
+
+
+@dataclass
+class Product(Draft):
+    """A @ B. `shape` is (*lead, M, N); both sides have the same leading axes, or B has none."""
+
+    a: Source = None
+    b: Source = None
+    k: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("m", "n") if len(self.shape) == 2 else ("l", "m", "n")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        if len(self.shape) == 2:
+            return self.shape
+        batch = 1
+        for d in self.shape[:-2]:
+            batch *= d
+        return (batch, *self.shape[-2:])
+
+    def extent(self, name: str) -> tuple[int, ...]:
+        return self.shape[:-2] if name == "l" else super().extent(name)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.a, self.b)
+
+
+@dataclass
+class Convolution(Draft):
+    """dsl.ir.Conv without its configuration. `direct`: on the CUDA cores, operands as PyTorch keeps them."""
+
+    x: Source = None
+    w: Source = None
+    transposed: bool = False
+    stride: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
+    output_padding: tuple[int, ...] = ()
+    groups: int = 1
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.x, self.w)
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """Of one group, in and out."""
+        return self.x.shape[1] // self.groups, self.shape[1] // self.groups
+
+
+@dataclass
+class Elementwise(Draft):
+    """Each element of x; virtual until it is stored."""
+
+    x: Source = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.x,)
+
+
+@dataclass
+class Reduction(Draft):
+    """`op` of `of` over the axes of x named in `over`, which the result does not have."""
+
+    x: Source = None
+    op: str = "sum"
+    over: tuple[str, ...] = ()
+    of: Expr = field(default_factory=Acc)
+    inside: tuple[str, ...] = ()  # the axes of x, by which `of` reads
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(n for n in self.inside if n not in self.over)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.x,)
+
+
+@dataclass
+class Normalization(Draft):
+    """dsl.ir.Normalize; `params` in its order."""
+
+    x: Source = None
+    op: str = "softmax"
+    over: tuple[str, ...] = ()
+    params: tuple[Source, ...] = ()
+    of: Expr = field(default_factory=Acc)
+    groups: int = 1
+    eps: float = 1e-5
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.x, *self.params)
+
+
+@dataclass
+class Pooling(Draft):
+    """dsl.ir.Pool; `window` None is global."""
+
+    x: Source = None
+    op: str = "max"
+    window: tuple[int, ...] | None = None
+    stride: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.x,)
+
+
+@dataclass
+class Rearrangement(Draft):
+    """A copy in another order: x seen as `view`, then its axes permuted."""
+
+    x: Source = None
+    permute: tuple[int, ...] | None = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.x,)
+
+
+def stage_of(reference: str) -> int | None:
+    """The draft that makes a reference; None for a graph tensor."""
+    return int(reference[1:].split("+")[0]) if reference.startswith("#") else None
+
+
+def part_of(reference: str) -> int:
+    """Which of its draft's results a reference is."""
+    return int(reference.partition("+")[2] or 0)
+
+
+def reference(stage: int, part: int = 0) -> str:
+    return f"#{stage}+{part}" if part else f"#{stage}"
+
+
+def groups_of(view: tuple[int, ...], stage: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
+    """Two shapes of the same elements cut into the smallest runs of axes that hold the same elements: pairs of
+    (positions in `view`, positions in `stage`). Axes of size 1 are left out. None where the elements differ."""
+    left = [i for i, d in enumerate(view) if d != 1]
+    right = [i for i, d in enumerate(stage) if d != 1]
+    out: list[tuple[list[int], list[int]]] = []
+    while left and right:
+        vs, ss = [left.pop(0)], [right.pop(0)]
+        pv, ps = view[vs[0]], stage[ss[0]]
+        while pv != ps:
+            if pv < ps:
+                if not left:
+                    return None
+                vs.append(left.pop(0))
+                pv *= view[vs[-1]]
+            else:
+                if not right:
+                    return None
+                ss.append(right.pop(0))
+                ps *= stage[ss[-1]]
+        out.append((vs, ss))
+    return None if left or right else out

@@ -1,0 +1,138 @@
+"""Epilogue expressions as ops of a graph, in ATen's words: what engine.strategies.planner.lowering.program_graph
+builds stages from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dsl.ir import Acc, Call, DType, Expr, Load, Number, Program, Ref, TensorType
+from sol.graph import Op, Tensor
+
+# function -> (op, names of its literal arguments, fixed attributes)
+_ATEN: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+    "leaky_relu": ("leaky_relu", ("negative_slope",), {}),
+    "elu": ("elu", ("alpha",), {}),
+    "gelu": ("gelu", (), {"approximate": "none"}),
+    "gelu_tanh": ("gelu", (), {"approximate": "tanh"}),
+    "clamp": ("clamp", ("min", "max"), {}),
+    "hardtanh": ("hardtanh", ("min_val", "max_val"), {}),
+    "min": ("minimum", (), {}),
+    "max": ("maximum", (), {}),
+    "triu": ("triu", ("diagonal",), {}),
+    "tril": ("tril", ("diagonal",), {}),
+}
+_REDUCED = {"row_sum": ("sum", -1), "row_max": ("amax", -1), "col_sum": ("sum", -2), "row_logsumexp": ("logsumexp", -1)}
+
+
+class Expressions:
+    """The ops and tensors of a graph under way, and the names that the open stage's expressions may use.
+
+    `fresh`: the results of the open stage's own computation, which nothing else reads.
+    """
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.tensors: dict[str, Tensor] = {}
+        self.ops: list[Op] = []
+        self.line: int | None = None
+        self.fresh: set[str] = set()
+        self.lets: dict[str, str | float] = {}
+        self.axes: Mapping[str, tuple[int, ...]] = {}
+        self.acc, self.second = "", None
+
+    def open(self, axes: Mapping[str, tuple[int, ...]], acc: str, second: str | None) -> None:
+        """Begin a stage's expressions: the axes of `acc` by name."""
+        self.axes, self.acc, self.second, self.lets = axes, acc, second, {}
+
+    def emit(
+        self, op: str, inputs: list[str], t: TensorType, attrs: dict[str, Any], name: str = "", *, fresh: bool = False
+    ) -> str:
+        out = name or f"t{len(self.ops)}_{op}"
+        self.tensors[out] = Tensor(out, t.shape, t.dtype.value, "intermediate")
+        self.ops.append(Op(f"op{len(self.ops)}", op, tuple(inputs), (out,), attrs, self.line))
+        if fresh:
+            self.fresh.add(out)
+        return out
+
+    def rename(self, old: str, new: str) -> None:
+        """Give an op's result its stage's name, wherever it is read."""
+        self.tensors[new] = replace(self.tensors.pop(old), name=new)
+        at = {old: new}
+        self.ops = [
+            replace(op, inputs=tuple(at.get(n, n) for n in op.inputs), outputs=tuple(at.get(n, n) for n in op.outputs))
+            for op in self.ops
+        ]
+        self.fresh.discard(old)
+        self.acc = at.get(self.acc, self.acc)
+        self.lets = {k: at.get(v, v) for k, v in self.lets.items()}
+
+    def value(self, e: Expr) -> str:
+        """The tensor that holds an expression's value; what has no tensor in it cannot stand alone in a checked one."""
+        found = self.part(e)
+        assert isinstance(found, str), "an expression of a checked program reads acc"
+        return found
+
+    def part(self, e: Expr) -> str | float:
+        """As `value`; a number where the expression is one."""
+        if isinstance(e, Acc):
+            return self.second if e.second else self.acc
+        if isinstance(e, Number):
+            return e.value
+        if isinstance(e, Ref):
+            return self.lets[e.name]
+        if isinstance(e, Load):
+            return self._load(e)
+        assert isinstance(e, Call)
+        dtype = DType(self.tensors[self.acc].dtype)
+        args = [self.part(a) for a in e.args]
+        tensors = [a for a in args if isinstance(a, str)]
+        numbers = [a for a in args if not isinstance(a, str)]
+        if not tensors:
+            return self._folded(e.fn, numbers)
+        result = TensorType(dtype, self._broadcast(tensors))
+        if e.fn in _REDUCED:
+            op, dim = _REDUCED[e.fn]
+            shape = tuple(d for i, d in enumerate(result.shape) if i != len(result.shape) + dim)
+            return self.emit(op, tensors, TensorType(dtype, shape), {"dim": [dim], "keepdim": False})
+        if e.fn in ("add", "sub", "mul", "div") and len(tensors) == 1 and len(numbers) == 1:
+            if isinstance(args[0], str):
+                return self.emit(e.fn, tensors, result, {"other": numbers[0]})
+            if e.fn == "div":
+                inverse = self.emit("reciprocal", tensors, result, {})
+                return self.emit("mul", [inverse], result, {"other": numbers[0]})
+            return self.emit("rsub" if e.fn == "sub" else e.fn, tensors, result, {"other": numbers[0]})
+        if e.fn in ("min", "max") and len(tensors) == 1 and len(numbers) == 1:
+            return self.emit("clamp", tensors, result, {"max" if e.fn == "min" else "min": numbers[0]})
+        op, names, fixed = _ATEN.get(e.fn, (e.fn, (), {}))
+        if e.fn in ("triu", "tril"):
+            numbers = [int(n) for n in numbers]
+        return self.emit(op, tensors, result, {**dict(zip(names, numbers, strict=False)), **fixed})
+
+    def _folded(self, fn: str, numbers: list[float]) -> float:
+        """A literal alone: folded here, as the back ends do."""
+        from engine.strategies.planner.lowering.pointwise import binary
+
+        folded = binary(fn, *(Number(n) for n in numbers)) if len(numbers) == 2 else None
+        return folded.value if isinstance(folded, Number) else -numbers[0]
+
+    def _broadcast(self, names: list[str]) -> tuple[int, ...]:
+        shapes = [self.tensors[n].shape for n in names]
+        rank = max((len(s) for s in shapes), default=0)
+        return tuple(max(((1,) * (rank - len(s)) + s)[i] for s in shapes) for i in range(rank))
+
+    def _load(self, load: Load) -> str:
+        """The operand with axes of size 1 where it does not span the result; leading ones are left out."""
+        t = self.program.type_of(load.name)
+        if not load.axes:
+            return load.name
+        sizes, at = list(t.shape), {}
+        for name in load.axes:
+            for position in self.axes[name]:
+                at[position] = sizes.pop(0)
+        rank = len(self.tensors[self.acc].shape)
+        shape = tuple(at.get(i, 1) for i in range(min(at), rank))
+        if shape == t.shape:
+            return load.name
+        return self.emit("view", [load.name], TensorType(t.dtype, shape), {"size": list(shape)})

@@ -1,0 +1,351 @@
+"""Op graph -> one pipeline: products, convolutions, pools, reductions and normalisations become stages, and what
+follows each becomes its epilogue.
+
+The graph is walked once, symbolically (engine.strategies.planner.lowering.lowering_context); each operation's rule
+answers a value: an expression over the stage that computes it, a tensor in memory, or a number. The pipeline that
+comes out is free of precision class, layouts and configurations, which engine.strategies.planner.lowering.pipeline
+chooses.
+
+Departures from PyTorch's arithmetic, all towards more precision: a fused chain is evaluated in f32 and rounded
+once, where eager rounds after every operation; literals next to each other are folded in double precision.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass, replace
+
+from dsl import ir
+from dsl.ir import DType, Expr
+from engine.devices import Binding, SessionRefused
+from engine.strategies.planner.lowering import pointwise
+from engine.strategies.planner.lowering.drafts import (
+    Convolution,
+    Draft,
+    Leaf,
+    Normalization,
+    Product,
+    Reduction,
+    Result,
+    Source,
+    Value,
+    part_of,
+    reference,
+    stage_of,
+)
+from engine.strategies.planner.lowering.lowering_context import Walk, blamed, key, refuse, unkey
+from engine.strategies.planner.lowering.rules_nonproduct import (
+    CONVOLUTIONS,
+    NORMALIZATIONS,
+    POOLS,
+    REDUCTIONS,
+    convolution,
+    normalization,
+    pool,
+    reduction,
+)
+from engine.strategies.planner.lowering.rules_products import PRODUCTS, product
+from engine.words import class_name
+from sol.graph import OpGraph
+
+SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
+VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "select")
+IDENTITIES = (
+    *("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as"),
+    *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
+)
+NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class in which a module's own element type stands
+NOTHING_MADE = "something that no stage made"
+FLOATS = ", ".join(map(class_name, NATIVE))  # what a program's operands may lie in
+CLASSES = ("tf32", "f16", "bf16", "fp8")  # that a program can be written in
+_ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
+_SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative", "clip", "clamp_min", "clamp_max",
+              "amax", "amin", "mv"}  # fmt: skip
+_RESERVED = {
+    *("acc", "acc2", "gemm", "transform", "program", "return", "arch", "launch", "stage", "let", "also", "auto", "T"),
+    *("l", "m", "n", "map", "reduce", "normalize", "pool", "grouped_gemm", *CONVOLUTIONS),
+}
+
+
+def covered() -> str:
+    """The operations that can be lowered, for a person: by kind, without the other spellings of the same."""
+    changes = {n.rstrip("_") for n in pointwise.OPS if not n.startswith("_")} - _SPELLINGS - set(_ARITHMETIC)
+    return (
+        f"products ({', '.join(n for n in PRODUCTS if n not in _SPELLINGS)}); convolutions (conv and conv_transpose, "
+        f"1d to 3d); pools (max, avg); reductions ({', '.join(n for n in REDUCTIONS if n not in _SPELLINGS)}); "
+        f"normalisations ({', '.join(NORMALIZATIONS)}); arithmetic ({', '.join(_ARITHMETIC)}); "
+        f"functions of each element ({', '.join(sorted(changes))}); views (view, reshape, transpose, permute); dropout"
+    )
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A module as a pipeline, free of class and configuration. Expressions and sources name tensors by reference;
+    `keys`: (graph tensor, shape) -> the parameter that it is; `names`: of each draft's results."""
+
+    name: str
+    params: tuple[ir.Param, ...]
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    stages: tuple[Draft, ...]
+    names: tuple[tuple[str, ...], ...]
+    results: tuple[str, ...]  # references
+    keys: dict[tuple[str, tuple[int, ...]], str]
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the operands of products and convolutions in the module; else of the first stage's."""
+        order = sorted(self.stages, key=lambda s: not isinstance(s, Product | Convolution))
+        for stage in order:
+            for source in stage.sources:
+                if stage_of(source.of) is None:
+                    return self.param(source.of, source.shape).type.dtype.value
+        return "f32"
+
+    def param(self, tensor: str, shape: tuple[int, ...]) -> ir.Param:
+        name = self.keys[(tensor, shape)]
+        return next(p for p in self.params if p.name == name)
+
+    def classes(self, allowed: tuple[str, ...]) -> list[str]:
+        """The classes of `allowed` that this module may stand in: a half-precision module only in its own, and in fp8
+        where that is asked for."""
+        if self.dtype != "f32":
+            own = [NATIVE[self.dtype]] if self.dtype in NATIVE and allowed != ("fp8",) else []
+            return own + [c for c in allowed if c == "fp8" and self.dtype in NATIVE]
+        return [c for c in allowed if c in CLASSES]
+
+    def program(self, cls: str) -> ir.Program:
+        """The plainest program in precision class `cls`, every configuration `auto`; not yet checked."""
+        from engine.strategies.planner.lowering.pipeline import Choice, program
+
+        return program(self, cls, Choice())
+
+
+def lower(graph: OpGraph, title: str = "module") -> Lowered:
+    """Raises SessionRefused("not_covered") naming the first operation that no rule takes."""
+    walk = Walk(graph)
+    for op in graph.ops:
+        walk.op = op
+        walk.values[op.outputs[0]] = _value(walk)
+    walk.op = None
+    results = [_result(walk, name) for name in graph.outputs]
+    return _Finish(walk, results, title).run()
+
+
+def not_in_float64(graph: OpGraph) -> None:
+    """Raises SessionRefused("element_type") for a module that computes in float64 alone."""
+    floats = {graph.tensors[n].dtype for op in graph.live for n in op.outputs} & {"f64", *NATIVE}
+    if floats == {"f64"}:
+        line = next((op.line for op in graph.live if graph.tensors[op.outputs[0]].dtype == "f64"), None)
+        raise SessionRefused(
+            "element_type",
+            f"The module computes in float64, and programs compute in {FLOATS}. Make its parameters and inputs "
+            "float32: .float(), and no dtype=torch.float64 in get_inputs().",
+            line,
+        )
+
+
+def _value(walk: Walk) -> Value:
+    op = walk.op
+    if op.op in IDENTITIES:
+        if op.attrs.get("train") or op.attrs.get("training"):
+            raise walk.refuse("is active in training mode; call `.eval()` semantics are what is optimised here")
+        return walk.arguments()[0]
+    rules = (
+        (VIEWS, _view), (PRODUCTS, product), (CONVOLUTIONS, convolution), (POOLS, pool),
+        (NORMALIZATIONS, normalization), (pointwise.OPS, _pointwise), (REDUCTIONS, reduction),
+    )  # fmt: skip
+    for names, rule in rules:
+        if op.op in names:
+            return rule(walk)
+    raise walk.refuse(f"is not covered yet; covered are: {covered()}")
+
+
+def _view(walk: Walk) -> Value:
+    op, value, shape = walk.op, walk.arguments()[0], walk.out().shape
+    if isinstance(value, float) or (value.shape == shape and op.op not in SWAPS):
+        return value
+    if op.op in SWAPS:
+        leaf = walk.leaf(value)
+        order = _permutation(op, len(leaf.shape))
+        return Leaf(leaf.source, leaf.base, tuple(leaf.order[i] for i in order))
+    if op.op == "expand":  # broadcasting: the operation that reads it sees the sizes
+        return walk.leaf(value)
+    if op.op == "select" and value.shape[int(op.attrs["dim"])] != 1:
+        raise walk.refuse("of one of several is not covered yet")
+    if isinstance(value, Result):
+        return replace(value, shape=shape)
+    if value.plain:
+        return Leaf.whole(value.source, shape)
+    return _reshape_swapped(value, shape) or Leaf.whole(walk.plain(value).source, shape)
+
+
+def _pointwise(walk: Walk) -> Value:
+    op, values, shape = walk.op, walk.arguments(), walk.out().shape
+    target = walk.target(values, shape)
+    terms = [walk.term(v, target) for v in values]
+    draft = walk.drafts[target.stage]
+    if op.op in ("triu", "tril") and not (isinstance(draft, Product) and shape[-2:] == draft.shape[-2:]):
+        raise walk.refuse("of what is not a product is not covered yet")
+    expr = pointwise.apply(op, terms)
+    if expr is None:
+        raise walk.refuse(f"with {pointwise.describe(op)} is not covered yet")
+    return Result(target.stage, expr, shape)
+
+
+def _result(walk: Walk, name: str) -> str:
+    """The reference of a tensor that the module returns, stored in the module's order and type."""
+    value = walk.values.get(name)
+    if isinstance(value, Leaf) and stage_of(value.source) is not None:
+        value = walk.plain(value)
+    elif isinstance(value, Result):
+        value = walk.store(value)
+    at = stage_of(value.source) if isinstance(value, Leaf) else None
+    if at is None:
+        why = f"The module returns {NOTHING_MADE}: there is nothing to optimise yet."
+        maker = walk.graph.producer.get(name)
+        raise blamed(refuse(None, f"{why} Covered are modules made of: {covered()}"), maker.name if maker else "")
+    walk.drafts[at].dtype = walk.graph.tensors[name].dtype
+    return value.source
+
+
+class _Finish:
+    """Leaves out what nothing reads, numbers the rest, and names parameters and results."""
+
+    def __init__(self, walk: Walk, results: list[str], title: str):
+        self.graph, self.drafts, self.results, self.title = walk.graph, walk.drafts, results, title
+        self.taken: set[str] = set(_RESERVED)
+        self.keys: dict[tuple[str, tuple[int, ...]], str] = {}
+
+    def run(self) -> Lowered:
+        needed = self._reachable()
+        used = sorted({stage_of(r) for r in needed})
+        moved: dict[str, str] = {}
+        for new, old in enumerate(used):
+            parts = sorted(part_of(r) for r in needed if stage_of(r) == old)
+            moved |= {reference(old, part): reference(new, i) for i, part in enumerate(parts)}
+            self.drafts[old].outs = [self.drafts[old].outs[part] for part in parts]
+        stages = [self.drafts[old] for old in used]
+        for stage in stages:
+            _move(stage, moved)
+            for source in stage.sources:
+                self._parameter(source.of, source.shape)
+        for stage in stages:
+            for expr in _expressions(stage):
+                for name in pointwise.names(expr):
+                    self._parameter(*unkey(name))
+        keys = dict(sorted(self.keys.items(), key=lambda item: self._rank(item[0][0])))
+        params, inputs = [], []
+        for (tensor, shape), name in keys.items():
+            params.append(ir.Param(name, ir.TensorType(self._dtype(tensor), shape)))
+            inputs.append(Binding(name, tensor, shape))
+        names = [
+            tuple(fresh("y" if i == len(stages) - 1 else f"h{i + 1}", self.taken) for _ in stage.outs)
+            for i, stage in enumerate(stages)
+        ]
+        results = [moved[r] for r in self.results]
+        outputs = [
+            Binding(names[stage_of(r)][part_of(r)], out, stages[stage_of(r)].shape)
+            for r, out in zip(results, self.graph.outputs, strict=True)
+        ]
+        name = fresh(self.title, set(_RESERVED))
+        return Lowered(
+            name, tuple(params), tuple(inputs), tuple(outputs), tuple(stages), tuple(names), tuple(results), keys
+        )
+
+    def _reachable(self) -> set[str]:
+        seen: set[str] = set()
+        todo = list(self.results)
+        while todo:
+            r = todo.pop()
+            if r in seen:
+                continue
+            seen.add(r)
+            stage = self.drafts[stage_of(r)]
+            read = [s.of for s in stage.sources]
+            # Of a stage that stores several results only those that are read count.
+            of = (stage.of,) if isinstance(stage, Reduction | Normalization) else ()
+            read += [unkey(n)[0] for e in (*of, stage.outs[part_of(r)]) for n in pointwise.names(e)]
+            todo += [x for x in read if stage_of(x) is not None]
+        return seen
+
+    def _parameter(self, tensor: str, shape: tuple[int, ...]) -> None:
+        if stage_of(tensor) is None and (tensor, shape) not in self.keys:
+            t = self.graph.tensors[tensor]
+            self.keys[(tensor, shape)] = fresh(t.path or t.name, self.taken)
+
+    def _dtype(self, tensor: str) -> DType:
+        t = self.graph.tensors[tensor]
+        try:
+            return DType(t.dtype)
+        except ValueError:
+            why = f"`{t.path or t.name}` has elements of {t.dtype}, which is not covered yet"
+            readers = self.graph.readers.get(tensor, ())
+            raise blamed(SessionRefused("not_covered", why), readers[0].name if readers else "") from None
+
+    def _rank(self, tensor: str) -> tuple[int, int]:
+        """Inputs first, in call order; then parameters and buffers as the module holds them."""
+        if tensor in self.graph.inputs:
+            return (0, self.graph.inputs.index(tensor))
+        return (1, list(self.graph.tensors).index(tensor))
+
+
+def _expressions(stage: Draft) -> list[Expr]:
+    return [*([stage.of] if isinstance(stage, Reduction | Normalization) else []), *stage.outs]
+
+
+def _move(stage: Draft, moved: dict[str, str]) -> None:
+    """Rename the references that a draft reads."""
+
+    def source(s: Source) -> Source:
+        return replace(s, of=moved.get(s.of, s.of))
+
+    def expr(e: Expr) -> Expr:
+        to = {}
+        for name in pointwise.names(e):
+            tensor, shape = unkey(name)
+            to[name] = key(moved.get(tensor, tensor), shape)
+        return pointwise.rename(e, to)
+
+    for field in ("a", "b", "x", "w"):
+        if getattr(stage, field, None) is not None:
+            setattr(stage, field, source(getattr(stage, field)))
+    if isinstance(stage, Normalization):
+        stage.params = tuple(source(s) for s in stage.params)
+    if isinstance(stage, Reduction | Normalization):
+        stage.of = expr(stage.of)
+    stage.outs = [expr(e) for e in stage.outs]
+
+
+def fresh(wanted: str, taken: set[str]) -> str:
+    """An identifier near `wanted` that is not taken yet; marks it taken."""
+    base = re.sub(r"\W+", "_", wanted.replace(".", "_"), flags=re.ASCII).strip("_").lower()[:48] or "t"
+    if base[0].isdigit() or keyword.iskeyword(base):
+        base = f"t_{base}"
+    name, i = base, 2
+    while name in taken:
+        name, i = f"{base}_{i}", i + 1
+    taken.add(name)
+    return name
+
+
+def _permutation(op: object, rank: int) -> list[int]:
+    order = list(range(rank))
+    if op.op == "permute":
+        return [d % rank for d in op.attrs["dims"]]
+    if op.op == "numpy_T":
+        return order[::-1]
+    if rank < 2:
+        return order
+    i, j = (-2, -1) if op.op in ("t", "mT") else (int(op.attrs["dim0"]), int(op.attrs["dim1"]))
+    i, j = i % rank, j % rank
+    order[i], order[j] = order[j], order[i]
+    return order
+
+
+def _reshape_swapped(leaf: Leaf, shape: tuple[int, ...]) -> Leaf | None:
+    """A reshape of a tensor seen with its last two axes swapped that touches its leading axes alone."""
+    if len(leaf.shape) < 2 or len(shape) < 2 or leaf.shape[-2:] != shape[-2:] or not leaf.swapped().plain:
+        return None
+    return Leaf.whole(leaf.source, (*shape[:-2], shape[-1], shape[-2])).swapped()

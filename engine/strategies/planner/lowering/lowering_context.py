@@ -1,0 +1,271 @@
+"""The walk over an op graph: what every rule of lowering shares.
+
+Values are looked up, stored and brought into an expression here; a rule (products, own stages, pointwise) only says
+what its operation becomes. What no rule takes is a SessionRefused("not_covered") that names the operation, its line,
+and what is covered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from dsl.ir import Acc, Expr, Load, Number
+from engine.devices import SessionRefused
+from engine.strategies.planner.lowering.drafts import (
+    Draft,
+    Elementwise,
+    Leaf,
+    Rearrangement,
+    Result,
+    Source,
+    Value,
+    groups_of,
+    image_names,
+    reference,
+    stage_of,
+)
+from sol.graph import Op, OpGraph, Tensor
+
+MAX_RANK = 5
+FACTORIES = ("zeros", "ones", "full", "empty", "arange", "zeros_like", "ones_like", "full_like", "new_zeros")
+READABLE = ("f32", "f16", "bf16", "f64")
+
+
+def refuse(op: Op | None, why: str) -> SessionRefused:
+    """`why` completes the sentence that begins with the operation and its line."""
+    line = op.line if op else None
+    if op is None:
+        return SessionRefused("not_covered", why)
+    # The person wrote nn.LSTM, never the aten.zeros that it begins with.
+    what = f"`nn.{op.module}`" if op.module else f"`aten.{op.op}`"
+    notes = [f"line {line}"] if line else []
+    # Of nn.MultiheadAttention the part is worth a word, but not one that only makes room.
+    part = op.op.replace("_", "") not in op.module.lower() and op.op not in FACTORIES
+    notes += [f"its aten.{op.op}"] if op.module and part else []
+    where = f" ({', '.join(notes)})" if notes else ""
+    return blamed(SessionRefused("not_covered", f"{what}{where} {why}", line), op.name)
+
+
+def blamed(error: SessionRefused, op: str) -> SessionRefused:
+    """The refusal with the operation (its name in the graph) that is to be left to PyTorch for it."""
+    error.op = op
+    return error
+
+
+class Walk:
+    """The drafts made so far and the value of each tensor of the graph. `op`: the operation under way."""
+
+    def __init__(self, graph: OpGraph):
+        self.graph = graph
+        self.values: dict[str, Value] = {}
+        self.drafts: list[Draft] = []
+        self.op: Op | None = None
+        for name, t in graph.tensors.items():
+            if t.kind != "intermediate":
+                self.values[name] = Leaf.whole(name, t.shape)
+
+    def refuse(self, why: str) -> SessionRefused:
+        return refuse(self.op, why)
+
+    # ---- values ----
+
+    def out(self) -> Tensor:
+        return self.graph.tensors[self.op.outputs[0]]
+
+    def arguments(self) -> list[Value]:
+        """The operation's tensors. Refuses one that is a further result of another operation."""
+        found = []
+        for name in self.op.inputs:
+            if name not in self.values:
+                raise self.refuse(f"reads `{name}`, the second result of another operation, which is not covered yet")
+            found.append(self.values[name])
+        return found
+
+    def named(self, *schema: str) -> dict[str, Value]:
+        """The operation's tensors under their names in ATen's schema: those that are None stand among its attrs."""
+        given = [n for n in schema if n not in self.op.attrs]
+        return dict(zip(given, self.arguments(), strict=False))
+
+    def dtype_of(self, leaf: Leaf) -> str:
+        at = stage_of(leaf.source)
+        return self.graph.tensors[leaf.source].dtype if at is None else self.drafts[at].dtype
+
+    def add(self, draft: Draft, shape: tuple[int, ...] | None = None) -> Result:
+        """A new draft, as the value of the operation under way; `shape`: as the module sees it."""
+        self.drafts.append(draft)
+        return Result(len(self.drafts) - 1, Acc(), draft.shape if shape is None else shape)
+
+    def store(self, value: Result) -> Leaf:
+        """From here on the value is a tensor in memory: the draft's epilogue, or a further result of its launch."""
+        draft = self.drafts[value.stage]
+        if isinstance(draft, Elementwise) and isinstance(value.expr, Acc):
+            return Leaf.whole(draft.x.of, value.shape)
+        if value.expr not in draft.outs:
+            draft.outs.append(value.expr)
+        return Leaf.whole(reference(value.stage, draft.outs.index(value.expr)), value.shape)
+
+    def leaf(self, value: Value) -> Leaf:
+        if isinstance(value, float):
+            raise self.refuse("reads a number where a tensor is wanted, which is not covered yet")
+        return self.store(value) if isinstance(value, Result) else value
+
+    def plain(self, leaf: Leaf) -> Leaf:
+        """The tensor in its own order: copied where it is seen permuted."""
+        if leaf.plain:
+            return Leaf.whole(leaf.source, leaf.shape)
+        if len(leaf.base) > MAX_RANK:
+            raise self.refuse("would need a copy of more than five axes into another layout, which is not covered yet")
+        draft = Rearrangement(leaf.shape, self.dtype_of(leaf), x=Source(leaf.source, leaf.base), permute=leaf.order)
+        return self.leaf_of(draft, leaf.shape)
+
+    def leaf_of(self, draft: Draft, shape: tuple[int, ...]) -> Leaf:
+        made = self.add(draft, shape)
+        draft.outs.append(Acc())
+        return Leaf.whole(reference(made.stage), shape)
+
+    def see(self, leaf: Leaf, shape: tuple[int, ...]) -> Source:
+        """A tensor as a stage reads it, with exactly this shape; a stored result of another shape is copied."""
+        leaf = self.plain(leaf)
+        stored = self.stored_shape(leaf)
+        if stored is None or stored == shape:
+            return Source(leaf.source, shape)
+        draft = Rearrangement(shape, self.dtype_of(leaf), x=Source(leaf.source, stored))
+        return Source(self.leaf_of(draft, shape).source, shape)
+
+    def stored_shape(self, leaf: Leaf) -> tuple[int, ...] | None:
+        """The shape of a stage's result as it is stored; None for a graph tensor, which is bound in any."""
+        at = stage_of(leaf.source)
+        return None if at is None else self.drafts[at].shape
+
+    def carried(self, value: Value, shape: tuple[int, ...] | None = None) -> tuple[Leaf, Expr]:
+        """What a reduction or a normalisation reads: a tensor, and the expression over its elements. Elementwise
+        work that nothing has stored yet goes along where the reader sees the tensor as it does (as `shape`)."""
+        if isinstance(value, Result):
+            draft = self.drafts[value.stage]
+            free = isinstance(draft, Elementwise) and value.expr not in draft.outs
+            if free and (isinstance(value.expr, Acc) or shape in (None, draft.shape)):
+                return Leaf.whole(draft.x.of, value.shape), value.expr
+        return self.plain(self.leaf(value)), Acc()
+
+    def own_shape(self, value: Value) -> tuple[int, ...] | None:
+        """The shape in which a stage of our own has to read a value; None where it can choose."""
+        if isinstance(value, Result):
+            draft = self.drafts[value.stage]
+            free = isinstance(draft, Elementwise) and isinstance(value.expr, Acc) and stage_of(draft.x.of) is None
+            return None if free else draft.shape
+        return None if isinstance(value, float) or not value.plain else self.stored_shape(value)
+
+    # ---- elementwise work ----
+
+    def elementwise(self, value: Value, shape: tuple[int, ...]) -> Result:
+        """A tensor in memory as the beginning of an expression over its elements, seen as `shape`."""
+        leaf = self.plain(self.leaf(value))
+        stored = self.stored_shape(leaf) or collapsed(shape)
+        if not stored:
+            raise self.refuse("works on a single number; covered are tensors")
+        made = self.add(Elementwise(stored, self.dtype_of(leaf), x=Source(leaf.source, stored)), shape)
+        return made
+
+    def target(self, values: list[Value], shape: tuple[int, ...]) -> Result:
+        """The value whose stage goes on with this operation, seen as the operation's result."""
+        results = [v for v in values if isinstance(v, Result) and prod(v.shape) == prod(shape)]
+        if results:
+            last = max(results, key=lambda r: r.stage)
+            latest = max((self._made(v) for v in values), default=-1)
+            if latest <= last.stage:
+                return replace(last, shape=shape)
+            return self.elementwise(last, shape)
+        whole = [v for v in values if isinstance(v, Leaf) and v.shape == shape]
+        if not whole:
+            shapes = " and ".join(str(list(v.shape)) for v in values if not isinstance(v, float))
+            raise self.refuse(f"broadcasts {shapes} against each other to {list(shape)}, which is not covered yet")
+        stored = [v for v in whole if stage_of(v.source) is not None]
+        return self.elementwise((stored or whole)[0], shape)
+
+    def _made(self, value: Value) -> int:
+        """The draft after which a value can be read."""
+        if isinstance(value, Result):
+            return value.stage
+        at = None if isinstance(value, float) else stage_of(value.source)
+        return -1 if at is None else at
+
+    def term(self, value: Value, target: Result) -> Expr:
+        """`value` as it enters the expression of the target's stage."""
+        if isinstance(value, float):
+            return Number(value)
+        draft = self.drafts[target.stage]
+        if isinstance(value, Result):
+            if value.stage == target.stage:
+                if prod(value.shape) != prod(target.shape):
+                    raise self.refuse("broadcasts a product against itself, which is not covered yet")
+                return value.expr
+            value = self.store(value)
+        same = isinstance(draft, Elementwise) and value.source == draft.x.of and value.plain
+        if same and prod(value.shape) == prod(target.shape):
+            return Acc()
+        if stage_of(value.source) is None and self.graph.tensors[value.source].dtype not in READABLE:
+            dtype = self.graph.tensors[value.source].dtype
+            raise self.refuse(f"reads a tensor of {dtype}; an epilogue reads f32, f16 and bf16")
+        seen, value = value, self.plain(value)
+        if self._made(value) >= target.stage:  # the copy that `plain` made
+            at = stage_of(seen.source)
+            what = f"`{self.graph.tensors[seen.source].path or seen.source}`" if at is None else "an earlier result"
+            raise self.refuse(
+                f"reads {what} with its axes permuted to {list(seen.order)}: a program would have to copy it into "
+                "order in a stage before this one, which is not covered yet. Operands that lie in one order are: "
+                "permute the result instead, or keep the other operand in the same order"
+            )
+        axes = self._axes(value.shape, target, draft)
+        shape = tuple(d for a in axes for d in draft.extent(a))
+        stored = self.stored_shape(value)
+        if stored is not None and stored != shape:
+            raise self.refuse("reads an earlier result in another shape than it is stored in, which is not covered yet")
+        # The binding's shape goes with the name; pipeline asks for it when it names the parameter.
+        return Load(key(value.source, shape), axes)
+
+    def _axes(self, shape: tuple[int, ...], target: Result, draft: Draft) -> tuple[str, ...]:
+        """The axes that an operand spans, by PyTorch's right-aligned broadcasting."""
+        full = target.shape
+        padded = (1,) * (len(full) - len(shape)) + shape
+        if prod(shape) == 1:
+            return ()
+        groups = groups_of(full, draft.sizes)
+        if groups is None:
+            raise self.refuse(f"applies an operand to a result seen as {list(full)}, which is not covered yet")
+        axes: list[str] = []
+        for seen, own in groups:
+            part = tuple(padded[i] for i in seen)
+            if prod(part) == 1:
+                continue
+            if part != tuple(full[i] for i in seen):
+                raise self.refuse(
+                    f"broadcasts an operand of {list(shape)} over part of the rows of {list(full)}, "
+                    "which is not covered yet"
+                )
+            axes += [draft.names[i] for i in own]
+        return tuple(axes)
+
+    def channels(self, value: Value, rank: int) -> Leaf:
+        """A vector of channels, shaped so that it broadcasts along axis 1 of `rank` axes."""
+        leaf = self.plain(self.leaf(value))
+        return Leaf.whole(leaf.source, (prod(leaf.shape), *(1,) * (rank - 2)))
+
+
+def key(source: str, shape: tuple[int, ...]) -> str:
+    """A tensor and the shape that a program sees it in, as one name of an expression."""
+    return f"{source}@{'x'.join(map(str, shape))}"
+
+
+def unkey(name: str) -> tuple[str, tuple[int, ...]]:
+    source, _, sizes = name.rpartition("@")
+    return source, tuple(int(d) for d in sizes.split("x")) if sizes else ()
+
+
+def collapsed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """At most five axes: the leading ones of a longer shape as one."""
+    extra = len(shape) - MAX_RANK
+    return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
+
+
+__all__ = ["Walk", "blamed", "collapsed", "image_names", "key", "refuse", "unkey"]

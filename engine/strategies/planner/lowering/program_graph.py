@@ -1,0 +1,229 @@
+"""A μCUTLASS program as an op graph: the inverse of lowering, for a session that begins with a pasted program.
+
+The graph says in ATen's words what the program computes, so that its limit and PyTorch's time are priced as for a
+module. Parameters become inputs of the same names; casts become `to`; a change of layout is a copy of the same values.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from dsl.axes import axes_of
+from dsl.guard import rescue
+from dsl.ir import (
+    Acc,
+    Collective,
+    Conv,
+    DType,
+    Expr,
+    Gemm,
+    GroupedGemm,
+    Map,
+    Normalize,
+    Operand,
+    Pool,
+    Program,
+    Reduce,
+    Stage,
+    TensorType,
+    Transform,
+)
+from engine.classes import class_of as class_of
+from engine.devices import Binding
+from engine.strategies.planner.lowering.graph_expressions import Expressions
+from sol.graph import OpGraph, Tensor
+
+
+def bindings(program: Program) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+    """Parameters and results under their own names."""
+    inputs = tuple(Binding(p.name, p.name, p.type.shape) for p in program.params)
+    outputs = tuple(Binding(name, name, t.shape) for name, t in zip(program.results, program.result_types, strict=True))
+    return inputs, outputs
+
+
+def graph_of(program: Program) -> OpGraph:
+    """The op graph of a checked program. A guarded one asks for what its casts stand for, products of f32: that is what
+    it falls back to, and what PyTorch in class tf32 is timed on."""
+    return _Builder(rescue(program) if program.guard else program).run()
+
+
+class _Builder:
+    def __init__(self, program: Program):
+        self.program = program
+        self.made = Expressions(program)
+
+    def run(self) -> OpGraph:
+        p = self.program
+        for param in p.params:
+            t = param.type
+            self.made.tensors[param.name] = Tensor(param.name, t.shape, t.dtype.value, "input")
+        for stage in p.stages:
+            self.made.line = stage.span.line or None
+            if isinstance(stage, Transform):
+                self._transform(stage)
+            else:
+                self._stage(stage)
+        return OpGraph(self.made.tensors, tuple(self.made.ops), tuple(x.name for x in p.params), tuple(p.results))
+
+    # ---- one stage ----
+
+    def _stage(self, stage: Stage) -> None:
+        """What it computes, then its expressions, in the type in which PyTorch would compute them."""
+        if isinstance(stage, Gemm | GroupedGemm | Conv):
+            acc, second = self._product(stage)
+        elif isinstance(stage, Map):
+            acc, second = stage.x.name, None
+        elif isinstance(stage, Normalize) and stage.op == "absmax":
+            acc, second = self._scaled_rows(stage)
+        else:
+            acc, second = self._own(stage), None
+        shape = self.made.tensors[acc].shape
+        axes = _axes_left(stage, len(self.program.type_of(stage.x.name).shape)) if isinstance(stage, Reduce) else None
+        self.made.open(axes if axes is not None else axes_of(stage, len(shape)), acc, second)
+        for let in stage.lets:
+            self.made.lets[let.name] = self.made.part(let.expr)
+        for extra in stage.also:
+            self._name(extra.expr, extra.name, extra.type or stage.type)
+        self._name(stage.epilogue, stage.name, stage.type)
+
+    def _name(self, e: Expr, name: str, t: TensorType) -> None:
+        """The value of an expression as the tensor `name`, stored as `t`."""
+        before = len(self.made.ops)
+        out = self.made.value(e)
+        found = self.made.tensors[out]
+        if found.dtype != t.dtype.value:
+            self.made.emit("to", [out], t, {"dtype": t.dtype.value}, name)
+        elif (isinstance(e, Acc) and out in self.made.fresh) or len(self.made.ops) > before:
+            self.made.rename(out, name)
+        else:  # a part that has another reader, or a parameter
+            self.made.emit("clone", [out], t, {}, name)
+
+    def _product(self, stage: Collective) -> tuple[str, str | None]:
+        types = [self.program.type_of(o.name) for o in stage.operands[:2]]
+        dtype = types[0].dtype if types[0].dtype.bits > 8 else DType.F32
+        if isinstance(stage, Conv):
+            n = stage.spatial
+            attrs: dict[str, Any] = {
+                "stride": list(stage.stride or (1,) * n),
+                "padding": list(stage.padding or (0,) * n),
+                "dilation": list(stage.dilation or (1,) * n),
+                "groups": stage.groups,
+            }
+            if stage.transposed:
+                attrs["output_padding"] = list(stage.output_padding or (0,) * n)
+            names = [o.name for o in stage.operands]
+            return self.made.emit(stage.word, names, TensorType(dtype, stage.type.shape), attrs, fresh=True), None
+        a, b = self._side(stage.a), self._side(stage.b)
+        rows, columns = self.made.tensors[a].shape, self.made.tensors[b].shape
+        lead = rows[:-1] if len(rows) >= len(columns) or isinstance(stage, GroupedGemm) else (*columns[:-2], rows[-2])
+        result = TensorType(dtype, (*lead, columns[-1]))
+        if isinstance(stage, GroupedGemm):
+            return self.made.emit("_grouped_mm", [a, b, stage.sizes.name], result, {}, fresh=True), None
+        acc = self.made.emit("matmul", [a, b], result, {}, fresh=True)
+        if not stage.pairs:
+            return acc, None
+        half = TensorType(dtype, (*lead, columns[-1] // 2))
+        step = {"dim": -1, "end": columns[-1], "step": 2}
+        first, second = (self.made.emit("slice", [acc], half, {**step, "start": i}, fresh=True) for i in (0, 1))
+        return first, second
+
+    def _side(self, o: Operand) -> str:
+        t = self.program.type_of(o.name)
+        if not o.transposed:
+            return o.name
+        shape = (*t.shape[:-2], t.shape[-1], t.shape[-2])
+        return self.made.emit("transpose", [o.name], TensorType(t.dtype, shape), {"dim0": -2, "dim1": -1})
+
+    def _scaled_rows(self, stage: Normalize) -> tuple[str, str]:
+        """Each element by the largest magnitude of its row, and that."""
+        x, t = stage.x.name, self.program.type_of(stage.x.name)
+        if not isinstance(stage.of, Acc):
+            self.made.open(axes_of(stage, len(t.shape)), x, None)
+            x = self.made.value(stage.of)
+        row = TensorType(t.dtype, (*t.shape[:-1], 1))
+        size = self.made.emit("abs", [x], t, {})
+        most = self.made.emit("amax", [size], row, {"dim": [-1], "keepdim": True})
+        most = self.made.emit("clamp", [most], row, {"min": 2.0**-126})
+        return self.made.emit("div", [x, most], t, {}, fresh=True), most
+
+    def _own(self, stage: Reduce | Normalize | Pool) -> str:
+        x = stage.x.name
+        t = self.program.type_of(x)
+        rank = len(t.shape)
+        if not isinstance(stage, Pool) and not isinstance(stage.of, Acc):
+            self.made.open(axes_of(stage, rank), x, None)
+            x = self.made.value(stage.of)
+        if isinstance(stage, Pool):
+            return self._pool(stage, x, t)
+        dims = sorted({p for name in stage.over for p in axes_of(stage, rank)[name]})
+        if isinstance(stage, Reduce):
+            op = {"max": "amax", "min": "amin"}.get(stage.op, stage.op)
+            dtype = DType.I32 if op == "argmax" else t.dtype
+            shape = tuple(1 if i in dims else d for i, d in enumerate(t.shape) if stage.keepdim or i not in dims)
+            return self.made.emit(
+                op, [x], TensorType(dtype, shape), {"dim": dims, "keepdim": stage.keepdim}, fresh=True
+            )
+        op = {"layernorm": "layer_norm", "rmsnorm": "rms_norm", "groupnorm": "group_norm",
+              "instancenorm": "instance_norm", "batchnorm": "batch_norm"}.get(stage.op, stage.op)  # fmt: skip
+        attrs: dict[str, Any] = {"eps": stage.eps} if op not in ("softmax", "log_softmax") else {}
+        if dims:
+            attrs["dim"] = dims
+        attrs |= {"num_groups": stage.groups} if op == "group_norm" else {}
+        attrs |= {"training": False} if op == "batch_norm" else {}
+        return self.made.emit(op, [x, *(p.name for p in stage.params)], t, attrs, fresh=True)
+
+    def _pool(self, stage: Pool, x: str, t: TensorType) -> str:
+        n = len(t.shape) - 2
+        if stage.window is None:
+            whole = TensorType(t.dtype, (*t.shape[:2], *(1,) * n))
+            op, dims = {"max": "amax", "avg": "mean"}[stage.op], list(range(2, n + 2))
+            return self.made.emit(op, [x], whole, {"dim": dims, "keepdim": True}, fresh=True)
+        attrs = {
+            "kernel_size": list(stage.window),
+            "stride": list(stage.stride or stage.window),
+            "padding": list(stage.padding or (0,) * n),
+        }
+        sizes = zip(t.shape[2:], attrs["kernel_size"], attrs["stride"], attrs["padding"], strict=True)
+        shape = (*t.shape[:2], *((d + 2 * p - k) // s + 1 for d, k, s, p in sizes))
+        return self.made.emit(f"{stage.op}_pool{n}d", [x], TensorType(t.dtype, shape), attrs, fresh=True)
+
+    def _transform(self, stage: Transform) -> None:
+        made, t = self.made, self.program.type_of(stage.x.name)
+        x, dtype, shape, began = stage.x.name, t.dtype, t.shape, len(made.ops)
+        if stage.other is not None:
+            axis = max(len(shape) - 2, 0)
+            both = (*shape[: axis + 1], 2, *shape[axis + 1 :])
+            x = made.emit("stack", [x, stage.other.name], TensorType(dtype, both), {"dim": axis + 1})
+            shape = (*shape[:axis], 2 * shape[axis], *shape[axis + 1 :])
+            x = made.emit("view", [x], TensorType(dtype, shape), {"size": list(shape)})
+        if stage.view is not None:
+            shape = stage.view
+            x = made.emit("view", [x], TensorType(dtype, shape), {"size": list(shape)})
+        if stage.permute is not None:
+            shape = tuple(shape[i] for i in stage.permute)
+            x = made.emit("permute", [x], TensorType(dtype, shape), {"dims": list(stage.permute)})
+        if stage.pad is not None:
+            after = [n for p, d in reversed(list(zip(stage.pad, shape, strict=True))) for n in (0, p - d)]
+            shape = stage.pad
+            x = made.emit("constant_pad_nd", [x], TensorType(dtype, shape), {"pad": after, "value": 0})
+        for axis, kept in enumerate(stage.crop or ()):
+            if kept != shape[axis]:
+                shape = (*shape[:axis], kept, *shape[axis + 1 :])
+                x = made.emit("slice", [x], TensorType(dtype, shape), {"dim": axis, "start": 0, "end": kept, "step": 1})
+        assert prod(shape) == stage.type.elements
+        if stage.type.dtype is not dtype:
+            made.emit("to", [x], stage.type, {"dtype": stage.type.dtype.value}, stage.name)
+        elif len(made.ops) > began:
+            made.rename(x, stage.name)
+        else:
+            made.emit("clone", [x], stage.type, {}, stage.name)
+
+
+def _axes_left(stage: Reduce, rank: int) -> dict[str, tuple[int, ...]]:
+    axes = axes_of(stage, rank)
+    if stage.keepdim:
+        return axes
+    gone = {p for name in stage.over for p in axes[name]}
+    place = {p: i for i, p in enumerate(p for p in range(rank) if p not in gone)}
+    return {name: tuple(place[p] for p in at) for name, at in axes.items() if not gone.intersection(at)}

@@ -1,0 +1,126 @@
+"""Who reads each stage's result, and what follows for the type and the layout in which it is stored."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+from dsl.ir import NCHW, NHWC, DType, loads
+from engine.strategies.planner.lowering.drafts import (
+    Convolution,
+    Draft,
+    Elementwise,
+    Normalization,
+    Pooling,
+    Product,
+    Rearrangement,
+    Reduction,
+    stage_of,
+)
+from engine.strategies.planner.lowering.lowering_context import unkey
+
+FEW = 16  # channels a group of a grouped convolution, up to which the CUDA cores do as well
+
+
+def direct(draft: Convolution, element: DType) -> bool:
+    """Whether a convolution runs on the CUDA cores: grouped with few channels, depthwise above all, or with channels
+    that the tensor cores could only read padded in every group."""
+    if draft.groups == 1:
+        return False
+    inner, outer = draft.channels
+    step = 128 // element.bits
+    return inner <= FEW or bool(inner % step or outer % step)
+
+
+def as_it_lies(draft: Convolution, dtype: str) -> bool:
+    """Whether a convolution can read its operands as PyTorch keeps them on the tensor cores; `dtype`: the module's."""
+    return dtype == "f32" and draft.groups == 1 and not (draft.transposed and prod(draft.stride) != 1)
+
+
+class Readers:
+    """`narrow`: what own stages read is stored in the class's type `element` too; `rows`: convolutions read operands
+    as they lie where they can; `kept`: nothing is stored narrower than in the module, but with `narrow` what products
+    alone read, by kernels that can watch its range (dsl.narrowed)."""
+
+    def __init__(self, lowered, element: DType, narrow: bool, rows: bool = False, kept: bool = False):
+        self.drafts: tuple[Draft, ...] = lowered.stages
+        self.element, self.narrow, self.kept = element, narrow, kept
+        self.rows, self.native = rows, lowered.dtype
+        self.results = {stage_of(r) for r in lowered.results}
+        self._of: dict[int, list[tuple[int, str]]] = {i: [] for i in range(len(self.drafts))}
+        for i, draft in enumerate(self.drafts):
+            for source, role in zip(draft.sources, self._roles(draft), strict=True):
+                at = stage_of(source.of)
+                if at is not None:
+                    self._of[at].append((i, role))
+            of = [draft.of] if isinstance(draft, Reduction | Normalization) else []
+            for load in (x for e in (*of, *draft.outs) for x in loads(e)):
+                at = stage_of(unkey(load.name)[0])
+                if at is not None:
+                    self._of[at].append((i, "load"))
+        self.layout = cache(self._layout)
+
+    def _roles(self, draft: Draft) -> tuple[str, ...]:
+        if isinstance(draft, Product):
+            return ("operand", "operand")
+        if isinstance(draft, Convolution):
+            if self.in_rows(draft):
+                return ("rows", "rows")
+            return ("own", "own") if direct(draft, self.element) else ("operand", "operand")
+        if isinstance(draft, Normalization):
+            return ("own", *("param" for _ in draft.params))
+        return ("own",)
+
+    def in_rows(self, draft: Draft) -> bool:
+        """Whether this is a convolution that reads x and w as they lie, on the tensor cores."""
+        return self.rows and isinstance(draft, Convolution) and as_it_lies(draft, self.native)
+
+    def of(self, stage: int) -> list[tuple[int, str]]:
+        """(reader, how it reads): operand of a product, rows of a convolution that reads as it lies, own stage's input,
+        param, load, and the module's result."""
+        return [*self._of[stage], *([(-1, "result")] if stage in self.results else [])]
+
+    def dtype(self, stage: int) -> DType:
+        """The element type in which a stage's results are stored."""
+        roles = {role for _, role in self.of(stage)}
+        own = DType(self.drafts[stage].dtype)
+        if self.kept and self.narrow and self._for_products(stage):
+            return self.element
+        if self.kept or roles & {"result", "param", "rows"}:
+            return own
+        return self.element if roles == {"operand"} or self.narrow else own
+
+    def _for_products(self, stage: int) -> bool:
+        """Whether a guard lets a stage round its results: nobody reads them but products, at most rearranged."""
+        draft = self.drafts[stage]
+        if isinstance(draft, Reduction | Pooling):
+            return False
+        if isinstance(draft, Convolution) and (direct(draft, self.element) or self.in_rows(draft)):
+            return False
+        moved = (role == "operand" or (i >= 0 and self._moves(i)) for i, role in self.of(stage))
+        return bool(self.of(stage)) and all(moved)
+
+    def _moves(self, reader: int) -> bool:
+        return isinstance(self.drafts[reader], Rearrangement) and self._for_products(reader)
+
+    def _layout(self, stage: int) -> str:
+        draft = self.drafts[stage]
+        able = isinstance(draft, Pooling | Elementwise | Normalization) or (
+            isinstance(draft, Convolution) and not direct(draft, self.element) and not self.in_rows(draft)
+        )
+        if not able or not 3 <= len(draft.shape) <= 5 or not all(self._prefers(i, r) for i, r in self.of(stage)):
+            return NCHW
+        return NHWC
+
+    def _prefers(self, reader: int, role: str) -> bool:
+        """Whether a reader wants channels last."""
+        if role in ("result", "load", "param", "rows"):
+            return False
+        draft = self.drafts[reader]
+        if isinstance(draft, Convolution):
+            return role == "operand"
+        if isinstance(draft, Reduction):
+            return draft.over == ("c",) and len(draft.inside) > 2
+        if isinstance(draft, Normalization) and draft.op not in ("groupnorm", "instancenorm", "batchnorm"):
+            return False
+        return isinstance(draft, Pooling | Elementwise | Normalization) and self.layout(reader) == NHWC

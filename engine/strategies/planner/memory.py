@@ -1,0 +1,307 @@
+"""What won on other problems of a device: where the next search begins, and how far predictions of a structure held.
+
+Two tables, both of what was measured and nothing else. `Won` is the fastest configuration of a problem in a class, with
+the shape and the kind of epilogue that it was found on; a problem of the same kind whose M, N and K are each within a
+factor of two starts from it. `sol.triage.Memory` holds predicted against observed speedups of each structure, and so
+prices the next structure's promise.
+
+They are filled from the results in this repository (engine/results, by hardware) and from what sessions on this machine
+found, one JSON object a line below the build cache's root: shapes, settings and times, and of the module a digest of
+its graph alone, for whoever reads a line may not be who pasted it. A session reads them once, when it begins, and adds
+to them when its search is over (engine.session.runner).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from math import log2
+from pathlib import Path
+
+from dsl import ir
+from dsl.check.program import check
+from dsl.ir import Collective, Conv, Gemm, GroupedGemm, Program
+from dsl.resolve import resolve
+from engine import atomic_write
+from engine.build.cache import content_key, default_root
+from engine.strategies.planner.search import candidates
+from sol.attainable import product_of
+from sol.graph import OpGraph
+from sol.triage import Memory as Outcomes
+from sol.triage import Outcome
+
+ROOT = Path(__file__).resolve().parents[3]
+RESULTS = ROOT / "engine/results"
+PROGRAMS = ROOT / "dsl/examples/suite59"
+# Words of structures whose kernel was written anew and priced by its own measurements after the results in
+# engine/results, which promise what the older kernel brought: none now. To be emptied when those are measured again.
+FITTED: tuple[str, ...] = ()
+MOST = 4000  # lines kept of this machine's own
+SESSION = "session "  # how `where` begins of what a session found
+
+
+@dataclass(frozen=True)
+class Won:
+    """`where`: the problem's id, or a session's (`session_of`); `shape`: M, N, K (of a convolution as a product);
+    `tail`: epilogue's kind; `settings`: the clauses in one line, as
+    engine.strategies.planner.search.candidates.change writes them."""
+
+    where: str
+    kind: str
+    cls: str
+    backend: str
+    shape: tuple[int, int, int]
+    tail: str
+    settings: str
+    ms: float
+
+    def __str__(self) -> str:
+        shape = "x".join(str(d) for d in self.shape)
+        return f"{shape} in an earlier session" if self.where.startswith(SESSION) else f"{self.where}, {shape}"
+
+
+@dataclass
+class Memory:
+    """`like(..)` finds a start; `outcomes` is triage's."""
+
+    won: list[Won] = field(default_factory=list)
+    outcomes: Outcomes = field(default_factory=Outcomes)
+
+    def like(self, program: Program, stage: Collective, cls: str, backend: str) -> list[Won]:
+        """Winners on similar problems, the most similar first."""
+        mine = described(program, stage)
+        near = []
+        for w in self.won:
+            if (w.kind, w.cls, w.backend) != (mine.kind, cls, backend):
+                continue
+            steps = [abs(log2(a / b)) for a, b in zip(w.shape, mine.shape, strict=True)]
+            if max(steps) <= 1:
+                near.append((sum(steps) + 0.5 * (w.tail != mine.tail), w.ms, w.where, w))
+        return [w for *_, w in sorted(near, key=lambda x: x[:3])]
+
+    def without(self, where: str) -> Memory:
+        """For a problem that may not begin from its own result."""
+        outcomes = replace(self.outcomes, outcomes=[o for o in self.outcomes.outcomes if o.problem != where])
+        return Memory([w for w in self.won if w.where != where], outcomes)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    kind: str
+    shape: tuple[int, int, int]
+    tail: str
+
+
+def described(program: Program, stage: Collective) -> _Kind:
+    """What makes two products similar."""
+    p = product_of(program, stage)
+    kind = {Gemm: "gemm", GroupedGemm: "grouped", Conv: "conv"}[type(stage)]
+    return _Kind(kind, (p.l * p.m, p.n, p.k) if kind == "gemm" else (p.m, p.n, p.k), _tail(stage))
+
+
+def _tail(stage: Collective) -> str:
+    """plain | pointwise | operands | reduced"""
+    exprs = [stage.epilogue, *(a.expr for a in stage.also), *(x.expr for x in stage.lets)]
+    if any(isinstance(e, ir.Call) and e.fn.startswith(("row_", "col_")) for e in exprs):
+        return "reduced"
+    if any(True for e in exprs for _ in ir.loads(e)):
+        return "operands"
+    return "plain" if all(isinstance(e, ir.Acc) for e in exprs) else "pointwise"
+
+
+def main_stage(program: Program) -> Collective | None:
+    """The product with the most work."""
+    products = [s for s in program.stages if isinstance(s, Collective)]
+    priced = {s.name: product_of(program, s) for s in products}
+    return max(products, key=lambda s: priced[s.name].m * priced[s.name].n * priced[s.name].k, default=None)
+
+
+def won(where: str, cls: str, backend: str, text: str, ms: float, sms: int, stage: str = "") -> Won | None:
+    """The entry of a program that was measured; None where it has no product that could be configured."""
+    checked = check(text)
+    if checked.program is None:
+        return None
+    program = resolve(checked.program, sms)
+    found = next((s for s in program.stages if s.name == stage), None) or main_stage(program)
+    if not isinstance(found, Collective) or found.config.tile is None:
+        return None
+    d = described(program, found)
+    return Won(where, d.kind, cls, backend, d.shape, d.tail, candidates.change(None, found.config), ms)
+
+
+# ---- where it comes from ----
+
+
+def known(hardware: str, sms: int) -> Memory:
+    """Everything that is known of a device: the repository's results and this machine's own. A module that was searched
+    again and again says each thing once, as it was found last."""
+    made = committed(hardware, sms)
+    here = _lines(_file(hardware))
+    latest = {(o.problem, o.cls, o.action): o for o in here.outcomes.outcomes}
+    return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *latest.values()], FITTED))
+
+
+def _fastest(found: Iterable[Won]) -> list[Won]:
+    """One a problem, class and back end."""
+    best: dict[tuple, Won] = {}
+    for w in found:
+        key = (w.where, w.kind, w.cls, w.backend, w.shape)
+        if key not in best or w.ms < best[key].ms:
+            best[key] = w
+    return list(best.values())
+
+
+@lru_cache(maxsize=4)
+def committed(hardware: str, sms: int) -> Memory:
+    """What the repository holds, on every machine the same; nobody changes it. Reading programs takes seconds, so what
+    came of them is kept beside the builds."""
+    paths = [p for p in sorted(RESULTS.glob("*.json")) if f"-{hardware}-" in p.name]
+    key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
+    aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"
+    if aside.exists():
+        made = _lines(aside)
+    else:
+        made = _gathered(paths, sms)
+        _write(aside, [*made.won, *made.outcomes.outcomes])
+    made.outcomes.fitted = FITTED
+    return made
+
+
+def _gathered(paths: list[Path], sms: int) -> Memory:
+    made = Memory()
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            held = json.loads(path.read_text(encoding="utf-8"))
+            if path.name.startswith("bench"):
+                _of_bench(held, made, sms)
+            elif path.name.startswith("suite59"):
+                _of_suite(held, made, sms)
+    return Memory(_fastest(made.won), made.outcomes)
+
+
+def _example(module: str, cls: str) -> str | None:
+    """The suite's own program of a module in a class: its shapes, for results that name the module alone."""
+    for name in (f"{module}_{cls}", module):
+        path = PROGRAMS / f"{name}.ucutlass"
+        if path.exists():
+            return path.read_text(encoding="utf-8")
+    return None
+
+
+def _of_bench(held: dict, made: Memory, sms: int) -> None:
+    for module, row in held["problems"].items():
+        for cls in {t["class"] for t in row["trials"]}:
+            tried = [t for t in row["trials"] if t["class"] == cls]
+            timed = [t for t in tried if t.get("ok") and "ms" in t]
+            made.outcomes.outcomes += outcomes(
+                [(t["change"], t.get("predicted_ms"), t.get("ms") if t.get("ok") else None) for t in tried],
+                row["id"], cls,
+            )  # fmt: skip
+            if not timed:
+                continue
+            best = min(timed, key=lambda t: t["ms"])
+            text = best.get("text") or _example(module, cls)
+            entry = won(row["id"], cls, best["backend"], text, best["ms"], sms) if text else None
+            if entry is not None and not best.get("text"):
+                said = best["change"].partition(";")[0]
+                if not said.startswith("tile") or "->" in said:
+                    continue  # what it differs in from a trial that the file does not keep
+                entry = replace(entry, settings=said)
+            if entry is not None:
+                made.won.append(entry)
+
+
+def _of_suite(held: dict, made: Memory, sms: int) -> None:
+    for row in held["results"]:
+        if not row.get("ok") or "ms" not in row:
+            continue
+        path = PROGRAMS / f"{row['program']}.ucutlass"
+        if path.exists():
+            entry = won(row["id"], row["class"], row["backend"], path.read_text(encoding="utf-8"), row["ms"], sms)
+            if entry is not None:
+                made.won.append(entry)
+
+
+def outcomes(trials: list[tuple[str, float | None, float | None]], where: str, cls: str) -> list[Outcome]:
+    """Structures against the first one: of trials (change, predicted ms, measured ms or None where it failed)."""
+    firsts = [t for t in trials if t[0].startswith("every choice left to the compiler; ")]
+    if not firsts or not firsts[0][1] or not firsts[0][2]:
+        return []
+    _, base_predicted, base = firsts[0]
+    found = []
+    for change, predicted, ms in firsts[1:]:
+        if predicted:
+            action = change.partition("; ")[2]
+            found.append(Outcome(action, base_predicted / predicted, base / ms if ms else None, where, cls))
+    return found
+
+
+# ---- this machine's own ----
+
+
+def _file(hardware: str) -> Path:
+    return default_root() / "memory" / f"{hardware}.jsonl"
+
+
+def _lines(path: Path) -> Memory:
+    made = Memory()
+    with contextlib.suppress(OSError):
+        for line in path.read_text(encoding="utf-8").splitlines()[-MOST:]:
+            with contextlib.suppress(ValueError, TypeError):  # a torn line, or one of another version
+                held = json.loads(line)
+                if "settings" in held:
+                    made.won.append(Won(**{**held, "shape": tuple(held["shape"])}))
+                else:
+                    made.outcomes.add(Outcome(**held))
+    return made
+
+
+def session_of(graph: OpGraph) -> str:
+    """`where` of what a session on this module finds: the same for the same operations on the same shapes, whatever it
+    is called and however it is written."""
+    numbers: dict[str, int] = {}
+
+    def seen(name: str) -> list:
+        known = name in numbers
+        t, number = graph.tensors[name], numbers.setdefault(name, len(numbers))
+        return [number] if known else [number, t.shape, t.dtype, t.kind, t.layout]
+
+    ops = [[op.op, [seen(n) for n in op.inputs], [seen(n) for n in op.outputs], op.attrs] for op in graph.ops]
+    told = json.dumps([ops, [seen(n) for n in graph.outputs]], sort_keys=True, default=str)
+    return SESSION + content_key(told)[:16]
+
+
+def keep(hardware: str, found: Iterable[Won | Outcome]) -> None:
+    """Append what a session on this machine measured; nothing that goes wrong here matters to it. What the file holds
+    already (a session that was lost at its very end, and taken up again) is not said twice."""
+    found = list(found)
+    if found:
+        _write(_file(hardware), found)
+
+
+def _write(path: Path, found: Iterable[Won | Outcome]) -> None:
+    """Add lines to a file, whole or not at all; the oldest beyond MOST go."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(path):
+            held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+            if held and not held[-1].endswith("\n"):  # a line that another version's crash tore
+                held[-1] += "\n"
+            new = dict.fromkeys(json.dumps(asdict(x)) + "\n" for x in found)
+            lines = [*held, *(line for line in new if line not in held)]
+            atomic_write.write_text(path, "".join(lines[-MOST:]))
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One writer at a time, over threads and processes: each reads what the one before wrote."""
+    with path.with_name(f"{path.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+__all__ = ["Memory", "Won", "committed", "keep", "known", "main_stage", "outcomes", "session_of", "won"]

@@ -1,0 +1,1 @@
+"""A module that no single program covers: its regions, and what of it is covered."""

@@ -1,0 +1,111 @@
+"""What of a module is covered: its regions and its rest with their shares of the work, for people and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.session import events
+from engine.strategies.planner.regions.partition import Partition, Uncovered
+from sol.bounds import of_cost, t_sol
+from sol.graph import OpGraph
+from sol.hardware import Hardware
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A region: its operations, the module's tensors that it reads and makes, the lines of the pasted text that it
+    stands for, its own limit in ms by class, and its share of the module ({flops, bytes, time}, each 0 to 1)."""
+
+    number: int
+    ops: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    lines: tuple[int, ...]
+    limits: dict[str, float]
+    share: dict[str, float]
+    words: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), **{k: list(getattr(self, k)) for k in ("ops", "inputs", "outputs", "lines")}}
+
+
+def covered(found: Partition, hw: Hardware, classes: Iterable[str]) -> tuple[Covered, ...]:
+    """The regions with their limits in `classes`, the first of which prices their shares of the time."""
+    classes = list(classes)
+    made = []
+    for r in found.regions:
+        limits = {cls: t_sol(r.graph, hw, cls) for cls in classes}
+        names = list(dict.fromkeys(op.op for op in r.graph.ops))
+        words = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+        made.append(
+            Covered(
+                r.number, r.ops, r.inputs, r.outputs, r.lines, limits,
+                shares(found.graph, r.ops, hw, classes[0]), words,
+            )
+        )  # fmt: skip
+    return tuple(made)
+
+
+def shares(graph: OpGraph, ops: Iterable[str], hw: Hardware, cls: str) -> dict[str, float]:
+    """The part of the module's FLOPs, bytes and time at its limit (each operation by itself) that these have."""
+    inside = set(ops)
+    total = {"flops": 0.0, "bytes": 0.0, "time": 0.0}
+    own = dict(total)
+    for op in graph.live:
+        c = graph.costs[op.name]
+        for name, amount in (("flops", c.flops), ("bytes", c.bytes), ("time", of_cost(c, hw, cls).ms)):
+            total[name] += amount
+            own[name] += amount * (op.name in inside)
+    return {name: own[name] / total[name] if total[name] else 0.0 for name in total}
+
+
+def lines_of(uncovered: Iterable[Uncovered]) -> str:
+    """`slice (line 21), cumsum (lines 7 and 9)`"""
+    at: dict[str, list[int]] = {}
+    for u in uncovered:
+        at.setdefault(u.op, [])
+        if u.line and u.line not in at[u.op]:
+            at[u.op].append(u.line)
+    said = []
+    for op, lines in at.items():
+        if not lines:
+            said.append(op)
+        elif len(lines) == 1:
+            said.append(f"{op} (line {lines[0]})")
+        else:
+            said.append(f"{op} (lines {', '.join(map(str, lines[:-1]))} and {lines[-1]})")
+    return ", ".join(said)
+
+
+def sentence(found: Partition, hw: Hardware, cls: str) -> str:
+    """What is covered and what is not, in one line; "" where one program is the whole module."""
+    if found.whole:
+        return ""
+    inside = [name for r in found.regions for name in r.ops]
+    share = shares(found.graph, inside, hw, cls)["time"]
+    many = "1 region covers" if len(found.regions) == 1 else f"{len(found.regions)} regions cover"
+    text = f"{many} {_percent(share, bool(found.uncovered))} of the module's time at its limit"
+    left = len(found.uncovered)
+    stay = f"{left} operation{'s stay' if left > 1 else ' stays'} PyTorch"
+    return f"{text}; {stay}: {lines_of(found.uncovered)}" if left else text
+
+
+def event(found: Partition, regions: Iterable[Covered], hw: Hardware, cls: str) -> events.Covered | None:
+    """For the log; None where one program is the whole module."""
+    if found.whole:
+        return None
+    left = [u.name for u in found.uncovered]
+    return events.Covered(
+        [r.to_json() for r in regions], [vars(u) for u in found.uncovered], shares(found.graph, left, hw, cls),
+        sentence(found, hw, cls),
+    )  # fmt: skip
+
+
+def _percent(share: float, left: bool) -> str:
+    """Never 100% while something is left out."""
+    return "over 99.9%" if share > 0.999 and left else f"{share:.1%}" if share > 0.99 else f"{share:.0%}"
+
+
+__all__ = ["Covered", "covered", "event", "lines_of", "sentence", "shares"]

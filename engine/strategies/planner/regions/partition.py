@@ -1,0 +1,244 @@
+"""Any traced graph as regions that the rules lower, and the rest, which stays PyTorch.
+
+A region is a set of operations that becomes one program. What no rule takes is left out by name, with the reason; the
+operations around it are cut so that every region can run as one launch sequence: all that it reads is there before
+it begins. That follows from levels:
+
+    an operation outside    stands at the highest level among what it reads
+    a covered one           at the same, or one higher than what it reads from outside
+
+and a region is what is covered at one level. A covered operation then sinks to the level of its first reader, so that
+an expert's product meets the scale that the router outside makes for it, and is fused with it.
+
+A region that the rules understand and no back end takes is cut in two at its middle product (norm, reduction, pool),
+until the half that is at fault stands alone and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from engine.devices import SessionRefused
+from engine.evaluate.candidate.allowed_aten import ALLOWED
+from engine.strategies.planner.lowering.lower import NOTHING_MADE, Lowered, lower
+from engine.strategies.planner.lowering.rules_nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
+from engine.strategies.planner.lowering.rules_products import PRODUCTS
+from sol.graph import Op, OpGraph
+
+_ANCHORS = {*PRODUCTS, *CONVOLUTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS}  # what a stage is made of
+Accept = Callable[[Lowered], str | None]  # why no back end takes it, or None
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """An operation that stays PyTorch: its name in the graph, ATen's name, its line, and why in one sentence."""
+
+    name: str
+    op: str
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Region:
+    """Operations that become one program. `graph`: they alone, what they read from outside as its inputs; `number`:
+    from 1, in the order in which they run."""
+
+    number: int
+    graph: OpGraph
+    lowered: Lowered
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return tuple(op.name for op in self.graph.ops)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Tensors of the module's graph that its program reads."""
+        return tuple(dict.fromkeys(b.tensor for b in self.lowered.inputs))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.graph.outputs
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        return tuple(sorted({op.line for op in self.graph.ops if op.line}))
+
+
+@dataclass(frozen=True)
+class Partition:
+    """`whole`: one region is the module as it is, and nothing is left to PyTorch."""
+
+    graph: OpGraph
+    regions: tuple[Region, ...]
+    uncovered: tuple[Uncovered, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        return len(self.regions) == 1 and self.regions[0].graph is self.graph
+
+    @property
+    def rest(self) -> OpGraph:
+        """What stays PyTorch, as a graph of its own."""
+        inside = {name for r in self.regions for name in r.ops}
+        return subgraph(self.graph, [op for op in self.graph.ops if op.name not in inside])
+
+
+def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str = "module") -> Partition:
+    """Raises SessionRefused with the first reason when no region is left at all, and when an operation that is left
+    outside cannot run beside regions either (engine.evaluate.candidate.allowed_aten)."""
+    try:
+        lowered = lower(graph, title)
+        if accept(lowered) is None:
+            return Partition(graph, (Region(1, graph, lowered),))
+    except SessionRefused:
+        pass
+    return _Search(graph, accept, title).run()
+
+
+def subgraph(graph: OpGraph, ops: list[Op]) -> OpGraph:
+    """`ops` alone: what they read from outside are inputs, what others read of them (or the module returns) outputs."""
+    inside = {op.name for op in ops}
+    made = [n for op in ops for n in op.outputs]
+    read = [n for op in ops for n in op.inputs]
+    outputs = [
+        n for n in made if n in graph.outputs or any(reader.name not in inside for reader in graph.readers.get(n, ()))
+    ]
+    known = set(made)
+    given = [n for n in dict.fromkeys(read) if n not in known]
+    inputs = [n for n in graph.inputs if n in given]
+    inputs += [n for n in given if graph.tensors[n].kind == "intermediate"]
+    tensors = {n: graph.tensors[n] for n in graph.tensors if n in known or n in given}
+    for n in inputs:
+        if tensors[n].kind == "intermediate":  # it is handed over dense
+            tensors[n] = replace(tensors[n], kind="input", strides=())
+    return OpGraph(tensors, tuple(ops), tuple(inputs), tuple(outputs))
+
+
+@dataclass
+class _Search:
+    """`outside`: operation -> why; `cut`: operation -> which half of which half it is in."""
+
+    graph: OpGraph
+    accept: Accept
+    title: str
+    outside: dict[str, str] = field(default_factory=dict)
+    cut: dict[str, str] = field(default_factory=dict)
+    first: SessionRefused | None = None  # the first reason in full, for a module of which nothing is covered
+
+    def run(self) -> Partition:
+        self._second_results()
+        while True:
+            found = self._attempt()
+            if found is not None:
+                break
+        if not found:
+            raise self.first or SessionRefused("not_covered", next(iter(self.outside.values()), "nothing is computed"))
+        left = tuple(
+            Uncovered(op.name, op.op, op.line, self.outside[op.name])
+            for op in self.graph.ops
+            if op.name in self.outside
+        )
+        _runnable(left)
+        return Partition(self.graph, tuple(found), left)
+
+    def _second_results(self) -> None:
+        """What has several results that are read is left out: a stage has one."""
+        for op in self.graph.ops:
+            for name in op.outputs[1:]:
+                if name in self.graph.readers or name in self.graph.outputs:
+                    self.outside.setdefault(op.name, f"`aten.{op.op}`{_at(op)} has several results that are read")
+
+    def _attempt(self) -> list[Region] | None:
+        """The regions, or None when one more operation was left out (or one more cut made) and it begins anew."""
+        found = []
+        for ops in self._groups():
+            part = subgraph(self.graph, ops)
+            try:
+                lowered = lower(part, f"{self.title}_{len(found) + 1}")
+            except SessionRefused as e:
+                self._leave(e, ops)
+                return None
+            why = self.accept(lowered)
+            if why is not None:
+                self._halve(ops, why)
+                return None
+            found.append(Region(len(found) + 1, part, lowered))
+        return found
+
+    def _leave(self, e: SessionRefused, ops: list[Op]) -> None:
+        """Leave out the operation that the rules refused; all of the region where they blame none."""
+        self.first = self.first or e
+        at = getattr(e, "op", "")
+        blamed = [op for op in ops if op.name == at] or ops
+        reason, _, _ = e.reason.partition("; covered are")  # the list of what is covered is said once, not per line
+        for op in blamed:
+            seen = "only changes how a tensor is seen that no program beside it makes"
+            self.outside[op.name] = f"`aten.{op.op}`{_at(op)} {seen}" if NOTHING_MADE in reason else reason
+
+    def _halve(self, ops: list[Op], why: str) -> None:
+        anchors = [i for i, op in enumerate(ops) if op.op in _ANCHORS]
+        if len(anchors) < 2:
+            reason = f"the module is understood, but its program is rejected: {why}"
+            self.first = self.first or SessionRefused("not_covered", reason)
+            self.outside |= {op.name: f"no back end takes its program: {why}" for op in ops}
+            return
+        middle = anchors[len(anchors) // 2]
+        for i, op in enumerate(ops):
+            self.cut[op.name] = self.cut.get(op.name, "") + ("b" if i >= middle else "a")
+
+    def _groups(self) -> list[list[Op]]:
+        """The covered operations of each region, in the order in which the regions run."""
+        level = self._levels()
+        groups: dict[tuple[int, str], list[Op]] = {}
+        for op in self.graph.live:
+            if op.name not in self.outside:
+                groups.setdefault((level[op.name], self.cut.get(op.name, "")), []).append(op)
+        return [groups[k] for k in sorted(groups)]
+
+    def _levels(self) -> dict[str, int]:
+        producer, outside = self.graph.producer, self.outside
+        level: dict[str, int] = {}
+        for op in self.graph.ops:
+            made = [producer[n] for n in op.inputs if n in producer]
+            if op.name in outside:
+                level[op.name] = max((level[p.name] for p in made), default=0)
+            else:
+                level[op.name] = max((level[p.name] + self._step(p, op) for p in made), default=0)
+        for op in reversed(self.graph.ops):  # covered work sinks to its first reader
+            if op.name in outside:
+                continue
+            readers = [r for n in op.outputs for r in self.graph.readers.get(n, ())]
+            if readers and not any(n in self.graph.outputs for n in op.outputs):
+                latest = min(level[r.name] - (r.name not in outside and self._step(op, r)) for r in readers)
+                level[op.name] = max(level[op.name], latest)
+        return level
+
+    def _step(self, producer: Op, reader: Op) -> int:
+        """How much later a covered reader runs at least."""
+        if producer.name in self.outside:
+            return 1
+        return int(self.cut.get(producer.name, "") != self.cut.get(reader.name, ""))
+
+
+def _runnable(left: tuple[Uncovered, ...]) -> None:
+    """Every trial of a module runs what is left by PyTorch: what cannot is known now, and not at the first trial."""
+    unknown = [u for u in left if u.op not in ALLOWED]
+    if unknown:
+        named = ", ".join(dict.fromkeys(f"`aten.{u.op}`{_at(u)}" for u in unknown))
+        which = "is no operation that a program" if len(unknown) == 1 else "are no operations that a program"
+        raise SessionRefused(
+            "not_covered",
+            f"{named} {which} may compute or that runs beside one. Compute it in get_inputs() and pass the result to "
+            "forward as an input, or write it with other operations.",
+            unknown[0].line,
+        )
+
+
+def _at(op: Op | Uncovered) -> str:
+    return f" (line {op.line})" if op.line else ""
+
+
+__all__ = ["Partition", "Region", "Uncovered", "partition", "subgraph"]

@@ -1,0 +1,1 @@
+"""Which program comes next: structures, configurations, lines of search."""

@@ -1,0 +1,195 @@
+"""Configurations worth trying for a product or a convolution, the most promising first.
+
+Every legal combination of tile, cluster, schedule, scheduler and swizzle (dsl.rules.legal decides) is priced by the
+tile and wave model of sol, which takes some 10 us a piece; where nvMatmulHeuristics is installed its candidates are
+marked as a second opinion. Its times are not used: it gives most of its list the same one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+from dsl.ir import Collective, Config, DType, Gemm, GemmShape, Program, Scheduler
+from dsl.rules import legal
+from sol.attainable import alone_ms, collective_time, normalized_with, product_of
+from sol.hardware import Hardware
+from sol.model.tiles import Product, TileTime, Tiling, tiles_of
+
+CLUSTERS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1))
+SPLITS = (2, 3, 4, 6, 8, 16, 32, 64, 128)
+CLAUSES = ("tile", "cluster", "schedule", "scheduler", "swizzle")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A configuration with its predicted time of the stage alone."""
+
+    config: Config
+    time: TileTime
+    advised: bool = False  # nvMatmulHeuristics names its tile and cluster too
+
+    @property
+    def ms(self) -> float:
+        return self.time.ms
+
+
+def key(config: Config) -> tuple:
+    """What makes two configurations the same trial: every clause but the operand precision and the back end."""
+    return tuple(getattr(config, c) for c in (*CLAUSES, "stages"))
+
+
+def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> list[Ranked]:
+    """Every legal configuration of the stage for a back end, fastest by the model first. Clauses that the stage's
+    own configuration fixes stay as they are."""
+    problem = legal.program_problem(program, stage)
+    priced, normed = product_of(program, stage), normalized_with(program, stage)
+    advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
+    out = []
+    for config in _enumerate(problem, stage.config, priced, hw.sms):
+        if not legal.objections(problem, config, backend):
+            time = collective_time(program, replace(stage, config=config), hw, priced)
+            if normed is not None:
+                time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))
+            advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
+            out.append(Ranked(config, time, advised))
+    if backend == "cute":  # quack groups tiles as widely as it may
+        out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -(r.config.swizzle or 0), repr(key(r.config))))
+    else:  # of what the model cannot tell apart, tall tiles and no groups: measured, they run as fast or faster
+        out.sort(
+            key=lambda r: (
+                round(200 * math.log(r.ms)), not r.advised, -(r.config.tile[0]), r.config.swizzle or 0, r.ms,
+                repr(key(r.config)),
+            )
+        )  # fmt: skip
+    return out
+
+
+def _enumerate(p: legal.Problem, fixed: Config, priced: Product, sms: int) -> Iterator[Config]:
+    if p.kind == "rowmajor":
+        for tile in [fixed.tile] if fixed.tile else legal.tiles_for(p):
+            stages = fixed.stages or legal.auto_stages(p, tile, None)
+            if stages >= legal.MIN_STAGES:
+                yield replace(fixed, tile=tile, stages=stages)
+        return
+    k = 1024 // p.compute.bits
+    deep = [t for t in legal.tiles_for(p) if t[2] == k] or legal.tiles_for(p)
+    tiles = [fixed.tile] if fixed.tile else deep
+    for tile in tiles:
+        grid = p.shape.l * tiles_of(priced, Tiling(tile, scheduler="stream_k"))
+        short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
+        schedulers = [Scheduler("persistent")]
+        if p.kind == "gemm" and (grid < 2 * sms or priced.triangle):  # more than two waves gain nothing from cutting K
+            schedulers.append(Scheduler("stream_k"))
+        if p.kind == "gemm" and grid < 2 * sms:
+            schedulers += [Scheduler("split_k", s) for s in SPLITS if grid * s <= 4 * sms]
+        swizzles = [s for s in legal.SWIZZLES if s <= max(1, short)]
+        clusters = CLUSTERS if p.kind == "gemm" else legal.clusters(p)
+        for cluster, schedule, scheduler, swizzle in product(
+            [fixed.cluster] if fixed.cluster else clusters,
+            [fixed.schedule] if fixed.schedule else legal.SCHEDULES,
+            [fixed.scheduler] if fixed.scheduler else schedulers,
+            [fixed.swizzle] if fixed.swizzle else swizzles,
+        ):
+            yield replace(fixed, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler, swizzle=swizzle)
+
+
+def seeds(ranked: list[Ranked], how_many: int) -> list[Ranked]:
+    """The best of each (tile, cluster) pair, and one of them advised by nvMatmulHeuristics when there is one."""
+    out: list[Ranked] = []
+    seen = set()
+    for r in ranked:
+        shape = (r.config.tile[:2], r.config.cluster)
+        if shape not in seen:
+            seen.add(shape)
+            out.append(r)
+    best = out[:how_many]
+    if best and not any(r.advised for r in best):
+        advised = next((r for r in out if r.advised and r.ms < 1.5 * best[0].ms), None)
+        if advised:
+            best[-1:] = [advised]
+    return best
+
+
+def neighbours(ranked: list[Ranked], config: Config, tried: set[tuple] = frozenset()) -> list[Ranked]:
+    """Configurations that differ from `config` in one clause, the clause that was varied least (by the keys in
+    `tried`) first, then by predicted time: the model prices swizzles and clusters much alike, the device does not."""
+    near = [r for r in ranked if 0 < _steps(r.config, config) <= 1]
+    varied: dict[str, int] = {}
+    for r in near:
+        if key(r.config)[:5] in tried:
+            clause = _clause(r.config, config)
+            varied[clause] = varied.get(clause, 0) + 1
+    return sorted(near, key=lambda r: varied.get(_clause(r.config, config), 0))
+
+
+def _clause(a: Config, b: Config) -> str:
+    """The first clause in which two configurations differ."""
+    return next((c for c in CLAUSES if getattr(a, c) != getattr(b, c)), "")
+
+
+def _steps(a: Config, b: Config) -> int:
+    """Clauses that differ; a tile more than one step away on either side counts as far."""
+    if a.tile != b.tile and a.tile and b.tile and sum(map(_far, a.tile, b.tile)) > 1:
+        return 9
+    return sum(getattr(a, c) != getattr(b, c) for c in CLAUSES)
+
+
+def _far(x: int, y: int) -> float:
+    big, small = max(x, y), min(x, y)
+    return 0 if big == small else 1 if big <= 2 * small else 9
+
+
+def change(old: Config | None, new: Config) -> str:
+    """What differs, in one line: `tile 128x128x64 -> 128x256x64, cluster 1x1x1 -> 2x1x1`."""
+    parts = []
+    for c in CLAUSES:
+        before, after = (getattr(old, c) if old else None), getattr(new, c)
+        if before != after and after is not None:
+            parts.append(f"{c} {_say(before)} -> {_say(after)}" if before is not None else f"{c} {_say(after)}")
+    return ", ".join(parts) or "every choice left to the compiler"
+
+
+def _say(value: object) -> str:
+    if isinstance(value, tuple):
+        return legal.dims(value)
+    if isinstance(value, Scheduler):
+        return f"split_k({value.splits})" if value.kind == "split_k" else value.kind
+    return str(value)
+
+
+def distinct(items: Iterable[Ranked]) -> list[Ranked]:
+    out, seen = [], set()
+    for r in items:
+        if key(r.config) not in seen:
+            seen.add(key(r.config))
+            out.append(r)
+    return out
+
+
+@lru_cache(maxsize=256)
+def heuristics(shape: GemmShape, compute: DType) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+    """(tile MxN, cluster MxN) that nvMatmulHeuristics advises on an H200, without duplicates; () where it is not
+    installed or has no answer. It runs on the CPU, 20 ms the first time and 2 ms a query after."""
+    try:
+        import nvMatmulHeuristics as nmh
+    except ImportError:
+        return ()
+    try:
+        interface = nmh.NvMatmulHeuristicsInterfaceEx(
+            backend=nmh.NvMatmulHeuristicsTarget.CUTLASS3,
+            flags=nmh.NvMatmulHeuristicsFlags.PERF_MODEL_BASED_AUTO_TUNING,
+            load_discovery_implicitly=True,
+            gpu=nmh.NvMatmulHeuristicsNvidiaGpu["H200_SXM"],
+        )
+        backend = interface.createBackend(nmh.NvMatmulHeuristicsTarget.CUTLASS3)
+        layout = nmh.NvMatmulHeuristicsMatmulLayout.TN_ROW_MAJOR
+        problem = interface.makeNvMatmulHeuristicsProblem(shape.m, shape.n, shape.k, layout, shape.l)
+        precision = {DType.TF32: "SSS", DType.F16: "HSH", DType.BF16: "TST"}.get(compute, "HSH")
+        found = [c["kernel"] for c in interface.getEx(problem, 8, backend, precision=precision)]
+    except Exception:  # a second opinion: whatever the library dislikes, the search goes on without it
+        return ()
+    return tuple(dict.fromkeys(((k.cta_tile_m, k.cta_tile_n), (k.cluster_m, k.cluster_n)) for k in found))

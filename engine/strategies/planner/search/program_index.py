@@ -1,0 +1,96 @@
+"""Which line of a search, which structure and which region a program's text is, and what its parameters stand for.
+
+Proposals come back as text (a log holds nothing else), and a person's own programs were never proposals. A program is
+known by its name and by what it takes and returns, whatever it calls them; its structure by what is left of it when the
+configuration is taken away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsl.check.program import check
+from dsl.ir import Collective, Config, Program
+from dsl.resolve import resolve
+from engine.devices import Binding, TrialError
+from engine.strategies.planner.search.search_lines import Line
+from engine.strategies.planner.search.structures import Structure, skeleton
+
+
+class Programs:
+    """`lines`: of the search; more may come."""
+
+    def __init__(self, lines: list[Line], sms: int):
+        self.lines, self.sms = lines, sms
+        self._read: dict[tuple[str, str], tuple[Line | None, Structure | None, Config | None]] = {}  # texts taken apart
+
+    def found(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
+        """The line and the structure of a trial's program, and the configuration of the stage that is varied."""
+        known = self._read.get((cls, text))
+        if known is None:
+            known = self._read[cls, text] = self._parsed(cls, text)
+        return known
+
+    def _parsed(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
+        checked = check(text)
+        if not checked.ok:
+            return None, None, None
+        key, number = skeleton(checked.program), self.number(checked.program)
+        for line in self.lines:
+            if line.cls != cls or line.number != number:
+                continue
+            structure = next((s for s in line.structures if s.key == key), None)
+            if structure is not None:
+                resolved = resolve(checked.program, self.sms)
+                found = (s.config for s in resolved.stages if isinstance(s, Collective) and s.name == structure.main)
+                return line, structure, next(found, None)
+        return None, None, None
+
+    def region(self, text: str) -> int:
+        """The number of the region that a program stands for; 0 where it stands for the whole module."""
+        program = check(text).program
+        return self.number(program) if program is not None else 0
+
+    def number(self, program: Program) -> int:
+        """By its name, and where a person renamed it by what it takes and returns."""
+        lines = {line.number: line for line in reversed(self.lines)}
+        if set(lines) == {0}:
+            return 0
+        named = [n for n, line in lines.items() if line.base.name == program.name]
+        fitting = [n for n in (*named, *sorted(lines)) if _fits(program, lines[n].base)]
+        return fitting[0] if fitting else (named or sorted(lines))[0]
+
+    def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+        """Parameters and results of `text` as graph tensors: by name when all names fit, else in order by type."""
+        program = check(text).program
+        if program is None:
+            raise TrialError("check", "bad_program", "the program does not pass its checks")
+        number = self.number(program)
+        lines = [x for x in self.lines if x.number == number]
+        line = next((x for x in lines if _fits(program, x.base)), lines[0])
+        signature, (given, made) = line.base, line.bindings
+        want = {b.name: b for b in given}
+        types = {p.name: p.type for p in signature.params}
+        expected = ", ".join(f"{p.name}: {p.type}" for p in signature.params)
+        if all(types.get(p.name) == p.type for p in program.params):
+            inputs = tuple(want[p.name] for p in program.params)
+        elif [p.type for p in program.params] == list(types.values()):
+            inputs = tuple(replace(b, name=p.name) for b, p in zip(given, program.params, strict=True))
+        else:
+            what = f"region {number}" if number else "the module"
+            raise TrialError("check", "signature", f"the program must take what {what} takes: ({expected})")
+        results = tuple(str(t) for t in program.result_types)
+        promised = tuple(str(t) for t in signature.result_types)
+        if results != promised:
+            what = f"region {number}" if number else "the module"
+            raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as {what} does")
+        outputs = tuple(replace(b, name=n) for b, n in zip(made, program.results, strict=True))
+        return inputs, outputs
+
+
+def _fits(program: Program, signature: Program) -> bool:
+    """Whether a program takes and returns what a region does, whatever it calls them."""
+    types = [p.type for p in signature.params]
+    named = {p.name: p.type for p in signature.params}
+    takes = [p.type for p in program.params] == types or all(named.get(p.name) == p.type for p in program.params)
+    return takes and list(map(str, program.result_types)) == list(map(str, signature.result_types))

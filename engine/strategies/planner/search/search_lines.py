@@ -1,0 +1,211 @@
+"""One line of search: the structures of one region in one precision class, and what is planned of them.
+
+The plan begins with what won on a similar problem where there is one (engine.strategies.planner.memory), else with
+every choice left to the compiler; then the model's best configurations and the other structures, by turns. Which
+structure comes first is triage's word (sol.triage): the model's promise, discounted by how far promises of that kind
+held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from dsl import ir
+from dsl.ir import Collective, Config, Program
+from dsl.printer import to_text
+from engine.devices import Binding
+from engine.strategies import Proposal
+from engine.strategies.planner.memory import Memory, Won
+from engine.strategies.planner.regions.partition import Region
+from engine.strategies.planner.search import build_cost, candidates
+from engine.strategies.planner.search.candidates import Ranked
+from engine.strategies.planner.search.structures import Structure, prediction
+from sol.hardware import Hardware
+from sol.triage import Hypothesis, triage
+
+SEEDS = {"cute": 4, "cpp": 2}
+QUICK = 2  # times as many are timed quickly as are then tried in full
+CASTS = {
+    "f16": "operands cast to f16, timed",
+    "bf16": "operands cast to bf16, timed",
+    "fp8": "operands scaled by rows and cast to e4m3, timed",
+}
+GUARDED = "operands cast to f16 under a guard (all again in f32 where f16 lacks their range), timed"
+PLAIN = "each operation as it comes"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A planned trial: a structure with everything auto (`ranked` None) or in one configuration; `won`: where that one
+    was found to be the best."""
+
+    structure: Structure
+    ranked: Ranked | None = None
+    won: Won | None = None
+
+
+@dataclass(frozen=True)
+class Algebraic:
+    """A rewrite that leaves out work (engine.strategies.planner.search.algebra): its words, and the limits in ms of
+    what is left by class."""
+
+    words: str
+    limits: dict[str, float]
+
+
+@dataclass
+class Line:
+    """`structures`: the first is the one to begin with; `bindings`: which tensors of the graph its programs take, and
+    which they return; `region`: None where the program is the whole module; `eager`:
+    what PyTorch is expected to take for the region, in ms; `promises`: structure -> triage's word for it."""
+
+    cls: str
+    structures: list[Structure]
+    bindings: tuple[tuple[Binding, ...], tuple[Binding, ...]]
+    region: Region | None = None
+    eager: float = 0.0
+    memory: Memory = field(default_factory=Memory)
+    promises: dict[str, str] = field(default_factory=dict)
+    sms: int = 132
+    algebraic: Algebraic | None = None
+
+    @property
+    def number(self) -> int:
+        """Of the region; 0 where the program is the whole module."""
+        return self.region.number if self.region else 0
+
+    @property
+    def backend(self) -> str:
+        return self.structures[0].backend
+
+    @property
+    def light(self) -> bool:
+        """Whether a trial of the first structure is built in seconds."""
+        return build_cost.cost(self.structures[0].base, self.backend) < build_cost.LIGHT
+
+    @property
+    def base(self) -> Program:
+        return self.structures[0].base
+
+    @property
+    def main(self) -> str:
+        return self.structures[0].main
+
+    @property
+    def ranked(self) -> list[Ranked]:
+        return self.structures[0].ranked
+
+    @property
+    def saved(self) -> float:
+        """Milliseconds that the first structure is expected to save."""
+        return self.eager - self.structures[0].ms
+
+    def begin(self, limit: float) -> None:
+        """Put the structures into triage's order; `limit`: t_sol of what they compute, in ms."""
+        plain = next((s for s in self.structures if s.words == PLAIN), self.structures[-1])
+        offered = [Hypothesis(s.words, s.words, plain.ms / s.ms) for s in self.structures]
+        ranked = triage(offered, plain.ms / limit if limit > 0 else 1.0, self.memory.outcomes)
+        by_words = {s.words: s for s in self.structures}
+        self.structures = [by_words[r.hypothesis.action] for r in ranked]
+        self.promises = {r.hypothesis.action: r.why for r in ranked if self.memory.outcomes.of(r.hypothesis.action)}
+
+    # ---- what is tried ----
+
+    def plan(self, quick: dict[str, float | None] | None = None) -> list[Step]:
+        """What is tried before anything is known. `quick`: program -> quick time: of those seeds the better half."""
+        first = self.structures[0]
+        seeds = self.seeds()
+        if quick:
+            pool = self.seeds(QUICK)
+            timed = [(quick[t], i) for i, s in enumerate(pool) if quick.get(t := self.text(s)) is not None]
+            if timed:
+                seeds = [pool[i] for _, i in sorted(timed)][: -(-len(timed) // 2)]
+        begun = self.remembered()
+        seeds = [s for s in seeds if not any(b.ranked is s.ranked for b in begun)]
+        others = [Step(s) for s in self.structures[1:]]
+        out = begun or [Step(first)]
+        while seeds or others:
+            out += [*others[:1], *seeds[:1]]
+            seeds, others = seeds[1:], others[1:]
+        return out
+
+    def seeds(self, times: int = 1) -> list[Step]:
+        found = candidates.seeds(self.ranked, times * SEEDS["cute" if self.light else self.backend])
+        return [Step(self.structures[0], r) for r in found]
+
+    def remembered(self) -> list[Step]:
+        """The configuration that won on the most similar problem, where it is legal here."""
+        first = self.structures[0]
+        stage = next((s for s in first.base.stages if s.name == first.main), None)
+        if not isinstance(stage, Collective):
+            return []
+        settings = {candidates.change(None, r.config): r for r in first.ranked}
+        for w in self.memory.like(first.base, stage, self.cls, first.backend):
+            if w.settings in settings:
+                return [Step(first, settings[w.settings], w)]
+        return []
+
+    def text(self, step: Step) -> str:
+        return to_text(self.program(step))
+
+    def program(self, step: Step) -> Program:
+        if step.ranked is None:
+            return step.structure.first
+        stages = tuple(
+            replace(s, config=step.ranked.config) if isinstance(s, Collective) and s.name == step.structure.main else s
+            for s in step.structure.base.stages
+        )
+        return replace(step.structure.base, stages=stages)
+
+    # ---- in words ----
+
+    def proposal(
+        self, step: Step, hw: Hardware, *, parent: int | None = None, before: Config | None = None
+    ) -> Proposal:
+        """The step as a trial; `parent`: the trial that it differs from in one clause, whose configuration is
+        `before`. `predicted_ms` is that of the program alone."""
+        p = self.program(step)
+        made = prediction(p, hw)
+        if step.ranked is None:
+            change, why = self._first(step.structure, p, made)
+        else:
+            change, why = candidates.change(before, step.ranked.config), self._configured(step, made.ms)
+            if step.won is not None:
+                why = f"won on {step.won}; {why}"
+            if parent is not None:
+                why = f"next to trial {parent}, the best so far: {why}"
+        if self.region is not None:
+            change = f"region {self.number}: {change}"
+        if self.algebraic is not None:
+            change, why = f"algebraic: {change}", f"{self.algebraic.words}; {why}"
+        return Proposal(to_text(p), self.cls, step.structure.backend, change, why, parent, made.ms)
+
+    def _first(self, structure: Structure, p: Program, made) -> tuple[str, str]:
+        """The pasted program itself, or a lowered one with every choice left to the compiler."""
+        change = "your program" if configured(p) else "every choice left to the compiler"
+        why = f"the starting point in {self.cls}; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
+        if len(self.structures) > 1:
+            change = f"{change}; {structure.words}"
+            if structure is not self.structures[0]:
+                why = f"another structure; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
+        if structure.words in self.promises:
+            why += f"; {self.promises[structure.words]}"
+        if p.guard or any(casts(s) for s in p.stages):
+            why += f"; {GUARDED if p.guard else CASTS.get(self.cls, 'casts timed')}"
+        return change, why
+
+    def _configured(self, step: Step, ms: float) -> str:
+        t = step.ranked.time
+        waves = f"{t.tiles:,} tiles on {self.sms} SMs in {t.waves} wave{'s' if t.waves != 1 else ''}"
+        why = f"{waves}, {min(t.busy, 1.0):.0%} of the SMs' time used, bound by {t.bound_by}; predicted {ms:.3g} ms"
+        return why + ("; nvMatmulHeuristics agrees" if step.ranked.advised else "")
+
+
+def casts(stage: ir.Stage) -> bool:
+    """Whether a stage is there for the element type of operands."""
+    return (isinstance(stage, ir.Transform) and stage.to is not None) or getattr(stage, "op", "") == "absmax"
+
+
+def configured(program: Program) -> bool:
+    products = [s for s in program.stages if isinstance(s, Collective)]
+    return any(getattr(s.config, c) for s in products for c in candidates.CLAUSES)

@@ -1,0 +1,129 @@
+"""What a visitor may ask for, checked before it becomes a row: new sessions and the owner's words to them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.session.spec import CLASSES as CLASSES
+from engine.session.spec import UNTITLED, BadSpec, SessionSpec
+from playground import conf
+from playground.models import Session
+
+COMMANDS = ("pause", "resume", "stop", "budget", "try")
+
+
+class Refused(Exception):
+    """A request that cannot be met: HTTP status, what is wrong, and what to do about it."""
+
+    def __init__(self, status: int, error: str, fix: str, **more: Any):
+        super().__init__(error)
+        self.status, self.told = status, {"error": error, "fix": fix, **more}
+
+
+def limit_text(text: str, what: str = "The source") -> None:
+    """Raises Refused(413) for a text over UCUTLASS_SOURCE_KIB."""
+    limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode(errors="surrogatepass"))
+    if size > limit << 10:
+        raise Refused(
+            413,
+            f"{what} is {size / 1024:.0f} KiB; the limit is {limit} KiB.",
+            "Paste the module to optimise alone, without data or generated code.",
+        )
+    if "\0" in text or re.search("[\ud800-\udfff]", text):
+        raise Refused(422, f"{what} holds characters that are no text (NUL or a lone surrogate).", "Paste plain text.")
+
+
+def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """The spec to store: checked by the engine's own rules, `device` as asked (`auto` is decided by who claims it)."""
+    limit_text(asked["source"])
+    asked = {**asked, "title": asked["title"].strip() or title_of(asked["source"], asked["source_kind"])}
+    device = asked["device"]
+    spec = _checked({**asked, "device": "modelled:h200" if device == "auto" else device})
+    return {
+        "title": spec.title,
+        "source": spec.source,
+        "source_kind": spec.source_kind,
+        "device": device,
+        "strategy": spec.strategy,
+        "classes": list(spec.classes),
+        "trials": spec.trials,
+        "eps": spec.eps,
+        "window": spec.window,
+        "seed": spec.seed,
+        "compile": spec.compile,
+        "algebraic": spec.algebraic,
+    }
+
+
+def told(field: str, message: str) -> Refused:
+    """A field that is wrong: what is allowed on this server, and a value that works."""
+    most = conf.get("UCUTLASS_MAX_TRIALS")
+    if field == "trials":
+        message = f"a whole number from 1 to {most}"
+    fixes = {
+        "source": "Paste a PyTorch module, or write a μCUTLASS program.",
+        "source_kind": 'Write "module" or "program".',
+        "title": "Write a short title on one line, or leave it out.",
+        "device": 'Write "auto", "cuda" or "modelled:h200".',
+        "strategy": 'Write "planner", or leave it out.',
+        "classes": 'Write for example ["tf32", "f16"].',
+        "trials": f"Write for example 12; this server allows {most}.",
+        "eps": "Write for example 0.25, to stop within 25% of the limit.",
+        "window": "Write for example 6, to stop after 6 trials without gain.",
+        "seed": "Write for example 0.",
+        "compile": "Write true or false.",
+        "algebraic": "Write true or false.",
+    }
+    fix = fixes.get(field, f"Leave it out; the fields are {', '.join(fixes)}.")
+    return Refused(422, f"{field}: {message.removesuffix('.')}.", fix, field=field)
+
+
+def _checked(fields: dict[str, Any]) -> SessionSpec:
+    """A spec within this server's limits. Raises Refused."""
+    try:
+        spec = SessionSpec(**fields)
+    except BadSpec as e:
+        raise told(e.field, e.message) from None
+    if spec.trials > conf.get("UCUTLASS_MAX_TRIALS"):
+        raise told("trials", "")
+    return spec
+
+
+def title_of(source: str, kind: str) -> str:
+    """A title for a text that has none: the first line of its docstring or comment, or its class."""
+    docstring = re.match(r'\s*[rR]?("""|\'\'\')\s*(?P<line>[^\n]+?)\s*(?:\1|\n|$)', source)
+    docstring = docstring or re.match(r"\s*#+\s*(?P<line>[^\n]+)", source)
+    line = "".join(c for c in docstring["line"] if c.isprintable()).strip(" #-=") if docstring else ""
+    if line:
+        return line.rstrip(".")[:120]
+    if kind == "program":
+        found = re.search(r"^\s*program\s+(\w+)", source, re.MULTILINE)
+        return found[1][:120] if found else "A μCUTLASS program"
+    names = [n for n in re.findall(r"^class\s+(\w+)", source, re.MULTILINE) if n != "Model"]
+    return names[0][:120] if names and not re.search(r"^class\s+Model\b", source, re.MULTILINE) else UNTITLED
+
+
+def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """The command's data, checked. Raises Refused with the fix."""
+    if kind not in COMMANDS:
+        raise Refused(422, f"{kind!r} is no command.", f"Send one of {', '.join(COMMANDS)}.")
+    if session.state == Session.ENDED:
+        raise Refused(409, "This session has ended.", "Fork it to go on from here.")
+    if kind == "budget":
+        return _budget(session, data)
+    if kind == "try":
+        program = data.get("program")
+        if not isinstance(program, str) or not program.strip():
+            raise Refused(422, "There is no program to try.", 'Send {"kind": "try", "data": {"program": "..."}}.')
+        limit_text(program, "The program")
+        return {"program": program}
+    return {}
+
+
+def _budget(session: Session, data: dict[str, Any]) -> dict[str, Any]:
+    allowed = ("trials", "eps", "window")
+    if not data or set(data) - set(allowed):
+        raise Refused(422, "A budget has trials, eps and window.", 'Send for example {"data": {"trials": 40}}.')
+    _checked({"title": "t", "source": "x", **data})
+    return dict(data)

@@ -1,0 +1,211 @@
+"""The language over HTTP: check, format, resolve, compile, explain, complete and hover, for an editor or a script.
+
+A text is at most UCUTLASS_SOURCE_KIB; the language itself reads at most 65,536 characters and 2,048 words, so that
+every answer takes a bounded time: milliseconds for a program a person writes, a second for the largest there is.
+"""
+
+from __future__ import annotations
+
+import math
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from dsl.editor import vocabulary
+from playground import exports
+from playground.access import limits, requests
+from playground.access.requests import Refused
+from playground.language import service as language
+
+router = Router(tags=["language"])
+
+
+class TextIn(Schema):
+    text: str = Field(description="A μCUTLASS program")
+
+
+class PlaceIn(Schema):
+    """A place in a text: 1-based; columns count characters (Unicode code points), the caret stands before `col`."""
+
+    text: str
+    line: int
+    col: int
+
+
+class Fix(Schema):
+    """Put `text` in the place of a stretch: tried, and the mistake is gone then. `title` says it in a few words."""
+
+    title: str
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+    text: str
+
+
+class Diagnostic(Schema):
+    """Why a program is rejected, and where: 1-based, the end exclusive; line 0: the text as a whole."""
+
+    code: str = Field(description="stable, such as E204; its page is /language/E204")
+    message: str
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+    notes: list[str]
+    help: str | None = Field(description="the nearest way out, in words")
+    fix: Fix | None = Field(description="the same as an edit, where one was found that works")
+    rendered: str = Field(description="the message with its caret, as a terminal shows it")
+
+
+class Judged(Schema):
+    ok: bool
+    diagnostics: list[Diagnostic] = Field(description="every mistake, in the order of the text")
+
+
+class Laid(Judged):
+    text: str | None = Field(description="null where the program is rejected")
+
+
+class Prediction(Schema):
+    """What a model of tiles, waves and memory expects; never a measurement."""
+
+    kind: str
+    ms: float
+    device: str
+    bound_by: str
+    stages: list[dict]
+    notes: list[str]
+
+
+class Checked(Laid):
+    resolved: str | None = Field(description="the program with every choice made")
+    prediction: Prediction | None
+
+
+class Generated(Schema):
+    text: str
+    binding: str = Field(description="a Python module that runs it on PyTorch tensors")
+    language: str = Field(description="python | cuda")
+    lines: int
+    line_map: list[tuple[int, int, int]] = Field(description="line of `resolved`, first and last line of `text`")
+
+
+class Refusal(Schema):
+    code: str
+    message: str
+    help: str | None
+
+
+class Compiled(Checked):
+    digest: str | None
+    sources: dict[str, Generated] = Field(description="by back end: cute, cpp")
+    refused: dict[str, Refusal] = Field(description="a back end that cannot express the program, and why")
+    figures: dict
+
+
+class Option(Schema):
+    label: str
+    kind: str = Field(description="keyword, stage, clause, function, type, value, axis or name")
+    doc: str
+
+
+class Options(Schema):
+    start: int = Field(description="column where the word begins that a label replaces")
+    options: list[Option]
+
+
+class Page(Schema):
+    """The page of an error code."""
+
+    code: str
+    title: str
+    why: str
+    example: str
+    fix: str
+
+
+class Word(Schema):
+    """A word of the language, or (`kind` name) one of a program, whose `use` is its type."""
+
+    word: str
+    kind: str
+    use: str
+    doc: str
+    values: list[str]
+
+
+class Hovered(Word):
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+
+
+def _taken(request: HttpRequest, text: str, limit: limits.Limit, what: str) -> None:
+    """Raises Refused for a text that is too long, or an address that asks too often."""
+    requests.limit_text(text, "The program")
+    if wait := limit.wait(limits.address(request)):
+        raise Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.")
+
+
+@router.post("/check", response=Checked, summary="Check a program: every mistake, and the text with every choice made")
+def check(request: HttpRequest, asked: TextIn):
+    _taken(request, asked.text, limits.checks, "checks")
+    return language.check(asked.text)
+
+
+@router.post("/format", response=Laid, summary="Lay a program out, its comments kept")
+def format_(request: HttpRequest, asked: TextIn):
+    _taken(request, asked.text, limits.checks, "checks")
+    return language.format_(asked.text)
+
+
+@router.post("/resolve", response=Laid, summary="The program with every choice made")
+def resolve(request: HttpRequest, asked: TextIn):
+    _taken(request, asked.text, limits.checks, "checks")
+    return language.resolve(asked.text)
+
+
+@router.post("/compile", response=Compiled, summary="Generate code: both back ends, line maps, what a model expects")
+def compile_(request: HttpRequest, asked: TextIn):
+    _taken(request, asked.text, limits.checks, "compilations")
+    return language.compile_(asked.text)
+
+
+@router.post("/export", summary="A zip of the program: both sources, a PyTorch package for pip, a check")
+def export(request: HttpRequest, asked: TextIn):
+    """`application/zip`; the same program gives the same bytes."""
+    _taken(request, asked.text, limits.checks, "exports")
+    try:
+        return exports.response(exports.of_text(asked.text))
+    except exports.ExportError as e:
+        raise Refused(422, str(e).split("\n")[0], "Check the program first; /api/check says what is wrong.") from None
+
+
+@router.post("/complete", response=Options, summary="What may stand at a place: words, names, legal values")
+def complete(request: HttpRequest, asked: PlaceIn):
+    _taken(request, asked.text, limits.assists, "completions")
+    return language.complete(asked.text, asked.line, asked.col)
+
+
+@router.post("/hover", response=Hovered | None, summary="What stands at a place; null where there is nothing to say")
+def hover(request: HttpRequest, asked: PlaceIn):
+    _taken(request, asked.text, limits.assists, "questions")
+    return language.hover(asked.text, asked.line, asked.col)
+
+
+@router.get("/explain", response=Page | Word, summary="The page of an error code (E204) or of a word (tile)")
+def explain(request: HttpRequest, word: str = Query(max_length=64)):
+    found = language.explain(word)
+    if found is None:
+        raise Refused(
+            404, f"There is no code or word {word!r}.", "The words are at /api/words, the codes at /language."
+        )
+    return found
+
+
+@router.get("/words", response=dict[str, list[str]], summary="Every word of the language by kind, for a highlighter")
+def words(request: HttpRequest):
+    return vocabulary.vocabulary()

@@ -1,0 +1,181 @@
+"""dsl/reference.md, the error codes and the words of the language as pages. The texts are the language's own.
+
+`reference()` renders the little Markdown that the reference is written in (headings, paragraphs, lists, fences, code,
+bold); anything else in it would come out as it stands, and a test holds the file to that subset.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import dsl
+from dsl.check.families import FAMILIES
+from dsl.check.program import check
+from dsl.codes import CODES
+from dsl.codes import page as page_of
+from dsl.diagnostics import closest
+from dsl.editor.vocabulary import ENTRIES, Entry, vocabulary
+
+SOURCE = Path(dsl.__file__).parent / "reference.md"
+# The groups of the codes, by their first digit.
+GROUPS = {
+    "0": "The text",
+    "1": "Names, shapes and types",
+    "2": "Configuration: tiles, shared memory, clusters, schedules",
+    "3": "Expressions",
+    "4": "The pipeline",
+}
+LINKED = ("keyword", "stage", "clause", "function", "value", "type")
+_CODE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
+_TOKEN = re.compile(
+    r"(?P<comment>#[^\n]*)|(?P<number>\d+(?:x\d+)+\b|\d+(?:\.\d+)?(?:e[+-]?\d+)?)|(?P<word>[A-Za-z_]\w*)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    slug: str
+    title: str
+    html: str
+
+
+@functools.cache
+def reference() -> tuple[Section, ...]:
+    """The reference, a section a heading; the first is the text above the first `##`."""
+    parts = re.split(r"^## (.+)$", SOURCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    intro = re.sub(r"^# .+\n", "", parts[0])
+    found = [Section("program", "A program", _blocks(intro))]
+    for title, text in zip(parts[1::2], parts[2::2], strict=True):
+        slug = re.sub(r"[^a-z0-9]+", "-", title.split("(")[0].lower()).strip("-")
+        found.append(Section(slug, title, _blocks(text)))
+    return tuple(found)
+
+
+def codes() -> list[dict[str, Any]]:
+    """[{title, codes: [Page]}], by the group that a code's first digit names."""
+    return [{"title": t, "codes": [p for c, p in CODES.items() if c[1] == d]} for d, t in GROUPS.items()]
+
+
+def code_page(code: str) -> dict[str, Any] | None:
+    """The page of a code with its neighbours and its two texts in colour, or None."""
+    page = page_of(code)
+    if page is None:
+        return None
+    names = list(CODES)
+    at = names.index(page.code) if page.code in CODES else None
+    return {
+        "page": page,
+        "why": _inline(page.why),
+        "example": highlight(page.example),
+        "fix": highlight(page.fix),
+        "refusal": at is None,
+        "before": CODES[names[at - 1]] if at else None,
+        "after": CODES[names[at + 1]] if at is not None and at + 1 < len(names) else None,
+    }
+
+
+def word_page(word: str) -> dict[str, Any] | None:
+    """Every sense that a word has, or None: its entry, how it is written, its values, and who has it as a clause."""
+    senses = [e for (_, w), e in ENTRIES.items() if w == word]
+    return {"word": word, "senses": [_sense(e) for e in senses]} if senses else None
+
+
+def _sense(e: Entry) -> dict[str, Any]:
+    of = [word for word, family in FAMILIES.items() if e.kind == "clause" and e.word in family.clauses]
+    label = "clauses" if e.kind == "stage" else "values"
+    known = {w for _, w in ENTRIES}
+    return {
+        "entry": e,
+        "doc": _inline(e.doc),
+        "use": highlight(e.use),
+        "label": label,
+        "values": [(v, v if v in known else None) for v in e.values],
+        "stages": of,
+    }
+
+
+def near(word: str) -> str | None:
+    """The code or word that a misspelt one most likely meant."""
+    return closest(word.upper(), CODES) or closest(word, {w for _, w in ENTRIES})
+
+
+# ---- text to HTML ----
+
+
+def _blocks(text: str) -> str:
+    out: list[str] = []
+    for i, part in enumerate(re.split(r"^```\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)):
+        out += [_fence(part)] if i % 2 else [_block(b) for b in re.split(r"\n{2,}|\n(?=- )", part) if b.strip()]
+    html = "\n".join(out)
+    return re.sub(r"(?:<li>.*?</li>\n?)+", lambda m: f"<ul>{m.group()}</ul>", html, flags=re.DOTALL)
+
+
+def _block(text: str) -> str:
+    text = " ".join(line.strip() for line in text.strip().splitlines())
+    return f"<li>{_inline(text[2:])}</li>" if text.startswith("- ") else f"<p>{_inline(text)}</p>"
+
+
+def _inline(text: str) -> str:
+    """Code, each piece that begins with a word of the language linked to its page, and bold."""
+
+    def one(m: re.Match) -> str:
+        if m[2]:
+            return f"<strong>{escape(m[2])}</strong>"
+        code = f"<code>{escape(m[1])}</code>"
+        word = re.match(r"[A-Za-z_]\w*", m[1])
+        known = word and any((kind, word.group()) in ENTRIES for kind in LINKED)
+        return f'<a class="word" href="/language/{word.group()}">{code}</a>' if known else code
+
+    out, at = [], 0
+    for m in _CODE.finditer(text):
+        out += [escape(text[at : m.start()]), one(m)]
+        at = m.end()
+    return "".join([*out, escape(text[at:])])
+
+
+def _fence(text: str) -> str:
+    """A block of code; each program in it that passes stands alone, with a link that opens it in the editor."""
+    out = []
+    for part in re.split(r"\n(?=\S*program )", text.strip("\n")):
+        code = part.strip("\n")
+        link = ""
+        if code.startswith("program ") and check(code).ok:
+            link = f'<a class="try" href="/#program={quote(code)}">Open in the editor</a>'
+        plain = "" if code.startswith("program ") else " plain"  # lists of words may be broken anywhere
+        out.append(f'<div class="listing{plain}">{link}<pre tabindex="0"><code>{highlight(code)}</code></pre></div>')
+    return "\n".join(out)
+
+
+@functools.cache
+def _kinds() -> dict[str, str]:
+    """{word: the class that its colour goes by}; a word of two kinds has the first one's."""
+    words = vocabulary()
+    order = (
+        ("keyword", ("let", "also", "program", "return")), ("meta", ("acc", "acc2")), ("property", words["clauses"]),
+        ("function", words["stages"] + words["functions"]), ("type", words["types"]), ("number", words["values"]),
+        ("property", words["keywords"]),
+    )  # fmt: skip
+    found: dict[str, str] = {}
+    for kind, some in order:
+        for word in some:
+            found.setdefault(word, kind)
+    return found
+
+
+def highlight(code: str) -> str:
+    """A program's text as HTML, in the colours of the editor (static/js/ucutlass-mode.js)."""
+    out, at = [], 0
+    for m in _TOKEN.finditer(code):
+        kind, text = m.lastgroup, m.group()
+        if kind == "word":
+            kind = _kinds().get(text)
+        out.append(escape(code[at : m.start()]))
+        out.append(f'<span class="syn-{kind}">{escape(text)}</span>' if kind else escape(text))
+        at = m.end()
+    return "".join([*out, escape(code[at:])])

@@ -1,0 +1,195 @@
+"""The viewer's socket, /ws/s/<id>?after=SEQ: the log from a cursor on, with acknowledgements.
+
+Server to client, JSON texts:
+    {"events": [{seq, kind, t, data}...], "last": N, "ended": bool}   `ended`: the log is complete with this batch
+    {"viewers": n}    {"state": queued | running | ended, "queue": n, "engine": {...} | null, "text": "..."}
+    {"ping": seconds}    {"error": "..."}   why the server closes now (daphne sends no reason with its codes)
+Client to server:
+    {"ack": SEQ}      all events up to SEQ are on the screen        {"pong": ...}   optional
+
+Daphne has no back-pressure: what we send to a client that does not read piles up in our memory. So we stop at 256
+events or 1 MiB that the client has not acknowledged, and go on when it does. The log keeps the rest.
+
+Close codes: 4400 a message we cannot read, 4404 no such session (or it was deleted), 1011 our mistake: come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections import deque
+from urllib.parse import parse_qs
+
+from asgiref.sync import sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import connection
+
+from playground import engines
+from playground.live import log
+from playground.live.hub import hub
+from playground.models import Session
+
+logger = logging.getLogger(__name__)
+
+WINDOW_EVENTS = 256
+WINDOW_BYTES = 1 << 20
+BATCH_EVENTS = 64
+BATCH_BYTES = 1 << 18  # daphne refuses to send a message over 1 MiB; one event has at most log.MAX_EVENT_BYTES
+HEARTBEAT = 15.0  # seconds
+MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
+MALFORMED, UNKNOWN, BROKEN = 4400, 4404, 1011
+
+
+class Unknown(AsyncWebsocketConsumer):
+    """Any other address: opened and closed with a code, because a refused handshake tells a browser nothing."""
+
+    async def connect(self) -> None:
+        await self.accept()
+        await self.close(UNKNOWN)
+
+
+class SessionConsumer(AsyncWebsocketConsumer):
+    async def connect(self) -> None:
+        await self.accept()
+        self.task: asyncio.Task | None = None
+        self.session_id = self.scope["url_route"]["kwargs"]["session_id"]
+        raw = parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[-1]
+        if not (raw.isascii() and raw.isdecimal() and len(raw) < 10):
+            await self._refuse(MALFORMED, "after= takes the number of the last event that you have")
+            return
+        found = await _look(self.session_id)
+        if found is None:
+            await self._refuse(UNKNOWN, "no such session")
+            return
+        last, ended, message = found
+        self.cursor = min(int(raw), last)
+        self.unread: deque[tuple[int, int]] = deque()  # (seq, bytes) sent and not acknowledged
+        self.unread_bytes = 0
+        self.bell = asyncio.Event()
+        self.bell.set()
+        self.count: int | None = None
+        self.told: dict | None = None
+        self.entry = hub.join(self.session_id, self, last_seq=last, ended=ended, message=message)
+        self.task = asyncio.create_task(self._guarded())
+
+    async def disconnect(self, code: int) -> None:
+        if self.task is not None:
+            hub.leave(self.session_id, self)
+            self.task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self.task
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self.task is None:
+            return  # closed already
+        reason = self._take(text_data)
+        if reason:
+            await self._refuse(MALFORMED, reason)
+
+    async def _refuse(self, code: int, reason: str) -> None:
+        await self.send(json.dumps({"error": reason}))
+        await self.close(code)
+
+    def _take(self, text: str | None) -> str | None:
+        """Apply one message of the client; returns what is wrong with it, or None."""
+        if text is None:
+            return "messages are JSON texts, not binary"
+        if len(text) > MAX_MESSAGE:
+            return f"a message has at most {MAX_MESSAGE} characters"
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            return "not JSON"
+        if not isinstance(said, dict) or not set(said) <= {"ack", "pong"}:
+            return 'only {"ack": SEQ} and {"pong": ...} are understood'
+        if "ack" in said:
+            seq = said["ack"]
+            if type(seq) is not int or seq < 0:
+                return "ack takes the seq of an event"
+            # A seq beyond what we sent is no mistake: a page may have fetched the rest over HTTP meanwhile.
+            while self.unread and self.unread[0][0] <= seq:
+                self.unread_bytes -= self.unread.popleft()[1]
+            self.bell.set()
+        return None
+
+    # What the hub calls; both only note it and ring, so that one slow socket cannot hold up another.
+    def wake(self) -> None:
+        self.bell.set()
+
+    def viewers(self, count: int) -> None:
+        self.count = count
+        self.bell.set()
+
+    async def _guarded(self) -> None:
+        """A sender that breaks says so in our log and closes, so that the page reconnects instead of waiting."""
+        try:
+            await self._send_all()
+        except Exception:
+            logger.exception("the socket of session %s broke", self.session_id)
+            with contextlib.suppress(Exception):
+                await self.close(BROKEN)
+
+    async def _send_all(self) -> None:
+        """Everything this socket sends comes from this one task: batches, states, presence, pings."""
+        told_count, complete, ping_at = None, False, time.monotonic() + HEARTBEAT
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.bell.wait(), max(0.0, ping_at - time.monotonic()))
+            self.bell.clear()
+            if time.monotonic() >= ping_at:
+                ping_at = time.monotonic() + HEARTBEAT
+                await self.send(json.dumps({"ping": round(time.time(), 3)}))
+            if self.entry.gone:
+                await self._refuse(UNKNOWN, "this session was deleted")
+                return
+            if self.count != told_count:
+                told_count = self.count
+                await self.send(json.dumps({"viewers": told_count}))
+            if self.entry.message != self.told:
+                self.told = self.entry.message
+                await self.send(json.dumps(self.told))
+            more = not complete
+            while more and (self.cursor < self.entry.last_seq or self.entry.ended):
+                more, complete = await self._send_batch()
+
+    async def _send_batch(self) -> tuple[bool, bool]:
+        """Send what the window still takes. Returns (there may be more to send now, the log is complete there)."""
+        room = min(BATCH_EVENTS, WINDOW_EVENTS - len(self.unread))
+        rows, batch = [], 0
+        for seq, text in await _events(self.session_id, self.cursor, room) if room else []:
+            size = len(text.encode())
+            if self.unread_bytes + size > WINDOW_BYTES or (rows and batch + size > BATCH_BYTES):
+                break
+            rows.append(text)
+            batch += size
+            self.unread.append((seq, size))
+            self.unread_bytes += size
+            self.cursor = seq
+        last = max(self.entry.last_seq, self.cursor)
+        complete = self.entry.ended and self.cursor >= last
+        if rows or complete:
+            await self.send(f'{{"events":[{",".join(rows)}],"last":{last},"ended":{json.dumps(complete)}}}')
+        return bool(rows) and not complete, complete
+
+
+@sync_to_async(thread_sensitive=False)
+def _look(session_id: str) -> tuple[int, bool, dict] | None:
+    try:
+        session = Session.objects.defer("spec", "summary", "provenance").filter(id=session_id).first()
+        if session is None:
+            return None
+        return session.last_seq, session.state == Session.ENDED, engines.state_message(session)
+    finally:
+        connection.close()
+
+
+@sync_to_async(thread_sensitive=False)
+def _events(session_id: str, after: int, limit: int) -> list[tuple[int, str]]:
+    try:
+        rows = log.after(session_id, after, limit)
+        return [(r.seq, json.dumps(r.row(), ensure_ascii=False, separators=(",", ":"))) for r in rows]
+    finally:
+        connection.close()

@@ -1,0 +1,176 @@
+"""The only writer of the event log, and its readers.
+
+A session has one writer: the engine that holds its lease. Holding is decided by the row, not by the clock: a claim
+writes the engine's name and counts `claims` up, and every later write asks for both. The clock only says when
+another engine may claim. So an engine that slept through its lease may go on if nobody took the session, and one
+that was replaced can write nothing more, however late it wakes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from engine.session import events
+from playground import conf, summary
+from playground.models import Blob, Command, Session, SessionEvent
+
+MAX_EVENT_BYTES = 1 << 19  # what is larger is a text, and texts are blobs
+
+
+class LeaseLost(Exception):
+    """Another engine holds this session now (or it was deleted): stop, and write nothing more."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to append to one session: this engine, in its `claim`-th claim."""
+
+    session_id: str
+    engine_id: str
+    claim: int
+    taken_over: bool = False  # the engine before was lost
+
+    def held(self):
+        return Session.objects.filter(
+            id=self.session_id, engine_id=self.engine_id, claims=self.claim, state=Session.RUNNING
+        )
+
+
+def lease_end():
+    return timezone.now() + timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
+
+
+def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
+    """Take the oldest session that waits, or whose engine fell silent, and that this engine's device can serve.
+
+    `auto` is served by every engine, `modelled:NAME` by every engine too (a prediction needs no GPU), `cuda` by an
+    engine with a GPU alone. Returns None when there is nothing to do.
+    """
+    now = timezone.now()
+    free = Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=now)
+    waiting = Session.objects.filter(free).order_by("created")
+    if serves != "cuda":
+        waiting = waiting.exclude(device="cuda")
+    with transaction.atomic():
+        if connection.features.has_select_for_update_skip_locked:
+            waiting = waiting.select_for_update(skip_locked=True)
+        chosen = waiting.first()
+        if chosen is None:
+            return None
+        lost = chosen.state == Session.RUNNING
+        # Conditional, so that it is right on a database without row locks as well.
+        taken = Session.objects.filter(free, id=chosen.id, claims=chosen.claims).update(
+            state=Session.RUNNING,
+            engine_id=engine_id,
+            lease_until=lease_end(),
+            claims=F("claims") + 1,
+            losses=F("losses") + (1 if lost else 0),
+        )
+    return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0) if taken else None
+
+
+def end_unclaimed(session_id: str, reason: str) -> bool:
+    """End a session that no engine has begun. False when one has it (then the engine must be told)."""
+    taken = Session.objects.filter(id=session_id, state=Session.QUEUED, last_seq=0).update(
+        state=Session.RUNNING, engine_id="web", lease_until=lease_end(), claims=F("claims") + 1
+    )
+    if not taken:
+        return False
+    lease = Lease(session_id, "web", Session.objects.get(id=session_id).claims)
+    append(lease, [(events.SessionEnded("stopped", reason, best={}, trials=0, seconds=0.0), {})])
+    return True
+
+
+def renew(lease: Lease) -> None:
+    """Move the lease's end on. Raises LeaseLost when the session is another's."""
+    if not lease.held().update(lease_until=lease_end()):
+        raise LeaseLost(lease.session_id)
+
+
+def release(lease: Lease) -> None:
+    """Put the session back, first in the queue (it is the oldest), for another engine to take at once."""
+    lease.held().update(state=Session.QUEUED, engine_id="", lease_until=None)
+
+
+def append(
+    lease: Lease,
+    items: Sequence[tuple[events.Event, Mapping[str, str]]],
+    t: float | None = None,
+    handled: Sequence[int] = (),
+) -> int:
+    """Append (event, {blob name: text}) pairs with the next seq each, all or none. Returns the last seq.
+
+    `t`: seconds since the epoch at the engine, now if None. `handled`: ids of the commands that the engine took
+    before these events; marked in the same transaction. Raises LeaseLost when this lease is not the session's any
+    more, ValueError when a blob does not bear its name or an event is too large for the socket.
+    """
+    with transaction.atomic():
+        # The row lock is what keeps seq without a gap: the next writer waits here (SQLite locked at BEGIN).
+        session = lease.held().select_for_update().first()
+        if session is None:
+            raise LeaseLost(lease.session_id)
+        write(session, [(e, b, time.time() if t is None else t) for e, b in items])
+        if handled:
+            Command.objects.filter(id__in=handled).update(handled=timezone.now())
+        session.save(update_fields=["title", "state", "ended", "last_seq", "summary", "losses"])
+        return session.last_seq
+
+
+def write(session: Session, rows: Iterable[tuple[events.Event, Mapping[str, str], float]]) -> None:
+    """Insert rows after `session.last_seq` and fold them into the row; the caller holds it and saves it."""
+    inserted, texts = [], {}
+    for event, blobs, t in rows:
+        session.last_seq += 1
+        data = events.encode(event)
+        if (size := len(json.dumps(data, ensure_ascii=False).encode())) > MAX_EVENT_BYTES:
+            raise ValueError(f"{event.KIND} of {size >> 10} KiB is over the {MAX_EVENT_BYTES >> 10} KiB of an event")
+        inserted.append(SessionEvent(session=session, seq=session.last_seq, kind=event.KIND, t=t, data=data))
+        summary.fold(session, event, t)
+        texts.update(blobs)
+    store_blobs(session, texts)
+    SessionEvent.objects.bulk_create(inserted)
+
+
+def store_blobs(session: Session, texts: Mapping[str, str]) -> None:
+    """Keep texts that are not kept yet, and note that this session uses them."""
+    if not texts:
+        return
+    for name, text in texts.items():
+        if events.blob_name(text) != name:
+            raise ValueError(f"the blob {name[:12]}… does not hold the text it is named after")
+    # Locked where the database locks rows, in one order: retention must not drop a text that we are about to use.
+    kept = Blob.objects.select_for_update().filter(sha256__in=texts).order_by("sha256")
+    known = set(kept.values_list("sha256", flat=True))
+    fresh = [Blob.pack(name, text) for name, text in texts.items() if name not in known]
+    Blob.objects.bulk_create(fresh, ignore_conflicts=True)
+    session.blobs.add(*texts)
+
+
+def history(session_id: str) -> list[tuple[int, events.Event]]:
+    """The typed log so far, for an engine that takes a session up."""
+    rows = SessionEvent.objects.filter(session_id=session_id).order_by("seq").values_list("seq", "kind", "data")
+    return [(seq, events.decode(kind, data)) for seq, kind, data in rows]
+
+
+def began(session_id: str) -> float | None:
+    """When the first event of the log was made, in seconds since the epoch; None before there is one."""
+    return SessionEvent.objects.filter(session_id=session_id, seq=1).values_list("t", flat=True).first()
+
+
+def after(session_id: str, seq: int, limit: int) -> list[SessionEvent]:
+    """At most `limit` events that come after `seq`."""
+    return list(SessionEvent.objects.filter(session_id=session_id, seq__gt=seq).order_by("seq")[:limit])
+
+
+def queue_position(session: Session) -> int:
+    """1 for the session that is next; counts those that wait for the same kind of engine or for any."""
+    ahead = Session.objects.filter(state=Session.QUEUED, created__lt=session.created)
+    return ahead.count() + 1

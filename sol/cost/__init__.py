@@ -1,0 +1,1 @@
+"""What operations cost: FLOPs, bytes, and how little of each tensor is needed."""

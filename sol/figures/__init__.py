@@ -1,0 +1,1 @@
+"""Figures as plotly JSON, each with the table that says the same."""

@@ -1,0 +1,1 @@
+"""Models of time beyond the bound: tiles and waves, convolutions, PyTorch's own kernels."""

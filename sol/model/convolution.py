@@ -1,0 +1,146 @@
+"""The time of a convolution on wgmma whose boxes of pixels TMA brings from channels-last x (the kernel of `cute`).
+
+Not that of its implicit product: a pixel is fetched once for each position of the window, but from L2, and meets device
+memory once; TMA moves a box row by row, one pixel each, however few channels it has; a step of K holds whole boxes of
+channels, and the tensor cores multiply what is beyond the last channel too; a tile is a box of one image's pixels, paid
+for whole at the image's edges. How a tile is cut is asked of the kernel's own plan (dsl.lower.cute.conv.conv_tiles).
+
+The constants are fitted to 141 trials of whole programs, 26 convolutions of the suite on an H200 (engine/results): the
+error's median is 10%, its root mean square 17%; priced as products they were 22% and 38%.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from dsl import ir
+from dsl.lower import Refusal
+from dsl.lower.cute.conv.conv_launches import Launch, launches_of
+from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tiling
+from dsl.rules import legal
+from sol.hardware import Hardware
+from sol.model.tiles import GAP_MS, LAUNCH_MS, PROLOGUE_CLOCKS, Product, TileTime
+
+NARROW = 48  # columns that an instruction takes as long for as for fewer
+ISSUE = 0.81  # best share of the tensor peak
+STEP_CLOCKS = 29.0  # barriers and address work a step of K
+TILE_CLOCKS = 300.0  # the same where a tile ends; other blocks work meanwhile
+BOX_CLOCKS = 156.0  # what TMA takes for a box of x and one of w, however small
+PIXEL_CLOCKS, FILTER_CLOCKS = 1.86, 0.57  # and for each of their rows of 64 bytes or less
+# Pixels of fewer than 64 bytes whose rows of the window are read as one run: rows of a box overlap in memory.
+SECTOR, OVERLAPPING = 64, 4.9
+L2_CLOCK = 69.0  # bytes of boxes a clock of one multiprocessor
+ELEMENT_CLOCKS = 0.079  # a result: converted, put in order, stored
+ALONE, BESIDE = 0.58, 0.15  # share of that which shows where one block stands on a multiprocessor, and where more do
+OVERLAP = 5.7  # order of the norm that joins a multiprocessor's products and its boxes
+OVERLAP_MEMORY = 1.2  # of the one that joins those and device memory: tiles begin and end together
+
+
+def implicit(program: ir.Program, stage: ir.Collective) -> bool:
+    """Whether a checked stage is a convolution with a tile that this kernel takes: f16 or bf16, channels last, on
+    sm_90a."""
+    if not isinstance(stage, ir.Conv) or stage.config.tile is None or program.arch not in (None, "sm_90a"):
+        return False
+    x = legal.types_of(program)[stage.x.name]
+    return x.dtype in (ir.DType.F16, ir.DType.BF16) and x.layout == ir.NHWC
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Clocks of the busiest multiprocessor in one launch: products, TMA's rows, L2's bytes, results."""
+
+    products: float
+    rows: float
+    bytes: float
+    results: float
+    tiles: int
+    waves: int
+
+
+def convolution_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware) -> TileTime | None:
+    """Predicted time of all launches of a stage with a tile; `p`: its implicit product. None for what the kernel does
+    not take (`cpp` may). Raises HardwareError when the device has no units of its class."""
+    types = legal.types_of(program)
+    x, w, y = types[stage.x.name], types[stage.w.name], stage.type
+    try:
+        launches = launches_of(stage, x, w, y, (), stage.config.tile)
+        tile = tiling(stage, y, [(launch.run, launch.taps) for launch in launches])
+    except Refusal:
+        return None
+    clock, full = hw.tensor_mhz * 1e6, float(p.l * p.m * p.n)
+    moved = full * (p.out_bytes + p.extra_bytes)
+    each = full / y.elements  # p counts an element of the product
+    element = max(
+        ELEMENT_CLOCKS,
+        p.extra_flops * each / 128.0,
+        p.extra_special * each * hw.sms * hw.boost_mhz * 1e6 / hw.sfu,
+        moved / y.elements * hw.sms * clock / hw.l2_bandwidth,
+    )
+    works = [_work(launch, stage, tile, x.shape[0], element, p, hw) for launch in launches]
+    products, rows, fetched, results = (_sum(works, n) / clock * 1e3 for n in ("products", "rows", "bytes", "results"))
+    hbm = x.bytes + w.bytes + moved
+    memory_ms = hbm / hw.copy_rate * 1e3
+    main_ms, whole_ms = (
+        _joined(_joined(busy, rows, fetched, order=OVERLAP), memory_ms, order=OVERLAP_MEMORY)
+        for busy in (products, products + results)
+    )
+    launch_ms, fill_ms = LAUNCH_MS + GAP_MS * (len(works) - 1), len(works) * PROLOGUE_CLOCKS / clock * 1e3
+    resources = {"tensor": products, "l2": max(rows, fetched), "memory": memory_ms, "epilogue": whole_ms - main_ms}
+    by = max(resources, key=lambda r: resources[r])
+    if launch_ms + fill_ms > whole_ms:
+        by = "launch"
+    tiles, waves = sum(x.tiles for x in works), sum(x.waves for x in works)
+    return TileTime(
+        launch_ms + fill_ms + whole_ms,
+        launch_ms,
+        fill_ms,
+        main_ms,
+        whole_ms - main_ms,
+        0.0,
+        products,
+        resources["l2"],
+        memory_ms,
+        hbm,
+        fetched * 1e-3 * clock * L2_CLOCK * hw.sms + moved,
+        tiles,
+        waves,
+        min(1.0, y.elements / (tile.pixels * tile.n) / (waves * tile.resident * hw.sms)),
+        by,
+    )
+
+
+def _work(launch: Launch, stage: ir.Conv, tile: Tiling, images: int, element: float, p: Product, hw: Hardware) -> _Work:
+    last = launch.strides[2] == 1  # results with channels innermost
+    box = boxes(tile.pixels, launch.out, last)
+    columns = stage.type.shape[1] // stage.groups * launch.phases
+    around = prod(-(-size // edge) for size, edge in zip(launch.out, box, strict=True))
+    tiles = images * around * -(-columns // tile.n) * stage.groups
+    slots = hw.sms * tile.resident
+    turns = -(-tiles // slots)
+    share = (turns - 1) * tile.resident + ceil((tiles - (turns - 1) * slots) / hw.sms)
+    run_box, parts = tile.run_box(launch.run, launch.taps)
+    fetches = -(-launch.run // run_box) * launch.taps
+    steps = -(-fetches // parts)
+    flops = ISSUE * hw.peak(p.cls) / hw.sms / (hw.tensor_mhz * 1e6)  # a clock
+    product = 2.0 * parts * run_box * tile.pixels * max(tile.n, NARROW) / flops
+    pitch = 2 * launch.views[0][2][1]  # bytes from a pixel to the next
+    near = OVERLAPPING if pitch < min(SECTOR, 2 * run_box) else 1.0
+    rows = (PIXEL_CLOCKS * near * tile.pixels + FILTER_CLOCKS * tile.n) * max(1.0, run_box / 32)
+    return _Work(
+        products=share * (steps * (product + STEP_CLOCKS) + TILE_CLOCKS / tile.resident),
+        rows=share * fetches * (BOX_CLOCKS + rows),
+        bytes=share * fetches * run_box * (tile.pixels + tile.n) * 2 / L2_CLOCK,
+        results=share * tile.pixels * tile.n * element * (ALONE if tile.resident == 1 else BESIDE),
+        tiles=tiles,
+        waves=turns,
+    )
+
+
+def _sum(works: Sequence[_Work], name: str) -> float:
+    return sum(getattr(x, name) for x in works)
+
+
+def _joined(*times: float, order: float) -> float:
+    return sum(t**order for t in times) ** (1 / order)
