@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 from engine.sandbox.channel import PASTED
-from engine.trace import effects
+from engine.trace import effects, spellings
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 
@@ -97,6 +97,7 @@ class Capture:
                         outputs.append(self._name(value))
         effects.refuse_writes(self.program, self._line)
         self._drop_unread(outputs)
+        self.ops = list(spellings.composites(self.ops, outputs))
         effects.refuse_chance(self.ops, self.drawn)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs)
         made = {t for op in self.ops for t in op["outputs"]}

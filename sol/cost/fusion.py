@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from heapq import heapify, heappop, heappush
 
-from sol.cost.op_table import LAYOUT_COPIES
+from sol.cost.op_table import LAYOUT_COPIES, is_inference_batch_norm
 from sol.cost.ops import canonical
 from sol.graph import Op, OpGraph
 
@@ -31,9 +31,7 @@ def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
         joined = c.kind == "view" and graph.tensors[op.outputs[0]].shape == shape
         before, after = (graph.tensors[n] for n in (op.inputs[0], op.outputs[0]))
         cast = canonical(op.op) in LAYOUT_COPIES and before.dtype != after.dtype and before.strides == after.strides
-        pointwise = (
-            cast or c.kind == "pointwise" or (canonical(op.op) == "batch_norm" and not op.attrs.get("training", False))
-        )
+        pointwise = cast or c.kind == "pointwise" or is_inference_batch_norm(canonical(op.op), op.attrs)
         outside = [n for n in op.inputs if n not in inside]
         early = all(n not in producer or order[producer[n].name] < order[root.name] for n in outside)
         if not joined and pointwise and early and graph.tensors[op.outputs[0]].shape == shape:

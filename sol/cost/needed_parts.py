@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sol.cost.needed import kept
-from sol.cost.op_table import SHAPED_LIKE, SUBSETS
+from sol.cost.op_table import SHAPED_LIKE, SUBSETS, is_inference_batch_norm
 
 if TYPE_CHECKING:
     from sol.cost.ops import Cost
@@ -103,7 +103,7 @@ def _needs(op: Op, kind: str, place: int, t: Tensor, out: Tensor, part: Part, te
         return ALL
     if kind == "norm" and _by_rows(op, name, out):
         return _rows(part) if place == 0 else ALL
-    if kind == "norm" and name == "batch_norm" and not op.attrs.get("training"):
+    if is_inference_batch_norm(name, op.attrs):
         return part if place == 0 else ALL
     if name == "linear" and len(tensors[op.inputs[1]].shape) == 2:
         return (_rows(part), _rows(Part(rows=part.columns)), Part(part.columns, 1.0, part.columns))[place]
@@ -146,6 +146,6 @@ def done(op: Op, kind: str, graph: OpGraph, found: Mapping[str, Part]) -> float:
     if len(op.outputs) != 1:
         return 1.0
     part, name = found.get(op.outputs[0], NOTHING), op.op.rstrip("_")
-    if kind in ("pointwise", "matrix", "conv") or (name == "batch_norm" and not op.attrs.get("training")):
+    if kind in ("pointwise", "matrix", "conv") or is_inference_batch_norm(name, op.attrs):
         return part.elements
     return part.rows if kind == "norm" and _by_rows(op, name, graph.tensors[op.outputs[0]]) else 1.0

@@ -5,6 +5,9 @@ Vector FLOPs are the least that the ordinary pipes must do, specials the results
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def _names(text: str) -> list[str]:
     return text.split()
@@ -85,14 +88,24 @@ NORMS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(_names("softmax _softmax"), (3, 1)),
     **dict.fromkeys(_names("log_softmax _log_softmax"), (3, 1)),
     **dict.fromkeys(
-        _names(
-            "layer_norm native_layer_norm group_norm native_group_norm instance_norm local_response_norm "
-            "cudnn_batch_norm native_batch_norm _native_batch_norm_legit"
-        ),
+        _names("layer_norm native_layer_norm group_norm native_group_norm instance_norm local_response_norm"),
         (5, 0),
     ),
     **dict.fromkeys(_names("rms_norm _fused_rms_norm normalize renorm"), (4, 0)),
-    **dict.fromkeys(_names("_native_batch_norm_legit_no_training _batch_norm_no_training"), (2, 0)),
+}
+BATCH_NORM_TRAINS: dict[str, bool | None] = {  # ATen's spellings; None: the operation's attribute `training` says it
+    **dict.fromkeys(
+        _names(
+            "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+            "_batch_norm_impl_index cudnn_batch_norm miopen_batch_norm"
+        ),
+        None,
+    ),
+    **dict.fromkeys(
+        _names("_native_batch_norm_legit_no_training _batch_norm_no_training _batch_norm_no_update batch_norm_elemt"),
+        False,
+    ),
+    **dict.fromkeys(_names("_batch_norm_with_update _batch_norm_with_update_functional"), True),
 }
 POOLS = frozenset(
     f"{p}{k}_pool{d}d{s}"
@@ -155,3 +168,11 @@ SOURCES = frozenset(
     )
 )
 NOTHING = frozenset(_names("sym_size sym_size_int size item _assert_async _assert_tensor_metadata getattr"))
+
+
+def is_inference_batch_norm(name: str, attrs: Mapping[str, Any]) -> bool:
+    """Return True for a batch norm with given statistics, which is element by element. `name`: canonical."""
+    if name not in BATCH_NORM_TRAINS:
+        return False
+    training = BATCH_NORM_TRAINS[name]
+    return not (attrs.get("training", attrs.get("train")) if training is None else training)

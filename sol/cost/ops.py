@@ -19,6 +19,7 @@ from typing import Any
 
 from sol.cost.needed import contraction, convolution, kept, pooled
 from sol.cost.op_table import (
+    BATCH_NORM_TRAINS,
     COPIES,
     EXACT_POWERS,
     GATHERS,
@@ -34,6 +35,7 @@ from sol.cost.op_table import (
     SUBSETS,
     UPSAMPLE,
     VIEWS,
+    is_inference_batch_norm,
 )
 from sol.graph import DTYPE_BYTES, Op, Tensor
 
@@ -322,9 +324,8 @@ def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
     if name in REDUCTIONS:
         flops, special = REDUCTIONS[name]
         return "reduction", 0, flops * big, special * big
-    if name == "batch_norm":
-        training = bool(w.attr("training", "train", default=False))
-        return "norm", 0, (5 if training else 2) * out, 0
+    if name in BATCH_NORM_TRAINS:
+        return "norm", 0, (2 if is_inference_batch_norm(name, w.op.attrs) else 5) * out, 0
     if name == "instance_norm" and not w.attr("use_input_stats", default=True):
         return "norm", 0, 2 * out, 0
     if name in NORMS:

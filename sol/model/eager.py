@@ -13,6 +13,7 @@ from math import ceil, prod
 
 from sol import attainable as at
 from sol.bounds import native_class, recast
+from sol.cost.op_table import is_inference_batch_norm
 from sol.cost.ops import Cost, canonical
 from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
@@ -195,7 +196,7 @@ def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageT
     floor = 0.0
     launches = 1
     if c.kind == "norm" and "softmax" not in name:
-        read += max(c.read.values(), default=0.0) if "no_training" not in name and name != "batch_norm" else 0.0
+        read += 0.0 if is_inference_batch_norm(name, op.attrs) else max(c.read.values(), default=0.0)
         x = graph.tensors[op.inputs[0]]
         if "group_norm" in name and len(x.shape) == 2:
             floor, launches = x.elements * FLAT_GROUP_NORM_NS * 1e-6, 3
