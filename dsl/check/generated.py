@@ -265,6 +265,8 @@ def _params(ctx: Context, node: StageNode, op: str, t: TensorType, at: set[int],
         given = f"{1 + len(params)} tensors are" if params else "x alone is"
         ctx.error("E118", f"{op} reads {known}; {given} given", node.span)
         return
+    if not params:  # softmax takes none, also of a vector, which has no axis of channels
+        return
     shape = tuple(t.shape[i] for i in sorted(at)) if op in ("layernorm", "rmsnorm") else (t.shape[1],)
     for (o, p), what in zip(params, takes, strict=False):
         if p is None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import keyword
 import re
 from dataclasses import dataclass, replace
+from math import prod
 
 from dsl import ir
 from dsl.ir import DType, Expr
@@ -158,8 +159,17 @@ def _value(walk: Walk) -> Value:
     )  # fmt: skip
     for names, rule in rules:
         if op.op in names:
+            if rule in (reduction, normalization) and op.op != "batch_norm":
+                _refuse_expanded(walk)
             return rule(walk)
     raise walk.refuse(f"is not covered yet; covered are: {covered()}")
+
+
+def _refuse_expanded(walk: Walk) -> None:
+    """`expand` leaves the sizes to its reader; what adds up along an axis needs each element as often as it stands."""
+    value, tensor = walk.arguments()[0], walk.graph.tensors[walk.op.inputs[0]]
+    if not isinstance(value, float) and prod(value.shape) != tensor.elements:
+        raise walk.refuse("of an expanded tensor is not covered yet")
 
 
 def _view(walk: Walk) -> Value:
@@ -174,11 +184,7 @@ def _view(walk: Walk) -> Value:
         return walk.leaf(value)
     if op.op == "select" and value.shape[int(op.attrs["dim"])] != 1:
         raise walk.refuse("of one of several is not covered yet")
-    if isinstance(value, Result):
-        return replace(value, shape=shape)
-    if value.plain:
-        return Leaf.whole(value.source, shape)
-    return _reshape_swapped(value, shape) or Leaf.whole(walk.plain(value).source, shape)
+    return walk.reshaped(value, shape)
 
 
 def _pointwise(walk: Walk) -> Value:
@@ -342,10 +348,3 @@ def _permutation(op: object, rank: int) -> list[int]:
     i, j = i % rank, j % rank
     order[i], order[j] = order[j], order[i]
     return order
-
-
-def _reshape_swapped(leaf: Leaf, shape: tuple[int, ...]) -> Leaf | None:
-    """A reshape of a tensor seen with its last two axes swapped that touches its leading axes alone."""
-    if len(leaf.shape) < 2 or len(shape) < 2 or leaf.shape[-2:] != shape[-2:] or not leaf.swapped().plain:
-        return None
-    return Leaf.whole(leaf.source, (*shape[:-2], shape[-1], shape[-2])).swapped()

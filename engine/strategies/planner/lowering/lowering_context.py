@@ -124,6 +124,14 @@ class Walk:
         draft.outs.append(Acc())
         return Leaf.whole(reference(made.stage), shape)
 
+    def reshaped(self, value: Leaf | Result, shape: tuple[int, ...]) -> Leaf | Result:
+        """The same elements in the same order, seen as `shape`."""
+        if isinstance(value, Result):
+            return replace(value, shape=shape)
+        if value.plain:
+            return Leaf.whole(value.source, shape)
+        return _reshape_swapped(value, shape) or Leaf.whole(self.plain(value).source, shape)
+
     def see(self, leaf: Leaf, shape: tuple[int, ...]) -> Source:
         """A tensor as a stage reads it, with exactly this shape; a stored result of another shape is copied."""
         leaf = self.plain(leaf)
@@ -250,6 +258,13 @@ class Walk:
         """A vector of channels, shaped so that it broadcasts along axis 1 of `rank` axes."""
         leaf = self.plain(self.leaf(value))
         return Leaf.whole(leaf.source, (prod(leaf.shape), *(1,) * (rank - 2)))
+
+
+def _reshape_swapped(leaf: Leaf, shape: tuple[int, ...]) -> Leaf | None:
+    """A reshape of a tensor seen with its last two axes swapped that touches its leading axes alone."""
+    if len(leaf.shape) < 2 or len(shape) < 2 or leaf.shape[-2:] != shape[-2:] or not leaf.swapped().plain:
+        return None
+    return Leaf.whole(leaf.source, (*shape[:-2], shape[-1], shape[-2])).swapped()
 
 
 def key(source: str, shape: tuple[int, ...]) -> str:

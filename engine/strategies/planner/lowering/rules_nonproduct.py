@@ -102,6 +102,8 @@ def reduction(walk: Walk) -> Value:
     dims = op.attrs.get("dim")
     dims = [dims] if isinstance(dims, int) else list(dims or range(len(value.shape)))
     dims = sorted({d % len(value.shape) for d in dims})
+    if all(value.shape[d] == 1 for d in dims):  # each of these reductions of one element is that element
+        return walk.reshaped(value, out.shape)
     op_name = REDUCTIONS[op.op]
     shape = walk.own_shape(value)
     over = _named(value.shape, shape, dims) if shape else None
@@ -159,6 +161,11 @@ def _softmax(walk: Walk) -> Value:
         raise walk.refuse("into another element type is not covered yet")
     view = value.shape
     dim = int(op.attrs["dim"]) % len(view)
+    if view[dim] == 1:  # the only element's share is 1, its logarithm 0; NaN where PyTorch answers NaN
+        target = walk.target([value], view)
+        x = walk.term(value, target)
+        log = pointwise.binary("sub", x, x)
+        return replace(target, expr=log if op.op == "log_softmax" else pointwise.binary("add", log, Number(1.0)))
     shape = walk.own_shape(value)
     over = _named(view, shape, [dim]) if shape else None
     if over is None or len(over) != 1:
