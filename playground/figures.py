@@ -77,7 +77,7 @@ class Story:
         return next((b for b in self.baselines.values() if any(b.name == t.baseline for t in judged)), None)
 
     def best(self) -> events.TrialJudged | None:
-        judged = [t for t in self.finished.values() if isinstance(t, events.TrialJudged) and t.verdict in HONEST]
+        judged = [t for t in self.finished.values() if isinstance(t, events.TrialJudged) and t.best]
         return max(judged, key=lambda t: t.speedup, default=None)
 
 
@@ -145,7 +145,7 @@ def _history(story: Story) -> plots.Figure | None:
     trials = []
     for number, t in sorted(story.finished.items()):
         if isinstance(t, events.TrialJudged):
-            trials.append(plots.HistoryTrial(number, t.cls, t.kind, t.speedup, t.ms, t.text))
+            trials.append(plots.HistoryTrial(number, t.cls, t.kind, t.speedup, t.ms, t.text, t.best))
         else:
             trials.append(plots.HistoryTrial(number, story.cls_of.get(number, ""), "", None, None, t.reason))
     stops = []
@@ -165,7 +165,7 @@ def _stopped(story: Story, cls: str, baseline_ms: float, eps: float, window: int
     for number, t in sorted(story.finished.items()):
         if story.cls_of.get(number) != cls:
             continue
-        if isinstance(t, events.TrialJudged) and t.verdict in HONEST and (best is None or t.ms < best):
+        if isinstance(t, events.TrialJudged) and t.best and (best is None or t.ms < best):
             best, since = t.ms, 0
         else:
             since += 1

@@ -3,8 +3,8 @@
 {trials, failed, progress, device, strategy, classes, budget, bounds, baselines: {class: {name, ms, kind}},
  best: {trial, cls, kind, ms, speedup, baseline, gap, sol_score, verdict}, by_class: {class: best}, end: {...}}
 
-`best` is the largest speedup among trials whose verdict is clean or minor; it always names its baseline, its
-precision class, and whether it was measured or predicted.
+`best` is the largest speedup among trials that the log calls the best of their class so far; it always names its
+baseline, its precision class, and whether it was measured or predicted.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def fold(session: Session, event: events.Event, t: float) -> None:
 
 
 def _judged(s: dict, event: events.TrialJudged) -> None:
-    if event.verdict not in HONEST:
+    if not event.best:
         return
     told = {
         name: getattr(event, name)

@@ -17,7 +17,7 @@ STEPS = ("proposed", "checked", "compiled", "validated", "measured", "judged", "
 def of_trial(
     rows: Iterable[tuple[str, dict[str, Any]]], blob: Callable[[str], str | None], trial: int | None = None
 ) -> Exported:
-    """The trial of (kind, data) rows of a log; without a number the fastest clean one.
+    """The trial of (kind, data) rows of a log; without a number the fastest of those that the log calls best.
 
     `blob` gives a text by its name. Raises ExportError where there is no such trial or its texts are gone.
     """
@@ -64,10 +64,13 @@ def of_program(text: str, module: str | None = None) -> Exported:
 
 
 def best(rows: Iterable[tuple[str, dict[str, Any]]]) -> int:
-    """The number of the fastest trial that was judged clean. Raises ExportError where there is none."""
-    judged = [d for kind, d in rows if kind == "trial.judged" and d["verdict"] in ("clean", "minor")]
+    """The number of the fastest trial that the log calls best. Raises ExportError where there is none."""
+    judged = [d for kind, d in rows if kind == "trial.judged"]
     if not judged:
         raise ExportError("no trial of this session came to its end; name one that has code")
+    judged = [d for d in judged if d["best"]]
+    if not judged:
+        raise ExportError("no program of this session is better than PyTorch; name the trial that you want to export")
     return min(judged, key=lambda d: (d["ms"], d["trial"]))["trial"]
 
 

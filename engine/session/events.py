@@ -243,7 +243,8 @@ class TrialMeasured(Event):
 @dataclass(frozen=True)
 class TrialJudged(Event):
     """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}]: the checks of
-    its run, the class of its products, the limit. `best`: the best of its class so far."""
+    its run, the class of its products, the limit. `best`: the best of its class so far, which is faster than PyTorch
+    in that class, counts (clean or minor) and does all of the module's work or may leave some out."""
 
     KIND: ClassVar[str] = "trial.judged"
     trial: int
@@ -292,7 +293,8 @@ class Resumed(Event):
 
 @dataclass(frozen=True)
 class SessionEnded(Event):
-    """`state`: done | stopped | refused | failed. `best`: class -> trial number."""
+    """`state`: done | stopped | refused | failed. `best`: class -> trial number, of the classes in which a program
+    was faster than PyTorch."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str

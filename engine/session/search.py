@@ -52,9 +52,9 @@ class Search:
                     proposed.parent, proposed.predicted_ms, proposed.by,
                 )  # fmt: skip
             done = State(tuple(self.ended))
-            best = done.best(proposal.cls)
+            best_ms = trial.best_time(done.trials, proposal.cls)
             self.context.beside = trial.standing(done.standing(proposal.cls).values())
-            self.ended.append((yield from trial.run(number, proposal, self.context, best.ms if best else None)))
+            self.ended.append((yield from trial.run(number, proposal, self.context, best_ms)))
             self.prefetch()
 
     def _next(self, number: int) -> Steps[Proposal | str]:
@@ -159,11 +159,24 @@ class Search:
         self.device.prefetch(wanted)
 
     def _summary(self, why: str) -> str:
-        best = {e.cls: e for e in self.journal.of(events.TrialJudged) if e.best}
-        if not best:
+        judged = {e.trial: e for e in self.journal.of(events.TrialJudged)}
+        best = {e.cls: e for e in judged.values() if e.best}
+        state = State(tuple(self.ended))
+        slower = {cls: judged[t.number] for cls in self.strategy.classes if cls not in best and (t := state.best(cls))}
+        if not best and not slower:
             return f"{why} No trial gave a right result."
         why = " ".join([why, *(f"{e.text}." for e in self.journal.of(events.Progress) if e.step == "plan")])
+        if slower:
+            why = " ".join([why, *(self._pytorch_stays(e) for e in slower.values())])
         found = ", ".join(
             f"{cls}: {e.ms:.3g} ms {e.kind}, {e.speedup:.2f}x {baseline_name(e.baseline)}" for cls, e in best.items()
         )
-        return f"{why} Best in {found}."
+        return f"{why} Best in {found}." if best else why
+
+    def _pytorch_stays(self, fastest: events.TrialJudged) -> str:
+        measured: events.TrialMeasured = self.journal.past(events.TrialMeasured, fastest.trial)
+        return (
+            f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} "
+            f"takes {measured.baseline_ms:.3g} ms, the fastest program (trial {fastest.trial}) {fastest.ms:.3g} ms, "
+            f"both {fastest.kind}."
+        )

@@ -166,7 +166,7 @@ def backend_of(text: str, sms: int) -> str:
 
 
 def run(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) -> Steps[Finished]:
-    """One trial from its proposal to its end, which the returned Finished sums up; `best_ms`: of its class so far.
+    """One trial from its proposal to its end, which the returned Finished sums up; `best_ms`: what `best_time` gives.
 
     Raises Stopped, after the trial's own end was emitted, when the owner stopped the session meanwhile.
     """
@@ -293,7 +293,7 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
     verdict = integrity.worst(evidence)
     counts = verdict in ("clean", "minor")
     offered = left_out is not None and not ctx.algebraic
-    best = counts and not offered and (best_ms is None or ms < best_ms)
+    best = counts and not offered and m.ratio > 1 and (best_ms is None or ms < best_ms)
     if not counts:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)
         text = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
@@ -311,6 +311,15 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
         number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence,
         left_out.words if left_out else "",
     )  # fmt: skip
+
+
+def best_time(ended: Iterable[Finished], cls: str) -> float | None:
+    """The time in ms of the best of a class so far: the fastest trial that counts and is faster than PyTorch.
+
+    A strategy refines the fastest trial (engine.strategies.State.best), which may still be slower than PyTorch.
+    """
+    return min((t.ms for t in ended if t.cls == cls and t.clean and t.ms is not None and (t.speedup or 0) > 1),
+               default=None)  # fmt: skip
 
 
 def _factor(ratio: float) -> str:

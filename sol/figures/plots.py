@@ -45,7 +45,8 @@ class Point:
 
 @dataclass(frozen=True)
 class HistoryTrial:
-    """A finished trial. `speedup` over the baseline of its class, or None where it failed (`note` says why)."""
+    """A finished trial. `speedup` over the baseline of its class, or None where it failed (`note` says why). `best`:
+    whether it may be the best of its class; False of a time that is not counted or brings nothing."""
 
     trial: int
     cls: str
@@ -53,6 +54,7 @@ class HistoryTrial:
     speedup: float | None
     ms: float | None = None
     note: str = ""
+    best: bool = True
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
     best_at: dict[str, int] = {}
     steps: dict[str, tuple[list[int], list[float]]] = {c: ([], []) for c in classes}
     for t in ordered:
-        if t.speedup is not None and t.speedup > best.get(t.cls, 0.0):
+        if t.best and t.speedup is not None and t.speedup > best.get(t.cls, 0.0):
             best[t.cls], best_at[t.cls] = t.speedup, t.trial
         if t.cls in best:
             steps[t.cls][0].append(t.trial)
@@ -222,7 +224,7 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = ()) -> Fi
                 "mode": "lines",
                 "name": f"best so far, {class_name(cls)}",
                 "x": steps[cls][0] + tail,
-                "y": steps[cls][1] + [best[cls]] * len(tail),
+                "y": steps[cls][1] + steps[cls][1][-1:] * len(tail),
                 "line": {"shape": "hv", "color": colour(cls), "width": 2},
                 "hoverinfo": "skip",
             }

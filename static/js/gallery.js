@@ -16,7 +16,7 @@ function card(row) {
   return h("li", { class: "card panel" },
     h("div", {}, h("h2", {}, h("a", { href: `/s/${row.id}` }, row.title)), row.about && row.about !== row.title ? h("p", { class: "about" }, row.about) : null),
     h("div", { class: "row" }, kind ? h("span", { class: `badge ${kind}` }, kind) : null, Object.keys(row.summary?.by_class ?? {}).map((c) => h("span", { class: "faint" }, className(c)))),
-    best ? h("div", {}, h("div", { class: "big" }, times(best.speedup)), h("div", { class: "versus" }, `over ${baselineName(best.baseline)} · ${className(best.cls)} · ${time(best.ms)}`)) : h("div", { class: "versus" }, "No trial finished."),
+    best ? h("div", {}, h("div", { class: "big" }, times(best.speedup)), h("div", { class: "versus" }, `over ${baselineName(best.baseline)} · ${className(best.cls)} · ${time(best.ms)}`)) : h("div", { class: "versus" }, (row.summary?.trials ?? 0) > (row.summary?.failed ?? 0) ? "No program was faster than PyTorch." : "No trial finished."),
     best ? h("div", {}, h("div", { class: "gapbar" }, h("i", { style: { width: `${Math.min(100, 100 / best.gap)}%` } })), h("div", { class: "versus" }, `${percent(1 / best.gap)} of the speed of light`)) : null,
     h("dl", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
 }

@@ -30,7 +30,7 @@ export function drawHeader(view, info) {
 function drawBest(view) {
   const best = headline(view);
   if (!best) {
-    $("best").replaceChildren(h("p", { class: "none" }, !view.ended ? "The best trial appears here." : view.trials.size ? "No trial came to a time." : ""));
+    $("best").replaceChildren(h("p", { class: "none" }, !view.ended ? "The best trial appears here." : [...view.trials.values()].some((t) => t.judged) ? "No program was faster than PyTorch; PyTorch stays." : view.trials.size ? "No trial came to a time." : ""));
     $("gap").replaceChildren();
     return;
   }

@@ -41,7 +41,7 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     heavy = [m for m in modules if m.split(".")[0] in ("torch", "cutlass", "quack", "triton", "plotly", "numpy")]
     assert heavy == []
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
-        "engine", "engine.classes", "engine.session.runner", "engine.session.events", "engine.export", "engine.export.history",
+        "engine", "engine.classes", "engine.session", "engine.session.events", "engine.export", "engine.export.history",
         "engine.export.package",
         "engine.session.recording", "engine.session.spec",
     }  # fmt: skip

@@ -6,12 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsl.check import check  # noqa: E402
+from dsl.check.program import check  # noqa: E402
 from dsl.compile import compile as generate  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.devices import SessionRefused  # noqa: E402
-from engine.evaluate import oracle  # noqa: E402
-from engine.strategies.lowering import lower  # noqa: E402
+from engine.evaluate.correctness import oracle  # noqa: E402
+from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from tests.engine.graphs import Builder  # noqa: E402
 
 REDUCED = ("sum", "mean", "amax", "amin", "logsumexp")
