@@ -31,7 +31,11 @@ class Exported:
     cls       the precision class whose tolerance its results are held to.
     backend   the back end that is used where none is named; None: the first that takes the program.
     module    the source of the original PyTorch module, or None.
-    tensors   {program parameter: path of the module's tensor}; what is missing is found by name.
+    tensors   {program parameter: path of the module's parameter or buffer}; check.py finds what is missing by name.
+    inputs    {program parameter: place among the tensors of get_inputs()}, likewise.
+    swapped   the program parameters that see the last two axes of their tensor swapped.
+    region    None where the program is the whole module; else which part it is: {number (0: unknown), of, words, lines,
+              ops, inputs, outputs}, and of a timed trial {ms, pytorch_ms, kind}: the region alone.
     recorded  {"resolved" | back end: text}: what a trial really ran, which goes in as it is.
     results   JSON-ready facts of a trial and its session, or None.
     sms       multiprocessors of the device that `auto` is resolved for.
@@ -42,6 +46,9 @@ class Exported:
     backend: str | None = None
     module: str | None = None
     tensors: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    swapped: tuple[str, ...] = ()
+    region: Mapping[str, Any] | None = None
     recorded: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, Any] | None = None
     sms: int = 132

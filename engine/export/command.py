@@ -34,7 +34,8 @@ def run(
     files = package.files(exported)
     write(files, out)
     with_ = "with its module" if exported.module is not None else "without a module"
-    return f"{out}: {len(files)} files, {with_}, class {exported.cls}"
+    part = f", {package.region_words(exported.region)}" if exported.region else ""
+    return f"{out}: {len(files)} files, {with_}, class {exported.cls}{part}"
 
 
 def _text(path: Path) -> str:
@@ -69,5 +70,15 @@ def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:
     if first is None:
         raise ExportError("the planner has no program for this module")
     inputs, _ = planner.bind(first.text)
-    paths = {b.name: graph.tensors[b.tensor].path for b in inputs if graph.tensors[b.tensor].path}
-    return Exported(first.text, first.cls, first.backend, text, paths, sms=hw.sms)
+    region = None
+    if planner.covered is not None:
+        region = history.region_of(vars(planner.covered), planner.region(first.text))
+    return Exported(
+        first.text,
+        first.cls,
+        first.backend,
+        text,
+        **history.places(map(vars, inputs), graph),
+        region=region,
+        sms=hw.sms,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dsl.check.program import check
@@ -43,15 +43,18 @@ def of_trial(
     source = blob(started["source"]) if started["source_kind"] == "module" else None
     graph = next((blob(data["graph"]) for kind, data in rows if kind == "traced"), None)
     device = started["device"]
+    region = _region(rows, steps)
+    bound = steps["generated"].get("inputs", []) if source is not None and graph else []
     return Exported(
         text,
         steps["proposed"]["cls"],
         steps["proposed"]["backend"],
         source,
-        _tensors(graph) if source is not None and graph else {},
-        {name: t for name, t in recorded.items() if t is not None},
-        _results(rows, started, steps, number),
-        _sms(device.get("hardware", "")),
+        **places(bound, OpGraph.from_json(graph) if bound else None),
+        region=region,
+        recorded={name: t for name, t in recorded.items() if t is not None},
+        results=_results(rows, started, steps, number, region),
+        sms=_sms(device.get("hardware", "")),
     )
 
 
@@ -74,11 +77,39 @@ def best(rows: Iterable[tuple[str, dict[str, Any]]]) -> int:
     return min(judged, key=lambda d: (d["ms"], d["trial"]))["trial"]
 
 
-def _tensors(text: str) -> dict[str, str]:
-    """{a parameter's name in a program of the planner: the tensor's path in the module}."""
-    graph = OpGraph.from_json(text)
-    kept = (t for t in graph.tensors.values() if t.kind in ("parameter", "buffer") and t.path)
-    return {t.path.replace(".", "_"): t.path for t in kept}
+def places(bound: Iterable[Mapping[str, Any]], graph: OpGraph | None) -> dict[str, Any]:
+    """Where a program's parameters come from: `tensors`, `inputs` and `swapped` of Exported. `bound`: bindings of the
+    program's parameters ({name, tensor, transposed}) to tensors of the module's graph."""
+    tensors, inputs, swapped = {}, {}, []
+    for b in bound:
+        tensor = graph.tensors[b["tensor"]]
+        if tensor.kind in ("parameter", "buffer") and tensor.path:
+            tensors[b["name"]] = tensor.path
+        elif b["tensor"] in graph.inputs:
+            inputs[b["name"]] = graph.inputs.index(b["tensor"])
+        swapped += [b["name"]] if b.get("transposed") else []
+    return {"tensors": tensors, "inputs": inputs, "swapped": tuple(swapped)}
+
+
+def region_of(covered: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Region `number` of a log's `covered` event, as Exported has it; 0 where the log does not say which."""
+    kept = ("words", "lines", "ops", "inputs", "outputs")
+    row = next((r for r in covered["regions"] if r["number"] == number), {})
+    return {"number": number, "of": len(covered["regions"]), **{k: row[k] for k in kept if k in row}}
+
+
+def _region(rows: list, steps: dict) -> dict[str, Any] | None:
+    """The part of the module that a trial's program stands for, with the times of this part alone."""
+    covered = next((data for kind, data in rows if kind == "covered"), None)
+    if covered is None:
+        return None
+    measured = steps.get("measured", {})
+    part = measured.get("part") or {}
+    region = region_of(covered, part.get("region") or steps["generated"].get("region", 0))
+    if part:
+        region |= {"ms": part["region_ms"], "pytorch_ms": part.get("region_eager_ms")}
+        region["kind"] = measured["time"]["kind"]
+    return region
 
 
 def _sms(name: str) -> int:
@@ -88,13 +119,18 @@ def _sms(name: str) -> int:
         return 132
 
 
-def _results(rows: list, started: dict, steps: dict, number: int | None) -> dict[str, Any]:
+def _results(rows: list, started: dict, steps: dict, number: int | None, region: dict | None) -> dict[str, Any]:
+    """JSON-ready facts. Of a region the trial's time and verdict stand under `whole_module`, which they are of."""
     kept = ("title", "device", "strategy", "classes", "budget", "seed")
     ended = next((data for kind, data in rows if kind == "session.ended"), None)
+    told = {name: steps[name] for name in STEPS if name in steps}
+    if region is not None:
+        of_module = {name: told.pop(name) for name in ("measured", "judged") if name in told}
+        told |= {"region": region, "whole_module": of_module} if of_module else {"region": region}
     return {
         "session": {k: started[k] for k in kept if k in started} | {"ended": ended},
         "bounds_ms": next((data["bounds"] for kind, data in rows if kind == "reported"), {}),
         "baselines": [data for kind, data in rows if kind == "baseline"],
         "trial": number,
-        **{name: steps[name] for name in STEPS if name in steps},
+        **told,
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dsl.check.program import check
 from dsl.compile import Compiled
@@ -41,7 +43,7 @@ def files(what: Exported) -> dict[str, str]:
     sources, notes = _sources(what, compiled)
     order = [what.backend] if what.backend in sources else []
     order += [b for b in sources if b not in order]
-    stem = _stem(program.name)
+    stem = _stem(program.name) + _region_stem(what.region)
     package, root = f"ucutlass_{stem}", f"ucutlass-{stem.replace('_', '-')}"
     resolved = what.recorded.get("resolved", compiled.text)
     facts = {
@@ -55,6 +57,9 @@ def files(what: Exported) -> dict[str, str]:
             [n, list(t.shape), t.dtype.value] for n, t in zip(program.results, program.result_types, strict=True)
         ],
         "tensors": dict(sorted(what.tensors.items())),
+        "inputs": dict(sorted(what.inputs.items())),
+        "swapped": sorted(what.swapped),
+        **({"region": dict(what.region)} if what.region else {}),
     }
     pinned = requirements(tuple(order))
     made = {
@@ -82,9 +87,13 @@ def files(what: Exported) -> dict[str, str]:
     return {f"{root}/{name}": text for name, text in made.items()}
 
 
-def file_name(name: str) -> str:
-    """The name of the zip of a program, from the program's."""
-    return f"ucutlass-{_stem(name).replace('_', '-')}.zip"
+def region_words(region: Mapping[str, Any]) -> str:
+    """region 2 of 3"""
+    return f"region {region['number']} of {region['of']}" if region["number"] else f"one of {region['of']} regions"
+
+
+def _region_stem(region: Mapping[str, Any] | None) -> str:
+    return "_" + region_words(region).replace(" ", "_") if region else ""
 
 
 def _stem(name: str) -> str:
@@ -161,6 +170,24 @@ package = "{package}"
 """
 
 
+def _region_section(region: Mapping[str, Any] | None) -> list[str]:
+    """What part of the module the program is, and the time of that part alone."""
+    if not region:
+        return []
+    what = f": {region['words']}" if region.get("words") else ""
+    lines = region.get("lines") or []
+    at = f" (line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))} of the module)" if lines else ""
+    text = f"This program is {region_words(region)} of the module{what}{at}. It computes that part alone"
+    if region.get("inputs") and region.get("outputs"):
+        text += f": it reads {', '.join(region['inputs'])} and gives {', '.join(region['outputs'])}"
+    section = ["", "## Region", "", f"{text}. The rest of the module runs in other programs or in PyTorch."]
+    if region.get("ms") is not None:
+        time = f"Alone it takes {region['ms']:.3g} ms ({region['kind']})"
+        theirs = region.get("pytorch_ms")
+        section += ["", f"{time}; PyTorch takes {theirs:.3g} ms for the same operations." if theirs else f"{time}."]
+    return section
+
+
 def _signature(program: Program) -> str:
     params = ", ".join(f"{p.name}: {p.type}" for p in program.params)
     return f"{program.name}({params}) -> {', '.join(map(str, program.result_types))}"
@@ -168,6 +195,8 @@ def _signature(program: Program) -> str:
 
 def _readme(what: Exported, facts: dict, root: str, package: str, compiled: Compiled, notes: list[str]) -> str:
     names = ", ".join(p[0] for p in facts["parameters"])
+    whole = f", of which this program is {region_words(what.region)}" if what.region else ""
+    times = ": `region` is this program alone, `whole_module` the module with it in place" if what.region else ""
     lines = [
         f"# {root}",
         "",
@@ -175,6 +204,7 @@ def _readme(what: Exported, facts: dict, root: str, package: str, compiled: Comp
         "",
         f"A μCUTLASS program as CUDA kernels for {GPUS.get(facts['arch'], facts['arch'])} ({facts['arch']}), with a "
         f"PyTorch package. Back ends: {', '.join(facts['backends'])}; the first is used where none is named.",
+        *_region_section(what.region),
         "",
         "## Install",
         "",
@@ -196,7 +226,10 @@ def _readme(what: Exported, facts: dict, root: str, package: str, compiled: Comp
         "    python check.py                             # --backend, --seed, --json OUT",
         "",
         (
-            "It runs `module.py` (the original) and each back end on fresh zero-mean inputs and prints error and time."
+            "The program is a part of the module, so its back ends are held against each other."
+            if what.region
+            else "It runs `module.py` (the original) and each back end on fresh zero-mean inputs and prints error and "
+            "time."
             if what.module is not None
             else "No module came with this program, so its back ends are held against each other. Put the original as "
             "`module.py` here (class Model, get_inputs(), get_init_inputs()) to hold them against it."
@@ -213,8 +246,8 @@ def _readme(what: Exported, facts: dict, root: str, package: str, compiled: Comp
         "## Files",
         "",
         "- `program.ucutlass`: the program as written; `resolved.ucutlass`: with every choice made",
-        *(["- `module.py`: the original PyTorch module"] if what.module is not None else []),
-        *(["- `results.json`: what the recorded trial gave"] if what.results is not None else []),
+        *(["- `module.py`: the original PyTorch module" + whole] if what.module is not None else []),
+        *(["- `results.json`: what the recorded trial gave" + times] if what.results is not None else []),
         *([f"- `{package}/cute_kernel.py`: CuTe DSL"] if "cute" in facts["backends"] else []),
         *(
             [f"- `{package}/cpp_kernel.cu`: CUTLASS C++, and its binding beside it"]

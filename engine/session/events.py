@@ -176,13 +176,19 @@ class TrialChecked(Event):
 
 @dataclass(frozen=True)
 class TrialGenerated(Event):
-    """`sources`: back end -> {text: blob, language, lines, line_map}; `refused`: back end -> {code, message}."""
+    """`sources`: back end -> {text: blob, language, lines, line_map}; `refused`: back end -> {code, message}.
+
+    `inputs`: the program's parameters as tensors of the traced graph, [{name, tensor, shape, transposed}], [] in older
+    logs; `region`: the region that the program stands for, 0 for the whole module and in older logs.
+    """
 
     KIND: ClassVar[str] = "trial.generated"
     trial: int
     sources: dict[str, dict[str, Any]]
     refused: dict[str, dict[str, str]]
     seconds: float
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    region: int = 0
 
 
 @dataclass(frozen=True)

@@ -219,8 +219,9 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
                 "line_map": [list(m) for m in s.line_map],
             }
         refused = {name: {"code": r.code, "message": r.message} for name, r in compiled.refused.items()}
-        made["candidate"] = _candidate(number, proposal, compiled, ctx)
-        yield from ctx.emit(events.TrialGenerated(number, sources, refused, time.perf_counter() - t), *texts)
+        made["candidate"] = c = _candidate(number, proposal, compiled, ctx)
+        inputs, seconds = [asdict(b) for b in c.inputs], time.perf_counter() - t
+        yield from ctx.emit(events.TrialGenerated(number, sources, refused, seconds, inputs, c.region), *texts)
 
     def build() -> Steps[None]:
         # Done again after a loss, for the device must hold the build; the log keeps the first answer.

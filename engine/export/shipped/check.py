@@ -12,6 +12,7 @@ import copy
 import importlib
 import inspect
 import json
+import keyword
 import re
 import secrets
 import statistics
@@ -64,11 +65,19 @@ def check(args):
     told = {"program": program.FACTS["program"], "class": program.FACTS["class"], "seed": seed, "backends": {}}
     told |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     print(f"{told['program']} on {told['gpu']}, torch {told['torch']}, seed {seed}")
-    module = Original(torch, program, HERE / "module.py") if (HERE / "module.py").exists() else None
+    region = program.FACTS.get("region")
+    has_module = (HERE / "module.py").exists() and not region
+    module = Original(torch, program, HERE / "module.py") if has_module else None
+    if region:
+        told["region"] = region
+        which = f"region {region['number']}" if region["number"] else "one"
+        print(f"this program is {which} of the {region['of']} regions of the module and computes that part alone")
     if module is None:
-        print("no module came with this program: its back ends are held against each other, and each against itself")
+        what = "the module's result is not this part's" if region else "no module came with this program"
+        print(f"{what}: its back ends are held against each other, and each against itself")
         inputs = [fresh(torch, shape, program.torch_dtype(t)) for _, shape, t in program.PARAMETERS]
     else:
+        module.run()
         inputs = module.bind()
         print(f"right: the module in {module.right_as}; PyTorch's own error in {told['class']}: {module.own_text()}")
     first = None
@@ -107,18 +116,22 @@ def fresh(torch, shape, dtype, like=None):
 
 
 class Original:
-    """The module, its fresh inputs, what is right, and PyTorch's own error in the program's class."""
+    """The module with its inputs; after `run` also what is right, and PyTorch's own error in the program's class."""
 
-    def __init__(self, torch, program, path):
+    def __init__(self, torch, program, path, device="cuda"):
         self.torch, self.program = torch, program
         names = {"__name__": "module"}
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
-        with torch.device("cuda"):
-            self.model = names["Model"](*names["get_init_inputs"]()).eval().cuda()
-            given = [x.cuda() if torch.is_tensor(x) else x for x in names["get_inputs"]()]
-        self.vary()
-        self.inputs = [fresh(torch, x.shape, x.dtype, x) if torch.is_tensor(x) else x for x in given]
+        with torch.device(device):
+            self.model = names["Model"](*names.get("get_init_inputs", list)()).eval().to(device)
+            self.inputs = [x.to(device) if torch.is_tensor(x) else x for x in names["get_inputs"]()]
         self.forward = list(inspect.signature(names["Model"].forward).parameters)[1:]
+
+    def run(self):
+        """Draw the inputs anew and run the module on them."""
+        torch = self.torch
+        self.vary()
+        self.inputs = [fresh(torch, x.shape, x.dtype, x) if torch.is_tensor(x) else x for x in self.inputs]
         convolves = any(isinstance(m, torch.nn.modules.conv._ConvNd) for m in self.model.modules())
         self.right_as = "float32" if convolves else "float64"
         self.right = self.called(torch.float64 if not convolves else None, tf32=False)
@@ -155,24 +168,41 @@ class Original:
         return f"{self.own[0]:.2e}" if self.own else "not measured"
 
     def bind(self):
-        """The program's inputs: the module's tensors by name, seen in the program's shapes and element types."""
-        torch, said = self.torch, self.program.FACTS["tensors"]
-        values = dict(zip(self.forward, self.inputs, strict=False))
-        state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
-        values |= {path: t.detach() for path, t in state.items()}
-        names = {path.replace(".", "_"): path for path in reversed(values)}
+        """The program's inputs: the module's tensors, seen in the program's shapes and element types."""
+        torch, facts = self.torch, self.program.FACTS
         found = []
-        for name, shape, dtype in self.program.PARAMETERS:
-            path = said.get(name) or names.get(name) or names.get(re.sub(r"_\d+$", "", name))
-            if path not in values:
-                raise CannotRun(
-                    f"the module has no tensor for `{name}`; it has {', '.join(values)}. Name it in facts.json"
-                )
-            x = values[path]
+        for (name, shape, dtype), (_, x) in zip(self.program.PARAMETERS, self.sources(), strict=True):
+            x = x.transpose(-2, -1) if name in facts.get("swapped", ()) else x
             if x.numel() != torch.Size(shape).numel():
                 raise CannotRun(f"`{name}` is {list(shape)} in the program and {list(x.shape)} in the module")
             found.append(x.reshape(shape).to(self.program.torch_dtype(dtype)).contiguous())
         return found
+
+    def sources(self):
+        """(name, tensor) of the module for each of the program's parameters: as facts.json says, else by the name."""
+        facts = self.program.FACTS
+        given = [x for x in self.inputs if self.torch.is_tensor(x)]
+        values = dict(zip(self.forward, self.inputs, strict=False))
+        state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        values |= {path: t.detach() for path, t in state.items()}
+        names = {plain(path): path for path in reversed(values)}
+        for name, _, _ in self.program.PARAMETERS:
+            place = facts.get("inputs", {}).get(name)
+            if place is not None and place < len(given):
+                yield next((n for n, x in values.items() if x is given[place]), f"input {place + 1}"), given[place]
+                continue
+            path = facts["tensors"].get(name) or names.get(name) or names.get(re.sub(r"_\d+$", "", name))
+            if path not in values:
+                raise CannotRun(
+                    f"the module has no tensor for `{name}`; it has {', '.join(values)}. Name it in facts.json"
+                )
+            yield path, values[path]
+
+
+def plain(path):
+    """A tensor's path as the programs spell it: `proj.Weight` -> `proj_weight`, `0.bias` -> `t_0_bias`."""
+    name = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_").lower()[:48]
+    return f"t_{name}" if name[:1].isdigit() or keyword.iskeyword(name) else name
 
 
 def compare(torch, out, right):
