@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from dsl.printer import to_text  # noqa: E402
 from engine.export import Exported, package, write  # noqa: E402
 from engine.export.history import places  # noqa: E402
-from engine.strategies.lowering import lower  # noqa: E402
+from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.suite.cases import PROBLEMS, module_ids  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402

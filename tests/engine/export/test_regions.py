@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from engine import events
 from engine.devices import Problem
 from engine.devices.modelled import Modelled
 from engine.export import history, package
-from engine.session import run
-from engine.spec import SessionSpec
+from engine.session import events
+from engine.session.runner import run
+from engine.session.spec import SessionSpec
 from tests.engine.strategies.test_regions import experts
 
 MODULE = "# the module"
