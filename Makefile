@@ -13,7 +13,7 @@ run: ## set everything up and start the app with its engine (ARGS="--port 9000 -
 	@exec $(PY) manage.py up $(ARGS)
 
 test: ## set everything up, lint, and run every test that this machine can run
-	@.ci/setup gpu test chromium
+	@.ci/setup gpu test chromium postgresql
 	@$(MAKE) --no-print-directory lint
 	@.ci/test $(ARGS)
 
@@ -26,7 +26,7 @@ vendor: ## rebuild static/vendor from npm (needs node; the result is committed)
 	@static/vendor/build.sh
 
 setup:
-	@.ci/setup $(GPU) test chromium
+	@.ci/setup $(GPU) test chromium postgresql
 
 clean: ## remove what was built; keeps var/ (your sessions)
 	rm -rf $(VENV) staticfiles .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -68,7 +68,7 @@ def fold(session: Session, event: events.Event, t: float) -> None:
 
 
 def _judged(s: dict, event: events.TrialJudged) -> None:
-    if not event.best:
+    if not event.best or event.verdict not in ("clean", "minor"):
         return
     told = {
         name: getattr(event, name)

@@ -1,29 +1,45 @@
-"""The same house on PostgreSQL: `DATABASE_URL=postgres://... make test` (needs psycopg). Skipped without one.
-
-With DATABASE_URL set every database test of this folder runs on PostgreSQL too; this file adds the processes.
-"""
+"""The same house on PostgreSQL: a private cluster of this test's own, or the server that DATABASE_URL names."""
 
 import os
+import subprocess
+import sys
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from tests.playground.conftest import House
+from tests.playground import postgres
+from tests.playground.conftest import ROOT, House
 from tests.playground.test_engine_is_lost import follow, whole
 
-URL = os.environ.get("DATABASE_URL", "")
-pytestmark = pytest.mark.skipif(not URL.startswith("postgres"), reason="DATABASE_URL names no PostgreSQL")
+HERE = "tests/playground"
+# What holds of the log on any database, run again on PostgreSQL.
+ON_ANY_DATABASE = ("test_log_has_one_writer.py", "test_log_is_append_only.py", "test_socket_follows_the_log.py")
+
+
+@pytest.fixture(scope="module")
+def url():
+    given = os.environ.get("DATABASE_URL", "")
+    if given.startswith("postgres"):
+        yield given
+        return
+    binaries = postgres.programs()
+    if binaries is None:
+        if os.environ.get("CI"):
+            pytest.fail("no PostgreSQL server on the CI machine; .ci/setup installs it with `postgresql`")
+        pytest.skip("no PostgreSQL server is installed; sudo apt-get install postgresql")
+    with postgres.cluster(binaries) as address:
+        yield address
 
 
 @pytest.fixture
-def house(tmp_path):
+def house(tmp_path, url):
     import psycopg
 
     name = f"ucutlass_house_{os.getpid()}"
-    with psycopg.connect(URL, autocommit=True) as server:
+    with psycopg.connect(url, autocommit=True) as server:
         server.execute(f"DROP DATABASE IF EXISTS {name}")
         server.execute(f"CREATE DATABASE {name}")
-        built = House(tmp_path, DATABASE_URL=urlunsplit(urlsplit(URL)._replace(path=f"/{name}")))
+        built = House(tmp_path, DATABASE_URL=urlunsplit(urlsplit(url)._replace(path=f"/{name}")))
         built.web()
         yield built
         built.close()
@@ -46,3 +62,12 @@ def test_many_engines_share_a_queue(house):
         house.engine()
     for session_id in made:
         whole(follow(house, session_id), 3)
+
+
+def test_the_log_holds_what_it_promises(url):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--create-db"]
+    tests = [f"{HERE}/{name}" for name in ON_ANY_DATABASE]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")} | {"DATABASE_URL": url}
+    done = subprocess.run([*command, *tests], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "skipped" not in done.stdout.splitlines()[-1], done.stdout[-2000:]
