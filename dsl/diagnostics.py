@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ class Diagnostic:
             = help: ...
         """
         out = [f"{self.code} {self.message}"]
-        lines = source.split("\n")
+        lines = _lines(source)
         width = max(3, len(str(self.span.line)))
         if 1 <= self.span.line <= len(lines):
             text, caret = _excerpt(lines[self.span.line - 1].rstrip("\r"), self.span)
@@ -63,6 +64,12 @@ class ProgramError(Exception):
     def __init__(self, diagnostics: Iterable[Diagnostic]):
         self.diagnostics = tuple(diagnostics)
         super().__init__("; ".join(f"{d.code} {d.message}" for d in self.diagnostics))
+
+
+@functools.lru_cache(maxsize=2)
+def _lines(source: str) -> list[str]:
+    """The lines of a text, split once for all of its diagnostics: there may be hundreds. Callers only read the list."""
+    return source.split("\n")
 
 
 def _excerpt(line: str, span: Span) -> tuple[str, str]:

@@ -125,8 +125,8 @@ def _broken(request: HttpRequest, e: Exception) -> HttpResponse:
     return api.create_response(request, told, status=500)
 
 
-def _limited(limit: limits.Limit, key: str, what: str) -> None:
-    if wait := limit.wait(key):
+def _limited(limit: limits.Limit, key: str, what: str, *, count: bool = True) -> None:
+    if wait := limit.wait(key, count=count):
         raise Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.")
 
 
@@ -141,10 +141,12 @@ def find(session_id: str) -> Session:
 
 @api.post("/sessions", response={201: SessionMade}, summary="Start a session")
 def start(request: HttpRequest, asked: SessionIn):
-    spec = requests.spec_of(asked.dict())
+    address = limits.address(request)
+    _limited(limits.sessions, address, "sessions", count=False)  # before the text is read
     if Session.objects.filter(state=Session.QUEUED).count() >= requests.conf.get("UCUTLASS_QUEUE"):
         raise Refused(503, "Too many sessions are waiting.", "Try again when some have ended.")
-    _limited(limits.sessions, limits.address(request), "sessions")
+    spec = requests.spec_of(asked.dict())
+    _limited(limits.sessions, address, "sessions")  # a request that is refused does not count
     token, digest = tokens.new()
     session = Session.objects.create(title=spec["title"], spec=spec, device=spec["device"], control_hash=digest)
     return Status(
@@ -181,6 +183,7 @@ def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_to
         raise Refused(
             403, "This needs the control token of the session.", "Open the control link, or fork the session."
         )
+    _limited(commands_limit, session.id, "commands", count=False)
     data = requests.command_of(session, said.kind, said.data)
     _limited(commands_limit, session.id, "commands")
     if said.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):

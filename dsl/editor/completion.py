@@ -7,6 +7,7 @@ shapes come from the checker on what stands before the place, where that can be 
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -28,6 +29,7 @@ __all__ = ["Completion", "Completions", "complete", "describe", "vocabulary"]
 MAX_OPTIONS = 60
 MAX_CHARS = 65_536
 _TOKEN = re.compile(r"#[^\n]*|[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z_.]*|->|[^\sA-Za-z0-9_]")
+_WORD_SIGNS = f"{string.ascii_letters}{string.digits}_"
 _EXPRESSIONS = ("epilogue", "of", "let", "also")
 _FLAGS = ("prepack", "pairs", "interleave", "keepdim")
 _OPS = {"reduce": REDUCE_OPS, "normalize": NORMALIZATIONS, "pool": ("max", "avg")}
@@ -90,7 +92,7 @@ class _Place:
         line = max(1, min(line, len(lines)))
         at = sum(len(x) + 1 for x in lines[: line - 1]) + max(0, min(col - 1, len(lines[line - 1])))
         before = text[:at]
-        self.word = re.search(r"[A-Za-z0-9_]*\Z", before).group()
+        self.word = before[len(before.rstrip(_WORD_SIGNS)) :]  # a search for [A-Za-z0-9_]*\Z takes quadratic time
         self.text, self.at = text, at - len(self.word)
         self.comment = "#" in before[before.rfind("\n") + 1 :]
         self.tokens = [m for m in _TOKEN.finditer(text[: self.at]) if not m.group().startswith("#")]
@@ -184,9 +186,9 @@ class _Place:
         if family is None:
             return []
         clause = None  # index of the last clause's word
-        for i in range(brace + 1, len(self.tokens)):
-            inside = [j for j in self.open if brace < j < i]
-            if self.said(i) in family.clauses and not inside and not self._is_value(i, clause):
+        nested = next((j for j in self.open if j > brace), len(self.tokens))  # the first bracket open in the block
+        for i in range(brace + 1, nested + 1):
+            if self.said(i) in family.clauses and not self._is_value(i, clause):
                 clause = i
         head = self.tokens[start].start()
         word = self.said(clause) if clause is not None else ""

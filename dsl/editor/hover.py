@@ -81,13 +81,13 @@ def _meaning(text: str, words: list[str], i: int) -> Entry | None:
 
 def _brackets(words: list[str], i: int) -> str:
     """The brackets that are open before a word, outermost first."""
-    open_ = ""
+    brackets: list[str] = []
     for w in words[:i]:
         if w in "([{":
-            open_ += w
-        elif w in ")]}" and w:
-            open_ = open_[:-1]
-    return open_
+            brackets.append(w)
+        elif w in ")]}" and brackets:
+            brackets.pop()
+    return "".join(brackets)
 
 
 def _list_of(words: list[str], i: int) -> str:

@@ -22,8 +22,11 @@ class Limit:
         self.most, self.seconds = most, seconds
         self._calls: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def wait(self, key: str, now: float | None = None) -> float:
-        """0.0 and the call is counted, or the seconds to wait before asking again."""
+    def wait(self, key: str, now: float | None = None, *, count: bool = True) -> float:
+        """Return 0.0 and count the call, or return the seconds to wait before asking again.
+
+        `count=False` asks whether a call may be made, before work that ends in the call or in a refusal.
+        """
         now = time.monotonic() if now is None else now
         calls = self._calls.setdefault(key, deque())
         self._calls.move_to_end(key)
@@ -33,7 +36,8 @@ class Limit:
             calls.popleft()
         if len(calls) >= self.most:
             return calls[0] + self.seconds - now
-        calls.append(now)
+        if count:
+            calls.append(now)
         return 0.0
 
 

@@ -91,17 +91,28 @@ def _checked(fields: dict[str, Any]) -> SessionSpec:
 
 
 def title_of(source: str, kind: str) -> str:
-    """A title for a text that has none: the first line of its docstring or comment, or its class."""
-    docstring = re.match(r'\s*[rR]?("""|\'\'\')\s*(?P<line>[^\n]+?)\s*(?:\1|\n|$)', source)
-    docstring = docstring or re.match(r"\s*#+\s*(?P<line>[^\n]+)", source)
-    line = "".join(c for c in docstring["line"] if c.isprintable()).strip(" #-=") if docstring else ""
-    if line:
+    """A title for a text that has none: the first line of its docstring or comment, or its class.
+
+    The time is linear in the length of the text: a visitor chooses the text, and the web process waits.
+    """
+    if line := _first_line(source):
         return line.rstrip(".")[:120]
     if kind == "program":
-        found = re.search(r"^\s*program\s+(\w+)", source, re.MULTILINE)
+        found = re.search(r"^[ \t]*program\s+(\w+)", source, re.MULTILINE)
         return found[1][:120] if found else "A μCUTLASS program"
-    names = [n for n in re.findall(r"^class\s+(\w+)", source, re.MULTILINE) if n != "Model"]
-    return names[0][:120] if names and not re.search(r"^class\s+Model\b", source, re.MULTILINE) else UNTITLED
+    names = re.findall(r"^class\s+(\w+)", source, re.MULTILINE)
+    return UNTITLED if not names or "Model" in names else names[0][:120]
+
+
+def _first_line(source: str) -> str:
+    """The first line of the docstring or the comment that a text begins with; "" where it begins with neither."""
+    text = source.lstrip()
+    docstring = text[1:] if text[:1] in ("r", "R") else text
+    if (quotes := docstring[:3]) in ('"""', "'''"):
+        line = docstring[3:].lstrip().partition("\n")[0].partition(quotes)[0]
+    else:
+        line = text.lstrip("#").lstrip().partition("\n")[0] if text.startswith("#") else ""
+    return "".join(c for c in line if c.isprintable()).strip(" #-=")
 
 
 def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:
