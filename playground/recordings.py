@@ -12,7 +12,9 @@ from typing import Any
 from django.db import transaction
 
 from engine.session import events, recording
+from engine.session.titles import first_sentence, opening_text
 from playground import conf
+from playground.access.requests import title_of
 from playground.live import log
 from playground.models import Session
 
@@ -66,7 +68,7 @@ def load(path: Path) -> str | None:
         Session.objects.filter(recorded=True, provenance__file=path.name).delete()
         session = Session(
             id=session_id,
-            title=started.title,
+            title=_title(started, spec["source"]),
             spec=spec,
             recorded=True,
             state=Session.RUNNING,
@@ -78,6 +80,13 @@ def load(path: Path) -> str | None:
         log.store_blobs(session, told.blobs)
         session.save()
     return session_id
+
+
+def _title(started: events.SessionStarted, source: str) -> str:
+    """The logged title, or one by today's rule where an older engine cut a docstring to make it."""
+    opening = " ".join(opening_text(source).split())
+    cut = opening.startswith(started.title) and first_sentence(opening) != started.title.rstrip(".")
+    return title_of(source, started.source_kind) if cut and started.title else started.title
 
 
 def provenance(name: str, told: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:

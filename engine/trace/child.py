@@ -179,7 +179,8 @@ def _summary(graph: dict) -> str:
         # Of nn.LSTM or nn.MultiheadAttention the whole is named, not the zeros that it begins with.
         words += [module] if whole else [_word(op, shapes) for op in ops]
     rows = shapes[graph["inputs"][0]][0] if graph["inputs"] and shapes[graph["inputs"][0]] else 0
-    return ", ".join(words[:5]) + (", …" if len(words) > 5 else "") + (f" on {rows:,} rows" if rows > 1 else "")
+    more = f" and {len(words) - 5} more operations" if len(words) > 5 else ""
+    return ", ".join(words[:5]) + more + (f" on {rows:,} rows" if rows > 1 else "")
 
 
 def _word(op: dict, shapes: dict[str, list[int]]) -> str:

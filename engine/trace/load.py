@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.sandbox.channel import PASTED
+from engine.session.titles import first_sentence
 
 MODULE = "pasted"
 EXAMPLES = ("inputs", "example_inputs")
@@ -197,8 +198,8 @@ def line_of(thing: Any) -> int | None:
 
 
 def _title(module: types.ModuleType, cls: type) -> str:
+    """The whole first sentence of a docstring, or the class's own name; "" leaves the title to what is computed."""
     for doc in (module.__doc__, cls.__dict__.get("__doc__")):
-        first = (doc or "").strip().partition("\n")[0].strip()
-        if first:
-            return first[:80]
+        if sentence := first_sentence(doc or ""):
+            return sentence
     return "" if cls.__name__ == "Model" else cls.__name__

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.session.spec import CLASSES as CLASSES
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
+from engine.session.titles import LONGEST, first_sentence, opening_text
 from playground import conf
 from playground.models import Session
 
@@ -91,28 +92,16 @@ def _checked(fields: dict[str, Any]) -> SessionSpec:
 
 
 def title_of(source: str, kind: str) -> str:
-    """A title for a text that has none: the first line of its docstring or comment, or its class.
-
-    The time is linear in the length of the text: a visitor chooses the text, and the web process waits.
+    """A title for a text that has none: the whole first sentence of its docstring or comment, or the name of its
+    program or class. A sentence that does not fit is left out; a module is then named by what it computes, once traced.
     """
-    if line := _first_line(source):
-        return line.rstrip(".")[:120]
+    if sentence := first_sentence(opening_text(source)):
+        return sentence
     if kind == "program":
-        found = re.search(r"^[ \t]*program\s+(\w+)", source, re.MULTILINE)
-        return found[1][:120] if found else "A μCUTLASS program"
+        program = re.search(r"^[ \t]*program\s+(\w+)", source, re.MULTILINE)
+        return program[1][:LONGEST] if program else "A μCUTLASS program"
     names = re.findall(r"^class\s+(\w+)", source, re.MULTILINE)
-    return UNTITLED if not names or "Model" in names else names[0][:120]
-
-
-def _first_line(source: str) -> str:
-    """The first line of the docstring or the comment that a text begins with; "" where it begins with neither."""
-    text = source.lstrip()
-    docstring = text[1:] if text[:1] in ("r", "R") else text
-    if (quotes := docstring[:3]) in ('"""', "'''"):
-        line = docstring[3:].lstrip().partition("\n")[0].partition(quotes)[0]
-    else:
-        line = text.lstrip("#").lstrip().partition("\n")[0] if text.startswith("#") else ""
-    return "".join(c for c in line if c.isprintable()).strip(" #-=")
+    return UNTITLED if not names or "Model" in names else names[0][:LONGEST]
 
 
 def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from dsl.check import check
-from playground import language, limits, requests
+from playground.access import limits, requests
+from playground.language import service as language
 from playground.models import Session
 
 SIZE = 64 << 10

@@ -1,0 +1,42 @@
+"""Titles of sessions: a whole first sentence or nothing, never a text cut in the middle.
+
+The functions take time linear in the length of the text: a visitor chooses the text, and the web process waits.
+"""
+
+from __future__ import annotations
+
+LONGEST = 100  # characters of a title: what a card and a list show on one line
+LOOKED_AT = 2_000  # characters: a first sentence that is longer than this is no title
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a docstring or comment, without its full stop, or "" if it is too long for a title.
+
+    A sentence may go on over several lines; it ends with a full stop before a space, with a blank line, or with the
+    text.
+    """
+    paragraph: list[str] = []
+    for line in text[:LOOKED_AT].strip().splitlines():
+        words = "".join(c if c.isprintable() else " " for c in line).strip(" \t#-=")
+        if not words:
+            if paragraph:
+                break
+            continue
+        paragraph.append(words)
+    joined = " ".join(" ".join(paragraph).split())
+    sentence = joined.partition(". ")[0].rstrip(".:")
+    return sentence if len(sentence) <= LONGEST else ""
+
+
+def opening_text(source: str) -> str:
+    """The docstring or the block of comments that a source begins with; "" if it begins with neither."""
+    text = source.lstrip()
+    docstring = text[1:] if text[:1] in ("r", "R") else text
+    if (quotes := docstring[:3]) in ('"""', "'''"):
+        return docstring[3:].partition(quotes)[0]
+    comments = []
+    for line in text[:LOOKED_AT].splitlines():
+        if not line.lstrip().startswith("#"):
+            break
+        comments.append(line.strip().lstrip("#"))
+    return "\n".join(comments)
