@@ -110,7 +110,7 @@ _VALUES = {
     "stream": "stages one after another on the stream",
     "sum": "the sum",
     "mean": "the mean",
-    "logsumexp": "log(sum(exp(x))), kept from overflow",
+    "logsumexp": "log(sum(exp(x))), without overflow",
     "argmax": "the position of the largest, in i32",
     "avg": "the mean of the window, padding counted",
     "softmax": "exp(x) / sum(exp(x))",
