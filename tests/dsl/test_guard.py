@@ -161,7 +161,7 @@ LINEAR = """program linear(x: f32[64, 128], w: f32[256, 128], h: f32[64, 256]) -
          "store f32"),
         ("{ to f16 }\n  y", "{ to bf16 }\n  y", "wh casts to bf16", "leave guard out"),
         ("gemm(xh, wh.T) {", "gemm(x, w.T) {", "y computes tf32 from f32", "x_h = transform(x) { to f16 }"),
-        ("guard f32", "guard f16", "`f16` is not what a guard falls back to; that is f32", "guard f32"),
+        ("guard f32", "guard f16", "a guard falls back to f32, not to `f16`", "guard f32"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_guarded_is_said_with_what_to_write(old, new, message, help):
