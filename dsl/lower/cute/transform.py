@@ -13,9 +13,10 @@ from dsl.ir import Acc, Program, TensorType, Transform
 from dsl.lower import Refusal
 from dsl.lower.cute import parts
 from dsl.lower.cute.generated_kernels import COMPUTED, FLAG, element, own_plan
-from dsl.lower.cute.pointwise import Reading, Walk, add_kernel, add_launch, blocks_of, walk_tensors
+from dsl.lower.cute.pointwise import add_kernel
 from dsl.lower.cute.space import Strides
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
+from dsl.lower.cute.walk import Reading, Walk, add_launch, blocks_of, walk_tensors
 
 _FLAT = ("f32", "f16", "bf16")
 

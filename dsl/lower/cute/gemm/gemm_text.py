@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsl.ir import DType, Gemm, GroupedGemm, Program
-from dsl.lower.cute.gemm import gemm_parts
+from dsl.lower.cute.gemm import gemm_parts, gemm_reduction_parts
 from dsl.lower.cute.gemm.quack_gemm import GemmPlan, Result, plan_gemm
 from dsl.lower.cute.generated_kernels import FLAG
 from dsl.lower.cute.stage import Part, Scratch, StagePlan, Text
@@ -153,7 +153,7 @@ def _shared(p: GemmPlan, reduced: list[Result]):
         wanted |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache"), *own}
         modules.add("cutlass")
     if any(r.kind in ("row", "column") for r in p.results):
-        parts.append(Part(gemm_parts.versioned("REDUCE_VERSION", gemm_parts.REDUCE), 13))
+        parts.append(Part(gemm_parts.versioned("REDUCE_VERSION", gemm_reduction_parts.REDUCE), 13))
         wanted |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.epilogue.ops", "RowVecReduce"), *own}
         wanted |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache")}
         wanted.add(("quack.compile_utils", "make_fake_tensor"))
@@ -161,7 +161,7 @@ def _shared(p: GemmPlan, reduced: list[Result]):
         if any(r.op == "logsumexp" for r in p.results):
             wanted.add(("quack.epilogue.ops", "OnlineLSEReduce"))
     if p.watched:
-        parts.append(Part(gemm_parts.versioned("WATCHED_VERSION", gemm_parts.WATCHED), 13))
+        parts.append(Part(gemm_parts.versioned("WATCHED_VERSION", gemm_reduction_parts.WATCHED), 13))
         wanted |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.sm90_utils", "partition_for_epilogue"), *own}
         wanted.add(("quack.layout_utils", "convert_layout_zero_stride"))
         modules.add("cutlass")

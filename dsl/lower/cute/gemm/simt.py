@@ -11,9 +11,9 @@ from dsl.ir import DType, Gemm, Operand, Program, TensorType, gemm_shape, inline
 from dsl.lower import Refusal
 from dsl.lower.cute import expression
 from dsl.lower.cute.generated_kernels import THREADS, own_plan
-from dsl.lower.cute.pointwise import MOST, add_launch, unique
 from dsl.lower.cute.space import WIDE, Strides, load_strides
 from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import MOST, add_launch, unique
 
 TILE, DEPTH = 64, 16
 EACH = 4  # rows, and columns, of a thread: TILE / EACH threads along either side

@@ -8,11 +8,11 @@ from dsl.axes import axes_of
 from dsl.ir import Pool, Program
 from dsl.lower import Refusal
 from dsl.lower.cute.generated_kernels import SMS, THREADS, element, own_plan, refuse_types
-from dsl.lower.cute.pointwise import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.reduce.reduce_kernels import add_reduction, plain_element
 from dsl.lower.cute.reduce.reduce_writer import Reduction, Result
 from dsl.lower.cute.space import WIDE, Offset, aligned_vector, index_function, reach
 from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.window import Windows
 
 UNROLLED = 128  # elements of a window times the vector

@@ -2,7 +2,6 @@
 
 from dsl.lower import Refusal
 from dsl.lower.cute.generated_kernels import SMS, THREADS, Element
-from dsl.lower.cute.pointwise import MOST
 from dsl.lower.cute.reduce import folds
 from dsl.lower.cute.reduce.reduce_writer import FLIGHT, Kernels, Reduction, Writer, halving
 from dsl.lower.cute.space import (
@@ -11,6 +10,7 @@ from dsl.lower.cute.space import (
     aligned_vector,
 )
 from dsl.lower.cute.stage import CUTE, Part, Text
+from dsl.lower.cute.walk import MOST
 
 
 def add_reduction(text: Text, job: Reduction) -> Kernels:

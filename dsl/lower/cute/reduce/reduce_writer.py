@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from dsl.ir import DType
 from dsl.lower.cute.generated_kernels import THREADS, Element
-from dsl.lower.cute.pointwise import Reading, unique
 from dsl.lower.cute.reduce import folds
 from dsl.lower.cute.space import (
     WIDE,
@@ -15,6 +14,7 @@ from dsl.lower.cute.space import (
     reach,
 )
 from dsl.lower.cute.stage import CUTE, Part, Scratch, Text
+from dsl.lower.cute.walk import Reading, unique
 
 FLIGHT = 16  # elements that a thread reads before it folds them, where there are so many
 

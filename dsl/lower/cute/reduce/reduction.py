@@ -11,13 +11,13 @@ from __future__ import annotations
 from dsl.axes import axes_of
 from dsl.ir import Program, Reduce, TensorType
 from dsl.lower.cute.generated_kernels import element, own_plan, refuse_types
-from dsl.lower.cute.pointwise import Reading, add_launch, read_all, unique
 from dsl.lower.cute.reduce.reduce_kernels import add_reduction
 from dsl.lower.cute.reduce.reduce_writer import Reduction, Result
 from dsl.lower.cute.space import (
     load_strides,
 )
 from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import Reading, add_launch, read_all, unique
 
 _FOLD = {"sum": "Sum", "mean": "Sum", "max": "Max", "min": "Min", "logsumexp": "LogSumExp", "argmax": "ArgMax"}
 
