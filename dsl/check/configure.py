@@ -115,16 +115,16 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
         return
     c = stage.config
     first = stage.operands[0]
-    have = types[first.name].dtype
-    want = COMPUTE_FOR[have]
-    plain = have is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
+    stored = types[first.name].dtype
+    default = COMPUTE_FOR[stored]
+    plain = stored is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
     rounds = legal.is_rowmajor(stage, types)  # this kernel rounds f32 operands to any type of the tensor cores
-    if c.compute and c.compute is not want and not (c.compute is DType.F32 and plain) and not rounds:
-        help = f"compute {want.value}"
+    if c.compute and c.compute is not default and not (c.compute is DType.F32 and plain) and not rounds:
+        help = f"compute {default.value}"
         if c.compute not in (DType.TF32, DType.F32):
             help = f"transform the operands to {c.compute.value} first, or {help}"
         span = stage.clause_span("compute")
-        error("E202", f"{first.name} is {have.value}; compute {c.compute.value} needs other operands", span, help)
+        error("E202", f"{first.name} is {stored.value}; compute {c.compute.value} needs other operands", span, help)
         return
     if not legal.configured(stage, types):
         for clause in _CLAUSES:

@@ -17,7 +17,7 @@ from dsl.rules.problem import MAX_SPLITS, MAX_STAGES, MIN_STAGES, SCHEDULES, Obj
 MAX_ACCUMULATORS = 208
 # Legal N of a tf32 `x @ w` tile on `cpp`, which computes the transposed result, so N takes the place of M
 # (dsl.lower.cpp.gemm.gemm_3x).
-TURNED_N = {"pingpong": (64, 128), "cooperative": (128, 256)}
+TRANSPOSED_N = {"pingpong": (64, 128), "cooperative": (128, 256)}
 
 
 def accumulators(tile: tuple[int, int, int], schedule: str) -> int:
@@ -73,9 +73,9 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         )
         yield Objection("E210", "stages", message, (note,))
     transposed = backend == "cpp" and p.compute is DType.TF32 and p.a_along_k and p.b_along_n
-    if transposed and c.tile and c.schedule in TURNED_N and c.tile[1] not in TURNED_N[c.schedule]:
+    if transposed and c.tile and c.schedule in TRANSPOSED_N and c.tile[1] not in TRANSPOSED_N[c.schedule]:
         # The kernel computes the transposed result, so the warp groups split N instead of M.
-        allowed = " or ".join(map(str, TURNED_N[c.schedule]))
+        allowed = " or ".join(map(str, TRANSPOSED_N[c.schedule]))
         yield Objection(
             "E203",
             "tile",

@@ -205,12 +205,13 @@ def build(
     )  # fmt: skip
 
 
-def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, turned: bool = False) -> Tree:  # noqa: E741
+def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, transposed_result: bool = False) -> Tree:  # noqa: E741
     """The leaves and the C++ text of `expr` for an l x m x n output. Raises Refusal if no leaf can fetch a tensor.
 
-    `turned`: the kernel computes the transposed output, so a vector along n is a column for it and one along m a row.
+    `transposed_result`: the kernel computes the transposed output, so a vector along n is a column for it and one along
+    m a row.
     """
-    return build(expr, lambda load, have_source: leaf(load, types, l, m, n, have_source, turned))
+    return build(expr, lambda load, have_source: leaf(load, types, l, m, n, have_source, transposed_result))
 
 
 def _walk(expr: Expr, order: list, uses: dict[int, int]) -> None:
@@ -237,7 +238,7 @@ def leaf(
     m: int,
     n: int,
     have_source: bool,
-    turned: bool,
+    transposed_result: bool,
     by_tma: bool = True,
 ) -> Leaf:
     """The leaf that reads a scalar, a vector along m or n, or an m x n tensor; `by_tma`: full tensors use TMA."""
@@ -258,7 +259,7 @@ def leaf(
     if not inner:
         return Leaf("scalar", name, kind.dtype, batch, varies=True)
     if inner != {"m", "n"}:
-        return Leaf("row" if (inner == {"n"}) != turned else "column", name, kind.dtype, batch)
+        return Leaf("row" if (inner == {"n"}) != transposed_result else "column", name, kind.dtype, batch)
     if by_tma and not aligned(n, kind.dtype):
         raise Refusal(
             "cpp-alignment",

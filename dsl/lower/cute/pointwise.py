@@ -1,8 +1,8 @@
-"""Element-wise kernels: map, and everything that gives each element of a result from one element of an operand.
+"""Element-wise kernels: map, and every stage that computes each element of a result from one element of an operand.
 
-Two shapes. Where operand and result are contiguous along one axis, a thread moves vectors along it, several in flight.
-Where they are not (a permute, nchw to nhwc), tiles go through shared memory: read along the operand's contiguous axis,
-written along the result's.
+If operand and result are contiguous along the same axis, a thread moves vectors along it, with several in flight. If
+they are not (a permute, nchw to nhwc), tiles go through shared memory (tiled_kernel): they are read along the operand's
+contiguous axis and written along the result's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from dsl.axes import axes_of
 from dsl.ir import Map, Program
 from dsl.lower import Refusal
-from dsl.lower.cute.generated_kernels import FLAG, THREADS, element, own_plan, refuse_types, told
+from dsl.lower.cute.generated_kernels import FLAG, THREADS, element, own_plan, refuse_types, watched_results
 from dsl.lower.cute.space import WIDE, Offset, index_function, reach
 from dsl.lower.cute.stage import StagePlan, Text, types_of
 from dsl.lower.cute.tiled_kernel import add_tiled
@@ -53,7 +53,7 @@ def plan(program: Program, stage: Map) -> StagePlan:
     refuse_types(stage, types, names)
     x_reading = Reading(stage.x.name, x.dtype, x.strides)
     walk = Walk(stage.name, x.shape, stage.type.memory_order, x_reading, tuple(outputs), readings)
-    stored = told(program, stage)
+    stored = watched_results(program, stage)
     walk = replace(walk, flag=FLAG, stored=stored) if stored else walk
     note = add_kernel(text, walk)
     kernel = (f"{stage.name}_kernel", walk_tensors(walk), blocks_of(walk))
@@ -65,7 +65,7 @@ def plan(program: Program, stage: Map) -> StagePlan:
 
 
 def add_kernel(text: Text, walk: Walk) -> str:
-    """Adds `<name>_at` and `<name>_kernel`; returns a note on how they move data."""
+    """Add the functions `<name>_at` and `<name>_kernel`. Returns a note on how they move data."""
     merged = merged_space(walk)
     if merged.size > MOST:
         raise Refusal("cute-size", f"{walk.name} has {merged.size:,} elements; a kernel counts {MOST:,}", None)
@@ -90,10 +90,10 @@ def add_kernel(text: Text, walk: Walk) -> str:
     limits = [(a, n // width if a == last else n) for a, n in limits if a != last or short == width]
     name = walk.name
     tensors = ", ".join(r.tensor for _, r in places) + (", and whether x has it" if limits else "")
-    what = f"vector of {width}" if width > 1 else "element"
+    unit = f"vector of {width}" if width > 1 else "element"
     text.add(
         index_function(
-            f"{name}_at", f"Of the {what} at `index`, in memory's order: its offset in {tensors}.", extents, offsets,
+            f"{name}_at", f"Of the {unit} at `index`, in memory's order: its offset in {tensors}.", extents, offsets,
             inside=limits,
         )
     )  # fmt: skip
@@ -145,7 +145,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
     ]
 
     def look(values: str) -> str:
-        """The line that tells the flag of a vector, or keeps its greatest of several short ones."""
+        """The line that checks a vector for the guard, or accumulates the maximum of several short vectors."""
         short_one = f"most = greatest(most, {values})"
         return short_one if width < 4 else f"watch(greatest(Uint32(0), {values}), {walk.flag})"
 

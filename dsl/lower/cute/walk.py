@@ -12,14 +12,14 @@ from dsl.lower.cute.space import MergedSpace, Space, Strides, aligned_vector, lo
 from dsl.lower.cute.stage import Text
 
 TILE = 64  # edge of a transposed tile
-WHOLE = 8  # elements of an axis that a thread takes whole
-SHORTEST = 8  # an axis shorter than this is not worth a transposed tile
+WHOLE = 8  # an axis of up to this length is one vector of a thread
+SHORTEST = 8  # a shorter axis is not worth a transposed tile
 MOST = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A tensor read (or written) over the walk's axes."""
+    """A tensor that is read or written, with its strides along the walk's axes."""
 
     tensor: str
     dtype: DType
@@ -31,12 +31,12 @@ class Reading:
 class Walk:
     """One element-wise kernel.
 
-    extents   of the result's axes; `order`: from the slowest to the contiguous one of the result.
-    x         what `acc` is read from; where a coordinate is not below its limit in `inside`, acc is 0.
-    outputs   each result with the function that gives its elements: arguments acc, then those of `readings` named.
-    readings  every other tensor, by the name that the functions' calls give it.
-    flag      a tensor that is told where magnitudes are outside of f16's range (dsl.guard); none where it is "".
-    stored    the results whose magnitudes those are; none: they are x's.
+    extents   of the result's axes; `order`: these axes from the slowest to the contiguous one of the result.
+    x         the tensor of `acc`. acc is 0 if a coordinate is not below its limit in `inside`.
+    outputs   each result with the function of its elements and the keys in `readings` of its arguments after acc.
+    readings  the other tensors by key.
+    flag      the guard's flag, set if a magnitude is out of f16's range (dsl.guard); "" without a guard.
+    stored    the results whose magnitudes are checked; if empty, those of x are.
     """
 
     name: str
@@ -61,26 +61,26 @@ def read_all(
     rank: int,
     readings: dict[str, Reading],
 ) -> tuple[str, ...]:
-    """Adds what a function reads to `readings`; the keys, in the order of its arguments."""
+    """Add the tensors that a function reads to `readings`. Returns their keys in the order of its arguments."""
     keys = []
     for load in function.loads:
         t = types[load.name]
-        found = Reading(load.name, t.dtype, load_strides(t, load, axes, rank))
+        reading = Reading(load.name, t.dtype, load_strides(t, load, axes, rank))
         key = load.name + "".join(f"_{a}" for a in load.axes)
-        readings[key] = found
+        readings[key] = reading
         keys.append(key)
     return tuple(keys)
 
 
 def walk_tensors(walk: Walk) -> list[str]:
-    """What the kernel takes, in order."""
+    """The arguments of the kernel, in order."""
     flag = [walk.flag] if walk.flag else []
     outputs = (o.tensor for o, _, _ in walk.outputs)
     return unique([walk.x.tensor, *(r.tensor for r in walk.readings.values()), *outputs, *flag])
 
 
 def add_launch(text: Text, name: str, tensors: Sequence[str], kernels: Sequence[tuple[str, list[str], str]]) -> None:
-    """`<name>_launch`: its kernels (function, arguments, grid text) one after another on the stream."""
+    """Add `<name>_launch`, which launches the kernels (function, arguments, grid text) in order on the stream."""
     arguments = ", ".join(f"{t}: cute.Tensor" for t in tensors)
     text.gap(2)
     text.add(f"@cute.jit\ndef {name}_launch({arguments}, stream: CUstream):")
@@ -106,12 +106,12 @@ def limits_of(walk: Walk, merged: MergedSpace) -> list[tuple[int, int]]:
 
 
 def transposed_axis(walk: Walk, merged: MergedSpace) -> int | None:
-    """The axis along which x is contiguous, where that is not the result's and both are long enough for tiles."""
+    """The axis along which x is contiguous, if it is not the result's and both are long enough for tiles, else None."""
     last = len(merged.extents) - 1
     if merged.strides["x"][last] in (0, 1) or merged.extents[last] < SHORTEST:
         return None
     if _whole(walk, merged) and merged.strides["x"][last - 1] == 1:
-        return None  # a thread takes the axis whole, and its neighbours beside it: a tile would be mostly empty
+        return None  # one vector is the whole axis, so a tile would be mostly empty
     for axis in range(last):
         if merged.strides["x"][axis] == 1 and merged.extents[axis] >= SHORTEST:
             return axis
@@ -119,7 +119,7 @@ def transposed_axis(walk: Walk, merged: MergedSpace) -> int | None:
 
 
 def _whole(walk: Walk, merged: MergedSpace) -> bool:
-    """Whether one vector is all of the result's contiguous axis; then a limit on that axis is one of its lanes."""
+    """Return True if one vector is the result's whole contiguous axis; a limit on that axis is then a lane."""
     extent = merged.extents[-1]
     return len(merged.extents) > 1 and extent <= WHOLE and _aligned(walk, merged, extent) == extent
 
@@ -135,7 +135,7 @@ def vector_of(walk: Walk, merged: MergedSpace) -> int:
 
 
 def _aligned(walk: Walk, merged: MergedSpace, extent: int) -> int:
-    """The longest vector along the contiguous axis, of which `extent` is a multiple, that every tensor can move."""
+    """The longest vector along the contiguous axis that divides `extent` and that every tensor can move."""
     chosen = [("x", walk.x)] + [(f"o{i}", o) for i, (o, _, _) in enumerate(walk.outputs)]
     along = [(k, r) for k, r in chosen if merged.strides[k][-1] == 1]
     if not along:
@@ -146,7 +146,7 @@ def _aligned(walk: Walk, merged: MergedSpace, extent: int) -> int:
 
 
 def rows_of(vectors: int, wide: bool) -> int:
-    """Vectors that a thread takes: enough loads in flight, unless threads run out."""
+    """Vectors of a thread: enough loads in flight, but fewer if there are too few threads."""
     rows = 2 if wide else 4
     while rows > 1 and vectors < 2 * SMS * THREADS * rows:
         rows //= 2
@@ -172,7 +172,7 @@ def value_name(label: str) -> str:
 
 
 def read_width(strides: Strides, r: Reading, width: int) -> tuple[int, str]:
-    """How a vector of the walk is read from one tensor: elements, and the text of their distance."""
+    """How a vector is read from one tensor: the number of elements, and the text of the stride argument."""
     if width == 1 or strides[-1] == 0:
         return 1, ""
     unit = min(width, 128 // r.dtype.bits)

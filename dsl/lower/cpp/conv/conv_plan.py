@@ -84,7 +84,7 @@ class ConvPlan(Product3x):
     kind: str = "conv"
     template: str = "conv_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_CONV
-    turned: bool = False
+    transposed_result: bool = False
     pairs: bool = False
     grouped: bool = False
     own_arguments: tuple[str, ...] = field(default=())

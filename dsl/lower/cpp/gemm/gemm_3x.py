@@ -50,7 +50,7 @@ class GemmPlan(Product3x):
     tree: Tree
     swizzle: int
     splits: int
-    turned: bool = False  # D^T = B^T A^T: m here is the program's n, and the result is column-major
+    transposed_result: bool = False  # D^T = B^T A^T: m here is the program's n, and the result is column-major
     pairs: bool = False  # columns 2j and 2j + 1 of the product are acc and acc2 of column j
     stored: bool = True  # TMA stores the result; else the compute node writes or reduces it
     sizes: str = ""  # of a grouped product: the tensor with the rows of each group
@@ -111,12 +111,12 @@ class GemmPlan(Product3x):
 
     @property
     def layout_d(self) -> str:
-        return "ColumnMajor" if self.turned else "RowMajor"
+        return "ColumnMajor" if self.transposed_result else "RowMajor"
 
     @property
     def pitch(self) -> str:
         """CuTe strides of the result, and of tensors of its shape, along m and n."""
-        return "cute::Int<1>{}, int64_t(M)" if self.turned else "int64_t(N), cute::Int<1>{}"
+        return "cute::Int<1>{}, int64_t(M)" if self.transposed_result else "int64_t(N), cute::Int<1>{}"
 
     @property
     def accumulator(self) -> str:
@@ -140,7 +140,7 @@ class GemmPlan(Product3x):
         """For each total: offset of its parts in the stage's workspace in bytes, parts a result, results a batch."""
         warps, at, parts = 4 if self.schedule == "pingpong" else 8, self.groups_bytes, {}
         for total in self.tree.totals:
-            by_row = (total.along == "n") != self.turned
+            by_row = (total.along == "n") != self.transposed_result
             count = self.tiles[1] if by_row else self.tiles[0] * warps
             width = self.total_rows if by_row else self.total_columns
             parts[total.name] = (at, count, width)
@@ -192,7 +192,7 @@ class GemmPlan(Product3x):
             return f"Splits<{tag}, {-(-self.k // self.tile[2])}>"
         if not self.triangle:
             return tag
-        return f"Triangle<{tag}, {self.triangle}, {'true' if self.upper != self.turned else 'false'}>"
+        return f"Triangle<{tag}, {self.triangle}, {'true' if self.upper != self.transposed_result else 'false'}>"
 
     @property
     def through_registers(self) -> bool:
@@ -216,14 +216,14 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         raise Refusal(
             "cpp-sm100-pairs", "pairs of columns are written for sm_90a, not for sm_100a", "write arch sm_90a"
         )
-    turned = element == "float" and a.k_major and not b.k_major and not blackwell
-    if turned and stage.pairs:
+    transposed_result = element == "float" and a.k_major and not b.k_major and not blackwell
+    if transposed_result and stage.pairs:
         raise Refusal(
             "cpp-tf32-layout",
             f"tf32 with {stage.b.name} contiguous along n computes the transposed result, without pairs of columns",
             f"store {stage.b.name} as [n, k] and read it with .T",
         )
-    output = Output(l, m, n // 2 if stage.pairs else n, turned, stage.pairs, one_source=blackwell)
+    output = Output(l, m, n // 2 if stage.pairs else n, transposed_result, stage.pairs, one_source=blackwell)
     tree, stored, store = plan_output(stage, types, output, fold)
     if blackwell and tree.totals:
         raise Refusal(
@@ -238,7 +238,7 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
             f"make n a multiple of {128 // store.bits}",
         )
     tile, cluster, m0, n0 = config.tile, config.cluster, m, n
-    if turned:
+    if transposed_result:
         a, b, m, n, tile, cluster = turn(stage, a, b, m, n)
     if element == "float" and not a.k_major and not b.k_major and config.tile[2] != 32 and not blackwell:
         raise Refusal(
@@ -256,8 +256,8 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         name, l, m, n, k, a, b, element, 128 // operand.bits, store, tile, cluster, config.schedule,
         config.scheduler.kind != "persistent" and not finish, config.stages, tree,
         1 if side else whole_groups(m, n, tile, cluster, config.swizzle or 1),
-        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned, stage.pairs, stored,
-        raster=AUTO if side or finish else raster(n0, k, operand.bits, turned, l > 1),
+        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, transposed_result, stage.pairs, stored,
+        raster=AUTO if side or finish else raster(n0, k, operand.bits, transposed_result, l > 1),
         triangle=side, upper=bool(side) and stage.epilogue.fn == "triu", finish=finish, result=result,
         arch=program.arch or DEFAULT,
     )  # fmt: skip

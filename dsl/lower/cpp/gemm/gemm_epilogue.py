@@ -13,21 +13,21 @@ from dsl.lower.cpp.names import identifier, storage
 class Output:
     """The result's shape in the program.
 
-    `turned`: the kernel computes its transpose. `direct`: the compute node stores the result element by element.
-    `one_source`: TMA reads one full tensor, and the compute node reads the others.
+    `transposed_result`: the kernel computes its transpose. `direct`: the compute node stores the result element by
+    element. `one_source`: TMA reads one full tensor, and the compute node reads the others.
     """
 
     l: int  # noqa: E741 - the field's own name
     m: int
     n: int
-    turned: bool = False
+    transposed_result: bool = False
     pairs: bool = False
     direct: bool = False
     one_source: bool = False
 
     @property
     def place(self) -> tuple[str, ...]:
-        return ("int const row = n, column = m;",) if self.turned else ("int const row = m, column = n;",)
+        return ("int const row = n, column = m;",) if self.transposed_result else ("int const row = m, column = n;",)
 
     def offset(self, axes: set[str], batched: bool) -> str:
         """The element's offset in a dense tensor with these axes of m and n, and with l if it is `batched`."""
@@ -60,15 +60,15 @@ def plan_output(
     elif not stored:
         writes.append(Write(name, store, everywhere, main))
     for extra, expr in zip(stage.also, also, strict=True):
-        if found := reduction(expr):
-            totals.append((identifier(extra.name), *found))
+        if total := reduction(expr):
+            totals.append((identifier(extra.name), *total))
         else:
             kind = extra.type.dtype if extra.type else store
             storage(kind, extra.name)
             writes.append(Write(identifier(extra.name), kind, everywhere, expr))
 
     def fetch(load: Load, have_source: bool) -> Leaf:
-        fetched = leaf(load, types, out.l, out.m, out.n, have_source, out.turned, by_tma=stored)
+        fetched = leaf(load, types, out.l, out.m, out.n, have_source, out.transposed_result, by_tma=stored)
         whole = fetched.kind in ("source", "aux")
         moved = out.direct and fetched.kind == "column"  # the kernel's rows are not those of the result
         further = out.one_source and fetched.kind == "aux"

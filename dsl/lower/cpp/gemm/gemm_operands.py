@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dsl.ir import DType, Gemm, GroupedGemm, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.names import aligned, identifier
-from dsl.rules.sm90 import TURNED_N
+from dsl.rules.sm90 import TRANSPOSED_N
 
 # compute -> (element type of the operands in memory, element type for the collective builder).
 # For tf32 the builder gets `float`, not `tfloat32_t`: then the TMA descriptor is of type TFLOAT32 and the copy into
@@ -89,12 +89,11 @@ def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str |
 def turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:
     """tf32 `x @ w`: the product of the transposes, as the tensor core reads tf32 along k alone.
 
-    B must come through registers, which is A's way. CUTLASS's builder turns the mainloop by itself, but leaves the
-    result's strides and the epilogue's vectors to the caller; here all of it is turned, and the tile and the cluster
-    with it, so they keep the program's meaning.
+    B must go through registers, which only A can. CUTLASS's builder would transpose the mainloop, but not the result's
+    strides and the epilogue's vectors. So this transposes everything, with the tile and the cluster.
     """
     config = stage.config
-    allowed = TURNED_N[config.schedule]
+    allowed = TRANSPOSED_N[config.schedule]
     if config.tile[1] not in allowed:
         fit = min((n for n in allowed if n >= config.tile[1]), default=allowed[-1])
         raise Refusal(
@@ -103,9 +102,9 @@ def turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:
             f"n {' or '.join(map(str, allowed))}, and this one has {config.tile[1]}",
             f"write tile {config.tile[0]}x{fit}x{config.tile[2]}",
         )
-    turned = {"RowMajor": "ColumnMajor", "ColumnMajor": "RowMajor"}
-    first = dataclasses.replace(b, tag=turned[b.tag])
-    second = dataclasses.replace(a, tag=turned[a.tag])
+    other_tag = {"RowMajor": "ColumnMajor", "ColumnMajor": "RowMajor"}
+    first = dataclasses.replace(b, tag=other_tag[b.tag])
+    second = dataclasses.replace(a, tag=other_tag[a.tag])
     tile = (config.tile[1], config.tile[0], config.tile[2])
     cluster = (config.cluster[1], config.cluster[0], config.cluster[2])
     return first, second, n, m, tile, cluster

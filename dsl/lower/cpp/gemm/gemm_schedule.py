@@ -12,7 +12,7 @@ SHORT_K = 256  # up to this K a product takes longer to store than to multiply
 STAYS = 17e6  # bytes of an operand that stay in L2 beside the stored result
 
 
-def raster(n: int, k: int, bits: int, turned: bool, batched: bool) -> int:
+def raster(n: int, k: int, bits: int, transposed_result: bool, batched: bool) -> int:
     """The order of the tiles, in the program's m and n. By default CUTLASS walks the shorter side first.
 
     If stores dominate a product and its second operand stays in L2, tiles that are neighbours along n are better,
@@ -21,7 +21,7 @@ def raster(n: int, k: int, bits: int, turned: bool, batched: bool) -> int:
     """
     if batched or k > SHORT_K or n * k * bits / 8 > STAYS:
         return AUTO
-    return ALONG_M if turned else ALONG_N
+    return ALONG_M if transposed_result else ALONG_N
 
 
 def whole_groups(m: int, n: int, tile: tuple, cluster: tuple, most: int) -> int:

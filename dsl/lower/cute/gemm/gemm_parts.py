@@ -1,8 +1,8 @@
-"""The text of a generated module that its products share: the stages, and operations that quack's epilogues lack.
+"""The text that products add to a generated module: the stages, and operations that quack's epilogues do not have.
 
-As in parts.py, each part is emitted only where a program uses it. quack takes an operation of ours through its own
-protocol (quack.epilogue.ops.EpiOp); a part's version is in the operation's cache key, since quack fingerprints an
-operation by its name and not by its text.
+As in parts.py, each part is emitted only if a program uses it. The operations follow quack's protocol
+(quack.epilogue.ops.EpiOp). A part's version is in the operation's cache key, because quack identifies an operation by
+its name and not by its text.
 """
 
 from __future__ import annotations
@@ -205,5 +205,5 @@ def version(text: str) -> str:
 
 
 def versioned(name: str, text: str) -> str:
-    """A part with its own version above it."""
+    """A part with the definition of its version above it."""
     return f'{name} = "{version(text)}"  # part of the cache key, beside quack\'s\n\n\n{text}'

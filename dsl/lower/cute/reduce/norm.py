@@ -7,12 +7,12 @@ from math import prod
 
 from dsl.axes import axes_of
 from dsl.ir import Acc, Call, Expr, Normalize, Program, inlined
-from dsl.lower.cute.generated_kernels import FLAG, Element, element, refuse_types, told
+from dsl.lower.cute.generated_kernels import FLAG, Element, element, refuse_types, watched_results
 from dsl.lower.cute.space import Strides
 from dsl.lower.cute.stage import Text, types_of
 from dsl.lower.cute.walk import Reading, read_all, unique
 
-# What a group's two numbers are, from the fold's total, and how an element is normalised by them.
+# op -> (fold, the two statistics of a group from the fold's total, the text of an element normalised with them).
 _STATS = {
     "softmax": ("LogSumExp", ("LogSumExp.shift(total[0])", "1.0 / total[1]"),
                 "cute.math.exp(value - stat0, fastmath=True) * stat1"),
@@ -28,7 +28,7 @@ _STATS |= dict.fromkeys(
 
 @dataclass(frozen=True)
 class Out:
-    """A result: its place over the norm's axes, its function and what that reads."""
+    """A result: its strides over the norm's axes, its function and the keys of the tensors that the function reads."""
 
     name: str
     reading: Reading
@@ -37,7 +37,7 @@ class Out:
 
 
 class Norm:
-    """A norm stage over axes where a group of channels is an axis of its own."""
+    """A norm stage over axes in which channels are split into groups and channels of a group."""
 
     def __init__(self, program: Program, stage: Normalize):
         self.stage, self.types = stage, types_of(program)
@@ -74,8 +74,8 @@ class Norm:
         read = [stage.x.name, *(r.tensor for r in self.readings.values())]
         self.tensors = unique([*read, *(o.name for o in (*self.outs, *self.of_rows))])
         refuse_types(stage, self.types, self.tensors)
-        self.told = told(program, stage)  # results that a guard watches as they are stored
-        self.flag = [FLAG] if self.told else []
+        self.watched = watched_results(program, stage)  # results that a guard watches as they are stored
+        self.flag = [FLAG] if self.watched else []
         self.size = prod(self.extents[a] for a in self.reduced)
 
     def _split_extents(self, shape):
@@ -84,7 +84,7 @@ class Norm:
         return (shape[0], self.groups, shape[1] // self.groups, *shape[2:])
 
     def split(self, strides: Strides) -> Strides:
-        """Strides where channels are two axes: groups, and channels within one."""
+        """The strides with the channels as two axes: groups, and channels of a group."""
         if not self.groups:
             return strides
         return (strides[0], strides[1] * self.extents[2], *strides[1:])
@@ -104,7 +104,7 @@ class Norm:
         return keys
 
     def _params(self) -> tuple[str, ...]:
-        """mean, var (batchnorm), weight, bias: over the normalised axes, or over channels."""
+        """Add mean, var (batchnorm), weight and bias, over the normalised axes or over channels. Returns their keys."""
         keys = []
         for i, operand in enumerate(self.stage.params):
             t = self.types[operand.name]
@@ -122,16 +122,20 @@ class Norm:
         return {"share": repr(1.0 / self.size), "eps": repr(float(self.stage.eps))}
 
     def stats(self) -> tuple[str, tuple[str, ...], str]:
-        """The fold, the two numbers of a group over its `total`, and an element by them."""
+        """The fold, the texts of a group's two statistics over `total`, and the text of a normalised element."""
         fold, values, by = _STATS[self.stage.op]
         return fold, tuple(v.format(**self.constants) for v in values), by
 
-    def result_function(self, out: Out, by: str, stats: tuple[str, ...], held: bool = False) -> tuple[str, list[str]]:
-        """The text of `<out>_result(acc, stats, others)` and the keys of the others, in the order of its arguments;
-        `held`: acc is `of` already."""
-        keys = unique([*([] if held else self.of_keys), *self.param_keys, *out.keys])
+    def result_function(
+        self, out: Out, by: str, stats: tuple[str, ...], computed: bool = False
+    ) -> tuple[str, list[str]]:
+        """The text of `<out>_result(acc, stats, others)`, and the keys of the others in order.
+
+        `computed`: acc is the value of `of` already.
+        """
+        keys = unique([*([] if computed else self.of_keys), *self.param_keys, *out.keys])
         lines = [f"def {out.name}_result({', '.join(['acc', *stats, *keys])}):"]
-        lines.append("    value = acc" if held else f"    value = {self.of.call('acc', *self.of_keys)}")
+        lines.append("    value = acc" if computed else f"    value = {self.of.call('acc', *self.of_keys)}")
         affine = list(self.param_keys)
         if self.stage.op == "batchnorm":
             mean, var, *affine = affine
@@ -154,7 +158,7 @@ class Norm:
 
 
 def _of_acc(e: Expr) -> Expr:
-    """An expression of acc2 with acc in its place."""
+    """An expression with acc instead of acc2."""
     if isinstance(e, Acc):
         return Acc()
     return replace(e, args=tuple(map(_of_acc, e.args))) if isinstance(e, Call) else e

@@ -9,15 +9,15 @@ from dsl.lower.cute.space import WIDE, MergedSpace, Offset, Space, aligned_vecto
 from dsl.lower.cute.stage import CUTE, Part, Text
 from dsl.lower.cute.walk import MOST, unique
 
-HELD = 32  # f32 elements that a thread keeps in registers at most
+HELD = 32  # most f32 elements of a group in the registers of a thread
 BLOCK = 1024
 
-# What is folded where that is not the element itself: (the fold, an element's share of it).
+# Folds of a function of the element: (the fold, the text of the function).
 _FOLDED = {"Squares": ("Sum", "{0} * {0}"), "Largest": ("Max", "cute.math.absf({0})")}
 
 
 class GroupInRegisters:
-    """A group in the registers of some lanes, of a warp or of a block."""
+    """The kernel that has a group in the registers of some lanes, a warp or a block."""
 
     def __init__(self, text: Text, norm: Norm, merged: MergedSpace, width: int, threads: int):
         self.text, self.norm, self.merged, self.width, self.threads = text, norm, merged, width, threads
@@ -25,7 +25,7 @@ class GroupInRegisters:
 
     @classmethod
     def of(cls, text: Text, norm: Norm) -> GroupInRegisters | None:
-        """None where a group is too great, or does not lie along the contiguous axis of x and result alike."""
+        """The kernel; None if a group is too large, or is not contiguous in both x and the results."""
         strides = {"x": norm.x.strides, **{f"r {k}": r.strides for k, r in norm.readings.items()}}
         strides |= {f"o{i}": o.reading.strides for i, o in enumerate(norm.outs)}
         strides |= {f"g{i}": o.reading.strides for i, o in enumerate(norm.of_rows)}
@@ -56,21 +56,21 @@ class GroupInRegisters:
         norm, name, width, threads = self.norm, self.norm.stage.name, self.width, self.threads
         fold, values, by = norm.stats()
         fold, share = _FOLDED.get(fold, (fold, ""))
-        wanted = []
+        result_keys = []
         for out in norm.outs:
-            body, keys = norm.result_function(out, by, ("stat0", "stat1"), held=True)
+            body, keys = norm.result_function(out, by, ("stat0", "stat1"), computed=True)
             self.text.add(body)
             self.text.gap(2)
-            wanted.append(keys)
-        every = unique([*norm.of_keys, *(k for keys in wanted for k in keys)])
+            result_keys.append(keys)
+        every = unique([*norm.of_keys, *(k for keys in result_keys for k in keys)])
         places = [("x", norm.x), *((f"o{i}", o.reading) for i, o in enumerate(norm.outs))]
         places += [(f"r {k}", norm.readings[k]) for k in every]
         places += [(f"g{i}", o.reading) for i, o in enumerate(norm.of_rows)]
         place = {label: i for i, (label, _) in enumerate(places)}
         names = ", ".join(r.tensor for _, r in places)
         self._index("at", f"Of group `row`: where it begins in {names}.", self.o, places, 1, "row")
-        what = f"vector of {width}" if width > 1 else "element"
-        self._index("step", f"Of its {what} at `step`: how far that is in {names}.", self.r, places, width, "step")
+        unit = f"vector of {width}" if width > 1 else "element"
+        self._index("step", f"Of its {unit} at `step`: how far that is in {names}.", self.r, places, width, "step")
         groups, vectors = self.o.size, self.r.size // width
         count = -(-vectors // threads)
         block = max(threads, 256) if threads <= 32 else threads
@@ -142,16 +142,16 @@ class GroupInRegisters:
             f"    stat0, stat1 = {values[0]}, {values[1]}",
             *self._of_rows(place, f"(lane == 0) & (row < {groups})" if guard_row else "lane == 0"),
             f"    for i in cutlass.range_constexpr({count}):",
-            *self._reads(unique([k for keys in wanted for k in keys]), place, "        "),
+            *self._reads(unique([k for keys in result_keys for k in keys]), place, "        "),
         ]
         test = [t for t in ("live[i]" if guard else "", f"(row < {groups})" if guard_row else "") if t]
-        for i, (out, keys) in enumerate(zip(norm.outs, wanted, strict=True), 1):
+        for i, (out, keys) in enumerate(zip(norm.outs, result_keys, strict=True), 1):
             picks = ", ".join(["vectors[i][j]", "stat0", "stat1", *(self._pick(k) for k in keys)])
             lines += [
                 f"        out = cute.make_rmem_tensor(({width},), Float32)",
                 f"        for j in cutlass.range_constexpr({width}):",
                 f"            out[j] = {out.name}_result({picks})",
-                *([f"        watch(greatest(Uint32(0), out), {FLAG})"] if out.name in norm.told else []),
+                *([f"        watch(greatest(Uint32(0), out), {FLAG})"] if out.name in norm.watched else []),
             ]
             store = f"write({out.name}, at[{i}] + steps[i][{i}], out)"
             lines += [f"        if {' & '.join(test)}:", f"            {store}"] if test else [f"        {store}"]
@@ -161,7 +161,7 @@ class GroupInRegisters:
         return [(f"{name}_kernel", tensors, grid)], (), part, f"{min(128, width * norm.x.dtype.bits)}-bit accesses"
 
     def _of_rows(self, place: dict[str, int], first: str) -> list[str]:
-        """The results that have one value a group, written by its first lane."""
+        """The lines in which the first lane writes the results with one value for each group."""
         lines = []
         for i, out in enumerate(self.norm.of_rows):
             lines += [

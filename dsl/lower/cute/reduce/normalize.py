@@ -1,8 +1,9 @@
-"""Norms: statistics of a group of elements, then each element by them.
+"""Norms: statistics of a group of elements, and each element normalised with them.
 
-on chip   a group that a block can hold in registers is read once: statistics from the registers, results from the same.
-streamed  a greater group, or one whose elements do not lie along the contiguous axis: a reduction leaves two numbers a
-          group in memory, an element-wise kernel applies them.
+in registers  a group that fits in the registers of a block is read once, and both statistics and results come from
+there. streamed      for a larger group, or one that is not contiguous, a reduction stores two statistics for each
+group, and an
+              element-wise kernel applies them.
 Variance is the mean squared distance from the mean, never a difference of sums.
 """
 
@@ -28,12 +29,12 @@ def plan(program: Program, stage: Normalize) -> StagePlan:
     text = Text()
     norm.functions(text)
     if stage.op == "batchnorm":
-        made, scratch, part, note = _applied(text, norm, (), ""), (), None, "no statistics: running ones"
-        launches = [made]
+        launch, scratch, part, note = _applied(text, norm, (), ""), (), None, "no statistics: running ones"
+        launches = [launch]
     else:
-        held = GroupInRegisters.of(text, norm)
-        if held is not None:
-            launches, scratch, part, note = held.add()
+        kernel = GroupInRegisters.of(text, norm)
+        if kernel is not None:
+            launches, scratch, part, note = kernel.add()
         elif stage.op == "absmax":
             raise Refusal(
                 "cute-norm", f"absmax holds a row in registers: at most {HELD * BLOCK:,} elements that lie side by "
@@ -41,35 +42,35 @@ def plan(program: Program, stage: Normalize) -> StagePlan:
             )  # fmt: skip
         else:
             launches, scratch, part, note = _streamed(text, norm)
-    taken = [*norm.tensors, *(f"{stage.name}_{s.what}" for s in scratch), *norm.flag]
-    add_launch(text, stage.name, taken, launches)
+    arguments = [*norm.tensors, *(f"{stage.name}_{s.suffix}" for s in scratch), *norm.flag]
+    add_launch(text, stage.name, arguments, launches)
     shared = [part] if part else []
     return own_plan(
         program, stage, text, f"{stage.name}_launch", norm.tensors, scratch, norm.imports(), shared, note,
-        watches=bool(norm.told),
+        watches=bool(norm.watched),
     )  # fmt: skip
 
 
 def _applied(text: Text, norm: Norm, stats: tuple[str, ...], by: str) -> tuple[str, list[str], str]:
-    """The element-wise kernel: x and the group's numbers give the result."""
-    outputs, wanted = [], []
+    """Add the element-wise kernel that computes the results from x and the statistics. Returns its launch."""
+    outputs, all_keys = [], []
     for out in norm.outs:
         body, keys = norm.result_function(out, by, stats)
         text.add(body)
         text.gap(2)
         function = Element(f"{out.name}_result", "", (), (), frozenset(), False)
         outputs.append((out.reading, function, (*stats, *keys)))
-        wanted += keys
+        all_keys += keys
     walk = Walk(
         norm.stage.name, norm.extents, norm.out_order, norm.x, tuple(outputs),
-        {k: norm.readings[k] for k in unique([*stats, *wanted])}, flag="".join(norm.flag), stored=norm.told,
+        {k: norm.readings[k] for k in unique([*stats, *all_keys])}, flag="".join(norm.flag), stored=norm.watched,
     )  # fmt: skip
     add_kernel(text, walk)
     return (f"{norm.stage.name}_kernel", walk_tensors(walk), blocks_of(walk))
 
 
 def _streamed(text: Text, norm: Norm):
-    """Two numbers a group in memory: a reduction, then an element-wise kernel."""
+    """Add a reduction that stores two statistics for each group, and an element-wise kernel that applies them."""
     name = norm.stage.name
     fold, values, by = norm.stats()
     outputs = prod(e for a, e in enumerate(norm.extents) if a not in norm.reduced)
@@ -92,15 +93,15 @@ def _streamed(text: Text, norm: Norm):
         f"{name}_first", norm.extents, norm.order, norm.reduced, norm.x, of, keys, fold, tuple(results),
         {k: norm.readings[k] for k in keys},
     )  # fmt: skip
-    made = add_reduction(text, job)
+    first = add_reduction(text, job)
     text.gap(2)
     second = _applied(text, norm, ("stat0", "stat1"), by)
-    scratch = (stats, *(replace(s, what=f"first_{s.what}") for s in made.scratch))
-    return [*made.launches, second], scratch, made.part, "statistics first, then every element by them"
+    scratch = (stats, *(replace(s, suffix=f"first_{s.suffix}") for s in first.scratch))
+    return [*first.launches, second], scratch, first.part, "statistics first, then every element by them"
 
 
 def _squared(text: Text, norm: Norm) -> Element:
-    """`of`, squared."""
+    """The square of `of`, as a function."""
     name, keys = f"{norm.stage.name}_square", norm.of_keys
     text.add(
         f"def {name}({', '.join(['acc', *keys])}):\n    value = {norm.of.call('acc', *keys)}\n    return value * value"
