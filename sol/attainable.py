@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dsl import ir
 from dsl.functions import EVERY
@@ -17,8 +17,10 @@ from dsl.printer import word_of
 from dsl.rules import legal, normalized
 from sol.hardware import Hardware
 from sol.model.convolution import convolution_time, implicit
+from sol.model.eager import predict_eager
+from sol.model.prediction import Attainable, StageTime, queued, stream_ms
 from sol.model.rowmajor import rowmajor_time
-from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
+from sol.model.tiles import LAUNCH_MS, Product, TileTime, Tiling, tile_time
 
 # What normalising a product's rows in its registers costs an element: 32768 x 1024 x 4096 in tf32 took 0.843 ms
 # cooperatively, where nothing hides it, and 0.743 by pingpong.
@@ -42,61 +44,6 @@ CLASS_OF_COMPUTE = {
     ir.DType.I8: "i8",
 }
 _DEFAULT_TILE = (128, 128, 32)
-
-
-@dataclass(frozen=True)
-class StageTime:
-    """One launch. `parts`: where its ms go (launch, fill, main, epilogue, ...); they sum to `ms`."""
-
-    name: str
-    kind: str  # gemm | transform | library | pointwise | ...
-    ms: float
-    bound_by: str  # tensor | l2 | memory | epilogue | launch | special | vector
-    parts: dict[str, float] = field(hash=False, default_factory=dict)
-    flops: float = 0.0
-    bytes: float = 0.0  # to and from device memory, re-reads included
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Attainable:
-    """A prediction. `bound_by`: what binds the stage that takes longest. `notes`: for a person."""
-
-    ms: float
-    stages: tuple[StageTime, ...]
-    bound_by: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def rate(self) -> float:
-        """FLOP/s over the whole run."""
-        return sum(s.flops for s in self.stages) / (self.ms * 1e-3)
-
-    @property
-    def intensity(self) -> float:
-        """FLOP/byte with the traffic that the model expects."""
-        moved = sum(s.bytes for s in self.stages)
-        return sum(s.flops for s in self.stages) / moved if moved else 0.0
-
-
-def stream_ms(read: float, written: float, hw: Hardware, *, launch_ms: float = LAUNCH_MS) -> float:
-    """A bandwidth-bound kernel in ms: its traffic at the measured copy rate, through L2 where all of it fits."""
-    moved = read + written
-    rate = 0.9 * hw.copy_rate
-    if moved <= 0.6 * hw.l2_bytes:  # the producer left it there; a store-bound kernel still sees about twice memory
-        rate = min(0.5 * hw.l2_bandwidth, 1.6 * rate)
-    return launch_ms + moved / rate * 1e3
-
-
-def queued(stages: Iterable[StageTime]) -> tuple[StageTime, ...]:
-    """Stages launched without waiting: from the second on, a launch hides behind its predecessor but for the gap."""
-    out: list[StageTime] = []
-    for s in stages:
-        hidden = min(s.parts.get("launch", 0.0), LAUNCH_MS) - GAP_MS
-        if any(o.ms for o in out) and hidden > 0:
-            s = replace(s, ms=s.ms - hidden, parts={**s.parts, "launch": s.parts["launch"] - hidden})
-        out.append(s)
-    return tuple(out)
 
 
 def _cost(e: ir.Expr, program: ir.Program, full: float, out: float) -> tuple[float, float, float]:
@@ -360,8 +307,6 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
     notes = [f"{s.name}: {s.note}" for s in stages if s.note]
     return Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))
 
-
-from sol.model.eager import predict_eager  # noqa: E402 - eager builds on the types above; callers find both here
 
 __all__ = [
     "KNOWN_ERROR", "Attainable", "StageTime", "collective_time", "predict", "predict_eager", "product_of", "queued",

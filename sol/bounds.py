@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sol.cost.cost import Cost, canonical
+from sol.cost.graph_costs import costs_of, parts_of
 from sol.cost.needed_parts import done
-from sol.cost.op_table import SHAPED_LIKE
-from sol.cost.ops import GATHERS, SUBSETS, Cost, canonical, touched
+from sol.cost.op_table import GATHERS, SHAPED_LIKE, SUBSETS
+from sol.cost.ops import touched
 from sol.graph import DTYPE_BYTES, Op, OpGraph
 from sol.hardware import Hardware, HardwareError
 
@@ -117,7 +119,7 @@ def native_class(graph: OpGraph) -> str:
     alone stand in class i8; a module of integers without them in f32, whose pipes do that work."""
     read = set()
     for op in graph.ops:
-        if graph.costs[op.name].kind in ("matrix", "conv"):
+        if costs_of(graph)[op.name].kind in ("matrix", "conv"):
             first = 1 if canonical(op.op) in ("addmm", "baddbmm", "addmv") else 0
             read |= set(op.inputs[first : first + 2])
     operands = {graph.tensors[n].dtype for n in read}
@@ -156,7 +158,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     A tensor that is only gathered or sliced from counts for the part taken; a tied weight counts once; an output
     that is merely a view of an input costs nothing.
     """
-    ops, costs = graph.live, graph.costs
+    ops, costs = graph.live, costs_of(graph)
     producer = {n: op for op in ops for n in op.outputs}
     need: dict[str, float] = {}  # elements of a tensor that somebody reads
     parts: dict[tuple[str, str, str], float] = {}  # and those of its slices that were counted
@@ -171,7 +173,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
             t = graph.tensors[name]
             if not view:
                 take = touched(op, t, graph.tensors) if costs[op.name].read else 0
-                share = graph.parts[1][op.name, name]
+                share = parts_of(graph)[1][op.name, name]
                 take = take * share if canonical(op.op) in GATHERS else min(take, share * t.elements)
             elif canonical(op.op) in SUBSETS:
                 whole = min(t.elements, sum(need.get(n, 0) for n in op.outputs))
@@ -221,23 +223,23 @@ def as_stored(graph: OpGraph, cls: str) -> OpGraph:
 def _at_width(graph: OpGraph, dtype: str, kinds: tuple[str, ...]) -> OpGraph:
     """The graph with its f32 tensors of these kinds held as `dtype`."""
     key = f"{dtype} {kinds}"
-    if key not in graph.derived:
+    if key not in graph.cache:
         tensors = {
             n: replace(t, dtype=dtype) if t.dtype == "f32" and t.kind in kinds else t for n, t in graph.tensors.items()
         }
-        graph.derived[key] = replace(graph, tensors=tensors)
-    return graph.derived[key]
+        graph.cache[key] = replace(graph, tensors=tensors)
+    return graph.cache[key]
 
 
 def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False) -> Bound:
     """t_sol (or t_ceiling) of the whole graph as one perfect kernel. Bytes are those of `as_stored`."""
     graph = as_stored(graph, cls)
-    found = graph.parts[0]
-    costs = [(graph.costs[op.name], done(op, graph.costs[op.name].kind, graph, found)) for op in graph.live]
+    costs, needed = costs_of(graph), parts_of(graph)[0]
+    work = [(costs[op.name], done(op, costs[op.name].kind, graph, needed)) for op in graph.live]
     return roofs(
-        sum(c.must for c, _ in costs),
-        sum(c.vector * share for c, share in costs),
-        sum(c.special * share for c, share in costs),
+        sum(c.must for c, _ in work),
+        sum(c.vector * share for c, share in work),
+        sum(c.special * share for c, share in work),
         sum(external_bytes(graph).values()),
         hw,
         cls,
@@ -254,7 +256,8 @@ def bounds(graph: OpGraph, hw: Hardware, cls: str) -> Bounds:
         )
     fused = fused_bound(graph, hw, cls)
     stored = as_stored(graph, cls)
-    unfused = sum(of_cost(stored.costs[op.name], hw, cls).ms for op in stored.live)
+    costs = costs_of(stored)
+    unfused = sum(of_cost(costs[op.name], hw, cls).ms for op in stored.live)
     return Bounds(cls, fused, fused_bound(graph, hw, cls, ceiling=True), max(unfused, fused.ms), hw.ridge(cls))
 
 

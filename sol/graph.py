@@ -7,14 +7,10 @@ so that whoever knows PyTorch reads a graph without a key. Costs are computed in
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sol.cost.needed_parts import Part
-    from sol.cost.ops import Cost
+from typing import Any
 
 DTYPE_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1,
@@ -118,26 +114,8 @@ class OpGraph:
         return {op.name: i for i, op in enumerate(self.ops)}
 
     @cached_property
-    def costs(self) -> dict[str, Cost]:
-        """Op name -> its cost; computed once, since bounds, reports and levers all ask again and again. What an op
-        need not do because of the ops around it is out of its `needed`."""
-        from sol.cost.needed import shares  # both build on this module
-        from sol.cost.ops import cost
-
-        own = {op.name: cost(op, self.tensors) for op in self.ops}
-        part = {name: replace(own[name], needed=own[name].must * s) for name, s in shares(self, own).items()}
-        return own | part
-
-    @cached_property
-    def parts(self) -> tuple[dict[str, Part], dict[tuple[str, str], float]]:
-        """What the outputs depend on of each tensor, and what each op has to read of it (`sol.cost.needed_parts`)."""
-        from sol.cost.needed_parts import parts
-
-        return parts(self, self.costs)
-
-    @cached_property
-    def derived(self) -> dict[str, OpGraph]:
-        """Where `sol.bounds` keeps the same graph at other widths, so that their costs are computed once too."""
+    def cache(self) -> dict[str, Any]:
+        """Results of functions of this graph, each under the function's own key, so that they are computed once."""
         return {}
 
     @cached_property

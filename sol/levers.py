@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from sol.attainable import Attainable, StageTime, predict_eager, stream_ms
 from sol.bounds import external_bytes, fused_bound, legal_classes, live_ops, native_class, recast
+from sol.cost.cost import canonical
 from sol.cost.fusion import groups, tail
+from sol.cost.graph_costs import costs_of
 from sol.cost.op_table import LAYOUT_COPIES
-from sol.cost.ops import canonical
 from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
-from sol.model.eager import library_product, product_dims
+from sol.model.eager import library_product, predict_eager, product_dims
+from sol.model.prediction import Attainable, StageTime, stream_ms
 from sol.model.tiles import LAUNCH_MS, Product, Tiling, tile_time
 
 
@@ -45,6 +46,7 @@ class _Levers:
         self.original, self.hw, self.cls = graph, hw, cls
         low = native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8")
         self.graph = recast(graph, "f16" if cls == "f16" else "bf16") if low else graph
+        self.costs = costs_of(self.graph)
         self.eager: Attainable = predict_eager(graph, hw, cls, cast_parameters=True)
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
         self.limit = fused_bound(graph, hw, cls).ms
@@ -98,7 +100,7 @@ class _Levers:
     def fusion(self) -> None:
         fused = self.fused
         for root in live_ops(self.graph):
-            if self.graph.costs[root.name].kind not in ("matrix", "conv") or root.name not in self.stage:
+            if self.costs[root.name].kind not in ("matrix", "conv") or root.name not in self.stage:
                 continue
             ops, extra = tail(self.graph, root)
             if not ops:
@@ -118,7 +120,7 @@ class _Levers:
                 root.name,
             )
         rest = [o for o in live_ops(self.graph) if o.name in self.stage and o.name not in fused]
-        loose = {o.name for o in rest if self.graph.costs[o.name].kind in ("pointwise", "norm", "reduction", "pool")}
+        loose = {o.name for o in rest if self.costs[o.name].kind in ("pointwise", "norm", "reduction", "pool")}
         for group in groups(self.graph, loose):
             self._one_kernel(group)
 
@@ -146,7 +148,7 @@ class _Levers:
             ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
             bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
             bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}
-            kinds = {self.graph.costs[o.name].kind for o in live_ops(self.graph)}
+            kinds = {self.costs[o.name].kind for o in live_ops(self.graph)}
             gain = f"the matrix peak is {ratio:.1f} times that of {self.cls}"
             if not kinds & {"matrix", "conv", "attention"}:
                 gain = "what one operation writes for the next takes fewer bytes"
@@ -160,7 +162,7 @@ class _Levers:
 
     def quantisation(self) -> None:
         for op in live_ops(self.graph):
-            c = self.graph.costs[op.name]
+            c = self.costs[op.name]
             if c.kind != "matrix" or op.name not in self.stage:
                 continue
             dims = product_dims(op, self.graph)
@@ -214,7 +216,7 @@ class _Levers:
                 )
 
     def copies(self) -> None:
-        costs = self.graph.costs
+        costs = self.costs
         changes = {o.name for o in live_ops(self.graph) if costs[o.name].kind == "copy" and self._only_changes(o)}
         for s in self.eager.stages:
             if s.name in changes - self.fused:
@@ -247,7 +249,7 @@ class _Levers:
         return before.dtype != after.dtype or self._read_by_a_product(op.outputs[0])
 
     def _read_by_a_product(self, name: str) -> bool:
-        kinds = {o.name: self.graph.costs[o.name].kind for o in self.graph.readers.get(name, ())}
+        kinds = {o.name: self.costs[o.name].kind for o in self.graph.readers.get(name, ())}
         return any(k in ("matrix", "conv") for k in kinds.values()) or any(
             self._read_by_a_product(n)
             for o in self.graph.readers.get(name, ())
@@ -257,7 +259,7 @@ class _Levers:
 
     def _through_views(self, name: str) -> str:
         """The tensor whose memory this one is."""
-        producer, costs = self.graph.producer, self.graph.costs
+        producer, costs = self.graph.producer, self.costs
         while name in producer and costs[producer[name].name].kind == "view" and producer[name].inputs:
             name = producer[name].inputs[0]
         return name

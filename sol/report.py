@@ -12,14 +12,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sol import render
-from sol.attainable import KNOWN_ERROR, predict_eager
+from sol.attainable import KNOWN_ERROR
 from sol.bounds import Bounds, bounds, external_bytes, legal_classes, live_ops, of_cost, pytorch_class
 from sol.budget import gap, score
+from sol.cost.cost import canonical
+from sol.cost.graph_costs import costs_of
 from sol.cost.liveness import Liveness, liveness
-from sol.cost.ops import bytes_only, canonical
+from sol.cost.ops import bytes_only
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
+from sol.model.eager import predict_eager
 
 VERSION = 1
 _UNITS = {
@@ -104,14 +107,15 @@ def report(
     held = liveness(graph)
     notes = list(_notes(graph, hw, chosen, unknown, held))
     external = external_bytes(graph)
+    costs = [costs_of(graph)[op.name] for op in live_ops(graph)]
     found = levers(graph, hw, main, tuple(chosen))
     totals = {
-        "matrix_flops": sum(graph.costs[o.name].matrix for o in live_ops(graph)),
-        "needed_flops": sum(graph.costs[o.name].must for o in live_ops(graph)),
-        "vector_flops": sum(graph.costs[o.name].vector for o in live_ops(graph)),
-        "special": sum(graph.costs[o.name].special for o in live_ops(graph)),
+        "matrix_flops": sum(c.matrix for c in costs),
+        "needed_flops": sum(c.must for c in costs),
+        "vector_flops": sum(c.vector for c in costs),
+        "special": sum(c.special for c in costs),
         "bytes": sum(external.values()),
-        "bytes_unfused": sum(graph.costs[o.name].bytes for o in live_ops(graph)),
+        "bytes_unfused": sum(c.bytes for c in costs),
         "ops": len(graph.ops),
     }
     return Report(
@@ -174,7 +178,7 @@ def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -
 def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str], main: str) -> list[dict[str, Any]]:
     """One row an op. `share`: of the sum of all ops' own bounds in class `main`; views have none."""
     live = {o.name for o in live_ops(graph)}
-    costs = graph.costs
+    costs = costs_of(graph)
     own = {o.name: {cls: of_cost(costs[o.name], hw, cls) for cls in classes} for o in graph.ops}
     total = sum(own[n][main].ms for n in live) or 1.0
     rows = []
@@ -220,14 +224,15 @@ def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequen
             f"That is more than the {render.si(hw.memory_bytes, 'B')} of {hw.title}: the limits are its rates' own, "
             "and the module has to be split over several."
         )
-    counted = sum(graph.costs[o.name].matrix for o in graph.live)
-    needed = sum(graph.costs[o.name].must for o in graph.live)
+    costs = costs_of(graph)
+    counted = sum(costs[o.name].matrix for o in graph.live)
+    needed = sum(costs[o.name].must for o in graph.live)
     if needed < 0.995 * counted:
         yield (
             f"Of the {render.si(counted, 'FLOP')} in products that PyTorch counts, {render.si(needed, 'FLOP')} must be "
             "done: the rest meets padding or known zeros, or nothing reads it. The limits take what must be done."
         )
-    if any(graph.costs[o.name].kind == "conv" for o in graph.ops):
+    if any(costs[o.name].kind == "conv" for o in graph.ops):
         yield "Convolutions count the direct algorithm; Winograd or FFT would need fewer products."
     if any(not t.elements for t in graph.tensors.values()):
         yield "Some tensors have no elements: they cost nothing."

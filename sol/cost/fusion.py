@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Set
 from heapq import heapify, heappop, heappush
 
+from sol.cost.cost import canonical
+from sol.cost.graph_costs import costs_of
 from sol.cost.op_table import LAYOUT_COPIES
-from sol.cost.ops import canonical
 from sol.graph import Op, OpGraph
 
 
@@ -15,7 +16,7 @@ def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
 
     An op joins when it is pointwise, keeps the shape, and needs nothing but the tile, earlier results and externals.
     """
-    order, producer, costs = graph.order, graph.producer, graph.costs
+    order, producer, costs = graph.order, graph.producer, costs_of(graph)
     shape = graph.tensors[root.outputs[0]].shape
     inside, ops, extra = set(root.outputs), [], []
     # Readers of what is inside, in the order in which the module runs them.
@@ -69,9 +70,9 @@ def groups(graph: OpGraph, loose: Set[str]) -> list[tuple[Op, ...]]:
                     of.update((o.name, other) for o in own)
                     own = other
             maker.update((n, op.name) for n in op.outputs)
-        elif graph.costs[op.name].kind == "view":
+        elif costs_of(graph)[op.name].kind == "view":
             maker.update((n, maker[op.inputs[0]]) for n in op.outputs if op.inputs and op.inputs[0] in maker)
-        elif graph.costs[op.name].kind != "none":
+        elif costs_of(graph)[op.name].kind != "none":
             here += 1
         rank.update((n, here) for n in op.outputs)
     found = {id(group): group for group in of.values()}

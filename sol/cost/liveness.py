@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sol.cost.graph_costs import costs_of
 from sol.graph import OpGraph
 
 
@@ -33,7 +34,7 @@ def liveness(graph: OpGraph) -> Liveness:
             spans[name] = (-1, last)
     for op in graph.live:
         place = graph.order[op.name]
-        view = graph.costs[op.name].kind == "view" and bool(op.inputs)
+        view = costs_of(graph)[op.name].kind == "view" and bool(op.inputs)
         for out in op.outputs:
             if view:
                 owner[out] = owner.get(op.inputs[0], op.inputs[0])

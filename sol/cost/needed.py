@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sol.cost.cost import Cost
 from sol.cost.op_table import SUBSETS, VIEWS
-
-if TYPE_CHECKING:
-    from sol.cost.ops import Cost
-    from sol.graph import Op, OpGraph, Tensor
+from sol.graph import Op, OpGraph, Tensor
 
 _TRIANGLES, _DIAGONALS = ("tril", "triu"), ("diag", "diag_embed")
 _LONGEST_EINSUM = 8  # factors; orders of more are not searched

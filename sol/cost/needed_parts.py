@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sol.cost.cost import Cost
 from sol.cost.needed import kept
 from sol.cost.op_table import SHAPED_LIKE, SUBSETS
-
-if TYPE_CHECKING:
-    from sol.cost.ops import Cost
-    from sol.graph import Op, OpGraph, Tensor
+from sol.graph import Op, OpGraph, Tensor
 
 _SAME_ORDER = ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as")
 

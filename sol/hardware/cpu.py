@@ -14,7 +14,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-from sol.hardware import Hardware
+from sol.hardware.device import Hardware
 
 FMA_PIPES = 2
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from functools import lru_cache
 from math import ceil, prod
 
-from sol import attainable as at
 from sol.bounds import native_class, recast
-from sol.cost.ops import Cost, canonical
+from sol.cost.cost import Cost, canonical
+from sol.cost.graph_costs import costs_of
 from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
+from sol.model.prediction import Attainable, StageTime, queued, stream_ms
 from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, engine_of, tile_time
 
 _LIBRARY_TILES = {
@@ -69,7 +70,7 @@ class _Layout:
             elif name == "permute":
                 dims = list(op.attrs.get("dims", ()))
                 flips = bool(dims) and dims[-1] % len(dims) != len(dims) - 1
-            elif graph.costs[op.name].kind == "view" and op.inputs:
+            elif costs_of(graph)[op.name].kind == "view" and op.inputs:
                 for out in op.outputs:
                     self.swapped[out] = self.swapped.get(op.inputs[0], False)
                 continue
@@ -103,7 +104,7 @@ def product_dims(op: Op, graph: OpGraph) -> tuple[int, int, int, int, int, int] 
     return prod(out.shape[:-2]), x.shape[-2], y.shape[-1], k, a, b
 
 
-def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _Layout) -> at.StageTime:
+def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _Layout) -> StageTime:
     ins, out = [graph.tensors[n] for n in op.inputs], graph.tensors[op.outputs[0]]
     name = canonical(op.op)
     dims = product_dims(op, graph)
@@ -113,7 +114,7 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
     bytes_ = DTYPE_BYTES[ins[a].dtype]
     if min(m, n) == 1:  # gemv: a stream of the matrix
         ms = LAUNCH_MS + c.bytes / (0.89 * hw.copy_rate) * 1e3
-        return at.StageTime(
+        return StageTime(
             op.name, "library", ms, "memory", {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS}, c.matrix, c.bytes
         )
     p = Product(l, m, n, k, cls, bytes_, DTYPE_BYTES[out.dtype], extra_flops=1.0 if len(ins) > 2 else 0.0)
@@ -137,10 +138,10 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
         "epilogue": time.epilogue_ms,
         "reduction": time.reduction_ms,
     }
-    return at.StageTime(op.name, "library", ms, time.bound_by, parts, c.flops, time.hbm_bytes, note)
+    return StageTime(op.name, "library", ms, time.bound_by, parts, c.flops, time.hbm_bytes, note)
 
 
-def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, cls: str) -> at.StageTime:
+def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, cls: str) -> StageTime:
     """A contraction whose roles we do not untangle: the square-ish product with the same FLOPs and result."""
     if len(ins) == 2 and min(t.elements for t in ins) and c.matrix:
         k = max(1, round(c.matrix / 2 / out.elements))
@@ -149,14 +150,14 @@ def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, 
         p = Product(1, m, n, k, cls, DTYPE_BYTES[ins[0].dtype], DTYPE_BYTES[out.dtype])
         t = library_product(p, hw)
         parts = {"launch": LAUNCH_MS, "main": t.ms - LAUNCH_MS}
-        return at.StageTime(op.name, "library", t.ms, t.bound_by, parts, c.flops, t.hbm_bytes)
+        return StageTime(op.name, "library", t.ms, t.bound_by, parts, c.flops, t.hbm_bytes)
     main = max(c.matrix / (0.5 * hw.ceiling(cls)), c.bytes / hw.copy_rate) * 1e3
-    return at.StageTime(
+    return StageTime(
         op.name, "library", LAUNCH_MS + main, "tensor", {"launch": LAUNCH_MS, "main": main}, c.flops, c.bytes
     )
 
 
-def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTime:
+def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> StageTime:
     """Implicit GEMM at a share of the peak that grows with the channels, plus NCHW <-> NHWC on the tensor cores."""
     x, weight, out = graph.tensors[op.inputs[0]], graph.tensors[op.inputs[1]], graph.tensors[op.outputs[0]]
     groups = int(op.attrs.get("groups", 1) or 1)
@@ -185,10 +186,10 @@ def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTi
     launches = 1 + 2 * (convert > 0) + (bias > 0)
     parts = {"launch": launches * LAUNCH_MS, "main": main, "layout": convert, "bias": bias}
     moved = c.bytes + (2 * (x.bytes + out.bytes) if convert else 0) + (2 * out.bytes if bias else 0)
-    return at.StageTime(op.name, "library", sum(parts.values()), by, parts, c.flops, moved)
+    return StageTime(op.name, "library", sum(parts.values()), by, parts, c.flops, moved)
 
 
-def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTime:
+def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> StageTime:
     """A bandwidth-bound kernel; norms and softmaxes read their input twice and pay for each group."""
     name = canonical(op.op)
     read, written = sum(c.read.values()), c.write
@@ -208,24 +209,24 @@ def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageT
         x = max(c.read.values(), default=0.0)
         read, written, launches = 4 * x, 2 * x + written, 5
     compute = max(c.special / hw.sfu, c.vector / hw.peaks["f32"] * 2) * 1e3
-    moved_ms = at.stream_ms(read, written, hw, launch_ms=0.0)
+    moved_ms = stream_ms(read, written, hw, launch_ms=0.0)
     main = max(moved_ms, compute, floor)
     by = "memory" if main == moved_ms else "special" if c.special else "vector"
     launch = LAUNCH_MS + (launches - 1) * (LAUNCH_MS - GAP_MS)  # its further kernels start up behind each other
-    return at.StageTime(op.name, c.kind, launch + main, by, {"launch": launch, "main": main}, c.flops, read + written)
+    return StageTime(op.name, c.kind, launch + main, by, {"launch": launch, "main": main}, c.flops, read + written)
 
 
-def _cast(t: Tensor, hw: Hardware, read: float) -> at.StageTime:
+def _cast(t: Tensor, hw: Hardware, read: float) -> StageTime:
     """float32 to a 16-bit type (`read` 1) or back (`read` 0.5): 1.5 times the float32 bytes either way."""
-    ms = at.stream_ms(t.bytes * read, t.bytes * (1.5 - read), hw)
-    return at.StageTime(
+    ms = stream_ms(t.bytes * read, t.bytes * (1.5 - read), hw)
+    return StageTime(
         f"cast {t.name}", "cast", ms, "memory", {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS}, 0.0, 1.5 * t.bytes
     )
 
 
 def predict_eager(
     graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool = True, cast_parameters: bool = False
-) -> at.Attainable:
+) -> Attainable:
     """PyTorch eager in one precision class, kernels queued back to back.
 
     tf32 turns PyTorch's tf32 switches on. f16, bf16 and fp8 of a float32 module mean a module cast beforehand and
@@ -236,8 +237,8 @@ def predict_eager(
     """
     hw.peak(cls)
     notes: list[str] = []
-    before: list[at.StageTime] = []
-    after: list[at.StageTime] = []
+    before: list[StageTime] = []
+    after: list[StageTime] = []
     if native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8"):
         if cast_parameters:
             used = {n for op in graph.ops for n in op.inputs}
@@ -250,7 +251,7 @@ def predict_eager(
     stages = list(before)
     layout = _Layout(graph)
     for op in graph.ops:
-        c = graph.costs[op.name]
+        c = costs_of(graph)[op.name]
         name = canonical(op.op)
         if c.kind in ("view", "none") or not op.outputs:
             continue
@@ -263,14 +264,14 @@ def predict_eager(
         elif c.kind == "attention":
             main = max(c.matrix / (_ATTENTION_SHARE * hw.peak(cls)), c.special / (0.8 * hw.sfu), c.bytes / hw.copy_rate)
             parts = {"launch": LAUNCH_MS, "main": main * 1e3}
-            stage = at.StageTime(op.name, "library", sum(parts.values()), "tensor", parts, c.flops, c.bytes)
+            stage = StageTime(op.name, "library", sum(parts.values()), "tensor", parts, c.flops, c.bytes)
         else:
             stage = _other(op, c, graph, hw, cls)
         if stage.note:
             notes.append(f"{op.name}: {stage.note}")
         stages.append(stage)
     if not stages:
-        return at.Attainable(LAUNCH_MS, (), "launch", ("the module moves no data: it only takes views",))
-    stages = at.queued([*stages, *after])
+        return Attainable(LAUNCH_MS, (), "launch", ("the module moves no data: it only takes views",))
+    stages = queued([*stages, *after])
     longest = max(stages, key=lambda s: s.ms)
-    return at.Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))
+    return Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))
