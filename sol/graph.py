@@ -1,7 +1,7 @@
 """The op graph of a traced module: what `engine.trace` produces and everything in `sol` reads.
 
-Pure data with a JSON form; no torch. Ops keep ATen's names without the overload (`linear`, `mul`, `leaky_relu`),
-so that whoever knows PyTorch reads a graph without a key. Costs are computed in `sol.bounds` from op and shapes.
+Pure data with a JSON form; no torch. Ops have ATen's names without the overload: `linear`, `mul`, `leaky_relu`.
+`sol.cost.graph_costs` computes their costs from names and shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DTYPE_BYTES = {
 class Tensor:
     """`kind`: input | parameter | buffer | constant | intermediate. `path`: its name in the module's state.
 
-    `strides` in elements as PyTorch lays the tensor out; empty where nobody said, which reads as contiguous.
+    `strides`: in elements, as in PyTorch; empty when unknown, which counts as contiguous.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Tensor:
 
     @property
     def layout(self) -> str:
-        """contiguous | channels_last | transposed (the last two axes change places) | expanded | strided."""
+        """contiguous | channels_last | transposed (the last two axes swapped) | expanded | strided."""
         if not self.strides or len(self.strides) != len(self.shape) or self.elements <= 1:
             return "contiguous"
         real = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n > 1]
@@ -72,8 +72,8 @@ class Tensor:
 class Op:
     """One operation. `inputs` names tensors; `attrs` holds every other argument by its ATen name.
 
-    `line` is the line of the pasted module that made it, where known; `module` the module of torch.nn that it is part
-    of ("LSTM"), or "".
+    `line`: the line of the pasted module that calls it, if known. `module`: the torch.nn module that it belongs to
+    ("LSTM"), or "".
     """
 
     name: str
@@ -96,21 +96,21 @@ class OpGraph:
 
     @cached_property
     def producer(self) -> dict[str, Op]:
-        """Tensor name -> the op that makes it."""
+        """Tensor name -> the op that writes it."""
         return {n: op for op in self.ops for n in op.outputs}
 
     @cached_property
     def readers(self) -> dict[str, list[Op]]:
         """Tensor name -> the ops that read it, in order."""
-        found: dict[str, list[Op]] = {}
+        readers: dict[str, list[Op]] = {}
         for op in self.ops:
             for n in dict.fromkeys(op.inputs):
-                found.setdefault(n, []).append(op)
-        return found
+                readers.setdefault(n, []).append(op)
+        return readers
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """Op name -> its place."""
+        """Op name -> its position in `ops`."""
         return {op.name: i for i, op in enumerate(self.ops)}
 
     @cached_property
@@ -121,12 +121,12 @@ class OpGraph:
     @cached_property
     def live(self) -> tuple[Op, ...]:
         """The ops that some output depends on, in order; the rest need not run."""
-        needed, kept = set(self.outputs), []
+        needed, live = set(self.outputs), []
         for op in reversed(self.ops):
             if needed.intersection(op.outputs):
-                kept.append(op)
+                live.append(op)
                 needed.update(op.inputs)
-        return tuple(reversed(kept))
+        return tuple(reversed(live))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"tensors": [asdict(t) for t in self.tensors.values()]})

@@ -14,7 +14,7 @@ class Cost:
     """`kind`: matrix | conv | attention | pointwise | reduction | norm | pool | gather | copy | view | none | bytes.
 
     `matrix`, `vector` in FLOPs, `special` in special-function results; `read`: input name -> bytes; `write`: bytes.
-    `needed`: the part of `matrix` that no kernel can leave out; None where that is all of it.
+    `needed`: the part of `matrix` that no kernel can skip; None when that is all of it.
     """
 
     kind: str
@@ -40,13 +40,13 @@ class Cost:
 
     @property
     def intensity(self) -> float:
-        """FLOP/byte of the operation alone, from and to device memory."""
+        """FLOP/byte of the operation alone, with its inputs and outputs in device memory."""
         return self.flops / self.bytes if self.bytes else 0.0
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a rule sees: the op, its input and output tensors in order, its other arguments by ATen name."""
+    """The arguments of a rule: the op, its input and output tensors in order, its other arguments by ATen name."""
 
     op: Op
     ins: tuple[Tensor, ...]
@@ -68,10 +68,10 @@ _OPERATORS = {"or": "bitwise_or", "and": "bitwise_and", "xor": "bitwise_xor", "l
 
 
 def canonical(name: str) -> str:
-    """ATen's name without namespace, overload and the mark of in-place: `aten.add_.Tensor` -> `add`."""
+    """ATen's name without namespace, overload and the underscore of in-place: `aten.add_.Tensor` -> `add`."""
     name = name.removeprefix("aten::").removeprefix("aten.")
     name = name.split(".")[0]
-    if name.startswith("__") and name.endswith("__"):  # `__or__`, the operator of Python
+    if name.startswith("__") and name.endswith("__"):  # a Python operator: `__or__`
         name = name.strip("_")
         return _OPERATORS.get(name.removeprefix("i"), _OPERATORS.get(name, name))
     return name.rstrip("_") or name

@@ -1,13 +1,13 @@
-"""What one operation costs: matrix FLOPs, vector FLOPs, special functions, bytes. From its ATen name and shapes.
+"""The cost of one operation, from its ATen name and shapes: matrix FLOPs, vector FLOPs, special functions, bytes.
 
-Conventions, kept by every rule below:
+Conventions of every rule:
 * a multiply-add of a product is 2 FLOPs (the convention of data sheets and of torch.utils.flop_counter);
-* convolutions count every tap, those that fall on padding included, as torch.utils.flop_counter does; what of a
-  product's FLOPs must really be done stands beside it (`needed`, from `sol.cost.needed`), and bounds take that;
-* vector FLOPs are what the ordinary pipes must do at least; `special` counts results of the special-function
+* convolutions count every tap, on padding too, as torch.utils.flop_counter does; `needed` (from `sol.cost.needed`)
+  is the part of a product's FLOPs that no kernel can skip, and bounds use it;
+* vector FLOPs are the least that the vector pipes must do; `special` counts results of the special-function
   units (exp2, log2, rcp, rsqrt, tanh: 16 a clock and SM, CUDA C++ Programming Guide, "Arithmetic instructions");
 * bytes: each distinct input read once, each output written once; a gather reads at most the rows it takes.
-An operation that no rule knows is priced by its bytes alone and says so (`kind == "bytes"`).
+An operation without a rule is priced by its bytes alone and has `kind == "bytes"`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from math import log2
 
 from sol.cost.cost import Cost, Work, canonical
-from sol.cost.needed import contraction, convolution, kept, pooled
+from sol.cost.needed import contraction, convolution, pooled, triangle_elements
 from sol.cost.op_table import (
     COPIES,
     EXACT_POWERS,
@@ -37,7 +37,7 @@ from sol.cost.op_table import (
 from sol.cost.products import ATTENTION, CONVOLUTIONS, RULES, einsum_terms
 from sol.graph import DTYPE_BYTES, Op, Tensor
 
-# What one operation on complex numbers costs in real ones, where it is not the two of an addition.
+# Real operations in one complex operation, where they are not the two of an addition.
 _COMPLEX = {"mul": 6.0, "div": 11.0, "reciprocal": 7.0, "addcmul": 8.0, "square": 6.0, "abs": 3.0}
 
 
@@ -52,7 +52,7 @@ def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
         return "view", 0, 0, 0
     if name in POINTWISE:
         flops, special = POINTWISE["gelu_tanh"] if _is_gelu_tanh(name, w) else POINTWISE[name]
-        if name == "div" and len(w.ins) == 1:  # by a number: its reciprocal is known
+        if name == "div" and len(w.ins) == 1:  # by a constant: a multiplication by its reciprocal
             flops, special = 1, 0
         exponent = w.attr("exponent")
         if name in EXACT_POWERS and isinstance(exponent, int | float):
@@ -69,7 +69,7 @@ def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
     if name in NORMS:
         flops, special = NORMS[name]
         return "norm", 0, flops * out, special * out
-    if name in POOLS:  # overlapping windows can share their sums and comparisons: an element is used once at least
+    if name in POOLS:  # overlapping windows can share sums and comparisons: one use per element is certain
         return "pool", 0, max(out, float(pooled(w.op, w.ins[0], w.out))), 0
     if name in UPSAMPLE:
         return "pool", 0, 8 * out, 0
@@ -87,7 +87,7 @@ def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
 
 
 def _comparisons(name: str, w: Work) -> float:
-    """An element's comparisons: log2 of the row's length to sort it, one to choose from it."""
+    """Comparisons per element: log2 of the row's length for a sort, one for a selection."""
     shape = w.ins[0].shape
     if "sort" not in name or not shape:
         return 1.0
@@ -95,14 +95,14 @@ def _comparisons(name: str, w: Work) -> float:
 
 
 def _viewable(source: Tensor, out: Tensor) -> bool:
-    """Whether a reshape moves nothing: as torch's computeStride, axes that lie behind one another may be regrouped.
+    """Return True if a reshape moves no data. As in torch's computeStride, axes that are contiguous may be regrouped.
 
-    Tensors whose strides nobody recorded count as contiguous, so as views.
+    Tensors without recorded strides count as contiguous, so their reshapes are views.
     """
     if not source.strides or len(source.strides) != len(source.shape) or source.elements <= 1:
         return True
     sizes = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n != 1]
-    chunks: list[int] = []  # lengths of runs of axes that lie in memory as one
+    chunks: list[int] = []  # lengths of runs of axes that are contiguous in memory
     for i, (n, s) in enumerate(sizes):
         if i and sizes[i - 1][1] == n * s:
             chunks[-1] *= n
@@ -110,10 +110,10 @@ def _viewable(source: Tensor, out: Tensor) -> bool:
             chunks.append(n)
     left = [n for n in out.shape if n != 1]
     for length in chunks:
-        got = 1
-        while got < length and left:
-            got *= left.pop(0)
-        if got != length:
+        size = 1
+        while size < length and left:
+            size *= left.pop(0)
+        if size != length:
             return False
     return not left
 
@@ -123,7 +123,7 @@ def _is_gelu_tanh(name: str, w: Work) -> bool:
 
 
 def cost(op: Op, tensors: Mapping[str, Tensor]) -> Cost:
-    """The cost of one op of a graph. Never fails on a known graph: what it cannot price it prices by bytes."""
+    """The cost of one op of a graph. Never raises: an op that no rule can price costs its bytes."""
     w = Work(op, tuple(tensors[n] for n in op.inputs), tuple(tensors[n] for n in op.outputs))
     name = canonical(op.op)
     try:
@@ -144,7 +144,7 @@ def cost(op: Op, tensors: Mapping[str, Tensor]) -> Cost:
 
 
 def _needed(name: str, w: Work, matrix: float) -> float | None:
-    """The part of an op's own FLOPs that cannot be left out, where that is less than all."""
+    """The FLOPs of a single op that no kernel can skip; None when that is all of them."""
     least = matrix
     if name in CONVOLUTIONS and len(w.ins) > 1 and len(w.ins[1].shape) > 2:
         least = convolution(w.op, w.ins[0], w.ins[1], w.out, _transposed(name, w.op))[0]
@@ -158,7 +158,7 @@ def _transposed(name: str, op: Op) -> bool:
 
 
 def touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
-    """How many elements of an input the op can be made to read at least: a gather or a slice takes a part."""
+    """The least number of elements of an input that the op has to read: a gather or a slice reads a part."""
     try:
         return min(tensor.elements, _touched(op, tensor, tensors))
     except (IndexError, TypeError, ValueError, ZeroDivisionError):  # an overload with other arguments
@@ -181,30 +181,30 @@ def _touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
         if name in POOLS:
             return pooled(op, tensor, out)
         if name in ("tril", "triu") and len(tensor.shape) > 1:
-            return kept(op, tensor)
+            return triangle_elements(op, tensor)
         if name in UPSAMPLE or "upsample_nearest" in name:
             return min(tensor.elements, int(out.elements * min(UPSAMPLE.get(name, 1), tensor.elements)))
         if name in OVERWRITES and len(op.inputs) == 2 and op.inputs[0] != op.inputs[1]:
             over = out if name == "copy" else tensors[op.inputs[1]]
             return tensor.elements - over.elements
-        if "pad" in name and name in COPIES:  # a negative padding leaves some out
+        if "pad" in name and name in COPIES:  # a negative padding crops
             return out.elements
     elif name in ATTENTION and tensor.name in op.inputs[1:3] and op.attrs.get("is_causal"):
-        rows, keys = tensors[op.inputs[0]].shape[-2], tensor.shape[-2]  # no row sees a key behind the last row
+        rows, keys = tensors[op.inputs[0]].shape[-2], tensor.shape[-2]  # no row attends to a key behind the last row
         return tensor.elements * min(rows, keys) // max(1, keys)
     return tensor.elements
 
 
 def _table_second(op: Op, tensors: Mapping[str, Tensor]) -> bool:
-    """`embedding(weight, indices)` in ATen; a tracer that kept the functional order has the table second."""
+    """Return True if an embedding has its table second, as torch.nn.functional does; ATen has it first."""
     return len(op.inputs) > 1 and not tensors[op.inputs[0]].dtype.startswith(("f", "bf"))
 
 
 def is_view(op: Op, tensors: Mapping[str, Tensor]) -> bool:
-    """True when the op moves no data: its outputs are the input's memory seen otherwise."""
+    """Return True if the op moves no data: its outputs are views of its input."""
     return cost(op, tensors).kind == "view"
 
 
 def bytes_only(ops: Iterable[Op], tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """Names of the operations that no rule knows, so that a report can say what it priced by bytes alone."""
+    """Names of the operations without a rule, which are priced by bytes alone and listed in the report."""
     return tuple(dict.fromkeys(canonical(o.op) for o in ops if cost(o, tensors).kind == "bytes"))

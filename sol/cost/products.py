@@ -38,7 +38,7 @@ def _matmul(w: Work):
 
 @rule("chain_matmul", "linalg_multi_dot")
 def _chain(w: Work):
-    """The cheapest order of the products, as PyTorch chooses it: the chain's dimensions decide."""
+    """The cheapest order of the products, which PyTorch takes too. It depends on the shapes alone."""
     shapes = [t.shape for t in w.ins]
     dims = [
         *(s[0] if len(s) > 1 or i else 1 for i, s in enumerate(shapes)),
@@ -51,13 +51,13 @@ def _chain(w: Work):
 
 @rule("_scaled_mm")
 def _scaled(w: Work):
-    """Two fp8 matrices and a scale of each, a number or one a row and column: one multiplication an element of both."""
+    """Two fp8 matrices with scales (one number, or one per row and column): two multiplications per result."""
     return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], 2.0 * w.out.elements, 0
 
 
 @rule("_grouped_mm")
 def _grouped(w: Work):
-    """[T, K] rows, each by one of [E, K, N]."""
+    """[T, K] rows, each multiplied by one of E matrices of [E, K, N]."""
     return "matrix", 2.0 * w.out.elements * w.ins[0].shape[-1], 0, 0
 
 
@@ -80,7 +80,7 @@ def _bilinear(w: Work):
 
 
 def einsum_terms(w: Work) -> tuple[list[frozenset[str]], frozenset[str], dict[str, int]] | None:
-    """An einsum's factors, its result and the size of every index; None for an equation that we do not read."""
+    """An einsum's factors, its result and the size of every index; None for an equation that we cannot parse."""
     equation = str(w.attr("equation", default="")).replace(" ", "")
     left, arrow, out = equation.partition("->")
     terms = left.split(",")
@@ -89,7 +89,7 @@ def einsum_terms(w: Work) -> tuple[list[frozenset[str]], frozenset[str], dict[st
     if not arrow:
         once = "".join(sorted(c for c in set(left) - {",", "."} if left.count(c) == 1))
         out = ("..." if "..." in left else "") + once
-    # "..." is as many axes as a factor has left, aligned at the right: digits name them, the last one 0.
+    # "..." stands for the remaining axes of a factor, aligned at the right. Digits name them; the last axis is 0.
     rests = [len(t.shape) - len(term.replace("...", "")) for term, t in zip(terms, w.ins, strict=True)]
     terms = [t.replace("...", "".join(map(str, reversed(range(n))))) for t, n in zip(terms, rests, strict=True)]
     out = out.replace("...", "".join(map(str, reversed(range(max(rests))))))
@@ -103,8 +103,8 @@ def einsum_terms(w: Work) -> tuple[list[frozenset[str]], frozenset[str], dict[st
 
 @rule("einsum")
 def _einsum(w: Work):
-    """Pairs contracted left to right: 2 x the product of every index a pair spans (1 x when nothing is summed). What
-    one factor alone has is summed beforehand."""
+    """Pairs contracted left to right. A pair costs 2 x the product of the sizes of its indices, 1 x if it sums
+    nothing. Indices of one factor alone are summed beforehand."""
     known = einsum_terms(w)
     if known is None:
         k = w.ins[0].shape[-1] if w.ins and w.ins[0].shape else 1
@@ -118,12 +118,12 @@ def _einsum(w: Work):
         left.append(keep)
     if len(terms) == 1:
         return ("reduction" if vector else "view"), 0, vector, 0
-    have = left[0]
+    indices = left[0]
     for i, term in enumerate(left[1:], 1):
-        span = have | term
-        have = span & out.union(*left[i + 1 :])
+        span = indices | term
+        indices = span & out.union(*left[i + 1 :])
         work = float(prod(size[c] for c in span))
-        if span - have:
+        if span - indices:
             matrix += 2 * work
         else:
             vector += work
@@ -191,7 +191,7 @@ def _attention(w: Work):
 
 @rule("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
 def _recurrent(w: Work):
-    """Every weight matrix meets every step of every sequence; the gates are special functions."""
+    """Each step of each sequence is multiplied by every weight matrix; the gates are special functions."""
     steps = prod(w.ins[0].shape[:-1])
     matrices = [t for t in w.ins[1:] if t.kind in ("parameter", "buffer") and len(t.shape) == 2]
     gates = sum(t.shape[0] for t in matrices) / 2

@@ -1,7 +1,7 @@
-"""What each GPU can do, read from the TOML beside this module: one file a GPU, each number with its source.
+"""Devices by name, read from the TOML files beside this module: one file per GPU, each number with its source.
 
-Rates inside a Hardware are plain per-second numbers (FLOP/s, bytes/s); the files hold TFLOP/s and TB/s because that
-is how data sheets print them. A file of the user's own has the same fields and is loaded by its path.
+Rates inside a Hardware are plain per-second numbers (FLOP/s, bytes/s); the files hold TFLOP/s and TB/s as data
+sheets do. A user's own file has the same fields and is loaded by its path.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ CLASSES = ("f64", "f32", "tf32", "f16", "bf16", "fp8", "i8")
 
 
 class HardwareError(ValueError):
-    """A name or a file that is no hardware; the message says which field and what it should be."""
+    """An unknown device or an invalid file; the message names the field and the value that it should have."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,18 @@ class Hardware:
             raise HardwareError(f"{self.title} has no {cls} units; its classes are {has}") from None
 
     def vector_peak(self, cls: str) -> float:
-        """FLOP/s of the ordinary pipes when the class allows halves (two a lane) or not."""
+        """FLOP/s of the vector pipes: packed halves (two a lane) in f16, bf16 and fp8, else single numbers."""
         if cls == "f64":
             return self.peaks["f64"]
         return self.peaks["f16_vector" if cls in ("f16", "bf16", "fp8") else "f32"]
 
     def ceiling(self, cls: str) -> float:
-        """Matrix FLOP/s that was measured on such a device; its peak where nothing was."""
+        """Matrix FLOP/s measured on such a device; the peak if none was measured."""
         return self.measured.get(cls, self.peak(cls))
 
     @property
     def copy_rate(self) -> float:
-        """Bytes/s of a large copy, reads plus writes, as measured; the published bandwidth where nothing was."""
+        """Bytes/s of a large copy, reads plus writes, as measured; the published bandwidth if none was measured."""
         return self.measured.get("copy", self.bandwidth)
 
     def classes(self) -> tuple[str, ...]:

@@ -45,8 +45,8 @@ def from_toml(text: str, origin: str) -> Hardware:
         if key not in raw and key in _OPTIONAL_NUMBERS:
             continue
         if not _positive(raw.get(key)):
-            found = f"not {raw[key]!r}" if key in raw else "it is missing"
-            raise bad(f"{key} must be a positive number ({unit}); {found}")
+            problem = f"not {raw[key]!r}" if key in raw else "it is missing"
+            raise bad(f"{key} must be a positive number ({unit}); {problem}")
         if key in _WHOLE and raw[key] != int(raw[key]):
             raise bad(f"{key} must be a whole number ({unit}); not {raw[key]!r}")
     for key in _TABLES:
@@ -76,7 +76,7 @@ def from_toml(text: str, origin: str) -> Hardware:
         bandwidth=bandwidth,
         memory_bytes=raw["memory_gb"] * 1e9,
         l2_bytes=int(raw["l2_mib"] * 2**20),
-        # Without a figure: an L2 about twice as fast as memory, the least that any of our files shows.
+        # Without a figure, L2 has twice the bandwidth of memory, the least ratio in any of our files.
         l2_bandwidth=raw["l2_tb_s"] * 1e12 if "l2_tb_s" in raw else 2 * bandwidth,
         shared_block=int(raw["shared_block"]),
         shared_sm=int(raw["shared_sm"]),

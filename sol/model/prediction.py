@@ -25,7 +25,7 @@ class StageTime:
 
 @dataclass(frozen=True)
 class Attainable:
-    """A prediction. `bound_by`: what binds the stage that takes longest. `notes`: for a person."""
+    """A prediction. `bound_by`: that of the longest stage. `notes`: sentences for a person."""
 
     ms: float
     stages: tuple[StageTime, ...]
@@ -45,16 +45,16 @@ class Attainable:
 
 
 def stream_ms(read: float, written: float, hw: Hardware, *, launch_ms: float = LAUNCH_MS) -> float:
-    """A bandwidth-bound kernel in ms: its traffic at the measured copy rate, through L2 where all of it fits."""
+    """A bandwidth-bound kernel in ms: its traffic at the measured copy rate, or at L2's rate where all of it fits."""
     moved = read + written
     rate = 0.9 * hw.copy_rate
-    if moved <= 0.6 * hw.l2_bytes:  # the producer left it there; a store-bound kernel still sees about twice memory
+    if moved <= 0.6 * hw.l2_bytes:  # the producer left it in L2; stores cap the gain
         rate = min(0.5 * hw.l2_bandwidth, 1.6 * rate)
     return launch_ms + moved / rate * 1e3
 
 
 def queued(stages: Iterable[StageTime]) -> tuple[StageTime, ...]:
-    """Stages launched without waiting: from the second on, a launch hides behind its predecessor but for the gap."""
+    """Stages queued without waiting: from the second on, all of a launch but the gap overlaps with the stage before."""
     out: list[StageTime] = []
     for s in stages:
         hidden = min(s.parts.get("launch", 0.0), LAUNCH_MS) - GAP_MS

@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.bounds import external_bytes, fused_bound  # noqa: E402
 from sol.cost.graph_costs import costs_of  # noqa: E402
-from sol.cost.needed import kept  # noqa: E402
+from sol.cost.needed import triangle_elements  # noqa: E402
 from sol.graph import Op, OpGraph, Tensor  # noqa: E402
 from sol.hardware import load  # noqa: E402
 
@@ -144,4 +144,4 @@ def test_a_triangle_keeps_what_torch_keeps(shape):
         for diagonal in range(-9, 10):
             op = Op(name, name, ("x",), ("y",), {"diagonal": diagonal})
             left = getattr(torch, name)(torch.ones(shape), diagonal).sum().item()
-            assert kept(op, Tensor("x", shape, "f32", "input")) == left
+            assert triangle_elements(op, Tensor("x", shape, "f32", "input")) == left
