@@ -41,7 +41,7 @@ def load(backend=None):
         raise ValueError(f"there is no back end {backend!r} here; there is {', '.join(BACKENDS)}")
     artifact = None
     if backend == "cpp":
-        from engine.export.shipped import _nvcc
+        from . import _nvcc
 
         artifact = str(_nvcc.build(_HERE / "cpp_kernel.cu", FACTS["arch"]))
     # From its file: CuTe DSL reads the text of kernels where it lies.
