@@ -3,7 +3,7 @@
 import os
 
 from engine.sandbox import channel
-from engine.sandbox.traces import STORED, MAX_PRINTED, Printed, Stacks
+from engine.sandbox.traces import MAX_PRINTED, STORED, Printed, Stacks
 
 
 def test_of_much_text_the_beginning_and_the_end_are_kept():
