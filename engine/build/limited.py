@@ -1,9 +1,10 @@
-"""Runs a compiler under a clock, a memory cap and a stop button; whatever it started ends with it."""
+"""Run a compiler with limits of time and memory. It can be cancelled, and its child processes end with it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -13,11 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+SECONDS = 120.0
+MEMORY = 6 << 30  # resident bytes over all passes; a plain sm_90a unit peaks at 3.4 GB, tf32 through registers at 4.0
+LOG_LINES = 24
+
+
+class BuildError(Exception):
+    """The unit did not become a library. `code`: compile_failed | timeout | memory | cancelled | no_toolchain;
+    `reason`: one sentence for a person; `log`: the relevant lines of the compiler's output."""
+
+    def __init__(self, code: str, reason: str, log: str = ""):
+        super().__init__(reason)
+        self.code, self.reason, self.log = code, reason, log
 
 
 @dataclass(frozen=True)
 class Ended:
-    """`why` is None for a plain exit with `code`, else timeout | memory | cancelled. `log`: both outputs together."""
+    """The end of a process. `why`: None for an exit with `code`, else timeout | memory | cancelled. `log`: both
+    outputs."""
 
     code: int
     log: str
@@ -39,9 +53,9 @@ def run(
     env: Mapping[str, str] | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Ended:
-    """Run `args` in a session of its own, at most `seconds` and `memory` resident bytes over all its processes.
+    """Run `args` in a new session, with at most `seconds` and `memory` resident bytes over all its processes.
 
-    Resident and not virtual memory is counted: cicc reserves far more address space than it touches.
+    The limit is on resident memory, because cicc reserves far more virtual memory than it uses.
     """
     started, peak, why = time.monotonic(), 0, None
     with tempfile.TemporaryFile() as log:
@@ -86,7 +100,47 @@ def resident(session: int) -> int:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Kill the whole group; also after a plain exit, for what the compiler may have left behind."""
+    """Kill the whole process group, also after a normal exit, because child processes may still run."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A compiler's limits, and the function that cancels it."""
+
+    seconds: float = SECONDS
+    memory: int = MEMORY
+    cancelled: Callable[[], bool] = lambda: False
+
+    def run(self, args: list[str], folder: Path) -> Ended:
+        """Run a compiler in `folder`. Raises BuildError unless it succeeds."""
+        name = Path(args[0]).name
+        ended = run(args, cwd=folder, seconds=self.seconds, memory=self.memory, cancelled=self.cancelled)
+        log = trim(ended.log)
+        if ended.why == "timeout":
+            raise BuildError("timeout", f"{name} took longer than {self.seconds:.0f} s and was ended", log)
+        if ended.why == "memory":
+            raise BuildError(
+                "memory", f"{name} needed more than {self.memory >> 20:,} MiB of memory and was ended", log
+            )
+        if ended.why == "cancelled":
+            raise BuildError("cancelled", "the build was stopped on request", log)
+        if ended.code:
+            first = next((line for line in log.splitlines() if "error" in line.lower()), f"exit status {ended.code}")
+            raise BuildError("compile_failed", f"{name} failed: {first}", log)
+        return ended
+
+
+_WORTH = re.compile(r"error|fatal|static assertion|\(C75\d\d\)|Killed|No space|cannot find", re.IGNORECASE)
+_PATH = re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+\.(?:cu|cpp|hpp|h|inl|cuh))")
+
+
+def trim(log: str) -> str:
+    """The lines with errors, each once and at most 400 characters long, with file names in place of paths."""
+    relevant: dict[str, None] = {}
+    for line in log.splitlines():
+        if _WORTH.search(line) and "Function properties" not in line and "errors detected" not in line:
+            relevant[_PATH.sub(r"\1", line.strip())[:400]] = None
+    return "\n".join(list(relevant)[:LOG_LINES])

@@ -146,7 +146,16 @@ def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) ->
     )  # fmt: skip
 
 
-def _matrix(name: str, types: dict, free: int, k: int, k_major: bool, tags: tuple[str, str], l: int, any_row: bool):  # noqa: E741
+def _matrix(
+    name: str,
+    types: dict,
+    free: int,
+    k: int,
+    k_major: bool,
+    tags: tuple[str, str],
+    l: int,  # noqa: E741
+    any_row: bool,
+):
     """An operand of `free` (m or n) by k. `tags`: its layout if k is contiguous, and if the other axis is."""
     kind = types[identifier(name)]
     row = k if k_major else free

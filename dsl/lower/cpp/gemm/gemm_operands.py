@@ -110,7 +110,16 @@ def turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:
     return first, second, n, m, tile, cluster
 
 
-def matrix(name: str, types: dict, free: int, k: int, k_major: bool, tag_k: str, tag_free: str, l: int) -> Matrix:  # noqa: E741
+def matrix(
+    name: str,
+    types: dict,
+    free: int,
+    k: int,
+    k_major: bool,
+    tag_k: str,
+    tag_free: str,
+    l: int,  # noqa: E741
+) -> Matrix:
     """An operand of `free` (m or n) by k. The stride is CuTe's (free, k, l), with 0 for l if all batches share it."""
     kind = types[name]
     identifier(name)
