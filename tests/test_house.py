@@ -27,14 +27,7 @@ OPEN: dict[str, tuple[str, ...]] = {
         "engine.strategies.planner.lowering.fp8 <-> engine.strategies.planner.lowering.pipeline",
     ),
     "full_folders": ("static/js",),
-    "long_modules": (
-        "dsl/ir.py",
-        "dsl/lower/cpp/conv.py",
-        "dsl/lower/cute/gemm/gemm_parts.py",
-        "dsl/lower/cute/pointwise.py",
-        "dsl/lower/cute/reduce/normalize.py",
-        "engine/strategies/planner/lowering/pipeline.py",
-    ),
+    "long_modules": ("engine/strategies/planner/lowering/pipeline.py",),
     "long_lines": ("static/js/*",),
 }
 
