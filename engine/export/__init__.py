@@ -1,10 +1,10 @@
-"""A program to take away: its texts, a PyTorch package that pip installs, and a check against the original module.
+"""Export a program: its texts, a PyTorch package for pip, and a check against the original module.
 
     what = history.of_trial(rows, blob, 3)                  # a trial of a recording or of a session's log
     what = Exported(program_text, cls="f16", module=text)   # or a program by itself
     archive(package.files(what)) -> the bytes of a zip, the same for the same texts on every machine
 
-Everything here is text in, bytes out: nothing is built, run or imported, so the web process answers with it too.
+This package turns text into bytes. It builds, runs and imports nothing, so the web process can use it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can say
+WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip
 
 
 class ExportError(ValueError):
-    """There is nothing that can be exported; the message says why, in a sentence for a person."""
+    """The export is not possible; the message is the reason, in one sentence for a person."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What goes into a package.
+    """The contents of a package.
 
     text      the program, as it was written.
-    cls       the precision class whose tolerance its results are held to.
-    backend   the back end that is used where none is named; None: the first that takes the program.
+    cls       the precision class; its results must be within this class's tolerance.
+    backend   the default back end; None: the first that takes the program.
     module    the source of the original PyTorch module, or None.
-    tensors   {program parameter: path of the module's parameter or buffer}; check.py finds what is missing by name.
+    tensors   {program parameter: path of the module's parameter or buffer}; check.py finds the others by name.
     inputs    {program parameter: place among the tensors of get_inputs()}, likewise.
-    swapped   the program parameters that see the last two axes of their tensor swapped.
-    region    None where the program is the whole module; else which part it is: {number (0: unknown), of, words, lines,
-              ops, inputs, outputs}, and of a timed trial {ms, pytorch_ms, kind}: the region alone.
-    recorded  {"resolved" | back end: text}: what a trial really ran, which goes in as it is.
+    swapped   the program parameters whose tensor has its last two axes swapped.
+    region    None if the program is the whole module; else its part of the module: {number (0: unknown), of, words,
+    lines,
+              ops, inputs, outputs}, and, for a timed trial, {ms, pytorch_ms, kind} of the region alone.
+    recorded  {"resolved" | back end: text}: the texts that a trial ran, stored unchanged.
     results   JSON-ready facts of a trial and its session, or None.
     sms       multiprocessors of the device that `auto` is resolved for.
     """
@@ -55,20 +56,21 @@ class Exported:
 
 
 def archive(files: Mapping[str, str]) -> bytes:
-    """A zip of the files: sorted, without times, stored and not deflated, for deflated bytes depend on the zlib."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as out:
+    """A zip of the files: sorted, without times, and not deflated, because deflated bytes depend on the version of
+    zlib."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as out:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, WHEN)
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             out.writestr(entry, files[name].encode())
-    return made.getvalue()
+    return data.getvalue()
 
 
 def write(files: Mapping[str, str], out: Path) -> None:
-    """To `out`: a zip where its name ends so, else a folder (the files' own folder at their root is left out).
+    """Write to `out`: a zip if its name ends in .zip, else a folder (without the root folder of the files' paths).
 
-    Raises ExportError where that folder holds something already.
+    Raises ExportError if that folder is not empty.
     """
     if out.suffix == ".zip":
         out.write_bytes(archive(files))

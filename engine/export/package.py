@@ -19,8 +19,8 @@ from engine.export import Exported, ExportError
 
 SHIPPED = Path(__file__).parent / "shipped"
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements-gpu.txt"
-# What each back end needs at run time, of requirements-gpu.txt. PyTorch, which brings its own triton, is left to the
-# person: whoever installs this has a PyTorch that fits the driver.
+# The packages of requirements-gpu.txt that each back end needs at run time. PyTorch (with its triton) is not among
+# them: the user has a PyTorch that fits the driver.
 NEEDS = {
     "cute": (
         "nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-base", "nvidia-cutlass-dsl-libs-core",
@@ -88,7 +88,7 @@ def files(what: Exported) -> dict[str, str]:
 
 
 def region_words(region: Mapping[str, Any]) -> str:
-    """region 2 of 3"""
+    """For example `region 2 of 3`."""
     return f"region {region['number']} of {region['of']}" if region["number"] else f"one of {region['of']} regions"
 
 
@@ -113,30 +113,30 @@ def _compile(what: Exported) -> Compiled:
 
 
 def _sources(what: Exported, compiled: Compiled) -> tuple[dict[str, Source], list[str]]:
-    """Each back end's source, a recorded text in the place of the generated one where both differ and it can stand
-    alone, and what a person should know of that."""
-    found, notes = dict(compiled.sources), []
+    """Each back end's source, and notes for a person. A recorded text replaces the generated one if they differ and it
+    needs no separate binding."""
+    sources, notes = dict(compiled.sources), []
     for name, text in what.recorded.items():
-        if name == "resolved" or (name in found and found[name].text == text):
+        if name == "resolved" or (name in sources and sources[name].text == text):
             continue
         if name == "cute":  # its text is its own binding
-            found[name] = replace(found.get(name, Source(name, "python", "", "", "", ())), text=text, binding=text)
-            notes.append("`cute` is the text that the trial ran; this version of the compiler writes another.")
-        else:
+            sources[name] = replace(sources.get(name, Source(name, "python", "", "", "", ())), text=text, binding=text)
             notes.append(
-                f"`{name}` was generated anew: the trial ran another text, of an earlier version of the compiler."
+                "`cute` is the text that the trial ran; this version of the compiler generates a different one."
             )
-    return {name: found[name] for name in ("cute", "cpp") if name in found}, notes
+        else:
+            notes.append(f"`{name}` was generated again: the trial ran the text of an earlier version of the compiler.")
+    return {name: sources[name] for name in ("cute", "cpp") if name in sources}, notes
 
 
 def _arch(resolved: str) -> str:
-    said = re.search(r"^\s*arch\s+(sm_\w+)", resolved, re.MULTILINE)
-    return said[1] if said else "sm_90a"
+    match = re.search(r"^\s*arch\s+(sm_\w+)", resolved, re.MULTILINE)
+    return match[1] if match else "sm_90a"
 
 
 @cache
 def shipped(name: str) -> str:
-    """A file that goes into every package as it is."""
+    """A file that every package contains unchanged."""
     return (SHIPPED / name).read_text(encoding="utf-8")
 
 

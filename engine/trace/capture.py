@@ -1,7 +1,7 @@
-"""A built module and its inputs to an op graph: torch.export, then ATen ops one to one, nothing decomposed.
+"""Capture a built module and its inputs as an op graph: torch.export, then ATen ops one to one, not decomposed.
 
-`linear`, `gelu`, `layer_norm` and their like stay whole: whoever lowers them wants to know what was meant. In-place
-ops are made functional. What computes nothing (dropout in eval mode, detach, a cast to the same type) is left out.
+Composite operations (`linear`, `gelu`, `layer_norm`) are kept, because lowering needs them. In-place ops become
+functional. Ops that compute nothing (dropout in eval mode, detach, a cast to the same type) are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.trace.load import Bad
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
 _ALWAYS_NOTHING = {"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "lift"}
-# At the same type, shape and layout; `x.T.contiguous()` is a copy.
+# These compute nothing if type, shape and layout stay the same; `x.T.contiguous()` is a copy.
 _NOTHING_WHEN_SAME = {"to", "_to_copy", "type_as", "contiguous", "clone", "float", "half", "expand_as"}
 _DROPOUTS = {"dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "native_dropout"}
 
@@ -37,7 +37,7 @@ def dtype_names() -> dict[Any, str]:
 
 
 def _module(node: Any) -> str:
-    """The outermost module of torch.nn around a node, containers aside: the name that the pasted text calls it by."""
+    """The outermost torch.nn module around a node, without containers, by its class name in the pasted text."""
     for _, kind in (node.meta.get("nn_module_stack") or {}).values():
         place, _, name = (kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}").rpartition(".")
         if place.startswith("torch.nn.") and place != "torch.nn.modules.container":
@@ -46,12 +46,12 @@ def _module(node: Any) -> str:
 
 
 def _foreign(target: Any) -> str:
-    """What a node without a schema is, for a person, with a way out."""
+    """A description of a node without a schema, for a person, with a way out."""
     name = getattr(target, "__name__", str(target)).removeprefix("wrap_with_")
     if str(getattr(target, "__module__", "")).startswith("torch._functorch"):
         return "torch.vmap or another of torch.func's transforms, which the tracer does not follow; write the axis out"
     if name in ("cond", "while_loop", "map", "map_impl", "scan", "associative_scan"):
-        return f"torch.{name}, whose course depends on values; a program's depends on shapes only, so use torch.where"
+        return f"torch.{name}, which depends on values; a program may depend on shapes only, so use torch.where"
     return f"{name}, which the tracer does not follow; leave it out"
 
 
@@ -69,7 +69,7 @@ def export(model: Any, inputs: tuple[Any, ...]) -> Any:
 
 
 class Capture:
-    """Walks one exported graph. `graph()` gives the JSON form that sol.graph.OpGraph.from_json reads."""
+    """Convert one exported graph. `graph()` returns the JSON form that sol.graph.OpGraph.from_json reads."""
 
     def __init__(self, program: Any):
         self.program = program
@@ -100,21 +100,21 @@ class Capture:
         self.ops = list(spellings.composites(self.ops, outputs))
         effects.refuse_chance(self.ops, self.drawn)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs)
-        made = {t for op in self.ops for t in op["outputs"]}
-        tensors = [t for name, t in self.tensors.items() if name in read or name in made]
+        written = {t for op in self.ops for t in op["outputs"]}
+        tensors = [t for name, t in self.tensors.items() if name in read or name in written]
         return {"tensors": tensors, "ops": self.ops, "inputs": self.inputs, "outputs": outputs}
 
     def _drop_unread(self, outputs: list[str]) -> None:
-        """Leaves out ops whose results nothing reads (attention weights that forward throws away, say): a program
-        need not compute them. All ops are functional here, so nothing else can depend on them."""
-        read, kept = set(outputs), []
+        """Remove ops whose results nothing reads, for example unused attention weights: a program need not compute
+        them. All ops are functional here, so nothing else can depend on them."""
+        read, live = set(outputs), []
         for op in reversed(self.ops):
             if read.intersection(op["outputs"]):
-                kept.append(op)
+                live.append(op)
                 read.update(op["inputs"])
-        dropped = {t for op in self.ops for t in op["outputs"]}
-        self.ops = kept[::-1]
-        for name in dropped - {t for op in self.ops for t in op["outputs"]}:
+        written = {t for op in self.ops for t in op["outputs"]}
+        self.ops = live[::-1]
+        for name in written - {t for op in self.ops for t in op["outputs"]}:
             del self.tensors[name]
 
     # ---- tensors ----
@@ -124,7 +124,7 @@ class Capture:
 
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
-            return  # a number or None among the inputs: it is written into the ops that use it
+            return  # a number or None among the inputs is an attribute of the ops that use it
         for kind, table in (
             ("parameter", signature.inputs_to_parameters),
             ("buffer", signature.inputs_to_buffers),
@@ -157,18 +157,18 @@ class Capture:
         import torch
 
         if value.layout != torch.strided:
-            made = self._line(node)
-            line = made or next((n for n in map(self._line, node.users) if n is not None), None)
-            what = "makes a sparse tensor" if made else f"reads {path or name}, a sparse tensor"
+            own_line = self._line(node)
+            line = own_line or next((n for n in map(self._line, node.users) if n is not None), None)
+            what = "makes a sparse tensor" if own_line else f"reads {path or name}, a sparse tensor"
             at, layout = quoted(line) if line else "The module", str(value.layout).removeprefix("torch.")
-            reason = f"{at} {what} ({layout}); this engine knows dense ones: .to_dense()."
+            reason = f"{at} {what} ({layout}); the engine supports dense tensors only: .to_dense()."
             raise Bad("not_covered", reason, line)
         dtype = self.dtypes.get(value.dtype)
         if dtype is None:
             line = self._line(node)
             at = f"{quoted(line)} makes" if line else f"The module's {kind} {path or name} is"
             known = ", ".join(str(d).removeprefix("torch.") for d in self.dtypes)
-            raise Bad("element_type", f"{at} a tensor of {value.dtype}; this engine knows {known}.", line)
+            raise Bad("element_type", f"{at} a tensor of {value.dtype}; the engine supports {known}.", line)
         try:
             shape = [int(s) for s in value.shape]
         except Exception:
@@ -192,15 +192,15 @@ class Capture:
     # ---- ops ----
 
     def _line(self, node: Any) -> int | None:
-        found = _LINE.findall(node.meta.get("stack_trace") or "")
-        return int(found[-1]) if found else None
+        lines = _LINE.findall(node.meta.get("stack_trace") or "")
+        return int(lines[-1]) if lines else None
 
     def _line_within(self, node: Any) -> int | None:
-        """The first line inside a node that holds a graph of its own (a `with` block)."""
+        """The first line inside a node with a graph of its own (a `with` block)."""
         for value in node.args:
             inner = getattr(self.program.graph_module, str(getattr(value, "target", "")), None)
-            for held in getattr(getattr(inner, "graph", None), "nodes", ()):
-                line = self._line(held)
+            for inner_node in getattr(getattr(inner, "graph", None), "nodes", ()):
+                line = self._line(inner_node)
                 if line is not None:
                     return line
         return None
@@ -224,13 +224,13 @@ class Capture:
                 return
             line = line or self._line_within(node)
             if getattr(node.target, "__module__", "") == "_operator" or "sym" in getattr(node.target, "__name__", ""):
-                raise depends_on_values("", line, "forward")  # arithmetic on a size that only a value tells
+                raise depends_on_values("", line, "forward")  # arithmetic on a size that depends on values
             where = f"Line {line} uses" if line else "The module uses"
             raise Bad("not_covered", f"{where} {_foreign(node.target)}.", line)
         op = schema.name.split("::")[-1]
         tensors = (value,) if isinstance(value, torch.Tensor) else value
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):
-            return  # asserts and the like compute no tensor
+            return  # asserts, for example, compute no tensor
         inputs, attrs = self._arguments(node, schema)
         if isinstance(value, torch.Tensor) and inputs and self._computes_nothing(op, attrs, inputs, value):
             self.names[node] = inputs[0]
@@ -252,20 +252,20 @@ class Capture:
              "module": _module(node)}
         )  # fmt: skip
         if len(self.ops) > MAX_OPS:
-            raise Bad("too_large", f"The module makes more than {MAX_OPS} operations.", line)
+            raise Bad("too_large", f"The module has more than {MAX_OPS} operations.", line)
 
     def _inline(self, node: Any) -> None:
-        """`with torch.enable_grad():` holds a graph of its own, which computes what it would without the block."""
+        """Inline the graph of `with torch.enable_grad():`, which computes the same as without the block."""
         _, inner, *operands = node.args
         graph = getattr(self.program.graph_module, str(inner.target)).graph
-        given = iter(operands)
-        for held in graph.nodes:
-            if held.op == "placeholder":
-                self.names[held] = self.names[next(given)]
-            elif held.op == "call_function":
-                self._call(held)
-            elif held.op == "output":
-                self.names[node] = tuple(self._name(value) for value in held.args[0])
+        arguments = iter(operands)
+        for inner_node in graph.nodes:
+            if inner_node.op == "placeholder":
+                self.names[inner_node] = self.names[next(arguments)]
+            elif inner_node.op == "call_function":
+                self._call(inner_node)
+            elif inner_node.op == "output":
+                self.names[node] = tuple(self._name(value) for value in inner_node.args[0])
 
     def _computes_nothing(self, op: str, attrs: dict, inputs: list[str], value: Any) -> bool:
         if op in _ALWAYS_NOTHING:
@@ -278,7 +278,7 @@ class Capture:
 
     @staticmethod
     def _strides(value: Any) -> list[int]:
-        """In elements; none where the tensor is contiguous."""
+        """Strides in elements; an empty list if the tensor is contiguous."""
         return [] if value.is_contiguous() else [int(s) for s in value.stride()]
 
     def _arguments(self, node: Any, schema: Any) -> tuple[list[str], dict[str, Any]]:
@@ -302,7 +302,7 @@ class Capture:
                 inputs.extend(self._name(v) for v in value if isinstance(v, torch.fx.Node))
                 lists = sum("List[" in str(a.type) and "Tensor" in str(a.type) for a in schema.arguments)
                 if lists > 1 or not all(isinstance(v, torch.fx.Node) for v in value):
-                    # Whose tensors are whose, and which places are empty: x[:, i] reads (None, i).
+                    # Mark which entries are tensors and which are None: x[:, i] reads (None, i).
                     attrs[argument.name] = ["@" if isinstance(v, torch.fx.Node) else None for v in value]
             else:
                 attrs[argument.name] = self._plain(value)

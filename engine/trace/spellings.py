@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 _BATCH_NORM = ("input", "weight", "bias", "running_mean", "running_var")
-_CUDNN = {"exponential_average_factor": "momentum", "epsilon": "eps"}  # cudnn_batch_norm's own words
+_CUDNN = {"exponential_average_factor": "momentum", "epsilon": "eps"}  # cudnn_batch_norm's names
 # Spelling -> (names of its tensors, names of its attributes); what is not an attribute has a value here already.
 _ALWAYS_INFERENCE = ("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
 _EITHER = (
@@ -23,7 +23,7 @@ BATCH_NORMS = frozenset((*_ALWAYS_INFERENCE, *_EITHER))
 
 
 def composite(op: dict, read: Container[str]) -> dict:
-    """The operation under its composite name, or as it is: where a further result is read, and where no composite
+    """The operation under its composite name. It stays as it is if another of its results is read, or if no composite
     operation computes the same. `op`: an entry of a graph's `ops`; `read`: the tensors that something reads."""
     if any(name in read for name in op["outputs"][1:]):
         return op
@@ -32,7 +32,7 @@ def composite(op: dict, read: Container[str]) -> dict:
 
 
 def _tensors(op: dict, schema: tuple[str, ...]) -> dict[str, str]:
-    """Argument -> tensor. Arguments that are None stand among the attributes."""
+    """Argument -> tensor. Arguments that are None are attributes."""
     return dict(zip((n for n in schema if n not in op["attrs"]), op["inputs"], strict=False))
 
 

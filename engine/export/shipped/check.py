@@ -1,10 +1,10 @@
-"""Checks the installed program against the original module, with fresh zero-mean inputs, and times both.
+"""Check the installed program against the original module, with fresh zero-mean inputs, and time both.
 
     python check.py [--backend cute|cpp] [--seed N] [--json OUT]
 
-Right is the module in float64 (where it convolves, in float32 without TF32: float64 has no fast convolution). The
-result must be within the tolerance of its precision class, or within twice PyTorch's own error in that class where
-PyTorch is outside of it. Exit status: 0 right, 1 wrong, 2 it cannot run here.
+The reference is the module in float64 (a module with convolutions: in float32 without TF32, because float64 has no fast
+convolution). The result must be within the tolerance of its precision class. If PyTorch itself is outside of it, the
+result must be within twice PyTorch's error in that class. Exit status: 0 right, 1 wrong, 2 it cannot run here.
 """
 
 import argparse
@@ -30,23 +30,23 @@ WARM_UP, PAIRS = 2, 11
 
 
 class CannotRun(Exception):
-    """It cannot be checked on this machine; the message says what is missing."""
+    """The check cannot run on this machine; the message says what is missing."""
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backend", choices=("cute", "cpp"), help="only this one; otherwise each that came along")
+    parser.add_argument("--backend", choices=("cute", "cpp"), help="check only this one (default: each in the package)")
     parser.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
     parser.add_argument("--json", metavar="OUT", help="the numbers as JSON")
     args = parser.parse_args(argv)
     try:
-        told = check(args)
+        report = check(args)
     except CannotRun as e:
         print(f"cannot run: {e}", file=sys.stderr)
         return 2
     if args.json:
-        Path(args.json).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    right = bool(told["backends"]) and all(row["ok"] for row in told["backends"].values())
+        Path(args.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    right = bool(report["backends"]) and all(row["ok"] for row in report["backends"].values())
     print("right" if right else "WRONG")
     return 0 if right else 1
 
@@ -62,35 +62,35 @@ def check(args):
     torch.manual_seed(seed)
     torch.set_grad_enabled(False)
     backends = [args.backend] if args.backend else list(program.BACKENDS)
-    told = {"program": program.FACTS["program"], "class": program.FACTS["class"], "seed": seed, "backends": {}}
-    told |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-    print(f"{told['program']} on {told['gpu']}, torch {told['torch']}, seed {seed}")
+    report = {"program": program.FACTS["program"], "class": program.FACTS["class"], "seed": seed, "backends": {}}
+    report |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    print(f"{report['program']} on {report['gpu']}, torch {report['torch']}, seed {seed}")
     region = program.FACTS.get("region")
     has_module = (HERE / "module.py").exists() and not region
     module = Original(torch, program, HERE / "module.py") if has_module else None
     if region:
-        told["region"] = region
+        report["region"] = region
         which = f"region {region['number']}" if region["number"] else "one"
         print(f"this program is {which} of the {region['of']} regions of the module and computes that part alone")
     if module is None:
         what = "the module's result is not this part's" if region else "no module came with this program"
-        print(f"{what}: its back ends are held against each other, and each against itself")
+        print(f"{what}: its back ends are compared with each other, and each with itself")
         inputs = [fresh(torch, shape, program.torch_dtype(t)) for _, shape, t in program.PARAMETERS]
     else:
         module.run()
         inputs = module.bind()
-        print(f"right: the module in {module.right_as}; PyTorch's own error in {told['class']}: {module.own_text()}")
+        print(f"right: the module in {module.right_as}; PyTorch's own error in {report['class']}: {module.own_text()}")
     first = None
     for backend in backends:
-        row = told["backends"][backend] = one(torch, program, backend, inputs, module, first)
+        row = report["backends"][backend] = one(torch, program, backend, inputs, module, first)
         first = first or row.pop("outputs", None)
         row.pop("outputs", None)
         print(line(backend, row), flush=True)
-    return told
+    return report
 
 
 def gpu(facts):
-    """torch, where there is a GPU that runs this program. Raises CannotRun."""
+    """torch, if a GPU can run this program. Raises CannotRun otherwise."""
     try:
         import torch
     except ImportError:
@@ -105,7 +105,7 @@ def gpu(facts):
 
 
 def fresh(torch, shape, dtype, like=None):
-    """Zero-mean values: normal, or small integers. `like`: a tensor whose values are kept where they are indices."""
+    """Zero-mean values: normal, or small integers. `like`: a tensor whose values are used if they are indices."""
     if dtype is torch.int8:
         return torch.randint(-3, 4, shape, dtype=dtype, device="cuda")
     if not dtype.is_floating_point:

@@ -73,7 +73,7 @@ def test_dependence_on_values_names_the_operation_the_line_and_a_way_out(forward
     [
         ("return torch.from_numpy(args[0].numpy()) * 2", "leaves_torch", ".numpy()"),
         ("return torch.nested.nested_tensor([args[0]])", "not_covered", "_nested_tensor_from_tensor_list"),
-        ("return args[0].to(torch.uint16)", "element_type", "torch.uint16; this engine knows float64"),
+        ("return args[0].to(torch.uint16)", "element_type", "torch.uint16; the engine supports float64"),
         ("return args[0]", "nothing_computed", "its outputs are its inputs"),
     ],
 )
