@@ -77,7 +77,8 @@ def test_a_module_is_searched_and_the_result_is_measured(cuda):
     measured = next(e for e in log if isinstance(e, events.TrialMeasured))
     assert measured.time.kind == "measured" and measured.time.device["name"] and measured.ratio > 0
     validated = next(e for e in log if isinstance(e, events.TrialValidated))
-    assert len(validated.checks) == 6 and validated.error <= validated.tolerance
+    # A guarded program meets more input families than the six rounds of any other.
+    assert len(validated.checks) >= 6 and validated.error <= validated.tolerance
     assert first < 20, f"the first measured trial took {first:.1f} s"
 
 
