@@ -220,7 +220,7 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
             }
         refused = {name: {"code": r.code, "message": r.message} for name, r in compiled.refused.items()}
         made["candidate"] = c = _candidate(number, proposal, compiled, ctx)
-        inputs, seconds = [asdict(b) for b in c.inputs], time.perf_counter() - t
+        inputs, seconds = [{**asdict(b), "shape": list(b.shape)} for b in c.inputs], time.perf_counter() - t
         yield from ctx.emit(events.TrialGenerated(number, sources, refused, seconds, inputs, c.region), *texts)
 
     def build() -> Steps[None]:

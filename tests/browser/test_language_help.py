@@ -154,7 +154,7 @@ def test_hover_and_the_caret_say_what_a_word_means(editor):
     page.locator("h1").hover()
     expect(tip).to_have_count(0)
     page.locator("#editor .cm-line span", has_text=re.compile("^tile$")).click()
-    expect(page.locator("#about")).to_contain_text("one block's piece of the output")
+    expect(page.locator("#about")).to_contain_text("one block's part of the output")
     page.keyboard.press("ControlOrMeta+End")
     expect(page.locator("#about")).to_be_empty()
 

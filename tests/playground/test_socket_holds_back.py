@@ -14,8 +14,8 @@ from tests.playground.websocket import WebSocket
 FILL = """
 import sys, django
 django.setup()
-from engine import events
-from playground import log
+from engine.session import events
+from playground.live import log
 from playground.models import Session
 s = Session.objects.create(title="long", spec={})
 lease = log.claim("filler")

@@ -17,7 +17,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def here(monkeypatch, name="NVIDIA H200"):
-    monkeypatch.setattr(ceilings.condition, "read", lambda: {"name": name, "driver": "580"})
+    monkeypatch.setattr(ceilings.gpu_condition, "read", lambda: {"name": name, "driver": "580"})
     return ceilings.machine()[1]
 
 
@@ -54,7 +54,7 @@ def test_a_probed_machine_knows_its_own_device_and_no_other(monkeypatch):
 
 def test_another_driver_is_another_machine(monkeypatch):
     keep(here(monkeypatch))
-    monkeypatch.setattr(ceilings.condition, "read", lambda: {"name": "NVIDIA H200", "driver": "590"})
+    monkeypatch.setattr(ceilings.gpu_condition, "read", lambda: {"name": "NVIDIA H200", "driver": "590"})
     assert ceilings.known(load("h200")) is load("h200")
 
 

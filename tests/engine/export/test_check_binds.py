@@ -6,6 +6,7 @@ Without a GPU: modules and inputs are made on the `meta` device, which has shape
 import contextlib
 import importlib.util
 import json
+import subprocess
 import sys
 
 import pytest
@@ -16,8 +17,7 @@ from dsl.printer import to_text  # noqa: E402
 from engine.export import Exported, package, write  # noqa: E402
 from engine.export.history import places  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
-from engine.suite.cases import PROBLEMS, module_ids  # noqa: E402
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.suite.cases import PROBLEMS, ROOT, module_ids  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 
 CAPITALS = """\
@@ -52,19 +52,35 @@ def imported(path, name):
         del sys.modules[name]
 
 
-def traced(text):
+# Traces every text on the meta device, in a process of its own: other tests leave state in torch.
+TRACING = """
+import json, sys, torch
+from engine.trace.capture import Capture, export
+texts, graphs = json.load(sys.stdin), {}
+for name, text in texts.items():
     names = {"__name__": "module"}
     exec(compile(text, "module.py", "exec"), names)
     with torch.device("meta"), torch.no_grad():
         model = names["Model"](*names.get("get_init_inputs", list)()).eval()
-        graph = Capture(export(model, tuple(names["get_inputs"]()))).graph()
-    return OpGraph.from_json(json.dumps(graph))
+        graphs[name] = Capture(export(model, tuple(names["get_inputs"]()))).graph()
+json.dump(graphs, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    """Name -> op graph of every module of the test."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRACING], input=json.dumps(TEXTS), cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return {name: OpGraph.from_json(json.dumps(graph)) for name, graph in json.loads(done.stdout).items()}
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
-def test_every_parameter_is_bound_to_the_tensor_that_the_planner_meant(name, tmp_path):
+def test_every_parameter_is_bound_to_the_tensor_that_the_planner_meant(name, graphs, tmp_path):
     text = TEXTS[name]
-    graph = traced(text)
+    graph = graphs[name]
     lowered = lower(graph, name)
     bound = places(map(vars, lowered.inputs), graph)
     for kept in (bound, {}):  # without bindings, as of an older log, tensors are known by their names

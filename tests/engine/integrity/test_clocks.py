@@ -130,7 +130,7 @@ def test_replaced_clocks_are_named_though_the_text_was_never_read(verifier):
 def test_a_device_time_that_the_engine_cannot_confirm_is_no_speedup(verifier):
     """The claim alone would be a hundred times as fast as PyTorch; calls take what PyTorch's take."""
     one = timed(verifier, "0.04", LIE_OF_DEVICE)
-    assert one.baseline_ms / one.ms > 50 and one.wall_ms > 3.5
+    assert one.baseline_ms / one.ms > 50 and one.wall_ms > 3.0
     assert not one.confirmed and "unconfirmed" in {f.code for f in one.findings}
     assert one.ratio < 1.5 and one.ratio_high < 2
 
