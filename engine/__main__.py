@@ -1,7 +1,8 @@
 """`python -m engine`: optimise, trace and report from a terminal, without a web server or a database.
 
-    python -m engine optimize FILE [--device cuda|modelled:h200] [--class tf32 --class f16] [--trials N]
-                                   [--eps E] [--window W] [--seed S] [--json OUT] [--record OUT.jsonl]
+    python -m engine optimize FILE [--device cuda|modelled:h200] [--strategy planner|sweep] [--option NAME=VALUE]
+                                   [--class tf32 --class f16] [--trials N] [--eps E] [--window W] [--seed S]
+                                   [--json OUT] [--record OUT.jsonl]
     python -m engine trace FILE
     python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
     python -m engine ceilings [--device cuda|cpu] [--again]
@@ -263,14 +264,12 @@ def _merge(args: argparse.Namespace) -> int:
 
 def _optimize(args: argparse.Namespace) -> int:
     from engine import progress
-    from engine.session.runner import BadSpec, SessionSpec, run
+    from engine.session import spec_arguments
+    from engine.session.runner import BadSpec, run
 
     text, kind, title = _read(args.file)
     try:
-        spec = SessionSpec(
-            title, text, kind, args.device or _default_device(), "planner", tuple(args.classes or ("tf32", "f16")),
-            args.trials, args.eps, args.window, args.seed, args.compile, args.algebraic,
-        )  # fmt: skip
+        spec = spec_arguments.spec_of(args, title, text, kind, _default_device())
     except BadSpec as e:
         raise BadInput(str(e)) from None
     for out in {args.json, args.record} - {None, "-"}:
@@ -282,11 +281,7 @@ def _optimize(args: argparse.Namespace) -> int:
             collected.add(emitted)
             display.show(emitted.event)
     if args.record:
-        told = (f"--class {c}" for c in args.classes or ())
-        command = f"python -m engine optimize {title} --device {spec.device} --trials {args.trials}"
-        command += f" --eps {args.eps:g} --window {args.window} --seed {args.seed}" + " --compile" * args.compile
-        command += " --algebraic" * args.algebraic
-        collected.record(args.record, " ".join([command, *told]))
+        collected.record(args.record, spec_arguments.command_of(spec, title))
     if args.json:
         made = collected.to_json()
         if args.json == "-":

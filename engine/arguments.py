@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 
 from engine.evaluate.integrity.arguments import add as raw
+from engine.session import spec_arguments
 
 CLASSES = "tf32, f16, bf16 or fp8; repeatable"
 Run = Callable[[argparse.Namespace], int]
@@ -19,16 +20,7 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
 
     one = commands.add_parser("optimize", help="search for the fastest program of a module")
     one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
-    one.add_argument("--device", default=None, help="cuda, or modelled:h200 (default: cuda where there is a GPU)")
-    one.add_argument(
-        "--class", dest="classes", action="append", metavar="CLASS", help=f"{CLASSES} (default tf32 and f16)"
-    )
-    one.add_argument("--trials", type=int, default=12, help="trials at most (default 12)")
-    one.add_argument("--eps", type=float, default=0.25, help="stop within this much of the limit (default 0.25)")
-    one.add_argument("--window", type=int, default=6, help="stop after so many trials without gain (default 6)")
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--algebraic", action="store_true", help="a program that leaves out work, by algebra, may be best")
-    one.add_argument("--compile", action="store_true", help="time torch.compile too, once a module: minutes (cuda)")
+    spec_arguments.add(one)
     one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
     one.add_argument("--record", metavar="OUT.jsonl", help="write the session as a recording")
     one.set_defaults(run=run["optimize"])

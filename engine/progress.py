@@ -23,7 +23,9 @@ def line(event: events.Event) -> str | None:
     e = event
     if isinstance(e, events.SessionStarted):
         allowed = "; algebraic rewrites are allowed" * e.algebraic
-        return f"{e.title}: {e.strategy} on {e.device.get('name', '?')}, classes {', '.join(e.classes)}{allowed}"
+        options = "".join(f", {name} {value}" for name, value in e.options.items() if value not in ("", 0))
+        where = e.device.get("name", "?")
+        return f"{e.title}: {e.strategy}{options} on {where}, classes {', '.join(e.classes)}{allowed}"
     if isinstance(e, events.Traced):
         return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s"
     if isinstance(e, events.Reported):
@@ -52,6 +54,13 @@ def line(event: events.Event) -> str | None:
         return f"    {'* ' if e.best else ''}{MARK[e.kind]}{e.text}"
     if isinstance(e, events.TrialFailed):
         return f"    failed at {e.step}: {e.reason}"
+    if isinstance(e, events.MemoryRead):
+        return e.text if e.entries else None
+    if isinstance(e, events.Asked):
+        again = f", attempt {e.attempt}" if e.attempt > 1 else ""
+        return f"step {e.path}: asks {e.role or f'for a {e.verb}'}{again}"
+    if isinstance(e, events.Answered) and e.verb != "receive":
+        return f"step {e.path}: {e.reason if e.refusal else f'answered in {e.seconds:.1f} s'}"
     if isinstance(e, events.Controlled):
         return f"[{e.action}]"
     if isinstance(e, events.SessionEnded):

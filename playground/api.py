@@ -12,11 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
+from engine.session.spec import SpecFields, strategies
 from playground import engines, figures
 from playground.access import limits, requests, tokens
-from playground.access.requests import CLASSES, Refused
+from playground.access.requests import Refused
 from playground.language import api as language_api
 from playground.language import examples
 from playground.live import log
@@ -33,27 +34,6 @@ api = NinjaAPI(
 api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
 commands_limit = limits.Limit(60, 60)
-
-
-class SessionIn(Schema):
-    """`classes`: precision classes allowed. The search stops within `eps` of the limit or after `window` dry trials."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)  # a misspelt field must not be a default, nor true a 1
-
-    title: str = ""
-    source: str
-    source_kind: Literal["module", "program"] = "module"
-    device: str = Field("auto", description="auto | cuda | modelled:NAME")
-    strategy: str = "planner"
-    classes: list[str] = Field(["tf32", "f16"], description=f"each one of {', '.join(CLASSES)}")
-    trials: int = 12
-    eps: float = 0.25
-    window: int = 6
-    seed: int = 0
-    compile: bool = Field(False, description="on a GPU: time torch.compile too when the search is over (minutes)")
-    algebraic: bool = Field(
-        False, description="a program that leaves out work which the module asks for, by algebra, may be the best"
-    )
 
 
 class SessionMade(Schema):
@@ -87,17 +67,7 @@ def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
 def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
     first = e.errors[0]
     parts = [str(part) for part in first["loc"][1:] if part not in ("asked", "data", "body")]
-    if parts and request.path.endswith("/sessions"):
-        allowed = {
-            "int_type": "a whole number",
-            "float_type": "a number",
-            "string_type": "a text",
-            "list_type": "a list of names",
-            "missing": "is missing",
-            "literal_error": f"one of {first.get('ctx', {}).get('expected')}",
-            "extra_forbidden": "no such field",
-        }
-        refused = requests.told(parts[0][:40], allowed.get(first["type"], first["msg"]))
+    if request.path.endswith("/sessions") and (refused := requests.invalid(request.body)) is not None:
         return api.create_response(request, refused.told, status=422)
     where = ".".join(parts)
     error = f"{where}: {first['msg']}." if where else "The body must be a JSON object."
@@ -140,12 +110,12 @@ def find(session_id: str) -> Session:
 
 
 @api.post("/sessions", response={201: SessionMade}, summary="Start a session")
-def start(request: HttpRequest, asked: SessionIn):
+def start(request: HttpRequest, asked: SpecFields):
     address = limits.address(request)
     _limited(limits.sessions, address, "sessions", count=False)  # before the text is read
     if Session.objects.filter(state=Session.QUEUED).count() >= requests.conf.get("UCUTLASS_QUEUE"):
         raise Refused(503, "Too many sessions are waiting.", "Try again when some have ended.")
-    spec = requests.spec_of(asked.dict())
+    spec = requests.spec_of(asked)
     _limited(limits.sessions, address, "sessions")  # a request that is refused does not count
     token, digest = tokens.new()
     session = Session.objects.create(title=spec["title"], spec=spec, device=spec["device"], control_hash=digest)
@@ -213,6 +183,11 @@ def figures_of(request: HttpRequest, session_id: str, trial: int | None = Query(
 @api.get("/examples", summary="Modules and programs to begin with")
 def list_examples(request: HttpRequest):
     return {"examples": examples.all_examples()}
+
+
+@api.get("/strategies", summary="The strategies of a session, with their options")
+def list_strategies(request: HttpRequest):
+    return {"strategies": strategies()}
 
 
 @api.get("/engines", summary="The engines that run now, and how many sessions wait")

@@ -99,16 +99,27 @@ class Candidate:
 
 
 class Device(Protocol):
-    """One place to run trials. All calls block; `cancelled()` is polled so that a stop is prompt."""
+    """One place to run trials. All calls block; `cancelled()` is polled so that a stop is prompt.
+
+    Optional abilities are declared: `lanes`, how many trials it runs at once (a lane calls it from one thread);
+    `forms`, the forms of candidates that it runs (engine.strategies.api); `screens`: `quick` takes times;
+    `builds_ahead`: `prefetch` does something; `times_compiled`: `compiled` takes torch.compile's times.
+    """
 
     name: str  # cuda | modelled:h200
     kind: str  # measured | predicted
     hardware: str  # name of a file in sol/hardware
+    lanes: int = 1
+    forms: tuple[str, ...] = ("program",)
+    screens: bool = False
+    builds_ahead: bool = False
+    times_compiled: bool = False
 
     def describe(self) -> dict: ...
 
     def warm(self, source_kind: str = "module") -> None:
         """Start what `open` will wait for, and wait for nothing: called while a module is still being traced."""
+        return
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Get ready for one problem: load the module in its sandbox, warm the workers. Raises SessionRefused."""
@@ -127,6 +138,15 @@ class Device(Protocol):
 
     def prefetch(self, candidates: list[Candidate]) -> None:
         """A hint: these may come next; build them ahead if there is a free core."""
+        return
+
+    def quick(self, candidates: list[Candidate], baseline: events.Baseline) -> list[float | None]:
+        """Milliseconds of a few calls of each, None where it did not run. Nothing is verified."""
+        return [None] * len(candidates)
+
+    def compiled(self, classes: list[str]) -> Iterator[events.Baseline]:
+        """torch.compile's times that `baselines` did not know."""
+        return iter(())
 
     def close(self) -> None:
         """End every process and remove every file of this problem."""

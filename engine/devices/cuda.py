@@ -24,7 +24,7 @@ from engine.build import toolchain
 from engine.build.cute import environment
 from engine.build.nvcc import BuildError
 from engine.build.pool import BuildPool
-from engine.devices import Candidate, Problem, SessionRefused, TrialError
+from engine.devices import Candidate, Device, Problem, SessionRefused, TrialError
 from engine.devices import compile_times as compiled
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate.candidate.gpu_session import Placing
@@ -57,11 +57,12 @@ def _by_cuda() -> dict | None:
         worker.close()
 
 
-class Cuda:
+class Cuda(Device):
     """See engine.devices.Device. Raises SessionRefused where there is no GPU that can be used, or no toolchain."""
 
     kind = "measured"
     name = "cuda"
+    screens = builds_ahead = times_compiled = True
 
     def __init__(self, *, local_user: bool = False):
         found = gpu_condition.read() or _by_cuda()

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from dsl.ir import Collective, Config
 from dsl.printer import to_text
-from engine.devices import Candidate, Problem, TrialError, offline
+from engine.devices import Candidate, Device, Problem, TrialError, offline
 from engine.devices.parts import expected_ms, to_json
 from engine.evaluate.correctness.tolerance import ITS_OWN, PYTORCH_FACTOR, Comparison, PyTorchError, bound, verdict
 from engine.evaluate.reference import module_process
@@ -32,7 +32,7 @@ PYTORCH = ("own",)  # families on which PyTorch's own error is always taken; on 
 ORACLE_SECONDS = 180.0
 
 
-class Modelled:
+class Modelled(Device):
     """`hardware`: a file of sol/hardware. See engine.devices.Device."""
 
     kind = "predicted"

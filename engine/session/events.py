@@ -8,63 +8,29 @@ A time is a Measurement or a Prediction. They are different types on purpose: no
 says so. Times are in milliseconds.
 
 A trial passes proposed -> checked -> generated -> compiled -> validated -> measured -> judged, and may end at any
-step with TrialFailed. Exactly one of TrialJudged and TrialFailed ends it.
+step with TrialFailed. A step that does not apply to the candidate's form is absent. Exactly one of TrialJudged and
+TrialFailed ends a trial.
+
+A strategy is a script (engine.strategies.api). `path` is the place of one of its verbs: `3` is the third one, `3.1`
+the first member of a Together; `digest` is of what the verb asks. `Advanced` says that the script was given the answer.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from engine.session.event_base import Event, Measurement, Prediction, Time, blob_name
+from engine.session.script_events import Advanced, Answered, Asked, MemoryRead, MemoryWritten
 
 VERSION = 1
 
 
-def blob_name(text: str) -> str:
-    """The name of a blob: SHA-256 of its UTF-8 bytes, in hex."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A time taken on a real device: the median in ms, its bootstrap 95% interval, the sample and the method."""
-
-    ms: float
-    low: float
-    high: float
-    sample: list[float]
-    method: str
-    device: dict[str, Any]  # name, driver, clocks in MHz, temperature in C, power in W, throttle reasons
-    call_ms: float | None = None  # host wall time of one call, launch to synchronised end
-    kind: str = "measured"
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """A time that a model computed for a device that is not here."""
-
-    ms: float
-    model: str  # t_attainable
-    device: str  # name of the hardware file, e.g. h200
-    bound_by: str = ""  # the roof that binds
-    error: float | None = None  # the model's known median relative error against recorded runs
-    kind: str = "predicted"
-
-
-Time = Measurement | Prediction
-
-
-@dataclass(frozen=True)
-class Event:
-    """Base of all events. `t` is seconds since the epoch at the engine."""
-
-    KIND: ClassVar[str] = ""
-
-
 @dataclass(frozen=True)
 class SessionStarted(Event):
-    """`device`: {name, kind: measured | predicted, hardware}; `budget`: {trials, eps, window}."""
+    """`device`: {name, kind: measured | predicted, hardware}; `budget`: {trials, eps, window}; `options`: the
+    strategy's own."""
 
     KIND: ClassVar[str] = "session.started"
     title: str
@@ -76,6 +42,7 @@ class SessionStarted(Event):
     budget: dict[str, Any]
     seed: int = 0
     algebraic: bool = False  # whether a program that leaves out work, by algebra, may be the best
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,12 +68,14 @@ class Traced(Event):
 
 @dataclass(frozen=True)
 class Reported(Event):
-    """The SOL report (blob: sol.report JSON). `bounds`: class -> t_sol in ms; `summary`: one sentence."""
+    """The SOL report (blob: sol.report JSON). `bounds`: class -> t_sol in ms; `summary`: one sentence; `hardware`:
+    blob, the figures of the device that the search ranks by (sol.hardware.Hardware as JSON)."""
 
     KIND: ClassVar[str] = "reported"
     report: str
     bounds: dict[str, float]
     summary: str
+    hardware: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,11 +111,16 @@ class Screened(Event):
     trial: int
     quick: dict[str, float | None]
     seconds: float
+    path: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
 class TrialProposed(Event):
-    """`program`: blob, as proposed. `change`: one line, what differs from the parent; `why`: one line."""
+    """`program`: blob, the candidate's text as proposed. `change`: one line, what differs from the parent; `why`: one
+    line. `form`: program | kernel; of a kernel, `language` is cuda | python and `entry` the function or class that the
+    judge calls. `path`, `digest`: the strategy's verb; `request`: of an owner's trial, which `try` of the log it is
+    (from 1; None in older logs, whose tries were run in order)."""
 
     KIND: ClassVar[str] = "trial.proposed"
     trial: int
@@ -159,6 +133,12 @@ class TrialProposed(Event):
     predicted_ms: float | None = None
     by: str = "strategy"  # strategy | owner
     roof: str = ""  # the class whose limit it is held to, where that is another: f16 of a guarded program in tf32
+    path: str = ""
+    digest: str = ""
+    form: str = "program"
+    language: str = ""
+    entry: str = ""
+    request: int | None = None
 
 
 @dataclass(frozen=True)
@@ -270,7 +250,9 @@ class TrialJudged(Event):
 
 @dataclass(frozen=True)
 class TrialFailed(Event):
-    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None."""
+    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None.
+    `diagnostics`: of a text that was rejected, [{code, message, line, column, end_line, end_column, help}], from 1, the
+    end exclusive."""
 
     KIND: ClassVar[str] = "trial.failed"
     trial: int
@@ -278,11 +260,13 @@ class TrialFailed(Event):
     code: str
     reason: str
     detail: str | None = None
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Controlled(Event):
-    """The owner's word reached the engine: pause | resume | stop | budget."""
+    """The owner's word reached the engine: pause | resume | stop | budget | try. `data` of try: {program: blob, form,
+    language, entry, cls}, all but the first only where given."""
 
     KIND: ClassVar[str] = "controlled"
     action: str
@@ -337,3 +321,11 @@ def decode(kind: str, data: dict[str, Any]) -> Event:
         return cls(**values)
     except TypeError as e:
         raise ValueError(f"{kind}: {e}") from None
+
+
+__all__ = [
+    "KINDS", "VERSION", "Advanced", "Answered", "Asked", "Baseline", "Controlled", "Covered", "Event", "Measurement",
+    "MemoryRead", "MemoryWritten", "Prediction", "Progress", "Reported", "Resumed", "Screened", "SessionEnded",
+    "SessionStarted", "Time", "Traced", "TrialChecked", "TrialCompiled", "TrialFailed", "TrialGenerated", "TrialJudged",
+    "TrialMeasured", "TrialProposed", "TrialValidated", "blob_name", "decode", "encode",
+]  # fmt: skip

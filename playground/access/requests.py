@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.session.spec import CLASSES as CLASSES
-from engine.session.spec import UNTITLED, BadSpec, SessionSpec
+from engine.session.spec import UNTITLED, BadSpec, SessionSpec, SpecFields, fix
 from engine.session.titles import LONGEST, first_sentence, opening_text
 from playground import conf
 from playground.models import Session
@@ -35,49 +34,29 @@ def limit_text(text: str, what: str = "The source") -> None:
         raise Refused(422, f"{what} holds characters that are no text (NUL or a lone surrogate).", "Paste plain text.")
 
 
-def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """The spec to store: checked by the engine's own rules, `device` as asked (`auto` is decided by who claims it)."""
-    limit_text(asked["source"])
-    asked = {**asked, "title": asked["title"].strip() or title_of(asked["source"], asked["source_kind"])}
-    device = asked["device"]
-    spec = _checked({**asked, "device": "modelled:h200" if device == "auto" else device})
-    return {
-        "title": spec.title,
-        "source": spec.source,
-        "source_kind": spec.source_kind,
-        "device": device,
-        "strategy": spec.strategy,
-        "classes": list(spec.classes),
-        "trials": spec.trials,
-        "eps": spec.eps,
-        "window": spec.window,
-        "seed": spec.seed,
-        "compile": spec.compile,
-        "algebraic": spec.algebraic,
-    }
+def spec_of(asked: SpecFields) -> dict[str, Any]:
+    """The spec to store, within this server's limits; `device` as asked (`auto` is decided by who claims it)."""
+    limit_text(asked.source)
+    title = asked.title.strip() or title_of(asked.source, asked.source_kind)
+    return _checked({**asked.to_dict(), "title": title}).to_dict()
+
+
+def invalid(body: bytes) -> Refused | None:
+    """Why the body of a new session is no spec; None where it is not even an object."""
+    try:
+        SessionSpec.from_json(body.decode("utf-8", "replace"))
+    except BadSpec as e:
+        return None if e.field == "spec" else told(e.field, e.message)
+    return None
 
 
 def told(field: str, message: str) -> Refused:
     """A field that is wrong: what is allowed on this server, and a value that works."""
-    most = conf.get("UCUTLASS_MAX_TRIALS")
+    way_out = fix(field)
     if field == "trials":
-        message = f"a whole number from 1 to {most}"
-    fixes = {
-        "source": "Paste a PyTorch module, or write a μCUTLASS program.",
-        "source_kind": 'Write "module" or "program".',
-        "title": "Write a short title on one line, or leave it out.",
-        "device": 'Write "auto", "cuda" or "modelled:h200".',
-        "strategy": 'Write "planner", or leave it out.',
-        "classes": 'Write for example ["tf32", "f16"].',
-        "trials": f"Write for example 12; this server allows {most}.",
-        "eps": "Write for example 0.25, to stop within 25% of the limit.",
-        "window": "Write for example 6, to stop after 6 trials without gain.",
-        "seed": "Write for example 0.",
-        "compile": "Write true or false.",
-        "algebraic": "Write true or false.",
-    }
-    fix = fixes.get(field, f"Leave it out; the fields are {', '.join(fixes)}.")
-    return Refused(422, f"{field}: {message.removesuffix('.')}.", fix, field=field)
+        most = conf.get("UCUTLASS_MAX_TRIALS")
+        message, way_out = f"a whole number from 1 to {most}", f"Write for example 12; this server allows {most}."
+    return Refused(422, f"{field}: {message.removesuffix('.')}.", way_out, field=field)
 
 
 def _checked(fields: dict[str, Any]) -> SessionSpec:

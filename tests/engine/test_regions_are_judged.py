@@ -39,7 +39,7 @@ def log():
         (1, events.SessionStarted("t", events.blob_name("module"), "module", {}, "planner", ["tf32"], {}, 0)),
         (2, events.Traced(events.blob_name(text), len(graph.ops), 0.1)),
     ]
-    given = SessionSpec("t", "module", "module", "modelled:h200", classes=("tf32",), trials=3, eps=0.0)
+    given = SessionSpec(source="module", device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
     made = run(given, device=Priced("h200"), history=history, read_blob={events.blob_name(text): text}.__getitem__)
     return [e.event for e in made]
 

@@ -15,7 +15,7 @@ from engine.bench.run.plan import plan
 from engine.bench.studies import pace
 from engine.session import events
 from engine.session.runner import run
-from engine.strategies import State
+from engine.strategies.api import State
 from engine.strategies.planner import memory
 from sol.graph import OpGraph
 from sol.hardware import load
@@ -91,7 +91,7 @@ def test_a_structure_that_was_tried_twice_is_one_outcome_of_its_module():
 
     batched = linear([("relu", {}), ("sigmoid", {})], rows=1024, k=8192, n=4096)
     made = [memory.Outcome("split", 1.5, ms, memory.session_of(batched), "f16") for ms in (1.2, 1.4)]
-    memory.keep("h200", made)
+    memory.keep("h200", memory.lines_of(made))
     assert len(lines()) == 2 and len(told()) == 1
     assert memory.known("h200", H200.sms).outcomes.outcomes[0].observed == 1.4
 
@@ -194,8 +194,9 @@ def test_two_sessions_at_once_lose_nothing_of_each_other():
 
 def test_processes_that_write_at_once_lose_nothing_of_each_other(tmp_path):
     code = (
-        "import sys; from engine.strategies import memory; from sol.triage import Outcome\n"
-        "for i in range(40): memory.keep('h200', [Outcome('x', 2.0, 1.0, f'{sys.argv[1]}/{i}', 'f16')])"
+        "import sys; from engine.strategies.planner import memory; from sol.triage import Outcome\n"
+        "facts = [Outcome('x', 2.0, 1.0, f'{sys.argv[1]}/{i}', 'f16') for i in range(40)]\n"
+        "for fact in facts: memory.keep('h200', memory.lines_of([fact]))"
     )
     env = os.environ | {"UCUTLASS_CACHE": str(tmp_path)}
     root = Path(__file__).resolve().parents[2]

@@ -62,7 +62,7 @@ def test_a_module_is_searched_and_the_result_is_measured(cuda):
     cuda.worker.warm()
     began, first = time.time(), None
     log = []
-    for emitted in run(SessionSpec("t", LINEAR, "module", "cuda", trials=4), local_user=True):
+    for emitted in run(SessionSpec(source=LINEAR, device="cuda", trials=4), local_user=True):
         log.append(emitted.event)
         if first is None and isinstance(emitted.event, events.TrialMeasured):
             first = time.time() - began

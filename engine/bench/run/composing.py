@@ -36,7 +36,7 @@ class Part:
     def placed(self, ops: list[str], path: str | None, artifact: str | None) -> dict:
         """As engine.evaluate.candidate.region_program reads it."""
         program = check(self.trial["text"]).program
-        inputs, outputs = self.planner.bind(self.trial["text"])
+        inputs, outputs = self.planner.problem.bind(self.trial["text"])
         types = [t.dtype.value for t in program.result_types]
         return {
             "ops": ops, "program": self.trial["text"], "path": path, "artifact": artifact,

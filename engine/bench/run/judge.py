@@ -18,7 +18,7 @@ from math import exp, log
 from dsl.check.program import check
 from engine.classes import class_of
 from engine.evaluate.integrity import trial as integrity
-from engine.session.trial import TOO_FAST, limiting
+from engine.session.verdict import TOO_FAST, limiting
 from sol.budget import gap, score, should_stop
 
 NATIVE = "eager_tf32"  # what every time alternates with

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from engine.bench.run.judge import counts
 from engine.devices import Problem, SessionRefused
-from engine.strategies import Finished, Proposal, State
+from engine.strategies.api import Finished, State, Try
 from engine.strategies.planner import memory
 from engine.strategies.planner.planner import Planner
+from engine.strategies.problem import prepare
 from sol.bounds import t_sol
 from sol.graph import OpGraph
 from sol.hardware import Hardware
@@ -50,13 +51,13 @@ def plan(module: str, graph: OpGraph, classes: tuple[str, ...], hw: Hardware, pi
     for cls in classes:
         made.limits[cls] = t_sol(graph, hw, cls)
         try:
-            planner = Planner(Problem("", "module", graph), (cls,), hw, "predicted", memory=remembered)
+            planner = Planner(prepare(Problem("", "module", graph), (cls,), hw), remembered)
         except SessionRefused as e:
             made.left_out[cls] = e.reason
             continue
         if _in_parts(made, planner):
             continue
-        own = planner.classes[0]  # a half-precision module stands in its own class alone
+        own = planner.problem.classes[0]  # a half-precision module stands in its own class alone
         made.planners[own] = planner
         made.limits[own] = t_sol(graph, hw, own)
     if "tf32" in made.limits:  # what a guarded program of class tf32 is held to
@@ -68,7 +69,7 @@ def plan(module: str, graph: OpGraph, classes: tuple[str, ...], hw: Hardware, pi
 
 def _in_parts(made: Plan, planner: Planner) -> bool:
     """Whether the module is cut into regions; the first class's cut is that of all."""
-    cut = planner.partition
+    cut = planner.problem.partition
     if cut is None or cut.whole:
         return False
     if not made.parts:
@@ -76,10 +77,10 @@ def _in_parts(made: Plan, planner: Planner) -> bool:
         made.parts = [
             {"number": r.number, "ops": list(r.ops), "lines": list(r.lines), "share": r.share, "words": r.words,
              "graph": graphs[r.number]}
-            for r in planner.regions
+            for r in planner.problem.regions
         ]  # fmt: skip
-        made.uncovered = [{"op": u.op, "line": u.line, "reason": u.reason} for u in planner.uncovered]
-        made.words = planner.covered.text if planner.covered is not None else ""
+        made.uncovered = [{"op": u.op, "line": u.line, "reason": u.reason} for u in planner.problem.uncovered]
+        made.words = planner.problem.covered.text if planner.problem.covered is not None else ""
     return True
 
 
@@ -93,10 +94,10 @@ def finished(rows: list[dict]) -> tuple[Finished, ...]:
     )  # fmt: skip
 
 
-def ahead(planner: Planner, rows: list[dict], many: int) -> list[Proposal]:
+def ahead(planner: Planner, rows: list[dict], many: int) -> list[Try]:
     """The next `many` proposals after these trials, none of which is waited for."""
     trials = list(finished(rows))
-    found: list[Proposal] = []
+    found: list[Try] = []
     while len(found) < many:
         proposal = planner.next(State(tuple(trials), len(trials) + many))
         if proposal is None:
@@ -108,10 +109,10 @@ def ahead(planner: Planner, rows: list[dict], many: int) -> list[Proposal]:
 
 def places(planner: Planner, text: str) -> dict[str, int | str]:
     """Where a program's parameters come from: the number of an input, or a path in the module's state."""
-    graph_inputs = list(planner.graph.inputs)
-    bound, _ = planner.bind(text)
+    graph_inputs = list(planner.problem.graph.inputs)
+    bound, _ = planner.problem.bind(text)
     found: dict[str, int | str] = {}
     for b in bound:
-        t = planner.graph.tensors[b.tensor]
+        t = planner.problem.graph.tensors[b.tensor]
         found[b.name] = graph_inputs.index(b.tensor) if b.tensor in graph_inputs else t.path
     return found

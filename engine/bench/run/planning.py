@@ -21,7 +21,7 @@ from engine.bench.run.plan import Plan, ahead, plan
 from engine.bench.run.request import Wanted
 from engine.bench.run.results_file import Book
 from engine.jsonprocess import JsonProcess, WorkerLost
-from engine.strategies import Proposal
+from engine.strategies.api import Try
 from engine.suite.cases import PROBLEMS, Case
 from engine.suite.runner import Builds, Task
 from sol.graph import OpGraph
@@ -36,7 +36,7 @@ class Work:
 
     plan: Plan
     where: dict
-    tasks: list[tuple[Task, Proposal]] = field(default_factory=list)
+    tasks: list[tuple[Task, Try]] = field(default_factory=list)
     number: int = 0  # of its wave, those of earlier calls counted
 
     @property
@@ -219,7 +219,7 @@ class Planning:
             return None
         return stopped(row, cls, own, self.wanted.eps, self.wanted.window)
 
-    def _submitted(self, work: Work, row: dict, proposal: Proposal) -> tuple[Task, Proposal]:
+    def _submitted(self, work: Work, row: dict, proposal: Try) -> tuple[Task, Try]:
         module = work.plan.module
         case = Case(row["id"], module, f"{module}_{proposal.cls}", proposal.text)
         if self.builds is None:

@@ -27,8 +27,8 @@ from engine.build.cute import environment
 from engine.build.nvcc import BuildError
 from engine.evaluate.timing.gpu_condition import read as condition_of
 from engine.jsonprocess import WorkerLost
-from engine.session.trial import limiting
-from engine.strategies import Proposal
+from engine.session.verdict import limiting
+from engine.strategies.api import Try
 from engine.suite.runner import OPEN_SECONDS, RUN_SECONDS, WARM_SECONDS, Builds, Gpu, Task
 from sol.hardware import Hardware
 
@@ -261,7 +261,7 @@ class _Bench:
         waiting = TURN_SECONDS if self.compilers else 0.0
         return self.gpu.ask(op, min(seconds + waiting, max(self.left, 0.0) + LATE_SECONDS), **arguments)
 
-    def _trial(self, work: Work, task: Task, proposal: Proposal) -> dict:
+    def _trial(self, work: Work, task: Task, proposal: Try) -> dict:
         try:
             path, artifact = task.future.result() if task.future is not None else (None, None)
         except BuildError as e:
@@ -299,9 +299,9 @@ def _found(answer: dict) -> dict:
     return answer
 
 
-def _left_out(work: Work, proposal: Proposal) -> dict:
+def _left_out(work: Work, proposal: Try) -> dict:
     """{algebraic: what a program leaves out of the work that the module asks for, or "", limit_ms: of what is left}"""
-    found = work.plan.planners[proposal.cls].algebraic(proposal.text, proposal.cls)
+    found = work.plan.planners[proposal.cls].problem.algebraic(proposal.text, proposal.cls)
     if found is None:
         return {"algebraic": ""}
     return {"algebraic": found.words, "limit_ms": found.limits.get(limiting(proposal.text, proposal.cls))}

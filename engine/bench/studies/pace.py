@@ -187,7 +187,10 @@ def _session(
         told.append(True)
         return [("stop", {})]
 
-    spec = SessionSpec(name, text, kind, "cuda", "planner", (CLS,), trials, 0.0, MAX_TRIALS)
+    spec = SessionSpec(
+        title=name, source=text, source_kind=kind, device="cuda", classes=(CLS,), trials=trials, eps=0.0,
+        window=MAX_TRIALS,
+    )  # fmt: skip
     stages: dict[str, float] = {}
     proposed: dict[int, float] = {}
     built: dict[int, events.TrialCompiled] = {}

@@ -55,7 +55,7 @@ def no_compilers(monkeypatch):
 
 
 def play(source, history=(), blobs=None, **changes):
-    spec = SessionSpec("t", source, "module", "modelled:h200", trials=2, **changes)
+    spec = SessionSpec(source=source, device="modelled:h200", trials=2, **changes)
     emitted = list(run(spec, history=history, read_blob=(blobs or {}).__getitem__))
     return [e.event for e in emitted], {k: v for e in emitted for k, v in e.blobs.items()}
 
@@ -156,7 +156,7 @@ def test_a_wrong_program_in_a_region_makes_the_module_wrong():
         "  y = gemm(x, linear_weight.T) { epilogue acc - linear_bias[n] }\n  return y\n}\n"
     )
     tried = iter([[("try", {"program": mine})]])
-    spec = SessionSpec("t", PARTLY, "module", "modelled:h200", trials=1, classes=("tf32",))
+    spec = SessionSpec(source=PARTLY, device="modelled:h200", trials=1, classes=("tf32",))
     log = [e.event for e in run(spec, control=lambda: next(tried, []))]
     (failed,) = of(log, events.TrialFailed)
     assert (failed.step, failed.code) == ("validate", "wrong_result") and log[-1].state == "done"
@@ -184,14 +184,14 @@ def candidate(problem, text_of=lambda text: text, trial=1):
     from dsl.check.program import check
     from dsl.compile import compile as generate
     from engine.devices import Candidate
-    from engine.strategies import State
-    from engine.strategies.planner.planner import Planner
+    from engine.strategies.api import State
     from sol.hardware import load
+    from tests.engine.planning import planned
 
-    planner = Planner(problem, ("f16",), load("h200"), "predicted")
+    planner = planned(problem, ("f16",), load("h200"), "predicted")
     text = text_of(planner.next(State()).text)
     made = generate(check(text).program)
-    return Candidate(trial, made.resolved, made.text, "f16", "cute", made.sources, *planner.bind(text))
+    return Candidate(trial, made.resolved, made.text, "f16", "cute", made.sources, *planner.problem.bind(text))
 
 
 WRONG = {
