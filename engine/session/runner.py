@@ -20,7 +20,7 @@ from typing import Any
 
 from dsl.check.program import check
 from engine.devices import Device, Problem, SessionRefused
-from engine.session import events, trial, turns
+from engine.session import events, outcome, trial, turns
 from engine.session.journal import Journal
 from engine.session.lanes import Lanes
 from engine.session.owner import Control, Owner
@@ -32,7 +32,7 @@ from engine.strategies import registry
 from engine.strategies.api import Strategy, Unsuitable
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.problem import Prepared
-from engine.words import baseline_name, count
+from engine.words import count
 from sol.bounds import pytorch_class
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
@@ -142,17 +142,8 @@ class _Session:
         yield from self._end_what_is_open(state, code)
         seconds = self.earlier + time.monotonic() - self.began
         trials = len(self.journal.of(events.TrialProposed))
-        best = {cls: e.trial for cls, e in self._best().items()}
+        best = {cls: e.trial for cls, e in outcome.best(self.journal).items()}
         yield from self.emit(events.SessionEnded(state, reason, best, trials, seconds, code, line))
-
-    def _best(self) -> dict[str, events.TrialJudged]:
-        """class -> its fastest trial. Several trials that ran at once may each have been faster than what was the
-        best when they were proposed."""
-        best: dict[str, events.TrialJudged] = {}
-        for e in self.journal.of(events.TrialJudged):
-            if e.best and (e.cls not in best or e.ms < best[e.cls].ms):
-                best[e.cls] = e
-        return best
 
     def _end_what_is_open(self, state: str, code: str) -> Events:
         """Each trial and each turn has an end in the log."""
@@ -221,28 +212,7 @@ class _Session:
         yield from self._teach(problem, fold)
         if self.spec.compile and device.times_compiled:
             yield from self._compiled(problem)
-        return self._summary(reason, problem, fold)
-
-    def _summary(self, why: str, problem: Prepared, fold: StateFold) -> str:
-        best, state = self._best(), fold.now()
-        slower = [t.number for cls in problem.classes if cls not in best and (t := state.best(cls))]
-        if not best and not slower:
-            return f"{why} No trial gave a right result."
-        why = " ".join([why, *(f"{e.text}." for e in self.journal.of(events.Progress) if e.step == "plan")])
-        why = " ".join([why, *map(self._pytorch_stays, slower)])
-        fastest = ", ".join(
-            f"{cls}: {e.ms:.3g} ms {e.kind}, {e.speedup:.2f}x {baseline_name(e.baseline)}" for cls, e in best.items()
-        )
-        return f"{why} Best in {fastest}." if best else why
-
-    def _pytorch_stays(self, number: int) -> str:
-        """Of a class whose fastest program is trial `number`."""
-        fastest, measured = self.past(events.TrialJudged, number), self.past(events.TrialMeasured, number)
-        return (
-            f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} "
-            f"takes {measured.baseline_ms:.3g} ms, the fastest program (trial {number}) {fastest.ms:.3g} ms, "
-            f"both {fastest.kind}."
-        )
+        return outcome.summary(reason, self.journal, problem.classes, fold.now())
 
     # ---- the problem ----
 
