@@ -18,7 +18,7 @@ from pathlib import Path
 from dsl.lower import Source
 from engine.build import limited, toolchain
 from engine.build.cache import Cache, content_key
-from engine.build.nvcc import BuildError
+from engine.build.limited import BuildError
 from engine.jsonprocess import JsonProcess, WorkerLost
 
 SECONDS = 120.0  # for one module

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dsl.lower import Source
-from engine.build import limited
+from engine.build.cuda_toolchain import Toolchain, facts, flags, runtime
 from engine.build.host_check import write_prelude
-from engine.build.nvcc import BuildError, Limits, Toolchain, facts, flags, runtime
+from engine.build.limited import BuildError, Ended, Limits
 
 # Where parameters may begin in constant bank 0; the first one's alignment moves it up.
 PARAMETERS_AT = {"sm_80": 0x160, "sm_89": 0x160, "sm_90a": 0x210, "sm_100a": 0x380}
@@ -33,7 +33,7 @@ EMBED = """\
 """
 
 
-def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchain, limits: Limits) -> limited.Ended:
+def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchain, limits: Limits) -> Ended:
     """Write the library to `target`. Returns nvcc's end with the wall time of everything. Raises BuildError."""
     mark = f"{source.namespace}.{os.getpid()}"
     cubin, launcher, embed = (folder / f"{mark}.{kind}" for kind in ("cubin", "o", "s"))
@@ -42,7 +42,7 @@ def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchai
     def stop() -> bool:
         return bool(failed) or limits.cancelled()
 
-    def run(args: list[str]) -> limited.Ended:
+    def run(args: list[str]) -> Ended:
         try:
             return dataclasses.replace(limits, cancelled=stop).run(args, folder)
         except BuildError as error:

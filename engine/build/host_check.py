@@ -18,7 +18,8 @@ from pathlib import Path
 
 from dsl.lower import Source
 from engine.build import limited
-from engine.build.nvcc import BuildError, Toolchain, find_toolchain, runtime, trim
+from engine.build.cuda_toolchain import Toolchain, find_toolchain, runtime
+from engine.build.limited import BuildError, trim
 
 SECONDS = 60.0
 MEMORY = 2 << 30

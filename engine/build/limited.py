@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -13,6 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+SECONDS = 120.0
+MEMORY = 6 << 30  # resident bytes over all passes; a plain sm_90a unit peaks at 3.4 GB, tf32 through registers at 4.0
+LOG_LINES = 24
+
+
+class BuildError(Exception):
+    """The unit did not become a library. `code`: compile_failed | timeout | memory | cancelled | no_toolchain;
+    `reason` one sentence for a person, `log` the lines of the compiler's output that matter."""
+
+    def __init__(self, code: str, reason: str, log: str = ""):
+        super().__init__(reason)
+        self.code, self.reason, self.log = code, reason, log
 
 
 @dataclass(frozen=True)
@@ -90,3 +103,43 @@ def _end(process: subprocess.Popen) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a compiler may take, and who may stop it."""
+
+    seconds: float = SECONDS
+    memory: int = MEMORY
+    cancelled: Callable[[], bool] = lambda: False
+
+    def run(self, args: list[str], folder: Path) -> Ended:
+        """Run a compiler in `folder`. Raises BuildError unless it succeeds."""
+        name = Path(args[0]).name
+        ended = run(args, cwd=folder, seconds=self.seconds, memory=self.memory, cancelled=self.cancelled)
+        log = trim(ended.log)
+        if ended.why == "timeout":
+            raise BuildError("timeout", f"{name} took longer than {self.seconds:.0f} s and was ended", log)
+        if ended.why == "memory":
+            raise BuildError(
+                "memory", f"{name} needed more than {self.memory >> 20:,} MiB of memory and was ended", log
+            )
+        if ended.why == "cancelled":
+            raise BuildError("cancelled", "the build was stopped on request", log)
+        if ended.code:
+            first = next((line for line in log.splitlines() if "error" in line.lower()), f"exit status {ended.code}")
+            raise BuildError("compile_failed", f"{name} failed: {first}", log)
+        return ended
+
+
+_WORTH = re.compile(r"error|fatal|static assertion|\(C75\d\d\)|Killed|No space|cannot find", re.IGNORECASE)
+_PATH = re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+\.(?:cu|cpp|hpp|h|inl|cuh))")
+
+
+def trim(log: str) -> str:
+    """The lines a person needs, paths cut to file names, each once, the long C++ names of kernels shortened."""
+    kept: dict[str, None] = {}
+    for line in log.splitlines():
+        if _WORTH.search(line) and "Function properties" not in line and "errors detected" not in line:
+            kept[_PATH.sub(r"\1", line.strip())[:400]] = None
+    return "\n".join(list(kept)[:LOG_LINES])

@@ -18,7 +18,7 @@ from dsl.lower import Source
 from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import Built, CuteBuilder, lookup, module_key
-from engine.build.nvcc import BuildError
+from engine.build.limited import SECONDS, BuildError
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +235,7 @@ def _built(source: Source, folder: Path, seconds: float, cancelled: Callable[[],
 
 
 def build_cpp(
-    source: Source, cache: Cache, cancelled: Callable[[], bool] = lambda: False, seconds: float = nvcc.SECONDS
+    source: Source, cache: Cache, cancelled: Callable[[], bool] = lambda: False, seconds: float = SECONDS
 ) -> Built:
     """A `cpp` Source by nvcc, or from the cache. Raises BuildError."""
     if found := _lookup_cpp(source, cache):

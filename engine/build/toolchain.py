@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.build import nvcc
+from engine.build import cuda_toolchain
 
 _EXTRA = "pip install -r requirements-gpu.txt"
 _MISSING = {
@@ -81,7 +81,7 @@ class Toolchain:
 @functools.cache
 def find() -> Toolchain:
     """Look once a process. About 10 ms: package metadata, PATH, and `--version` of the compilers found."""
-    headers = nvcc.find_toolchain()
+    headers = cuda_toolchain.find_toolchain()
     compiler = headers.nvcc if headers else None
     found = [
         _package("torch", "torch", "torch"),

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from engine.build import toolchain
 from engine.build.cute import environment
-from engine.build.nvcc import BuildError
+from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, Device, Problem, SessionRefused, TrialError
 from engine.devices import compile_times as compiled

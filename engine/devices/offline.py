@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.build import host_check, toolchain
 from engine.build.cache import Cache, content_key
-from engine.build.nvcc import BuildError
+from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, TrialError
 from engine.session import events

@@ -1,6 +1,7 @@
 """What is read out of the compiler's output: resources of each kernel, and the lines worth showing."""
 
-from engine.build.nvcc import LOG_LINES, resources, trim
+from engine.build.limited import LOG_LINES, trim
+from engine.build.nvcc import resources
 
 PTXAS = """\
 ptxas info    : 11 bytes gmem

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from engine.build import cubin
-from engine.build.nvcc import find_toolchain
+from engine.build.cuda_toolchain import find_toolchain
 
 KERNELS = """
 extern "C" __global__ void plain(float* x) { x[threadIdx.x] *= 2.0f; }

@@ -10,7 +10,7 @@ import pytest
 from dsl.lower.cute import lower
 from engine.build.cache import Cache
 from engine.build.cute import CuteBuilder, environment
-from engine.build.nvcc import BuildError
+from engine.build.limited import BuildError
 from tests.dsl.lower.cute import programs
 
 pytestmark = pytest.mark.toolchain

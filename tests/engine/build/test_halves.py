@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dsl.lower.cpp import lower
-from engine.build import halves, nvcc, pool
+from engine.build import cuda_toolchain, halves, limited, pool
 from engine.build.cache import Cache
 from engine.build.cubin import kernels
 from tests.dsl.lower.cpp import programs
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.toolchain
 
 @pytest.fixture(scope="module")
 def toolchain():
-    found = nvcc.find_toolchain()
+    found = cuda_toolchain.find_toolchain()
     if found is None or found.nvcc is None:
         pytest.skip("needs requirements-gpu.txt")
     return found
@@ -60,7 +60,7 @@ def test_parameters_that_host_and_device_lay_out_differently_are_no_library(buil
     (size,) = {v for k, v in halves.constant_bank(data[at:]).items() if k.endswith("_y")}
     start = halves.PARAMETERS_AT["sm_90a"]
     said = ({"stage": "y", "params": size - start - 64, "params_align": 64},)
-    with pytest.raises(nvcc.BuildError, match=r"lay out the parameters of .*_stage_y differently"):
+    with pytest.raises(limited.BuildError, match=r"lay out the parameters of .*_stage_y differently"):
         halves._agree(data[at:], said, source)
 
 

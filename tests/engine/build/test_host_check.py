@@ -8,7 +8,8 @@ import pytest
 from dsl.lower.cpp import lower
 from dsl.rules import smem
 from engine.build import host_check
-from engine.build.nvcc import BuildError, find_toolchain
+from engine.build.cuda_toolchain import find_toolchain
+from engine.build.limited import BuildError
 from tests.dsl.lower.cpp import programs
 
 pytestmark = pytest.mark.toolchain

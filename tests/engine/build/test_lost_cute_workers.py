@@ -12,7 +12,7 @@ from dsl.lower import Source
 from engine.build import cute
 from engine.build.cache import Cache
 from engine.build.cute import CuteBuilder
-from engine.build.nvcc import BuildError
+from engine.build.limited import BuildError
 
 WORKER = """
 import os, sys, time

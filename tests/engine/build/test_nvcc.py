@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dsl.lower.cpp import lower
-from engine.build import nvcc
+from engine.build import cuda_toolchain, limited, nvcc
 from tests.dsl.lower.cpp import programs
 
 pytestmark = pytest.mark.toolchain
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.toolchain
 
 @pytest.fixture(scope="module")
 def toolchain():
-    found = nvcc.find_toolchain()
+    found = cuda_toolchain.find_toolchain()
     if found is None or found.nvcc is None:
         pytest.skip("needs requirements-gpu.txt")
     return found
@@ -50,21 +50,21 @@ def test_a_unit_becomes_a_library(toolchain, tmp_path_factory):
 
 def test_a_unit_that_does_not_compile_is_one_sentence_and_a_short_log(toolchain, source, tmp_path):
     broken = dataclasses.replace(source, text="int main() {\n  return undeclared_name;\n}\n", namespace="broken")
-    with pytest.raises(nvcc.BuildError) as caught:
+    with pytest.raises(limited.BuildError) as caught:
         nvcc.build(broken, tmp_path, toolchain)
     assert caught.value.code == "compile_failed"
     assert 'broken.cu(2): error: identifier "undeclared_name" is undefined' in caught.value.reason
-    assert str(tmp_path) not in caught.value.log and len(caught.value.log.splitlines()) <= nvcc.LOG_LINES
+    assert str(tmp_path) not in caught.value.log and len(caught.value.log.splitlines()) <= limited.LOG_LINES
     assert [p.name for p in tmp_path.iterdir()] == ["broken.cu"]
 
 
 def test_a_build_that_takes_too_long_is_ended(toolchain, source, tmp_path):
-    with pytest.raises(nvcc.BuildError) as caught:
+    with pytest.raises(limited.BuildError) as caught:
         nvcc.build(source, tmp_path, toolchain, seconds=1)
     assert caught.value.code == "timeout" and "longer than 1 s" in caught.value.reason
 
 
 def test_a_build_can_be_stopped(toolchain, source, tmp_path):
-    with pytest.raises(nvcc.BuildError) as caught:
+    with pytest.raises(limited.BuildError) as caught:
         nvcc.build(source, tmp_path, toolchain, cancelled=lambda: True)
     assert caught.value.code == "cancelled"

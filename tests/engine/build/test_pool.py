@@ -11,7 +11,7 @@ from dsl.lower import Source
 from engine.build import pool as pools
 from engine.build.cache import Cache
 from engine.build.cute import Built
-from engine.build.nvcc import BuildError
+from engine.build.limited import BuildError
 from engine.build.pool import BuildPool, default_size
 
 

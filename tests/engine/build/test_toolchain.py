@@ -26,7 +26,7 @@ def test_each_tool_has_a_version_or_a_way_to_get_it():
 def test_a_bare_machine_is_told_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(toolchain.shutil, "which", lambda name: None)
-    monkeypatch.setattr(toolchain.nvcc, "find_toolchain", lambda: None)
+    monkeypatch.setattr(toolchain.cuda_toolchain, "find_toolchain", lambda: None)
     bare = toolchain.find.__wrapped__()
     assert not (bare.cute or bare.cpp or bare.host_check)
     assert "requirements-gpu.txt" in bare.missing("quack")[0]

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.build import nvcc
+from engine.build import cuda_toolchain
 from engine.build.cache import Cache
 from engine.evaluate.integrity import verify
 from engine.evaluate.integrity.process import compiler, raw_builds
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.toolchain
 @pytest.fixture
 def toolkit(tmp_path, monkeypatch):
     """A machine whose nvcc is found by PATH alone, over a link in a folder that no sandbox sees."""
-    wheel = nvcc._package("nvidia.cu13")
+    wheel = cuda_toolchain._package("nvidia.cu13")
     if wheel is None or not (wheel / "bin/nvcc").exists():
         pytest.skip("needs requirements-gpu.txt")
     (tmp_path / "cuda").symlink_to(wheel)
     monkeypatch.setenv("PATH", f"{tmp_path}/cuda/bin:{os.environ['PATH']}")
-    package = nvcc._package
-    monkeypatch.setattr(nvcc, "_package", lambda name: None if name == "nvidia.cu13" else package(name))
+    package = cuda_toolchain._package
+    monkeypatch.setattr(cuda_toolchain, "_package", lambda name: None if name == "nvidia.cu13" else package(name))
     monkeypatch.setattr(compiler, "find", compiler.find.__wrapped__)
     return os.path.realpath(wheel)
 
