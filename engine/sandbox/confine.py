@@ -116,7 +116,7 @@ def driver_folders() -> list[str]:
 
 
 def toolkit_folders() -> list[str]:
-    """Where an installed CUDA toolkit really lies (engine.build.cuda_toolchain.on_path): raw CUDA is compiled inside."""
+    """Where an installed CUDA toolkit really lies (engine.build.cuda_toolchain): raw CUDA is compiled inside."""
     found = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
     if found is None:
         return []

@@ -93,13 +93,19 @@ class Covered(Event):
 
 @dataclass(frozen=True)
 class Baseline(Event):
-    """What PyTorch does. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: the precision class it stands in."""
+    """What PyTorch does. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: the precision class it stands in.
+    `ratio`: its time over that of the baseline `beside`, by alternation in one run, with its interval; None of the
+    baseline that others are alternated with, and in older logs."""
 
     KIND: ClassVar[str] = "baseline"
     name: str
     cls: str
     time: Time
     note: str = ""
+    beside: str = ""
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def _beside(on: Any, cls: str, wanted: list[str]) -> Iterator[events.Baseline]:
     if not wanted:
         yield from (b for b in known.values() if b.cls == cls and "compile" not in b.name)
     for name in wanted:
-        if name not in known and not hasattr(on, "baseline"):
+        if name not in known and on.kind == "predicted":
             raise Refused(f"{name} has no predicted time; on {on.name} there is {', '.join(known)}")
         yield known[name] if name in known else on.baseline(name)
 

@@ -8,6 +8,7 @@ pytest.importorskip("torch")
 
 from engine import jsonprocess
 from engine.devices import Problem, TrialError, modelled
+from engine.evaluate.evaluator import Evaluator
 from engine.session import events
 from engine.session.runner import SessionSpec, run
 
@@ -174,7 +175,7 @@ def problem():
 
 @pytest.fixture
 def device(problem):
-    device = modelled.Modelled("h200")
+    device = Evaluator(modelled.Modelled("h200"))
     device.open(problem, lambda: False)
     yield device
     device.close()
@@ -216,13 +217,14 @@ def test_the_same_meaning_is_validated_once_and_says_so(device, problem):
 
 
 def test_a_lost_worker_costs_its_trial_and_the_next_one_gets_another(device, problem):
-    request = device._worker.request
+    oracle = device.machine.oracle
+    request = oracle._process.request
 
     def die(*args, **keywords):
-        device._worker._process.kill()
+        oracle._process._process.kill()
         return request(*args, **keywords)
 
-    device._worker.request = die
+    oracle._process.request = die
     with pytest.raises(TrialError) as caught:
         device.validate(candidate(problem))
     assert caught.value.code == "oracle_died"
@@ -230,12 +232,12 @@ def test_a_lost_worker_costs_its_trial_and_the_next_one_gets_another(device, pro
 
 
 def test_a_lost_module_process_is_replaced(device, problem):
-    device._reference.close()
+    device.workbench.programs.rounds.reference.close()
     assert device.validate(candidate(problem)).error < 2e-3
 
 
 def test_closing_ends_every_process(device):
-    worker = device._worker
+    worker = device.machine.oracle._process
     assert isinstance(worker, jsonprocess.JsonProcess) and worker.alive
     device.close()
     assert not worker.alive

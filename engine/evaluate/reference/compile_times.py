@@ -6,6 +6,7 @@ side of a ratio: a ratio comes from calls that alternate in one run (`python -m 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -42,7 +43,8 @@ class Kept:
         time_ = events.Measurement(
             found.ms, found.low, found.high, found.sample, found.method, found.device, found.call_ms
         )
-        return events.Baseline(name, found.cls, time_, f"{found.note}, timed on {day} in another run".lstrip(", "))
+        note = f"{found.note}, timed on {day} in another run".lstrip(", ")
+        return events.Baseline(name, found.cls, time_, note, found.beside, found.ratio)
 
     def known(self, wanted: list[str]) -> Iterator[events.Baseline]:
         for name in wanted:
@@ -50,10 +52,12 @@ class Kept:
             if found is not None:
                 yield found
 
-    def write(self, timed: events.Baseline, taken: float) -> None:
-        """`taken`: seconds since the epoch."""
+    def write(self, timed: events.Baseline, taken: float | None = None) -> None:
+        """`taken`: seconds since the epoch; None: now."""
         t, call_ms = timed.time, timed.time.call_ms or 0.0
+        taken = time.time() if taken is None else taken
         kept = baseline_cache.Timed(
-            timed.name, timed.cls, t.ms, t.low, t.high, call_ms, t.sample, t.method, timed.note, t.device, taken
-        )
+            timed.name, timed.cls, t.ms, t.low, t.high, call_ms, t.sample, t.method, timed.note, t.device, taken,
+            timed.beside, timed.ratio,
+        )  # fmt: skip
         baseline_cache.store(self.cache, self._key(timed.name), kept)
