@@ -103,8 +103,9 @@ def _spread(values: list[float]) -> dict[str, float | int] | None:
 
 
 class Loop:
-    """An evaluator that builds every program by nvcc when it is asked to, and nothing ahead. `build(source, cancelled)`:
-    what compiles (engine.build.pool.build_cpp into the machine's cache)."""
+    """An evaluator that builds every program by nvcc when it is asked to, and nothing ahead.
+
+    `build(source, cancelled)`: the compiler (engine.build.pool.build_cpp into the machine's cache)."""
 
     def __init__(self, device: Any, build: Callable[[Any, Callable[[], bool]], Any] | None = None):
         self._device, self._build = device, build or _by_nvcc
