@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dsl.lower import Source
 from engine.build import toolchain
 from engine.build.cute import environment
 from engine.build.limited import BuildError
@@ -36,6 +37,7 @@ from sol.hardware import Hardware, load
 logger = logging.getLogger(__name__)
 
 ARCH = "sm_90a"  # what both back ends generate
+LATER = 1000  # priority of builds for a problem that comes later
 
 
 def _by_cuda() -> dict | None:
@@ -100,6 +102,10 @@ class Cuda:
             module_process.warm(gpu=True, local_user=self.local_user)
         except SessionRefused as e:
             logger.warning("%s", e.reason)  # `open` says it again, to the session
+
+    def build_ahead(self, source: Source) -> None:
+        with contextlib.suppress(BuildError):
+            self.pool.submit(source, priority=LATER)
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
         with contextlib.ExitStack() as failed:

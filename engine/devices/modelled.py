@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dsl.lower import Source
 from engine.devices import Candidate, Problem, offline
 from engine.evaluate.correctness.oracle_rounds import Oracle, OracleRounds
 from engine.evaluate.evaluator import Programs, Workbench
@@ -46,6 +47,9 @@ class Modelled:
         self.oracle.start()
         if source_kind == "module":
             module_process.warm(local_user=self.local_user)
+
+    def build_ahead(self, source: Source) -> None:
+        """Nothing to do: no GPU works meanwhile, so there is no time to gain."""
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
         self.oracle.start()

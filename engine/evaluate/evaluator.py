@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from dsl.lower import Source
 from engine.devices import Device, Problem, SessionRefused, TrialError
 from engine.evaluate.correctness.verification import Rounds
 from engine.evaluate.reference import compile_times
@@ -111,6 +112,9 @@ class Machine(Protocol):
     def warm(self, source_kind: str = "module") -> None:
         """Start what `open` will wait for, and wait for nothing: called while a module is still being traced."""
 
+    def build_ahead(self, source: Source) -> None:
+        """A hint: a later problem needs this build; nothing that is asked for waits for it."""
+
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
         """Load the module in its sandbox, warm the workers. Raises SessionRefused."""
 
@@ -139,6 +143,10 @@ class Evaluator(Device):
     def warm(self, source_kind: str = "module") -> None:
         """Start what `open` will wait for, and wait for nothing."""
         self.machine.warm(source_kind)
+
+    def build_ahead(self, source: Source) -> None:
+        """A hint: a later problem needs this build."""
+        self.machine.build_ahead(source)
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Get ready for one problem. Raises SessionRefused."""

@@ -60,6 +60,7 @@ def run(
     teaches: bool = True,
     memory: str | None = None,
     handlers: Mapping[str, turns.Handler] | None = None,
+    strategy: Strategy | None = None,
 ) -> Iterator[Emitted]:
     """The events of a session, from where `history` (seq, event) ends to SessionEnded. Never raises an error.
 
@@ -70,7 +71,7 @@ def run(
     that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may
     accept a weaker sandbox. `teaches`: what is measured here is kept for this machine's next problems. `memory`: what
     the strategy remembers of other problems, frozen; None: what it finds on this machine. `handlers`: what answers a
-    script's turns (engine.session.turns).
+    script's turns (engine.session.turns). `strategy`: one to use in the place of the spec's, which is then only named.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)
@@ -87,6 +88,7 @@ def run(
     journal = Journal((e for _, e in history), read_blob, now)
     session = _Session(spec, device, journal, control, handlers or {})
     session.local_user, session.teaches, session.memory = local_user, teaches, memory
+    session.strategy = strategy or session.strategy
     session.earlier = 0.0 if began is None else max(0.0, now() - began)
     yield from session.run()
 

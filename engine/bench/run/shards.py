@@ -19,6 +19,7 @@ RESULTS = ROOT / "engine/results"
 FIXED = 10.0  # what a module costs whatever its size (tracing, builds, launches), in ms of eager time
 _ROW = {"id", "baselines", "limits", "trials", "refused"}  # what each problem of a results file has
 SAME = ("gpu", "torch", "device", "hardware", "driver", "toolchain")
+FAILED = "failed"  # state of a session that ended by a mistake of ours
 
 
 class BadResults(ValueError):
@@ -73,8 +74,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def merge(paths: Sequence[Path]) -> dict[str, Any]:
-    """{about, problems} of all. A module in several files is as the one with the latest change has it, with each trial
-    and each timed baseline that only the other has. Raises BadResults where two files are of different machines."""
+    """{about, problems} of all. Of a module in several files the session that ended last stands; in files without
+    sessions the row with the latest change, with each trial and each timed baseline that only the other has. Raises
+    BadResults where two files are of different machines, or of sessions with different settings."""
     about: dict[str, Any] = {}
     problems: dict[str, dict] = {}
     for path in paths:
@@ -83,6 +85,8 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
             if name in about and name in held["about"] and about[name] != held["about"][name]:
                 words = f"{held['about'][name]!r} where the files before it have {about[name]!r}"
                 raise BadResults(f"{path} is of another machine or toolchain: its {name} is {words}")
+        if about and about.get("sessions") != held["about"].get("sessions"):
+            raise BadResults(f"{path} is of sessions with other settings than the files before it")
         dates = [d for d in (about.get("date"), held["about"].get("date")) if d]
         about = held["about"] | about | ({"date": max(dates)} if dates else {})
         for module, row in held["problems"].items():
@@ -92,6 +96,8 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
 
 def _both(a: dict, b: dict) -> dict:
     """Two accounts of one module: shards that began from one file carry each other's as it was then."""
+    if "session" in a:
+        return max(a, b, key=lambda row: (row["session"]["state"] != FAILED, row["session"]["t"]))
     new, old = (b, a) if b.get("revision", 0) > a.get("revision", 0) else (a, b)
     known = {_name(t) for t in new["trials"]}
     baselines = dict(new["baselines"])

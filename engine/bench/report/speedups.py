@@ -1,7 +1,8 @@
 """What a bench's trials are worth: over PyTorch's ways, against the limit, and whether they count at all.
 
-A row is a problem of the results file (engine.bench.run.results_file). Nothing here is measured: baselines that come
-later (a call with `--compile`) are set against the trials that are there.
+A row is a problem of the results file (engine.bench.run.fold). Nothing here is measured. A speedup over one of
+PyTorch's ways is a product of ratios that come from alternation: of the trial over its own baseline, and of that
+baseline over the way.
 
 A class's best may be a program of a finer one: what is at least as accurate is allowed where the class is. So an f16
 entry may be won by a tf32 program, and a tf32 entry by one whose products are in f32. The class of a program is read
@@ -15,34 +16,32 @@ from __future__ import annotations
 
 from math import exp, log
 
-from dsl.check.program import check
-from engine.classes import class_of
 from engine.evaluate.integrity import trial as integrity
 from engine.session.verdict import TOO_FAST, limiting
-from sol.budget import gap, score, should_stop
+from sol.budget import gap, score
 
-NATIVE = "eager_tf32"  # what every time alternates with
+NATIVE = "eager_tf32"  # what every time alternates with in files without sessions
 # How fine a class's products are: at least as fine is allowed. The 8-bit ones allow everything.
 FINENESS = {"f32": 0, "tf32": 1, "f16": 2, "bf16": 3, "fp8": 4, "i8": 4}
-BASELINES = ("eager", "eager_tf32", "eager_f16", "compile", "compile_max")
+# PyTorch's ways and the class of each, in the order of the tables. `compile` is torch.compile with TF32 allowed.
+BASELINES = {
+    "eager": "f32", "eager_tf32": "tf32", "eager_f16": "f16", "eager_bf16": "bf16",
+    "compile_f32": "f32", "compile_max_f32": "f32", "compile": "tf32", "compile_max": "tf32",
+    "compile_f16": "f16", "compile_max_f16": "f16", "compile_bf16": "bf16", "compile_max_bf16": "bf16",
+}  # fmt: skip
 # PyTorch's eager way in a class; else with TF32 allowed. It has no fp8 of its own.
 EAGER_OF = {"f32": "eager", "f16": "eager_f16", "fp8": "eager_f16"}
 
 
-def derived(text: str) -> str | None:
-    """The class of a program's products; None of a text that does not pass its checks."""
-    program = check(text).program
-    return None if program is None else class_of(program)
-
-
 def judge(row: dict) -> None:
-    """Sets each right trial's `over` (speedup by baseline), `gap`, `score` and `verdict` from what the row holds."""
+    """Sets each right trial's `over` (speedup by baseline) from what the row holds; and where no session judged it,
+    `gap`, `score` and `verdict`."""
     for t in tried(row):
         if not t["ok"] or "ms" not in t:
             continue
-        t["over"] = {n: b["ratio"] * t["ratio"] for n, b in row["baselines"].items() if "ratio" in b}
+        t["over"] = {n: s for n in row["baselines"] if (s := speedup(row, t, n)) is not None}
         limit = t.get("limit_ms") or row["limits"].get(roof(t))
-        if limit is None:
+        if limit is None or "session" in row:
             continue
         t["gap"], t["score"] = gap(t["ms"], limit), score(t["ms"], limit, base_ms(row, t, t["class"]))
         if "checks" in t:
@@ -54,8 +53,15 @@ def judge(row: dict) -> None:
                 t["message"] = next(c["said"] for c in evidence if c["verdict"] == t["verdict"])
 
 
+def speedup(row: dict, trial: dict, name: str) -> float | None:
+    """Of a trial over one of PyTorch's ways; None where no alternation leads from the one to the other."""
+    ratio = row["baselines"].get(name, {}).get("ratio")
+    own = row["baselines"].get(trial["baseline"], {}).get("ratio") if "baseline" in trial else 1.0
+    return None if ratio is None or own is None else trial["ratio"] * ratio / own
+
+
 def tried(row: dict) -> list[dict]:
-    """The trials, and of a module in regions the compositions of their best programs."""
+    """The trials, and of a module in regions the compositions of their best programs (in files without sessions)."""
     return [*row["trials"], *row.get("composed", {}).values()]
 
 
@@ -66,8 +72,9 @@ def roof(trial: dict) -> str:
 
 def base_ms(row: dict, trial: dict, cls: str) -> float:
     """The time of PyTorch's eager way in the class, as it was beside this trial."""
-    ratio = row["baselines"].get(EAGER_OF.get(cls, NATIVE), {}).get("ratio", 1.0)
-    return trial["ms"] * trial["ratio"] * ratio
+    name = EAGER_OF.get(cls, NATIVE)
+    name = name if "ratio" in row["baselines"].get(name, {}) else trial.get("baseline", NATIVE)
+    return trial["ms"] * (speedup(row, trial, name) or trial["ratio"])
 
 
 def counts(trial: dict) -> bool:
@@ -82,44 +89,31 @@ def best(row: dict, cls: str, algebraic: bool = False) -> dict | None:
     `algebraic`: among those that leave out work, in the place of those that do it all."""
     able = [t for t in tried(row) if counts(t) and bool(t.get("algebraic")) == algebraic]
     able = [t for t in able if t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls]]
-    found = min(able, key=lambda t: t["ms"], default=None)
-    if found is None:
+    fastest = min(able, key=lambda t: t["ms"], default=None)
+    if fastest is None:
         return None
-    guarded = roof(found) != found["class"]
+    guarded = roof(fastest) != fastest["class"]
     limit = (
-        found.get("limit_ms")
-        or row["limits"].get(roof(found) if guarded else cls)
-        or row["limits"].get(found["class"], 0.0)
+        fastest.get("limit_ms")
+        or row["limits"].get(roof(fastest) if guarded else cls)
+        or row["limits"].get(fastest["class"], 0.0)
     )
-    return found | {
-        "gap": gap(found["ms"], limit), "score": score(found["ms"], limit, base_ms(row, found, cls)),
-        "by": found.get("derived") or found["class"], "guarded": guarded,
-        "tripped": integrity.tripped(found.get("checks", [])),
+    return fastest | {
+        "gap": gap(fastest["ms"], limit), "score": score(fastest["ms"], limit, base_ms(row, fastest, cls)),
+        "by": fastest.get("derived") or fastest["class"], "guarded": guarded,
+        "tripped": integrity.tripped(fastest.get("checks", [])),
     }  # fmt: skip
 
 
 def allowed(cls: str) -> tuple[str, ...]:
     """PyTorch's ways that are at least as accurate as the class."""
-    if cls == "f32":
-        return ("eager",)
-    return tuple(n for n in BASELINES if n != "eager_f16" or FINENESS["f16"] <= FINENESS[cls])
+    return tuple(n for n, its in BASELINES.items() if FINENESS[its] <= FINENESS[cls])
 
 
 def rival(row: dict, cls: str) -> tuple[str, float] | None:
-    """PyTorch's best way that is allowed in the class, with its time in units of eager TF32's."""
-    found = {n: row["baselines"][n]["ratio"] for n in allowed(cls) if "ratio" in row["baselines"].get(n, {})}
-    return min(found.items(), key=lambda item: item[1], default=None)
-
-
-def stopped(row: dict, cls: str, own: list[dict], eps: float, window: int) -> str | None:
-    """Why a class's search may end (sol.budget), or None. `own`: its trials in order."""
-    fastest, since, base, under = None, 0, None, cls
-    for t in own:
-        if counts(t) and not t.get("algebraic") and (fastest is None or t["ms"] < fastest):
-            fastest, since, base, under = t["ms"], 0, base_ms(row, t, cls), roof(t)
-        else:
-            since += 1
-    return should_stop(fastest, base, row["limits"].get(under, 0.0), since, eps, window)
+    """PyTorch's best way that is allowed in the class, with its time in units of the one that all alternate with."""
+    ratios = {n: row["baselines"][n]["ratio"] for n in allowed(cls) if "ratio" in row["baselines"].get(n, {})}
+    return min(ratios.items(), key=lambda item: item[1], default=None)
 
 
 def mean(values: list[float]) -> float:
