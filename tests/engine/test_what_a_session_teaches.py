@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from engine import atomic_write
-from engine.bench.run.plan import plan
+from engine.bench.run.runner import frozen_memory
 from engine.bench.studies import pace
 from engine.session import events
 from engine.session.runner import run
-from engine.strategies.api import State
 from engine.strategies.planner import memory
 from sol.graph import OpGraph
 from sol.hardware import load
@@ -138,8 +137,16 @@ def test_a_bench_is_not_helped_by_what_a_session_found_on_the_same_module():
     play(FIRST, "under another name")
     told = first(play(FIRST))
     assert told.why.startswith("won on")  # a session is
-    began = plan("linear_relu", FIRST, ("f16",), H200, "L9/1").planners["f16"].next(State())
-    assert began.change.startswith("every choice left to the compiler")
+    spec_ = spec(source="module", source_kind="module", classes=("f16",))
+    assert frozen_memory(spec_, Measuring(), "L9/1") == ""  # a bench's begins from what is committed alone
+
+
+def test_a_bench_begins_from_the_committed_results_without_the_problems_own(monkeypatch):
+    won = [memory.Won(pid, "gemm", "f16", "cute", (64, 64, 64), "plain", "tile 64x64x64", 1.0) for pid in ("a", "b")]
+    monkeypatch.setattr(memory, "committed", lambda *asked: memory.Memory(list(won)))
+    text = frozen_memory(spec(), Measuring(), "a")
+    assert [w.where for w in memory.parsed(text).won] == ["b"]
+    assert frozen_memory(spec(strategy="sweep"), Measuring(), "a") == ""  # which remembers nothing
 
 
 # ---- a module is known by what it does ----

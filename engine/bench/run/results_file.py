@@ -25,9 +25,7 @@ class ResultsFile:
         if path is None or not path.exists() or not path.stat().st_size:
             return
         held = shards.read(path)
-        asked = held["about"].get("sessions")
-        if asked is None:
-            raise BadResults(f"{path} is of a bench without sessions, which this one cannot go on from; name another")
+        asked = held["about"].get("sessions", {})
         if changed := [name for name, value in settings.items() if asked.get(name) != value]:
             was = ", ".join(f"{name} {asked.get(name)!r} there and {settings[name]!r} here" for name in changed)
             raise BadResults(f"{path} is of sessions with other settings ({was}); name another file")

@@ -7,6 +7,7 @@ teaches nothing. So a bench finds what a stranger's module would find, on every 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,7 @@ def run(request: Request, evaluator: Evaluator, out: Path | None, say: Callable[
     bench = _Bench(request, evaluator, results, say)
     todo = [module for module in request.problems if not results.finished(module)]
     try:
-        for module, following in zip(todo, [*todo[1:], None], strict=True):
+        for module, following in itertools.zip_longest(todo, todo[1:]):
             bench.play(module, following)
     except TimeIsUp:
         say(f"stopped after {request.seconds:.0f} s; the same command goes on")

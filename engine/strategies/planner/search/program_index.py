@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from dsl.check.program import check
-from dsl.ir import Collective, Config, Program
+from dsl.ir import Collective, Config, DType, Program, TensorType
 from dsl.resolve import resolve
 from engine.devices import Binding, TrialError
 from engine.strategies.planner.search.structures import Structure, skeleton
@@ -99,13 +99,16 @@ class ProgramIndex(Generic[L]):
         else:
             what = f"region {number}" if number else "the module"
             raise TrialError("check", "signature", f"the program must take what {what} takes: ({expected})")
-        results = tuple(str(t) for t in program.result_types)
-        promised = tuple(str(t) for t in signature.result_types)
-        if results != promised:
-            what = f"region {number}" if number else "the module"
+        if [_squeezed(t) for t in program.result_types] != [_squeezed(t) for t in signature.result_types]:
+            what, promised = f"region {number}" if number else "the module", map(str, signature.result_types)
             raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as {what} does")
-        outputs = tuple(replace(b, name=n) for b, n in zip(made, program.results, strict=True))
-        return inputs, outputs
+        names = zip(made, program.results, program.result_types, strict=True)
+        return inputs, tuple(replace(b, name=n, shape=t.shape) for b, n, t in names)
+
+
+def _squeezed(result: TensorType) -> tuple[DType, list[int]]:
+    """A result's type and its axes: those of size 1 may be there or not, for the elements are the same."""
+    return result.dtype, [d for d in result.shape if d != 1]
 
 
 def _fits(program: Program, signature: Program) -> bool:
