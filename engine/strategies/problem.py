@@ -127,7 +127,7 @@ class Prepared:
     def limits(self) -> dict[str, float]:
         """class -> t_sol in ms. A guarded program of class tf32 is held to the limit of f16 (engine.classes.roof_of),
         which is here too."""
-        roofs = dict.fromkeys([*self.classes, *(["f16"] if "tf32" in self.classes else [])])
+        roofs = dict.fromkeys([*self.classes, *self.allowed, *(["f16"] if "tf32" in self.classes else [])])
         return {cls: t_sol(self.graph, self.hardware, cls) for cls in roofs}
 
     def of(self, cls: str) -> list[Part]:

@@ -74,8 +74,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def merge(paths: Sequence[Path]) -> dict[str, Any]:
-    """{about, problems} of all. Of a module in several files the session that ended last stands. Raises BadResults where
-    two files are of different machines, or of sessions with different settings."""
+    """{about, problems} of all. Of a module in several files the session that ended last stands. Raises BadResults
+    where two files are of different machines, or of sessions with different settings."""
     about: dict[str, Any] = {}
     problems: dict[str, dict] = {}
     for path in paths:
