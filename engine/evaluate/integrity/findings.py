@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 CHEAT, WRONG, NOTE = "cheat", "wrong", "note"
@@ -32,6 +32,10 @@ CODES: dict[str, tuple[str, str]] = {
     "precision_flag": (CHEAT, "lowers PyTorch's precision for everybody"),
     # the run
     "not_loaded": (WRONG, "could not be loaded"),
+    "no_entry": (WRONG, "has no entry"),
+    "not_compiled": (WRONG, "does not compile"),
+    "no_compiler": (WRONG, "cannot be compiled here"),
+    "needs_gpu": (NOTE, "needs a GPU, so that nothing was verified"),
     "raised": (WRONG, "raised an error"),
     "crashed": (WRONG, "its process ended"),
     "time_limit": (WRONG, "did not come to an end"),
@@ -63,6 +67,8 @@ CODES: dict[str, tuple[str, str]] = {
     "sandbox": (CHEAT, "tried to leave its sandbox"),
 }
 
+WEIGHED = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"}  # notes that make a verdict `minor`
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -92,11 +98,11 @@ class Finding:
 
 @dataclass
 class Report:
-    """The outcome of `verify`. `verdict`: clean | minor | library only | gaming | wrong.
+    """The outcome of `verify`. `verdict`: clean | minor | library only | gaming | wrong | unverified.
 
     Accepted are the first three: the results are right, in class `cls`, and no trick was found. `library only` says
-    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `rounds`: [{family, seed, rows, error, max_error,
-    pytorch_error, ms}] as far as it came.
+    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `unverified`: it could not be
+    run here. `rounds`: [{family, seed, rows, error, max_error, pytorch_error, ms}] as far as it came.
     """
 
     verdict: str = "clean"
@@ -132,13 +138,22 @@ class Report:
             self.verdict = "gaming"
         elif WRONG in kinds:
             self.verdict = "wrong"
+        elif "needs_gpu" in self.codes:
+            self.verdict = "unverified"
         elif self.verdict not in ("library only", "minor"):
-            weighed = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"} & self.codes
-            self.verdict = "minor" if weighed else "clean"
+            self.verdict = "minor" if WEIGHED & self.codes else "clean"
         return self
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "accepted": self.accepted}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Report:
+        """A report that `to_json` wrote."""
+        known = {f.name for f in fields(Report)} - {"findings"}
+        report = Report(**{name: value for name, value in data.items() if name in known})
+        report.findings = [Finding(**f) for f in data["findings"]]
+        return report
 
 
 def worst(findings: Iterable[Finding]) -> Finding | None:

@@ -2,7 +2,7 @@
 
     with Verifier(module, "cuda") as v:
         report = v.verify(text)
-        timed = measure(v, text, "python", "f32", "eager")
+        timed = measure(v.examiner, text, "python", "f32", "eager")
 
 Both sides are untrusted processes, and the candidate's could lie about its time. So three clocks must agree: events
 on its stream, CUPTI's record of all streams, and the engine's own clock around many calls.
@@ -19,10 +19,10 @@ from typing import Any
 
 from engine.evaluate.correctness.tolerance import TOLERANCES
 from engine.evaluate.integrity.examination import OPEN_SECONDS
+from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import Finding
 from engine.evaluate.integrity.judging import explain, number
 from engine.evaluate.integrity.process.candidate import CandidateEnded
-from engine.evaluate.integrity.verify import Verifier
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.cupti import busy_us
 from engine.evaluate.timing.samples import METHOD, interval, net, paired_ratio
@@ -63,12 +63,11 @@ class Timed:
         return asdict(self)
 
 
-def measure(v: Verifier, source: str, kind: str, cls: str, baseline: str = "eager") -> Timed:
+def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str = "eager") -> Timed:
     """Raises CandidateEnded when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
-    v.start()
-    v.judge.ask("fresh")
-    with v.candidate(kind) as c:
-        run = Run(v, c, cls)
+    examiner.judge.ask("fresh")
+    with examiner.candidate(kind) as c:
+        run = Run(examiner, c, cls)
         run.prepare(source, kind)
         return run.time(baseline)
 
@@ -76,8 +75,8 @@ def measure(v: Verifier, source: str, kind: str, cls: str, baseline: str = "eage
 class Run:
     """One candidate's timing in two parts, so that everything slow is over before clocks run."""
 
-    def __init__(self, v: Verifier, c: Any, cls: str):
-        self.v, self.c, self.cls = v, c, cls
+    def __init__(self, examiner: Examiner, c: Any, cls: str):
+        self.examiner, self.c, self.cls = examiner, c, cls
         self.findings: list[Finding] = []
         self.seed = int.from_bytes(os.urandom(5))
 
@@ -86,10 +85,10 @@ class Run:
         self.c.open(source, OPEN_SECONDS[kind])
         self.keys = self._sets(self.seed)
         self.kernels = self._kernels()
-        self.overhead = self.v.judge.ask("overhead")["ms"]
+        self.overhead = self.examiner.judge.ask("overhead")["ms"]
 
     def time(self, baseline: str) -> Timed:
-        base_cls, _ = self.v.reference.baseline_open(baseline, self.seed)
+        base_cls, _ = self.examiner.reference.baseline_open(baseline, self.seed)
         self.c.ask("time_open", CALL_SECONDS)
         pairs, before = self._pairs(self.keys)
         after = gpu_condition.read() or {}
@@ -113,12 +112,12 @@ class Run:
         """Values to rotate through, with what is right for each held by the judge."""
         keys = []
         for i in range(SETS):
-            self.v.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
+            self.examiner.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
             self.c.ask("keep", CALL_SECONDS)
-            made = self.v.reference.compute("normal", seed + i)
+            made = self.examiner.reference.compute("normal", seed + i)
             keys.append(f"{seed}:{i}:")
-            self.v.judge.ask("hold", key=keys[-1], reference=made.region.to_json())
-        self.error = self.v.pytorch_error("normal", self.cls, None, seed)
+            self.examiner.judge.ask("hold", key=keys[-1], reference=made.region.to_json())
+        self.error = self.examiner.pytorch_error("normal", self.cls, None, seed)
         return keys
 
     def _kernels(self) -> list[dict]:
@@ -147,14 +146,14 @@ class Run:
         return pairs, before
 
     def _pair(self, keys: list[str], check: bool) -> tuple[float, tuple[float, float]]:
-        theirs = net(self.v.reference.baseline_sample().ms, self.overhead)
+        theirs = net(self.examiner.reference.baseline_sample().ms, self.overhead)
         ours = self.c.ask("time_sample", CALL_SECONDS, keep=check)
         ms, call_ms, at = number(ours.get("ms")), number(ours.get("call_ms")), ours.get("set")
         if ms <= 0 or at not in range(SETS):
             raise CandidateEnded("clock", "its process gave no time")
         if check:
             self.c.ask("fetch", CALL_SECONDS, at=0)
-            looked = self.v.judge.ask(
+            looked = self.examiner.judge.ask(
                 "results", held=keys[at], result=self.c.region("result"), key=keys[at],
                 tolerance=TOLERANCES[self.cls].error,
             )  # fmt: skip

@@ -11,6 +11,7 @@ from engine import sandbox
 from engine.evaluate.integrity import verify
 from engine.evaluate.integrity.examination import CLASSES
 from engine.evaluate.integrity.findings import CODES
+from engine.evaluate.integrity.texts import reading
 from engine.sandbox import Sandbox
 from tests.engine.integrity import zoo
 
@@ -70,13 +71,13 @@ def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
 @pytest.mark.parametrize("animal", CUDA_CHEATS, ids=lambda a: a.path.stem)
 def test_what_the_text_of_a_cuda_cheat_tells(animal):
     expected = animal.expect & IN_THE_TEXT
-    report = verify.read(animal.text, animal.kind, animal.cls)
+    report = reading.read(animal.text, animal.kind, animal.cls)
     assert expected <= report.codes
 
 
 @pytest.mark.parametrize("animal", CUDA_HONEST, ids=lambda a: a.path.stem)
 def test_the_text_of_an_honest_cuda_kernel_accuses_it_of_nothing(animal):
-    report = verify.read(animal.text, animal.kind, animal.cls)
+    report = reading.read(animal.text, animal.kind, animal.cls)
     assert not [f for f in report.findings if f.severity != "note"], report.findings
 
 

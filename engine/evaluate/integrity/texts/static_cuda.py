@@ -10,7 +10,8 @@ import re
 
 from engine.evaluate.integrity.findings import NOTE, Finding
 
-_STRIP = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"  # one that is not closed reaches to the end, which keeps the search linear
+_STRIP = re.compile(_COMMENT + r'|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _LIBRARIES = re.compile(
     r"\b(cublas\w*|cudnn\w*|cusparse\w*|cufft\w*|at::(?!Tensor\b|ScalarType\b|cuda\b)\w+"
     r"|torch::(?:nn|matmul|mm|bmm|addmm|linear|conv\w*|einsum|softmax|relu|gelu)\w*)\s*(?:::\w+)*\s*\("
@@ -59,7 +60,7 @@ def plain(text: str) -> str:
 
 def check(text: str, *, first_line: int = 1) -> list[Finding]:
     """Findings of a CUDA C++ text; `first_line`: where it begins in the file that it is part of."""
-    bare = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+    bare = re.sub(_COMMENT, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
 
     def line(at: int) -> int:
         return bare.count("\n", 0, at) + first_line
