@@ -8,8 +8,9 @@ A time is a Measurement or a Prediction. They are different types on purpose: no
 says so. Times are in milliseconds.
 
 A trial passes proposed -> checked -> generated -> compiled -> validated -> measured -> judged, and may end at any
-step with TrialFailed. A step that does not apply to the candidate's form is absent. Exactly one of TrialJudged and
-TrialFailed ends a trial.
+step with TrialFailed. A step that does not apply to the candidate's form is absent. Exactly one of TrialJudged,
+TrialUntimed and TrialFailed ends a trial: TrialUntimed that of a raw kernel (form `kernel`) which has a verdict and can
+have no time.
 
 A strategy is a script (engine.strategies.api). `path` is the place of one of its verbs: `3` is the third one, `3.1`
 the first member of a Together; `digest` is of what the verb asks. `Advanced` says that the script was given the answer.
@@ -149,8 +150,9 @@ class TrialProposed(Event):
 
 @dataclass(frozen=True)
 class TrialChecked(Event):
-    """`resolved`: blob, the program with every choice made. `stages`: where the attainable model says that its time
-    goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows (sol.lever_check)."""
+    """`resolved`: blob, the program with every choice made; of a kernel, its text. `stages`: where the attainable model
+    says that its time goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows
+    (sol.lever_check). `evidence`: of a kernel, what its text tells, as in TrialJudged."""
 
     KIND: ClassVar[str] = "trial.checked"
     trial: int
@@ -158,6 +160,7 @@ class TrialChecked(Event):
     seconds: float
     stages: list[dict[str, Any]] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,8 @@ class TrialGenerated(Event):
 
 @dataclass(frozen=True)
 class TrialCompiled(Event):
-    """`how`: machine code | host check | not compiled. `resources`: kernel resources or None where unknown."""
+    """`how`: machine code | host check | not compiled | loaded (a kernel in Python, in its confined process).
+    `resources`: kernel resources or None where unknown."""
 
     KIND: ClassVar[str] = "trial.compiled"
     trial: int
@@ -197,7 +201,8 @@ class TrialValidated(Event):
 
     `tolerance`: the bound on that very error; `bound`: where it comes from, in words, when it is not the class's own
     (engine.evaluate.correctness.tolerance); "" of older logs, whose `tolerance` is the class's, whatever applied.
-    `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words.
+    `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words. `evidence`:
+    of a kernel, what its rounds showed, as in TrialJudged.
     """
 
     KIND: ClassVar[str] = "trial.validated"
@@ -208,6 +213,7 @@ class TrialValidated(Event):
     checks: list[dict[str, Any]]
     scope: str
     bound: str = ""
+    evidence: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -234,9 +240,10 @@ class TrialMeasured(Event):
 
 @dataclass(frozen=True)
 class TrialJudged(Event):
-    """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}]: the checks of
-    its run, the class of its products, the limit. `best`: the best of its class so far, which is faster than PyTorch
-    in that class, counts (clean or minor) and does all of the module's work or may leave some out."""
+    """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}] (with `line`
+    where it has a place in the candidate's text): the checks of its run, the class of its products, the limit. `best`:
+    the best of its class so far, which is faster than PyTorch in that class, counts (clean or minor) and does all of
+    the module's work or may leave some out."""
 
     KIND: ClassVar[str] = "trial.judged"
     trial: int
@@ -250,15 +257,32 @@ class TrialJudged(Event):
     sol_score: float
     best: bool
     text: str
-    evidence: list[dict[str, str]] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
     algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
+
+
+@dataclass(frozen=True)
+class TrialUntimed(Event):
+    """A kernel's trial ends with a verdict and no time, so that it is never the best. `verdict`: clean | minor |
+    library only | gaming | unverified (nothing looked at its results), with its `evidence` as in TrialJudged. `code`,
+    why there is no time: no_prediction (it is right, and no model predicts raw code) | needs_gpu | no_compiler | gaming
+    (a trick was found). `step`: the one that was not done."""
+
+    KIND: ClassVar[str] = "trial.untimed"
+    trial: int
+    verdict: str
+    cls: str
+    step: str
+    code: str
+    text: str
+    evidence: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class TrialFailed(Event):
     """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None.
     `diagnostics`: of a text that was rejected, [{code, message, line, column, end_line, end_column, help}], from 1, the
-    end exclusive."""
+    end exclusive. `evidence`: of a kernel, as in TrialJudged; a line's verdict may be `wrong`."""
 
     KIND: ClassVar[str] = "trial.failed"
     trial: int
@@ -267,6 +291,7 @@ class TrialFailed(Event):
     reason: str
     detail: str | None = None
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -333,5 +358,5 @@ __all__ = [
     "KINDS", "VERSION", "Advanced", "Answered", "Asked", "Baseline", "Controlled", "Covered", "Event", "Measurement",
     "MemoryRead", "MemoryWritten", "Prediction", "Progress", "Reported", "Resumed", "Screened", "SessionEnded",
     "SessionStarted", "Time", "Traced", "TrialChecked", "TrialCompiled", "TrialFailed", "TrialGenerated", "TrialJudged",
-    "TrialMeasured", "TrialProposed", "TrialValidated", "blob_name", "decode", "encode",
+    "TrialMeasured", "TrialProposed", "TrialUntimed", "TrialValidated", "blob_name", "decode", "encode",
 ]  # fmt: skip

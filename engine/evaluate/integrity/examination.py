@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from engine.devices import TrialError
-from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, verdict
+from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, bound, verdict
 from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOTE, Finding, Report
 from engine.evaluate.integrity.judging import explain, number, precision_of, text
@@ -58,12 +58,12 @@ def note_ended(report: Report, e: CandidateEnded, device: str) -> None:
     note_facts(report, e.facts)
     gpu = [k["name"] for k in report.kernels if k.get("gpu")]
     if device == "cpu" and e.code in ("raised", "not_loaded", "needs_gpu"):
-        if gpu:
-            told = f"it launches {', '.join(gpu[:4])}, and there is no GPU here; it ended with: {e.reason}"
-            return report.add(Finding("needs_gpu", told, e.line, dynamic=True))
+        what = f"it launches {', '.join(gpu[:4])}" if gpu else "it asks for CUDA"
+        told = f"{what}, and there is no GPU here, so that nothing was verified"
         if e.code == "needs_gpu":
-            told = "it asks for CUDA, and there is no GPU here"
             return report.add(Finding("needs_gpu", told, e.line, dynamic=True))
+        if gpu:
+            return report.add(Finding("needs_gpu", f"{told}; it ended with: {e.reason}", e.line, dynamic=True))
     report.add(Finding(e.code, e.reason, e.line, dynamic=True))
 
 
@@ -205,7 +205,8 @@ class Examination:
             self.report.max_error = max(self.report.max_error, largest)
         self.report.rounds.append({
             "family": r.family, "seed": r.seed, "rows": r.rows, "right": right, "error": max(errors, default=0.0),
-            "max_error": largest, "pytorch_error": pytorch and pytorch.error, "seconds": number(said.get("seconds")),
+            "max_error": largest, "pytorch_error": pytorch and pytorch.error, "allowed": bound(self.cls, pytorch),
+            "seconds": number(said.get("seconds")),
         })  # fmt: skip
 
     def _coarser(self, r: Round, error: float) -> list[Finding]:

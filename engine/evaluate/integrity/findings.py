@@ -34,8 +34,8 @@ CODES: dict[str, tuple[str, str]] = {
     "not_loaded": (WRONG, "could not be loaded"),
     "no_entry": (WRONG, "has no entry"),
     "not_compiled": (WRONG, "does not compile"),
-    "no_compiler": (WRONG, "cannot be compiled here"),
-    "needs_gpu": (NOTE, "needs a GPU, so that nothing was verified"),
+    "no_compiler": (NOTE, "cannot be compiled here"),
+    "needs_gpu": (NOTE, "needs a GPU"),
     "raised": (WRONG, "raised an error"),
     "crashed": (WRONG, "its process ended"),
     "time_limit": (WRONG, "did not come to an end"),
@@ -67,6 +67,7 @@ CODES: dict[str, tuple[str, str]] = {
     "sandbox": (CHEAT, "tried to leave its sandbox"),
 }
 
+NOT_RUN = {"needs_gpu", "no_compiler"}  # this machine cannot run it, which says nothing about it
 WEIGHED = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"}  # notes that make a verdict `minor`
 
 
@@ -95,14 +96,21 @@ class Finding:
         at = f"line {self.line}: " if self.line else ""
         return f"{at}{CODES[self.code][1]}: {said}"
 
+    @property
+    def reason(self) -> str:
+        """What happened, without what the code means: for a trial that ended by it."""
+        at = f"line {self.line}"
+        return self.evidence if not self.line or self.evidence.lower().startswith(at) else f"{at}: {self.evidence}"
+
 
 @dataclass
 class Report:
     """The outcome of `verify`. `verdict`: clean | minor | library only | gaming | wrong | unverified.
 
     Accepted are the first three: the results are right, in class `cls`, and no trick was found. `library only` says
-    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `unverified`: it could not be
-    run here. `rounds`: [{family, seed, rows, error, max_error, pytorch_error, ms}] as far as it came.
+    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `unverified`: it could not be run here. `named`:
+    kernels in the text, by their names. `rounds`: [{family, seed, rows, error, max_error, pytorch_error, allowed: (the
+    bound on its error, where it comes from), seconds}] as far as it came.
     """
 
     verdict: str = "clean"
@@ -112,6 +120,7 @@ class Report:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     error: float = 0.0
     max_error: float = 0.0
+    named: list[str] = field(default_factory=list)
     kernels: list[dict[str, Any]] = field(default_factory=list)
     library: list[str] = field(default_factory=list)
     scope: str = ""
@@ -138,7 +147,7 @@ class Report:
             self.verdict = "gaming"
         elif WRONG in kinds:
             self.verdict = "wrong"
-        elif "needs_gpu" in self.codes:
+        elif self.codes & NOT_RUN:
             self.verdict = "unverified"
         elif self.verdict not in ("library only", "minor"):
             self.verdict = "minor" if WEIGHED & self.codes else "clean"

@@ -58,17 +58,19 @@ class Timed:
     method: str = METHOD
     device: dict[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    looked_at: int = 0  # of the timed results
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str = "eager") -> Timed:
-    """Raises CandidateEnded when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
+def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str = "eager", entry: str = "") -> Timed:
+    """Times one candidate beside `baseline` (engine.evaluate.reference.baseline_cache.NAMES). Raises CandidateEnded
+    when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
     examiner.judge.ask("fresh")
     with examiner.candidate(kind) as c:
         run = Run(examiner, c, cls)
-        run.prepare(source, kind)
+        run.prepare(source, kind, entry)
         return run.time(baseline)
 
 
@@ -78,11 +80,12 @@ class Run:
     def __init__(self, examiner: Examiner, c: Any, cls: str):
         self.examiner, self.c, self.cls = examiner, c, cls
         self.findings: list[Finding] = []
+        self.looked_at = 0
         self.seed = int.from_bytes(os.urandom(5))
 
-    def prepare(self, source: str, kind: str) -> None:
+    def prepare(self, source: str, kind: str, entry: str = "") -> None:
         """Loads it, lays down the values to rotate through, and asks CUPTI what one call runs."""
-        self.c.open(source, OPEN_SECONDS[kind])
+        self.c.open(source, OPEN_SECONDS[kind], entry)
         self.keys = self._sets(self.seed)
         self.kernels = self._kernels()
         self.overhead = self.examiner.judge.ask("overhead")["ms"]
@@ -105,7 +108,7 @@ class Run:
         device["events_us"] = self.overhead * 1e3
         return Timed(
             ms, ms_low, ms_high, call_ms, baseline, base_cls, median(a for a, _ in pairs), ratio, low, high, busy, wall,
-            self.kernels[:40], sample, device=device, findings=self.findings,
+            self.kernels[:40], sample, device=device, findings=self.findings, looked_at=self.looked_at,
         )  # fmt: skip
 
     def _sets(self, seed: int) -> list[str]:
@@ -152,6 +155,7 @@ class Run:
         if ms <= 0 or at not in range(SETS):
             raise CandidateEnded("clock", "its process gave no time")
         if check:
+            self.looked_at += 1
             self.c.ask("fetch", CALL_SECONDS, at=0)
             looked = self.examiner.judge.ask(
                 "results", held=keys[at], result=self.c.region("result"), key=keys[at],

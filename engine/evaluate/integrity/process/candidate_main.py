@@ -88,6 +88,7 @@ class Held:
                 "the text", lambda: load_python(message["source"], message.get("init"), self.device, message["name"])
             )
         self.native.watch_triton()
+        self.native.watch_cute()
         self.loaded.attach(self.state, self.tensors, self.torch, self.order)
 
     # ---- calls ----

@@ -28,10 +28,12 @@ def read(source: str, kind: str, cls: str, entry: str = "") -> Report:
             report.add(Finding("no_entry", no_entry(source, "cuda", entry).evidence))
         if not static_cuda.has_kernel(source):
             report.library.append("no __global__ function in the text")
+        report.named = static_cuda.kernel_names(source)
         return report
     findings, facts = static_python.check(source, cls, entry)
     report.add(*findings)
     report.library = list(dict.fromkeys(f"{n} (line {at})" for n, at in facts.contractions))[:12]
+    report.named = facts.kernels[:20]
     report.kernels = [{"name": n, "where": "text", "gpu": n in facts.gpu} for n in facts.kernels[:20]]
     if facts.native and not facts.kernels:
         report.kernels.append({"name": "a native library", "where": "text", "gpu": False})

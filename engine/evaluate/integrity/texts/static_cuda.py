@@ -44,6 +44,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
 )
 _STREAM = re.compile(r"\bcudaStreamCreate\w*\s*\(|\bcudaStreamPerThread\b")
 _KERNEL = re.compile(r"\b__global__\b")
+_NAMED = re.compile(r"\b__global__\b[^;{(]{0,200}?\b(\w+)\s*\(")
+_BOUNDS = re.compile(r"\b__launch_bounds__\s*\([^()]*\)")
 _LAUNCH = re.compile(r"<<<|\bcudaLaunchKernel\w*\s*\(|\bcuLaunchKernel\w*\s*\(")
 _NARROW = re.compile(
     r"\b(__half|half|__half2|nv_bfloat16|__nv_bfloat16|wmma::precision::tf32|__nv_fp8_\w+"
@@ -84,6 +86,11 @@ def check(text: str, *, first_line: int = 1) -> list[Finding]:
 
 def has_kernel(text: str) -> bool:
     return bool(_KERNEL.search(plain(text)))
+
+
+def kernel_names(text: str) -> list[str]:
+    """Names of its `__global__` functions, at most 20."""
+    return list(dict.fromkeys(_NAMED.findall(_BOUNDS.sub("", plain(text)))))[:20]
 
 
 def launches(text: str) -> bool:
