@@ -136,8 +136,7 @@ class Kernels:
         except JudgeLost as e:
             raise TrialError("validate", "worker_lost", f"the process that judges was lost: {e}") from None
         finally:
-            self.reference_used()
-            self._end_process()
+            self._rest()
         self._settle(k, report, "validate")
         top = evidence.worst_round(report)
         return events.TrialValidated(
@@ -159,7 +158,7 @@ class Kernels:
         except JudgeLost as e:
             raise TrialError("measure", "worker_lost", f"the process that judges was lost: {e}") from None
         finally:
-            self.reference_used()
+            self._rest()
         lines = evidence.of_timing(timed)
         wrong = [f for f in timed.findings if f.severity == "wrong"]
         if wrong:
@@ -173,19 +172,28 @@ class Kernels:
 
     def close(self) -> None:
         """Ends every process of the session's kernels; reference and judge are their owner's."""
-        self._end_process()
+        self._rest()
         self.reader.close()
         self._examiner, self._report = None, None
 
     # ---- how ----
 
     def _examine(self) -> Examiner:
-        """The session's examiner, started with its first kernel."""
+        """The session's examiner, started with its first kernel; the judge has taken up this session's problem."""
         if self._examiner is None:
             self._examiner = Examiner(
                 self.reference, self.judge, self.reader, local_user=self.local_user, cancelled=self.cancelled
             )
+        elif not self.judge.holds:
+            self._examiner.take_up()
         return self._examiner
+
+    def _rest(self) -> None:
+        """A kernel is done: what it and the judge hold is given back, for programs may be timed next."""
+        self._end_process()
+        self.reference_used()
+        with contextlib.suppress(JudgeLost):
+            self.judge.forget()
 
     def _read(self, k: KernelTrial) -> Report:
         report = self.reader.read(k.text, k.language, k.cls, k.entry)
@@ -210,7 +218,7 @@ class Kernels:
 
     def _build_cuda(self, k: KernelTrial) -> events.TrialCompiled:
         on_gpu = self.reference.device == "cuda"
-        arch = self._examine().judge.ask("arch")["arch"] if on_gpu else ARCH
+        arch = self.judge.ask("arch")["arch"] if on_gpu else ARCH
         began = time.monotonic()
         try:
             built = build(k.text, arch, k.entry, gpu=on_gpu, local_user=self.local_user, cancelled=self.cancelled)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from engine import sandbox
-from engine.evaluate.integrity import verify
+from engine.evaluate.integrity import kernel_evidence, trial, verify
 from engine.evaluate.integrity.examination import CLASSES
 from engine.evaluate.integrity.findings import CODES
 from engine.evaluate.integrity.texts import reading
@@ -59,6 +59,9 @@ def verifier(shared):
 def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
     report = verifier(animal.module).verify(animal.text, animal.kind, animal.cls)
     told = [f"{f.code}: {f.sentence}" for f in report.findings]
+    evidence = [*kernel_evidence.of_text(report), *kernel_evidence.of_rounds(report, "cpu")]
+    if report.verdict != "wrong":  # what a session shows of it leads to the same verdict
+        assert trial.worst(evidence) == report.verdict, evidence
     if animal.expect:
         assert not report.accepted, (report.verdict, told)
         assert animal.expect <= report.codes, told

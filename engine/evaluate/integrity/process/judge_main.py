@@ -1,4 +1,5 @@
-"""The judge: `python -m engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines over pipes.
+"""The judge: `python -m engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines over pipes; or a
+guest of another process of ours, which serves `handlers` too.
 
 It makes the values of each round (the reference makes the same bits by itself, the candidate gets them without the
 seed), lays them into the candidate's memory between guard bands, and reads what came back: how far from right, by
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import mmap
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -45,6 +47,14 @@ class Judge:
         self.own = shared_tensors.read(Region.from_json(request["own"]))
         self.own = {n: v.to(self.device) for n, v in self.own.items()}
         return self.fresh({})
+
+    def forget(self, request: dict) -> dict:
+        """The problem is over: its memory is given back."""
+        self.graph, self.own, self.values = None, {}, {}
+        self.fresh({})
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
+        return {}
 
     def fresh(self, request: dict) -> dict:
         """Another candidate begins."""
@@ -215,15 +225,20 @@ def _blocks(out: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> dict |
     return best
 
 
-REQUESTS = ("overhead", "arch", "open", "fresh", "draw", "look", "results", "hold")
+REQUESTS = ("overhead", "arch", "open", "forget", "fresh", "draw", "look", "results", "hold")
+
+
+def handlers(device: str) -> dict[str, Callable[[dict], dict]]:
+    """What a process of ours answers for the judge, by the names of its operations."""
+    judge = Judge(device)
+    return {f"judge_{name}": getattr(judge, name) for name in REQUESTS}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     torch.set_grad_enabled(False)
-    judge = Judge(parser.parse_args().device)
-    jsonprocess.serve({name: getattr(judge, name) for name in REQUESTS})
+    jsonprocess.serve(handlers(parser.parse_args().device))
 
 
 if __name__ == "__main__":
