@@ -9,6 +9,7 @@ import time
 from typing import Any, TextIO
 
 from engine.session import events, recording
+from engine.session.kernel_text import LANGUAGES
 from engine.words import count, family_name
 
 MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
@@ -42,7 +43,8 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.Baseline):
         return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialProposed):
-        return f"trial {e.trial}  {e.cls} {e.backend}  {e.change}\n    {e.why}"
+        how = LANGUAGES.get(e.language, e.language) if e.form == "kernel" else e.backend
+        return f"trial {e.trial}  {e.cls} {how}  {e.change}\n    {e.why}"
     if isinstance(e, events.TrialCompiled):
         what = f"{e.how}{' (cached)' if e.cached else ''} in {e.seconds:.1f} s"
         used = ", ".join(_resources(r) for r in e.resources or [])
@@ -52,6 +54,8 @@ def line(event: events.Event) -> str | None:
         return f"    right: error {e.error:.1e}{_worst(e.checks)} (allowed {e.tolerance:.1e}{why}); {e.scope}"
     if isinstance(e, events.TrialJudged):
         return f"    {'* ' if e.best else ''}{MARK[e.kind]}{e.text}"
+    if isinstance(e, events.TrialUntimed):
+        return f"    {e.verdict}, without a time: {e.text}"
     if isinstance(e, events.TrialFailed):
         return f"    failed at {e.step}: {e.reason}"
     if isinstance(e, events.MemoryRead):
@@ -186,7 +190,7 @@ class Collected:
         parts = {e.trial: e.part for e in self.of(events.TrialMeasured)}
         covered = self.of(events.Covered)
         trials = []
-        for kind in (events.TrialJudged, events.TrialFailed):
+        for kind in (events.TrialJudged, events.TrialUntimed, events.TrialFailed):
             for e in self.of(kind):
                 p, part = proposed[e.trial], parts.get(e.trial)
                 told = {"change": p.change, "why": p.why, "backend": p.backend, "cls": p.cls, **events.encode(e)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from dsl.ir import Program
 from dsl.lower import Refusal, Source
@@ -127,6 +127,9 @@ class Device(Protocol):
 
     def baselines(self, classes: list[str]) -> Iterator[events.Baseline]:
         """PyTorch's own times, at least one for each class allowed."""
+
+    def check(self, candidate: Any) -> events.TrialChecked:
+        """What the text of a kernel shows (engine.strategies.api.KernelTrial). Raises TrialError("check", ...)."""
 
     def build(self, candidate: Candidate) -> events.TrialCompiled:
         """Raises TrialError("compile", ...)."""

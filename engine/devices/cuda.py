@@ -27,6 +27,8 @@ from engine.evaluate.candidate.gpu_session import GpuSession
 from engine.evaluate.candidate.worker import Worker
 from engine.evaluate.correctness.gpu_rounds import GpuRounds
 from engine.evaluate.evaluator import Programs, Workbench
+from engine.evaluate.integrity.kernel_trial import Kernels
+from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.reference import compile_times, module_process
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.paired_timing import PairedTiming
@@ -60,7 +62,7 @@ class Cuda:
 
     kind = "measured"
     name = "cuda"
-    lanes, forms = 1, ("program",)
+    lanes, forms = 1, ("program", "kernel")
     screens = builds_ahead = times_compiled = True
 
     def __init__(self, *, local_user: bool = False):
@@ -128,7 +130,11 @@ class Cuda:
         programs = Programs(GpuBuilds(session, self.hw, self.gpu["name"]), rounds,
                             PairedTiming(session, rounds, self._condition))  # fmt: skip
         times = compile_times.Kept(self.pool.cache, problem, self.gpu["name"], self.gpu["driver"])
-        return Workbench(programs, functools.partial(_close, session), times)
+        kernels = Kernels(
+            reference, Judge(host=self.worker), timed=True, local_user=self.local_user, cancelled=cancelled,
+            reference_used=rounds.lose_baseline,
+        )  # fmt: skip
+        return Workbench(programs, functools.partial(_close, session, kernels), times, {"kernel": kernels})
 
     def _condition(self) -> dict:
         return gpu_condition.read((self.worker.about or {}).get("uuid")) or dict(self.gpu)
@@ -165,8 +171,9 @@ class GpuBuilds:
                 self.session.pool.submit(candidate.sources[candidate.backend], priority=10 + i)
 
 
-def _close(session: GpuSession) -> None:
+def _close(session: GpuSession, kernels: Kernels) -> None:
     """End the module's process and drop the session's data; the worker stays warm."""
+    kernels.close()
     if session.reference is not None:
         session.reference.close()
     if session.holds:

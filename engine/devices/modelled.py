@@ -3,7 +3,8 @@ meaning on the CPU; only the time is a prediction (sol.attainable), and every ev
 
 What is real: the machine code of `cute` programs with its registers and shared memory (where CuTe DSL is
 installed), CUTLASS's own verdict on `cpp` programs (g++ with its headers), and the numbers: each program's meaning
-is held against the pasted module, which runs confined in float64.
+is held against the pasted module, which runs confined in float64. A raw kernel in Python is verified on the CPU, one in
+CUDA C++ is compiled; neither gets a time, for no model predicts raw code.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dsl.lower import Source
 from engine.devices import Candidate, Problem, offline
 from engine.evaluate.correctness.oracle_rounds import Oracle, OracleRounds
 from engine.evaluate.evaluator import Programs, Workbench
+from engine.evaluate.integrity.kernel_trial import Kernels
+from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.reference import module_process
 from engine.evaluate.timing.predicted_timing import PredictedTiming
 from engine.session import events
@@ -25,7 +28,7 @@ class Modelled:
     """`hardware`: a file of sol/hardware. See engine.evaluate.evaluator.Machine."""
 
     kind = "predicted"
-    lanes, forms = 1, ("program",)
+    lanes, forms = 1, ("program", "kernel")
     screens = builds_ahead = times_compiled = False
 
     def __init__(self, hardware: str = "h200", *, local_user: bool = False):
@@ -62,7 +65,16 @@ class Modelled:
 
         rounds = OracleRounds(problem, reference, self.oracle, cancelled)
         programs = Programs(OfflineBuilds(cancelled), rounds, PredictedTiming(problem, self.hw))
-        return Workbench(programs, reference.close if reference is not None else lambda: None)
+        kernels = Kernels(
+            reference, Judge(host=self.oracle), timed=False, local_user=self.local_user, cancelled=cancelled
+        )
+
+        def close() -> None:
+            kernels.close()
+            if reference is not None:
+                reference.close()
+
+        return Workbench(programs, close, others={"kernel": kernels})
 
     def close(self) -> None:
         self.oracle.close()

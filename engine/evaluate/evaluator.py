@@ -55,9 +55,11 @@ class Timing(Protocol):
 
 
 class Form(Protocol):
-    """Who handles the candidates of one form. A step that does not apply to a form answers None."""
+    """Who handles the candidates of one form. `check`: of kernels alone; the language checks programs."""
 
-    def build(self, candidate: Any) -> events.TrialCompiled | None: ...
+    def check(self, candidate: Any) -> events.TrialChecked: ...
+
+    def build(self, candidate: Any) -> events.TrialCompiled: ...
 
     def validate(self, candidate: Any) -> events.TrialValidated: ...
 
@@ -71,6 +73,9 @@ class Programs:
     builds: Builds
     rounds: Rounds
     timing: Timing
+
+    def check(self, candidate: Any) -> events.TrialChecked:
+        raise TypeError("a program is checked by dsl.check, before it is a candidate of a device")
 
     def build(self, candidate: Any) -> events.TrialCompiled:
         return self.builds.build(candidate)
@@ -223,7 +228,11 @@ class Evaluator(Device):
 
     # ---- a candidate ----
 
-    def build(self, candidate: Any) -> events.TrialCompiled | None:
+    def check(self, candidate: Any) -> events.TrialChecked:
+        """What the text of a kernel shows before it runs. Raises TrialError("check")."""
+        return self._form(candidate).check(candidate)
+
+    def build(self, candidate: Any) -> events.TrialCompiled:
         """Raises TrialError("compile") with the compiler's words."""
         return self._form(candidate).build(candidate)
 

@@ -84,8 +84,9 @@ class Journal:
     def next_trial(self) -> int:
         return max((e.trial for e in self.of(events.TrialProposed)), default=0) + 1
 
-    def ended(self, trial: int) -> events.TrialJudged | events.TrialFailed | None:
-        return self.past(events.TrialJudged, trial) or self.past(events.TrialFailed, trial)
+    def ended(self, trial: int) -> events.TrialJudged | events.TrialUntimed | events.TrialFailed | None:
+        ends = (self.past(kind, trial) for kind in (events.TrialJudged, events.TrialUntimed, events.TrialFailed))
+        return next((end for end in ends if end is not None), None)
 
     def open_trials(self) -> list[events.TrialProposed]:
         """Proposed trials that have no end yet."""
@@ -116,6 +117,7 @@ def identity(event: events.Event) -> tuple | None:
             | events.TrialValidated()
             | events.TrialMeasured()
             | events.TrialJudged()
+            | events.TrialUntimed()
             | events.TrialFailed()
         ):
             return kind, event.trial

@@ -19,6 +19,7 @@ from engine.classes import class_of
 from engine.devices import TrialError
 from engine.session import events, trial, turns
 from engine.session.journal import Journal
+from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
 from engine.session.lanes import Job, Lanes
 from engine.session.owner import Owner
 from engine.session.state_fold import StateFold
@@ -276,7 +277,8 @@ class Search:
     def _tried(self, data: dict[str, Any]) -> Candidate:
         text, form = self.journal.blob(data["program"]), data.get("form", "program")
         if form != "program":
-            cls = data.get("cls") or self.problem.classes[0]
+            classes = [cls for cls in self.problem.classes if cls in KERNEL_CLASSES]
+            cls = data.get("cls") or next(iter(classes), KERNEL_CLASSES[0])
             return Candidate(text, cls, "", form, data.get("language", ""), data.get("entry", ""))
         checked = check(text)
         cls = class_of(checked.program) if checked.ok else self.problem.classes[0]

@@ -68,7 +68,7 @@ class StateFold:
         match event:
             case events.TrialProposed(by="strategy"):
                 self._proposed += 1
-            case events.TrialJudged() | events.TrialFailed():
+            case events.TrialJudged() | events.TrialUntimed() | events.TrialFailed():
                 self._ended.append(event.trial)
             case events.Screened():
                 self._quick |= {self.journal.blob(name): ms for name, ms in event.quick.items()}
@@ -79,7 +79,7 @@ class StateFold:
         """Why the class needs no further trial (sol.budget), or None. The owner's own trials count for the best."""
         best, since, fastest = None, 0, None
         for t in trials:
-            if t.cls == cls:
+            if t.cls == cls and not t.untimed:
                 if t.ms is not None and t.clean and (best is None or t.ms < best):
                     best, since, fastest = t.ms, 0, t
                 else:
@@ -117,8 +117,14 @@ class StateFold:
                 "tripped": bool(integrity.tripped(measured.checks)), "verdict": end.verdict,
                 "evidence": tuple(end.evidence), "log": compiled.note if compiled else "",
             }  # fmt: skip
+        elif isinstance(end, events.TrialUntimed):
+            known |= {
+                "clean": False, "untimed": True, "code": end.code, "reason": end.text, "verdict": end.verdict,
+                "evidence": tuple(end.evidence),
+            }  # fmt: skip
         else:
             known |= {
+                "evidence": tuple(end.evidence),
                 "clean": False, "failed": end.step, "code": end.code, "reason": end.reason,
                 "diagnoses": tuple(Diagnosis(**d) for d in end.diagnostics),
                 "log": self.journal.blob(end.detail) if end.detail else "",

@@ -1,7 +1,8 @@
 """The one trial pipeline: proposed -> checked -> generated -> compiled -> validated -> measured -> judged.
 
 Every strategy's candidates and the owner's own go through it, step by step, and a trial may end at each step with a
-reason. A program passes every step; a kernel is neither checked nor generated, and compiled only where its language is.
+reason. A program passes every step; a kernel is not generated, its text is examined in place of the language's checks,
+and it may end with a verdict and no time.
 A step that the log already holds (a lost engine's session) is not emitted again: it is redone silently where a later
 step needs what it left in the device, and skipped where it does not.
 """
@@ -21,14 +22,18 @@ from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import devices
 from engine.devices import Device, Placed, TrialError
+from engine.evaluate.integrity.kernel_evidence import verdict as verdict_of
+from engine.evaluate.integrity.kernel_trial import NO_PREDICTION, KernelFailed, Untimed
+from engine.evaluate.integrity.trial import GAMING, LIBRARY
 from engine.session import events
 from engine.session.journal import Journal
 from engine.session.steps import Steps, Work
-from engine.session.verdict import judge, roof
+from engine.session.verdict import judge, judge_kernel, roof
 from engine.strategies.api import Candidate, Finished, KernelTrial
 from engine.strategies.problem import Prepared
 from sol import lever_check
 from sol.attainable import predict
+from sol.bounds import t_sol
 from sol.hardware import Hardware, HardwareError
 
 # A process of ours ended before it judged, which says little about the program: the step is done once more, by a fresh
@@ -89,6 +94,10 @@ class Context:
     journal: Journal
     algebraic: bool = False
     generated: dict[tuple[str, str], Placed] = field(default_factory=dict)
+
+    def limit(self, cls: str) -> float:
+        """t_sol in ms of any class: a kernel may stand in one that the session does not search."""
+        return self.limits[cls] if cls in self.limits else t_sol(self.problem.graph, self.hardware, cls)
 
     @property
     def sms(self) -> int:
@@ -199,6 +208,12 @@ def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> St
         for step, work in _steps(number, tried, ctx, incumbent):  # noqa: B007 - handlers below read `step`
             yield from work
         yield from emit(_judged(number, tried, ctx, incumbent))
+    except Untimed as e:
+        yield from emit(_untimed(number, tried, e, ctx.journal))
+    except KernelFailed as e:
+        seen_before = earlier_evidence(number, ctx.journal, upto=e.step)
+        end = replace(failed(number, e), diagnostics=e.diagnostics, evidence=[*seen_before, *e.evidence])
+        yield from emit(end, *([e.detail] if e.detail else []))
     except TrialError as e:
         yield from emit(failed(number, e), *([e.detail] if e.detail else []))
     except Exception as e:  # a mistake of ours costs one trial, not the session
@@ -227,9 +242,27 @@ def under_way(number: int, journal: Journal) -> str:
     return next((step for step, kind in done if journal.past(kind, number) is not None), "check")
 
 
+def earlier_evidence(number: int, journal: Journal, upto: str = "") -> list[dict[str, Any]]:
+    """What the text of a kernel and its rounds showed; without that of the step `upto`."""
+    checked, validated = journal.past(events.TrialChecked, number), journal.past(events.TrialValidated, number)
+    text = checked.evidence if checked is not None and upto != "check" else []
+    return [*text, *(validated.evidence if validated is not None and upto != "validate" else [])]
+
+
+def _untimed(number: int, tried: Candidate, e: Untimed, journal: Journal) -> events.TrialUntimed:
+    evidence = [*earlier_evidence(number, journal, upto=e.step), *e.evidence]
+    verdict, words = verdict_of(evidence), e.reason
+    if verdict in (GAMING, LIBRARY) and e.code != GAMING:  # what it is comes before why it has no time
+        words = f"{next(line['said'] for line in evidence if line['verdict'] == verdict)}; {words}"
+    return events.TrialUntimed(number, verdict, tried.cls, e.step, e.code, words, evidence)
+
+
 def _judged(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> events.TrialJudged:
     measured = ctx.journal.past(events.TrialMeasured, number)
-    left_out = ctx.problem.algebraic(tried.text, tried.cls) if tried.form == "program" else None
+    if tried.form == "kernel":
+        earlier = earlier_evidence(number, ctx.journal)
+        return judge_kernel(number, tried.cls, measured, incumbent.best_ms, ctx.limit(tried.cls), earlier)
+    left_out = ctx.problem.algebraic(tried.text, tried.cls)
     return judge(number, tried, measured, incumbent.best_ms, ctx.limits, left_out, algebraic=ctx.algebraic)
 
 
@@ -245,6 +278,11 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
         text = to_text(resolved)  # a person sees every choice before any code is made
         shown = seen(resolved, ctx.hardware)
         yield from emit(events.TrialChecked(number, events.blob_name(text), time.perf_counter() - t, *shown), text)
+
+    def examine() -> Steps[None]:
+        if past(events.TrialChecked, number) is None:
+            checked = yield Work(lambda: ctx.device.check(kept["candidate"]))
+            yield from emit(checked, tried.text)
 
     def generate_() -> Steps[None]:
         t = time.perf_counter()
@@ -266,8 +304,7 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
     def build() -> Steps[None]:
         # Done again after a loss, for the device must hold the build; the log keeps the first answer.
         built = yield Work(lambda: ctx.device.build(kept["candidate"]))
-        if built is not None:  # nothing is built of a kernel in Python
-            yield from emit(built)
+        yield from emit(built)
 
     def validate() -> Steps[None]:
         if past(events.TrialValidated, number) is None:
@@ -275,6 +312,8 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
 
     def measure() -> Steps[None]:
         baseline = ctx.baselines.get(tried.cls)
+        if tried.form == "kernel" and ctx.device.kind != "measured":
+            raise Untimed("measure", "no_prediction", NO_PREDICTION)
         if baseline is None:
             raise TrialError("measure", "no_baseline", f"there is no PyTorch time in class {tried.cls} to compare with")
         yield from twice("Measuring", lambda: ctx.device.measure(kept["candidate"], baseline))
@@ -298,6 +337,7 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
         raise TrialError("check", "no_such_form", reason)
     if tried.form == "kernel":
         kept["candidate"] = KernelTrial(number, tried.text, tried.cls, tried.language, tried.entry)
+        yield "check", examine()
     else:
         yield "check", check_()
         yield "generate", generate_()

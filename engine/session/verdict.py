@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ def roof(candidate: Candidate) -> str:
 
 @dataclass(frozen=True)
 class _Read:
-    """What the text of a candidate says of its class."""
+    """What the text of a program says of its class."""
 
     derived: str
     roof: str
@@ -41,8 +41,8 @@ class _Read:
 
 
 def _read(candidate: Candidate) -> _Read:
-    program: Program | None = check(candidate.text).program if candidate.form == "program" else None
-    if program is None:  # a kernel: its class is what it is compared in
+    program: Program | None = check(candidate.text).program
+    if program is None:
         return _Read(candidate.cls, candidate.cls)
     return _Read(class_of(program), roof_of(program), bool(program.guard), class_words(program))
 
@@ -94,6 +94,29 @@ def judge(
     return events.TrialJudged(
         number, verdict, candidate.cls, kind, ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms),
         best, words, evidence, left_out.words if left_out else "",
+    )  # fmt: skip
+
+
+def judge_kernel(
+    number: int, cls: str, measured: events.TrialMeasured, best_ms: float | None, limit: float,
+    earlier: Sequence[dict[str, Any]],
+) -> events.TrialJudged:  # fmt: skip
+    """The verdict on a raw kernel that was measured. `best_ms` and `limit` (t_sol): of class `cls`, in ms; `earlier`:
+    the evidence of its text and its rounds. What a library did is neither the best nor a speedup."""
+    m, ms = measured, measured.time.ms
+    gap = budget.gap(ms, limit)
+    evidence = [*earlier, *m.checks, integrity.of_limit(gap, limit, TOO_FAST)]
+    verdict = integrity.worst(evidence)
+    best = verdict in COUNTS and (best_ms is None or ms < best_ms)
+    if verdict in COUNTS:
+        words = f"{ms:.3g} ms measured, {_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
+        words += f"; the best in {cls} so far" if best else ""
+    else:
+        why = next(c["said"] for c in evidence if c["verdict"] == verdict)
+        words = f"{ms:.3g} ms measured, but it is not counted: {why}"
+    return events.TrialJudged(
+        number, verdict, cls, "measured", ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms), best,
+        words, evidence,
     )  # fmt: skip
 
 

@@ -23,7 +23,8 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial that ended. `ms` is None when it failed; `by`: strategy | owner; `clean`: it may be its class's best.
+    """A trial that ended. `ms` is None when it failed, and of a kernel that has a verdict and could have no time
+    (`untimed`, `code` says why); `by`: strategy | owner; `clean`: it may be its class's best.
 
     Of a module with regions: `region` is the one that the program stands for (0: the whole module), `region_ms` the
     time of the program alone; `ms` and `speedup` (over the baseline) are always of the whole module.
@@ -58,6 +59,7 @@ class Finished:
     checks: tuple[dict[str, Any], ...] = ()
     verdict: str = ""
     evidence: tuple[dict[str, Any], ...] = ()
+    untimed: bool = False
     state: State | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -23,6 +23,7 @@ from engine.evaluate import shared_tensors
 from engine.evaluate.candidate.faults import answered
 from engine.evaluate.candidate.loaded_program import LoadedProgram, Timed, Values
 from engine.evaluate.correctness import inputs as data
+from engine.evaluate.integrity.process import judge_main
 from engine.evaluate.integrity.process.tracing import Snapshot
 from engine.evaluate.reference import eager_graph
 from engine.evaluate.reference.baseline_cache import parts
@@ -206,8 +207,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     torch.set_grad_enabled(False)
-    worker = Worker(parser.parse_args().device)
-    handlers = {name: getattr(worker, name) for name in REQUESTS}
+    device = parser.parse_args().device
+    worker = Worker(device)
+    handlers = {name: getattr(worker, name) for name in REQUESTS} | judge_main.handlers(device)
     handlers |= {name: worker.of_program(name) for name in PROGRAMS}
     jsonprocess.serve({name: answered(work) for name, work in handlers.items()})
 

@@ -41,6 +41,10 @@ class GpuRounds(Rounds):
         self._kept: dict[tuple[Round, int], bool] = {}  # by the worker's generation
         self._precision = ""
 
+    def lose_baseline(self) -> None:
+        """Somebody else asked the module's process: a baseline that was open there is open no longer."""
+        self.computed += 1
+
     def prepare(self, classes: list[str]) -> None:
         with contextlib.suppress(TrialError):
             for round_ in self.rounds:

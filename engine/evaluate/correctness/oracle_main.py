@@ -21,6 +21,7 @@ from engine.evaluate.candidate.region_runtime import Composed, Place
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import oracle
 from engine.evaluate.correctness.tolerance import compare, finite
+from engine.evaluate.integrity.process import judge_main
 from sol.graph import OpGraph
 
 KEEP = 6  # references held, of at most KEEP_BYTES each
@@ -142,4 +143,4 @@ def kept(request: dict) -> dict:
 
 if __name__ == "__main__":
     torch.set_grad_enabled(False)
-    jsonprocess.serve({"judge": judge, "kept": kept})
+    jsonprocess.serve({"judge": judge, "kept": kept, **judge_main.handlers("cpu")})

@@ -29,9 +29,11 @@ ORACLE_SECONDS = 180.0
 
 
 class Oracle:
-    """The process that runs meanings (engine.evaluate.correctness.oracle_main): started ahead, replaced when lost."""
+    """The process that runs meanings (engine.evaluate.correctness.oracle_main): started ahead, replaced when lost. It
+    is also the host of the judge of raw kernels. `generation` counts processes."""
 
     def __init__(self) -> None:
+        self.generation = 0
         self._process: JsonProcess | None = None
         self._graph = ""  # digest of the graph that it holds
 
@@ -45,11 +47,17 @@ class Oracle:
             self.close()
             args = [sys.executable, "-m", "engine.evaluate.correctness.oracle_main"]
             self._process = JsonProcess(args, name="process that checks meanings")
+            self.generation += 1
 
     def close(self) -> None:
         if self._process is not None:
             self._process.close()
         self._process, self._graph = None, ""
+
+    def request(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """The answer to one message of the judge (engine.evaluate.integrity.process.judge.Host). Raises WorkerLost."""
+        self.start()
+        return self._process.request(message, timeout=timeout)
 
     def ask(self, request: dict[str, Any], graph: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
         """The answer about a graph (JSON). Raises TrialError("validate"); the next call replaces a lost process."""

@@ -19,25 +19,25 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from engine.devices import TrialError
+from engine import sandbox
+from engine.devices import SessionRefused, TrialError
 from engine.evaluate.integrity import kernel_evidence as evidence
 from engine.evaluate.integrity.examination import Examination, note_ended
 from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOT_RUN, NOTE, Finding, Report, worst
-from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded, build
+from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, build
 from engine.evaluate.integrity.process.judge import Judge, JudgeLost
 from engine.evaluate.integrity.process.nvcc_unit import HOW_TO_GET_NVCC, errors
 from engine.evaluate.integrity.texts.reading import TextReader
 from engine.evaluate.reference.module_process import Reference
 from engine.session import events
 from engine.session.kernel_text import EXAMPLES
+from engine.strategies.api import KernelTrial
 
-if TYPE_CHECKING:
-    from engine.strategies.api import KernelTrial
-
+NO_PREDICTION = "right on the CPU, and not timed: no model predicts raw code; a session on a GPU measures it"
 ARCH = "sm_90a"  # what CUDA is compiled for where there is no GPU to ask
 ENDED = ("not_compiled", "not_loaded", "raised", "crashed", "time_limit", "memory_limit", "process_limit")
 _STEPS = {"no_entry": "check", "not_compiled": "compile", "not_loaded": "compile", "no_compiler": "compile"}
@@ -93,6 +93,9 @@ class Kernels:
         if self.reference is None:
             reason = "there is no module to hold a kernel against: this session is of a program; start one of a module"
             raise KernelFailed("check", "no_module", reason)
+        on_gpu = self.reference.device == "cuda"
+        if on_gpu or k.language == "python":
+            self._warm()
         report = self._read(k)
         lines = evidence.of_text(report)
         broken = next((f for f in report.findings if f.code in ("not_loaded", "no_entry")), None)
@@ -113,10 +116,8 @@ class Kernels:
         self._end_process()
         if k.language == "cuda":
             return self._build_cuda(k)
-        try:
+        with self._running(k, "compile"):
             self._load(k)
-        except CandidateEnded as e:
-            self._raise(k, e, "compile")
         note = "loaded in its confined process; what it builds itself is built at its first call"
         return events.TrialCompiled(k.trial, k.language, "loaded", time.monotonic() - began, note=note)
 
@@ -128,13 +129,12 @@ class Kernels:
             raise Untimed("validate", "needs_gpu", reason)
         report = self._report_of(k)
         try:
-            if self._examination is None:
-                self._load(k)
-            self._examination.run()
-        except CandidateEnded as e:
-            self._raise(k, e, "validate")
-        except JudgeLost as e:
-            raise TrialError("validate", "worker_lost", f"the process that judges was lost: {e}") from None
+            with self._running(k, "validate"):
+                if self._examination is None:
+                    self._load(k)
+                if self.timed:  # by a process of its own, which imports while the rounds run
+                    self._warm()
+                self._examination.run()
         finally:
             self._rest()
         self._settle(k, report, "validate")
@@ -147,16 +147,12 @@ class Kernels:
     def measure(self, k: KernelTrial, baseline: events.Baseline) -> events.TrialMeasured:
         """Its time in alternation with the baseline, by a fresh process. Raises Untimed where the device takes none."""
         if not self.timed:
-            reason = "right on the CPU, and not timed: no model predicts raw code; a session on a GPU measures it"
-            raise Untimed("measure", "no_prediction", reason)
+            raise Untimed("measure", "no_prediction", NO_PREDICTION)
         from engine.evaluate.integrity.measuring import measure
 
         try:
-            timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry)
-        except CandidateEnded as e:
-            self._raise(k, e, "measure")
-        except JudgeLost as e:
-            raise TrialError("measure", "worker_lost", f"the process that judges was lost: {e}") from None
+            with self._running(k, "measure"):
+                timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry)
         finally:
             self._rest()
         lines = evidence.of_timing(timed)
@@ -204,6 +200,11 @@ class Kernels:
         """What is known of `k`: since `check`, or read again where an engine was lost in between."""
         return self._report[1] if self._report is not None and self._report[0] == k else self._read(k)
 
+    def _warm(self) -> None:
+        """Lets the next kernel's process begin to import torch, which takes seconds."""
+        with contextlib.suppress(SessionRefused):  # said when it is taken
+            sandbox.warm(gpu=self.reference.device == "cuda", local_user=self.local_user, preload=PRELOAD)
+
     def _load(self, k: KernelTrial) -> None:
         self._process = self._examine().candidate(k.language)
         self._examination = Examination(self._examiner, self._process, self._report_of(k), k.cls, False)
@@ -216,14 +217,25 @@ class Kernels:
             with contextlib.suppress(Exception):
                 process.close()
 
+    @contextlib.contextmanager
+    def _running(self, k: KernelTrial, step: str) -> Iterator[None]:
+        """A kernel's end in its process as this step's failure or verdict; the judge's as a lost process of ours."""
+        try:
+            yield
+        except CandidateEnded as e:
+            self._raise(k, e, step)
+        except JudgeLost as e:
+            self._end_process()
+            raise TrialError(step, "worker_lost", f"the process that judges was lost: {e}") from None
+
     def _build_cuda(self, k: KernelTrial) -> events.TrialCompiled:
         on_gpu = self.reference.device == "cuda"
-        arch = self.judge.ask("arch")["arch"] if on_gpu else ARCH
-        began = time.monotonic()
-        try:
+        began, arch = time.monotonic(), ARCH
+        if on_gpu:
+            with self._running(k, "compile"):
+                arch = self.judge.ask("arch")["arch"]
+        with self._running(k, "compile"):
             built = build(k.text, arch, k.entry, gpu=on_gpu, local_user=self.local_user, cancelled=self.cancelled)
-        except CandidateEnded as e:
-            self._raise(k, e, "compile")
         if built is None:
             raise Untimed("compile", "no_compiler", f"not compiled: there is no nvcc here ({HOW_TO_GET_NVCC})")
         note = f"for {arch}" + ("" if on_gpu else "; no GPU was needed")
@@ -278,4 +290,4 @@ def _checks(report: Report) -> list[dict[str, Any]]:
     return [{name: r[name] for name in names} for r in report.rounds]
 
 
-__all__ = ["KernelFailed", "Kernels", "Untimed"]
+__all__ = ["NO_PREDICTION", "KernelFailed", "Kernels", "Untimed"]

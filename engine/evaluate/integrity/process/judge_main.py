@@ -18,10 +18,9 @@ import torch
 
 from engine import jsonprocess
 from engine.evaluate import shared_tensors
-from engine.evaluate.candidate.guarded_outputs import _POISON, PATTERN, same_bits
+from engine.evaluate.candidate.guarded_outputs import PATTERN, POISON, same_bits
 from engine.evaluate.correctness import inputs as data
-from engine.evaluate.correctness.oracle_main import _finite as finite
-from engine.evaluate.correctness.tolerance import compare
+from engine.evaluate.correctness.tolerance import compare, finite
 from engine.evaluate.shared_tensors import Region, tensor_at
 from sol.graph import OpGraph
 
@@ -194,7 +193,7 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
 
 
 def _unwritten(x: torch.Tensor) -> int:
-    bits, poison = _POISON.get(x.dtype, (None, 0))
+    bits, poison = POISON.get(x.dtype, (None, 0))
     if bits is None or bits is torch.int8:
         return 0
     return int((_bits(x) == poison).sum())
