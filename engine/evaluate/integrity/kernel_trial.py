@@ -38,6 +38,7 @@ from engine.session.kernel_text import EXAMPLES
 from engine.strategies.api import KernelTrial
 
 NO_PREDICTION = "right on the CPU, and not timed: no model predicts raw code; a session on a GPU measures it"
+CALL_SECONDS = 20.0  # that one call of a kernel may take
 ARCH = "sm_90a"  # what CUDA is compiled for where there is no GPU to ask
 ENDED = ("not_compiled", "not_loaded", "raised", "crashed", "time_limit", "memory_limit", "process_limit")
 _STEPS = {"no_entry": "check", "not_compiled": "compile", "not_loaded": "compile", "no_compiler": "compile"}
@@ -178,8 +179,9 @@ class Kernels:
         """The session's examiner, started with its first kernel; the judge has taken up this session's problem."""
         if self._examiner is None:
             self._examiner = Examiner(
-                self.reference, self.judge, self.reader, local_user=self.local_user, cancelled=self.cancelled
-            )
+                self.reference, self.judge, self.reader, local_user=self.local_user, call_seconds=CALL_SECONDS,
+                cancelled=self.cancelled,
+            )  # fmt: skip
         elif not self.judge.holds:
             self._examiner.take_up()
         return self._examiner
