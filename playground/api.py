@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from engine.session.spec import SpecFields, strategies
 from playground import engines, figures
-from playground.access import limits, requests, tokens
+from playground.access import limits, requests, tokens, tries
 from playground.access.requests import Refused
 from playground.language import api as language_api
 from playground.language import examples
@@ -45,10 +45,71 @@ class SessionMade(Schema):
     control_token: str
 
 
+class TryIn(Schema):
+    """A candidate of the owner's: a μCUTLASS program, or a raw kernel that is held against the session's module.
+
+    A kernel runs in the sandbox alone. In CUDA C++ it defines `extern "C" int run(const Tensor* in, int inputs, const
+    Tensor* out, int outputs, cudaStream_t stream)`, in Python `class ModelNew(nn.Module)`, built and called as the
+    module is, or `def kernel(*inputs, *parameters_and_buffers)`; Triton and CuTe DSL are Python.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    program: str = Field(description="the text of the program or kernel")
+    form: Literal["program", "kernel"] | None = Field(None, description="left out: as the text shows")
+    language: Literal["cuda", "python"] | None = Field(None, description="of a kernel; left out: as the text shows")
+    entry: str = Field("", description="of a kernel: what to call, where it has another name than the usual ones")
+    cls: Literal["f32", "tf32", "f16", "bf16"] | None = Field(
+        None,
+        description="of a kernel: the precision class that it declares and is compared in; one that the session allows,"
+        " or f32. Left out: the first that the session allows",
+    )
+
+
+class BudgetIn(Schema):
+    """What of the budget changes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    trials: int | None = None
+    eps: float | None = None
+    window: int | None = None
+
+
 class CommandIn(Schema):
+    """`data`: of `try` and `budget`; the other words need none."""
+
     kind: Literal["pause", "resume", "stop", "budget", "try"]
-    data: dict[str, Any] = Field({})
+    data: TryIn | BudgetIn | dict[str, Any] = Field({})
     control_token: str = ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The data as it was sent: what is wrong with it is said by what reads it."""
+        return self.data if isinstance(self.data, dict) else self.data.dict(exclude_unset=True)
+
+
+class TextIn(Schema):
+    """`language`: cuda | python to look at the text as that; "": as the text shows."""
+
+    text: str
+    language: Literal["", "cuda", "python"] = ""
+    entry: str = ""
+
+
+class LookedAt(Schema):
+    """What a text is by its looks, before anything parses it. `looks`: program | cuda | python | "" where it shows
+    nothing; `name`: that in words; `language`: what it was looked at as. `error` and `fix`: why it could not be tried
+    as a kernel, with `code` empty | wrong_language | no_entry and an `example` that would do; "" where nothing is seen.
+    """
+
+    looks: str
+    name: str
+    language: str
+    error: str
+    fix: str
+    example: str
+    code: str
 
 
 class Told(Schema):
@@ -154,12 +215,21 @@ def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_to
             403, "This needs the control token of the session.", "Open the control link, or fork the session."
         )
     _limited(commands_limit, session.id, "commands", count=False)
-    data = requests.command_of(session, said.kind, said.data)
+    data = requests.command_of(session, said.kind, said.fields)
+    if said.kind == "try":
+        data = tries.try_of(session, data)
     _limited(commands_limit, session.id, "commands")
     if said.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
         return Status(202, {"kind": said.kind, "ended": True})
     Command.objects.create(session=session, kind=said.kind, data=data)
     return Status(202, {"kind": said.kind, "ended": False})
+
+
+@api.post("/tries/check", response=LookedAt, summary="What a text is that an owner would try, by its looks")
+def look_at(request: HttpRequest, asked: TextIn):
+    _limited(limits.checks, limits.address(request), "checks")
+    requests.limit_text(asked.text, "The kernel", tries.LESS)
+    return tries.looked_at(asked.text, asked.language, asked.entry)
 
 
 @api.get("/blobs/{sha256}", summary="A text by the SHA-256 of its bytes")

@@ -21,14 +21,17 @@ class Refused(Exception):
         self.status, self.told = status, {"error": error, "fix": fix, **more}
 
 
-def limit_text(text: str, what: str = "The source") -> None:
+LESS = "Paste the module to optimise alone, without data or generated code."
+
+
+def limit_text(text: str, what: str = "The source", fix: str = LESS) -> None:
     """Raises Refused(413) for a text over UCUTLASS_SOURCE_KIB."""
     limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode(errors="surrogatepass"))
     if size > limit << 10:
         raise Refused(
             413,
             f"{what} is {size / 1024:.0f} KiB; the limit is {limit} KiB.",
-            "Paste the module to optimise alone, without data or generated code.",
+            fix,
         )
     if "\0" in text or re.search("[\ud800-\udfff]", text):
         raise Refused(422, f"{what} holds characters that are no text (NUL or a lone surrogate).", "Paste plain text.")
@@ -84,20 +87,15 @@ def title_of(source: str, kind: str) -> str:
 
 
 def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    """The command's data, checked. Raises Refused with the fix."""
+    """The command's data, checked; that of a `try` as it is, for playground.access.tries. Raises Refused with the
+    fix."""
     if kind not in COMMANDS:
         raise Refused(422, f"{kind!r} is no command.", f"Send one of {', '.join(COMMANDS)}.")
     if session.state == Session.ENDED:
         raise Refused(409, "This session has ended.", "Fork it to go on from here.")
     if kind == "budget":
         return _budget(session, data)
-    if kind == "try":
-        program = data.get("program")
-        if not isinstance(program, str) or not program.strip():
-            raise Refused(422, "There is no program to try.", 'Send {"kind": "try", "data": {"program": "..."}}.')
-        limit_text(program, "The program")
-        return {"program": program}
-    return {}
+    return data if kind == "try" else {}
 
 
 def _budget(session: Session, data: dict[str, Any]) -> dict[str, Any]:

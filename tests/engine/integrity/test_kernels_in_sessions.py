@@ -52,7 +52,13 @@ def said(**tries: tuple[str, str]):
 
 
 def spec(**changes):
-    given = {"title": "t", "source": zoo.module("softmax"), "device": "modelled:h200", "trials": 1, "classes": ("tf32",)}
+    given = {
+        "title": "t",
+        "source": zoo.module("softmax"),
+        "device": "modelled:h200",
+        "trials": 1,
+        "classes": ("tf32",),
+    }
     return SessionSpec(**given | changes)
 
 
