@@ -1,8 +1,8 @@
-"""The language at a terminal: `python -m dsl check|format|resolve|compile|explain`, one or many programs.
+"""The command line of the language: `python -m dsl check|format|resolve|compile|explain`, for one or many programs.
 
-Standard output has one line a file (or, of one file, the text that was asked for); the carets of what is rejected go
-to standard error. Exit codes: 0 all passed; 1 a program was rejected, is not laid out, or no back end takes it; 2 a
-file cannot be read, or the command is wrong.
+Standard output has one line for each file, or the requested text for a single file. Diagnostics go to standard error.
+Exit codes: 0 all programs pass; 1 a program is rejected, is not formatted, or no back end compiles it; 2 a file cannot
+be read, or the command line is wrong.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from dsl.resolve import resolve
 
 PASSED, REJECTED, WRONG = 0, 1, 2
 ENDS = """exit codes:
-  0  every program passes (format --check: and is laid out; compile: and a back end takes it)
+  0  every program passes (format --check: and is formatted; compile: and a back end compiles it)
   1  a program does not
-  2  a file cannot be read, or the command is wrong
+  2  a file cannot be read, or the command line is wrong
 
 FILE may be a folder (its *.ucutlass files, at any depth) or - (standard input). With --json each file is one line of
-JSON with file and ok, and with diagnostics where it is rejected: code, message, line, col, end_line, end_col (1-based,
-the end exclusive), notes, help, and fix, an edit that was tried and works: line, col, end_line, end_col, text, title.
+JSON with file and ok. A rejected file also has diagnostics: code, message, line, col, end_line, end_col (1-based, the
+end exclusive), notes, help, and fix, an edit after which the program passes here: line, col, end_line, end_col, text,
+title.
 """
 
 
 class Unusable(Exception):
-    """A file or a command that cannot be: one line for a person."""
+    """A file that cannot be read or a wrong command line; the message is one line for a person."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,8 +64,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What one file gave. `line`: after its name; `text`: what was asked for; `facts`: the same for machines."""
+class _Outcome:
+    """The outcome for one file.
+
+    `line` is printed after the file's name, `text` is the requested text, `facts` is the content of the JSON line, and
+    `details` goes to standard error.
+    """
 
     code: int
     line: str
@@ -75,21 +80,21 @@ class _Told:
 
 def _one(file: str, args: argparse.Namespace, many: bool) -> int:
     try:
-        told = _judge(file, _read(file), args)
+        outcome = _judge(file, _read(file), args)
     except Unusable as error:
-        told = _Told(WRONG, str(error), {"ok": False, "error": str(error)}, details=f"{file}: {error}")
+        outcome = _Outcome(WRONG, str(error), {"ok": False, "error": str(error)}, details=f"{file}: {error}")
     if args.json:
-        print(json.dumps({"file": file, **told.facts}))
-    elif told.text is not None and not many:
-        print(told.text, end="")
-    elif told.code != WRONG and (many or not told.details):
-        print(f"{file}:{told.line}", flush=True)
-    if told.details and not args.json:
-        print(told.details, file=sys.stderr)
-    return told.code
+        print(json.dumps({"file": file, **outcome.facts}))
+    elif outcome.text is not None and not many:
+        print(outcome.text, end="")
+    elif outcome.code != WRONG and (many or not outcome.details):
+        print(f"{file}:{outcome.line}", flush=True)
+    if outcome.details and not args.json:
+        print(outcome.details, file=sys.stderr)
+    return outcome.code
 
 
-def _judge(file: str, source: str, args: argparse.Namespace) -> _Told:
+def _judge(file: str, source: str, args: argparse.Namespace) -> _Outcome:
     checked = check(source)
     if checked.program is None:
         return _rejected(source, checked.diagnostics)
@@ -99,63 +104,66 @@ def _judge(file: str, source: str, args: argparse.Namespace) -> _Told:
         return _compile(file, checked.program, args)
     facts = {"ok": True, "diagnostics": [], "text": to_text(checked.program)}
     if args.command == "check":
-        return _Told(PASSED, f" program {checked.program.name} passes every check", facts)
+        return _Outcome(PASSED, f" program {checked.program.name} passes every check", facts)
     text = to_text(resolve(checked.program))
     name = _write(args.out, f"{_stem(file)}.resolved.ucutlass", text) if args.out else "resolved"
-    return _Told(PASSED, f" {name}, {text.count(chr(10))} lines", facts | {"text": text}, None if args.out else text)
+    return _Outcome(PASSED, f" {name}, {text.count(chr(10))} lines", facts | {"text": text}, None if args.out else text)
 
 
-def _rejected(source: str, found: tuple[Diagnostic, ...]) -> _Told:
-    first, rest = found[0], len(found) - 1
+def _rejected(source: str, diagnostics: tuple[Diagnostic, ...]) -> _Outcome:
+    first, rest = diagnostics[0], len(diagnostics) - 1
     place = f"{first.span.line}:{first.span.col}:" if first.span.line else ""
     more = f" (and {rest} more)" if rest else ""
-    fixes = (None if r is None else r.to_json() for r in repairs(source, found))
-    facts = {"ok": False, "diagnostics": [d.to_json() | {"fix": f} for d, f in zip(found, fixes, strict=True)]}
-    details = "\n\n".join(d.render(source) for d in found)
-    return _Told(REJECTED, f"{place} {first.code} {first.message}{more}", facts, details=details)
+    fixes = (None if r is None else r.to_json() for r in repairs(source, diagnostics))
+    facts = {"ok": False, "diagnostics": [d.to_json() | {"fix": f} for d, f in zip(diagnostics, fixes, strict=True)]}
+    details = "\n\n".join(d.render(source) for d in diagnostics)
+    return _Outcome(REJECTED, f"{place} {first.code} {first.message}{more}", facts, details=details)
 
 
-def _format(file: str, source: str, program: Program, args: argparse.Namespace) -> _Told:
+def _format(file: str, source: str, program: Program, args: argparse.Namespace) -> _Outcome:
     text = formatted(source, program)
     same = text == source
     facts = {"ok": same or not args.check, "diagnostics": [], "text": text, "changed": not same}
     if args.check:
-        return _Told(PASSED if same else REJECTED, " is laid out" if same else " would be laid out anew", facts)
+        return _Outcome(PASSED if same else REJECTED, " is formatted" if same else " is not formatted", facts)
     if args.write:
         if not same:
             Path(file).write_bytes(text.encode())
-        return _Told(PASSED, " is laid out" if same else " laid out anew", facts)
-    return _Told(PASSED, "", facts, text)
+        return _Outcome(PASSED, " is already formatted" if same else " formatted", facts)
+    return _Outcome(PASSED, "", facts, text)
 
 
-def _compile(file: str, program: Program, args: argparse.Namespace) -> _Told:
-    made = compile(program)
-    wanted = [args.backend] if args.backend else list(BACKENDS)
-    given = [n for n in wanted if n in made.sources]
+def _compile(file: str, program: Program, args: argparse.Namespace) -> _Outcome:
+    compiled = compile(program)
+    requested = [args.backend] if args.backend else list(BACKENDS)
+    written = [n for n in requested if n in compiled.sources]
     refused = [
-        f"{n} refuses: {r.code} {r.message}" + (f" (help: {r.help})" if r.help else "") for n, r in made.refused.items()
+        f"{n} refuses: {r.code} {r.message}" + (f" (help: {r.help})" if r.help else "")
+        for n, r in compiled.refused.items()
     ]
     facts = {
-        "ok": bool(given),
-        "digest": made.digest,
-        "text": made.text,
-        "sources": {n: {"text": made.sources[n].text, "binding": made.sources[n].binding} for n in given},
-        "refused": {n: {"code": r.code, "message": r.message, "help": r.help} for n, r in made.refused.items()},
+        "ok": bool(written),
+        "digest": compiled.digest,
+        "text": compiled.text,
+        "sources": {n: {"text": compiled.sources[n].text, "binding": compiled.sources[n].binding} for n in written},
+        "refused": {n: {"code": r.code, "message": r.message, "help": r.help} for n, r in compiled.refused.items()},
     }
-    said = [f"{n} {made.sources[n].text.count(chr(10)) + 1} lines" for n in given] + refused
-    text = made.sources[given[0]].text + "\n" if given else None
-    if args.out and given:
-        said = _sources(file, made, given, args.out) + refused
+    summary = [f"{n} {compiled.sources[n].text.count(chr(10)) + 1} lines" for n in written] + refused
+    text = compiled.sources[written[0]].text + "\n" if written else None
+    if args.out and written:
+        summary = _sources(file, compiled, written, args.out) + refused
         text = None
-    line = f" {made.digest}: {'; '.join(said)}"
-    return _Told(PASSED if given else REJECTED, line, facts, text, "\n".join(refused) if text or not given else "")
+    line = f" {compiled.digest}: {'; '.join(summary)}"
+    return _Outcome(
+        PASSED if written else REJECTED, line, facts, text, "\n".join(refused) if text or not written else ""
+    )
 
 
-def _sources(file: str, made: Compiled, given: list[str], out: str) -> list[str]:
-    """Each back end's text as a file of `out`, and its PyTorch binding where that is another text."""
+def _sources(file: str, compiled: Compiled, backends: list[str], out: str) -> list[str]:
+    """Write each back end's text to the folder `out`, and its PyTorch binding if that is a separate text."""
     names = []
-    for n in given:
-        source = made.sources[n]
+    for n in backends:
+        source = compiled.sources[n]
         names.append(_write(out, f"{_stem(file)}_{n}{'.cu' if source.language == 'cuda' else '.py'}", source.text))
         if source.binding != source.text:
             names.append(_write(out, f"{_stem(file)}_{n}.py", source.binding))
@@ -165,28 +173,28 @@ def _sources(file: str, made: Compiled, given: list[str], out: str) -> list[str]
 # ---- files ----
 
 
-def _files(said: list[str]) -> Iterator[str]:
-    for name in said:
+def _files(names: list[str]) -> Iterator[str]:
+    for name in names:
         if name != "-" and Path(name).is_dir():
-            found = sorted(str(p) for p in Path(name).rglob("*.ucutlass"))
-            if not found:
+            programs = sorted(str(p) for p in Path(name).rglob("*.ucutlass"))
+            if not programs:
                 raise Unusable(f"{name} holds no *.ucutlass file")
-            yield from found
+            yield from programs
         else:
             yield name
 
 
 def _possible(args: argparse.Namespace, files: list[str]) -> None:
-    """Raises Unusable for what these files cannot be asked."""
+    """Raise Unusable if the command cannot apply to these files."""
     if len(files) > 1 and args.command == "format" and not (args.write or args.check or args.json):
-        raise Unusable("format of several files needs --check (say which are not laid out) or --write (lay them out)")
+        raise Unusable("format of several files needs --check (list the unformatted ones) or --write (format them)")
     if args.command == "format" and args.write and "-" in files:
         raise Unusable("--write needs a file, not standard input")
     if getattr(args, "out", None):
         stems = [_stem(f) for f in files]
         twice = next((s for s in stems if stems.count(s) > 1), None)
         if twice:
-            raise Unusable(f"two files are named {twice}; give each a folder of its own with --out")
+            raise Unusable(f"two files are named {twice}; compile them into separate folders with --out")
 
 
 def _stem(file: str) -> str:
@@ -229,30 +237,30 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     about = "μCUTLASS: check, format, resolve, compile, explain"
     parser = argparse.ArgumentParser(prog="python -m dsl", description=about, epilog=ENDS, formatter_class=form)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, what in (
+    for name, summary in (
         ("check", "report every error"),
-        ("format", "print the program laid out, its comments kept"),
+        ("format", "print the formatted program with its comments"),
         ("resolve", "print the program with every auto filled in"),
         ("compile", "print the generated code"),
     ):
-        p = commands.add_parser(name, help=what, description=what, epilog=ENDS, formatter_class=form)
+        p = commands.add_parser(name, help=summary, description=summary, epilog=ENDS, formatter_class=form)
         p.add_argument("files", metavar="FILE", nargs="+", help="a program, a folder of programs, or - for stdin")
-        p.add_argument("--json", action="store_true", help="a line of JSON a file")
+        p.add_argument("--json", action="store_true", help="print one line of JSON for each file")
         if name == "format":
             how = p.add_mutually_exclusive_group()
-            how.add_argument("--check", action="store_true", help="change nothing; exit 1 where a file would change")
-            how.add_argument("--write", action="store_true", help="write the file anew where it would change")
+            how.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is not formatted")
+            how.add_argument("--write", action="store_true", help="format the files in place")
         if name in ("resolve", "compile"):
             p.add_argument("--out", metavar="DIR", help="write the texts to files of this folder")
         if name == "compile":
-            p.add_argument("--backend", choices=BACKENDS, help="which code; both, or the first printed, otherwise")
+            p.add_argument("--backend", choices=BACKENDS, help="generate for this back end only")
     p = commands.add_parser("explain", help="print the page of an error code, such as E204, or of a word, such as tile")
     p.add_argument("words", metavar="CODE", nargs="+", help="a code or a word of the language")
-    p.add_argument("--json", action="store_true", help="a line of JSON each")
+    p.add_argument("--json", action="store_true", help="print one line of JSON for each word")
     return parser.parse_args(argv)
 
 
 if __name__ == "__main__":
     if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it in silence
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # no traceback when `| head` closes the pipe
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""What each architecture gives a kernel: the facts that the checks and the resolver reason with.
+"""The limits of each architecture that the checks and the resolver use.
 
 Sources: CUDA C++ Programming Guide 13.0, table "Technical Specifications per Compute Capability" (shared memory,
 threads, registers), and the PTX ISA 9.0 (shapes of mma, wgmma and tcgen05).
@@ -13,9 +13,10 @@ from dsl.ir import DType
 
 @dataclass(frozen=True)
 class Arch:
-    """`smem_block`: bytes of shared memory one block may ask for. `instruction_k`: K of one tensor-core instruction.
+    """The limits of one architecture.
 
-    `generates`: a back end of this compiler emits code for it today.
+    `smem_block`: bytes of shared memory that one block may allocate. `instruction_k`: K of one tensor-core
+    instruction, in elements. `generates`: True if a back end emits code for this architecture.
     """
 
     name: str
@@ -45,17 +46,17 @@ ARCHS: dict[str, Arch] = {
 
 DEFAULT = "sm_90a"
 
-# Operand precision for operands stored as ...; f32 also multiplies as f32, on the CUDA cores.
+# The default operand precision of each stored type; f32 operands are also multiplied in f32, on the CUDA cores.
 COMPUTE_FOR: dict[DType, DType] = {
     DType.F32: DType.TF32, DType.F16: DType.F16, DType.BF16: DType.BF16,
     DType.E4M3: DType.E4M3, DType.E5M2: DType.E5M2, DType.I8: DType.I8,
 }  # fmt: skip
 
-# What an expression may read and a stage of our own may work on.
+# The types that expressions read and that map, reduce, normalize and pool take.
 FLOATS = (DType.F32, DType.F16, DType.BF16)
-# Operands of 8 bits: tensor-core products alone, whose results name their type.
+# The 8-bit types: operands of tensor-core products only. Such a product names the type of its result.
 BYTES = (DType.E4M3, DType.E5M2, DType.I8)
-# Element types a program may name, in memory.
+# The types of tensors in memory.
 COVERED = (*FLOATS, *BYTES, DType.I32)
 LATER = ("f64", "u8", "i16", "i64", "e8m0", "e2m1")
 ALIASES = {

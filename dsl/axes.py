@@ -1,8 +1,8 @@
-"""What an axis is called where a stage's expressions index other tensors.
+"""The names of the axes at which a stage's expressions read other tensors.
 
-A gemm's result has `l` (all leading batch axes together), `m` and `n`. A convolution's and a pool's has `b` (batch),
-`c` (channels) and the spatial `w`, `h w` or `d h w`. For map, reduce and normalize both families name the axes of x by
-position, whichever reads better:
+The axes of a gemm's result are `l` (all leading batch axes together), `m` and `n`. Those of a convolution's and a
+pool's are `b` (batch), `c` (channels) and the spatial `w`, `h w` or `d h w`. In map, reduce and normalize both sets
+name the axes of x by position:
 
     rank 1   n            or c
     rank 2   m n          or b c
@@ -19,7 +19,7 @@ SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 
 
 def matrix_axes(rank: int) -> dict[str, tuple[int, ...]]:
-    """Name -> positions, of a stack of matrices."""
+    """Name -> positions of the axes of a matrix or a batch of matrices."""
     if rank == 1:
         return {"n": (0,)}
     lead = {"l": tuple(range(rank - 2))} if rank > 2 else {}
@@ -27,7 +27,7 @@ def matrix_axes(rank: int) -> dict[str, tuple[int, ...]]:
 
 
 def image_axes(rank: int) -> dict[str, tuple[int, ...]]:
-    """Name -> positions, of batch, channels and space; empty for a rank that has none."""
+    """Name -> positions of the batch, channel and spatial axes; empty for a rank without these names."""
     if rank == 1:
         return {"c": (0,)}
     names = ("b", "c", *SPATIAL.get(rank - 2, ()))
@@ -35,7 +35,7 @@ def image_axes(rank: int) -> dict[str, tuple[int, ...]]:
 
 
 def axes_of(stage: Stage, rank: int) -> dict[str, tuple[int, ...]]:
-    """The axes that a stage's expressions may name, each with its positions in a tensor of that rank."""
+    """The axes that a stage's expressions may name -> their positions in a tensor of rank `rank`."""
     if isinstance(stage, Gemm | GroupedGemm):
         return matrix_axes(rank)
     if isinstance(stage, Conv | Pool):

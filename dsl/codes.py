@@ -11,7 +11,7 @@ from textwrap import fill
 
 @dataclass(frozen=True)
 class Page:
-    """`why` the rule is there, an `example` that breaks it ("" of a refusal), and the `fix`."""
+    """The explanation of a code: the reason for the rule, an example that breaks it ("" for a refusal), and the fix."""
 
     code: str
     title: str
@@ -32,12 +32,12 @@ def _read(name: str) -> dict[str, dict[str, str]]:
 
 
 CODES: dict[str, Page] = {code: Page(code, **fields) for code, fields in _read("codes.toml").items()}
-REFUSALS: dict[str, dict[str, str]] = _read("refusals.toml")  # by what follows the back end's name
+REFUSALS: dict[str, dict[str, str]] = _read("refusals.toml")  # by the code without `cute-` or `cpp-`
 
 
 def page(code: str) -> Page | None:
-    """The page of a code such as E204, or cute-tf32 (a program that passes, and that one back end cannot express)."""
+    """The page of an error code such as E204, or of a back end's refusal such as cute-tf32; None if there is none."""
     if code.upper() in CODES:
         return CODES[code.upper()]
-    told = REFUSALS.get(re.sub(r"^(cute|cpp)-", "", code))
-    return Page(code, example="", **told) if told and code.startswith(("cute-", "cpp-")) else None
+    fields = REFUSALS.get(re.sub(r"^(cute|cpp)-", "", code))
+    return Page(code, example="", **fields) if fields and code.startswith(("cute-", "cpp-")) else None

@@ -1,4 +1,4 @@
-"""A program to source code, by every back end that can express it."""
+"""Compile a program to source code with every back end that can express it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ BACKENDS = ("cute", "cpp")
 
 @dataclass(frozen=True)
 class Compiled:
-    """`text` is the resolved program's canonical text, whose lines the sources' line maps number; `digest` its hash.
+    """The result of `compile`.
 
-    Each back end is in `sources` or, with its reason, in `refused`.
+    `text` is the canonical text of the resolved program; the line maps of the sources refer to its lines. `digest` is
+    its hash. Each back end is either in `sources` or, with the reason, in `refused`.
     """
 
     program: Program
@@ -30,7 +31,7 @@ class Compiled:
 
 
 def compile(program: Program, sm_count: int = 132) -> Compiled:
-    """Generate code for a checked program; `sm_count` is the device's, for what is left to `auto`."""
+    """Generate code for a checked program. The clauses left to `auto` are chosen for a device of `sm_count` SMs."""
     resolved = resolve(program, sm_count)
     sources: dict[str, Source] = {}
     refused: dict[str, Refusal] = {}
@@ -42,11 +43,11 @@ def compile(program: Program, sm_count: int = 132) -> Compiled:
             refused[name] = Refusal("E212", f"the program asks for backend {other}", "leave the backend clause out")
             continue
         if writers and name not in writers:
-            what = f"this guard is written by the {writers[0]} back end alone"
-            refused[name] = Refusal(f"{name}-guard", what, "leave guard out")
+            message = f"only the {writers[0]} back end writes this guard"
+            refused[name] = Refusal(f"{name}-guard", message, "leave guard out")
             continue
         try:
-            # Imported here: a back end's templates are of no use to whoever only checks programs.
+            # Imported here because a caller that only checks programs needs no back end.
             sources[name] = import_module(f"dsl.lower.{name}").lower(resolved)
         except Refusal as refusal:
             refused[name] = refusal

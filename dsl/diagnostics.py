@@ -1,4 +1,4 @@
-"""What a rejected program is told: a stable code, the place with a caret, the reason, and the nearest way out."""
+"""Diagnostics of a rejected program: a stable code, the place with a caret, the reason, and the nearest fix."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from dsl.ir import NOWHERE, Span
 
-# A source line longer than this is shown as a window around the caret: one line may be a whole file.
+# Of a longer source line only a window around the caret is shown, since a whole file may be one line.
 WIDTH = 110
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One rejection. `code` is stable (see dsl.codes); `help` is the nearest program that would pass, in words."""
+    """One error in a program. `code` is stable (see dsl.codes); `help` describes the nearest program that passes."""
 
     code: str
     message: str
@@ -24,7 +24,7 @@ class Diagnostic:
     help: str | None = None
 
     def render(self, source: str) -> str:
-        """The message as the compiler prints it; `source` is the text that the span points into.
+        """The message as the compiler prints it; `source` is the text that the span refers to.
 
         E204 tile needs 279,552 bytes of shared memory; sm_90a gives a block 232,448
           6 |     tile     256x256x64
@@ -44,7 +44,7 @@ class Diagnostic:
         return "\n".join(out)
 
     def to_json(self) -> dict:
-        """Plain data for a page or a log; lines and columns are 1-based, the end exclusive; 0 when there is none."""
+        """Plain data for a page or a log. Lines and columns are 1-based, the end exclusive, or 0 without a place."""
         s = self.span
         return {
             "code": self.code,
@@ -59,7 +59,7 @@ class Diagnostic:
 
 
 class ProgramError(Exception):
-    """The text is not a program; carries every Diagnostic found."""
+    """The text is not a program; `diagnostics` holds the reasons."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]):
         self.diagnostics = tuple(diagnostics)
@@ -73,7 +73,7 @@ def _lines(source: str) -> list[str]:
 
 
 def _excerpt(line: str, span: Span) -> tuple[str, str]:
-    """The line (or a window of it) and the carets under the span's part of it; tabs stay tabs in both."""
+    """The line (or a window of it) and the carets under the span. Both keep their tabs, so that they align."""
     start = max(0, min(span.col - 1, len(line)))
     end = span.end_col - 1 if span.end_line == span.line else len(line)
     length = max(1, min(end, len(line)) - start)
@@ -91,13 +91,13 @@ MAX_LISTED = 24  # names in scope that a note shows
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that a misspelt word most likely meant."""
-    found = difflib.get_close_matches(word[:64], list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    """The known name nearest to a misspelt word; None if none is near."""
+    matches = difflib.get_close_matches(word[:64], list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def listing(words: Iterable[object], most: int | None = None) -> str:
-    """`a, b and c`; of more than `most` words the first and the last: `acc, 94 more, y and z`."""
+    """`a, b and c`; more than `most` words are shortened: `acc, 94 more, y and z`."""
     words = [str(w) for w in words]
     if most is not None and len(words) > most:
         words = [words[0], f"{len(words) - most} more", *words[1 - most :]]

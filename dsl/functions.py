@@ -1,9 +1,9 @@
-"""The functions of expressions: what the checker accepts, the back ends lower and the cost models weigh.
+"""The functions of expressions, for the checker, the back ends and the cost models.
 
-TABLE       pointwise, in f32; a back end reads it so that a name missing from its own lowering is found by a test,
-            never by a user.
-INDEXED     pointwise, but knowing its place in the output: over the m and n of a gemm.
-REDUCTIONS  over a whole row or column of a gemm's output; they stand outermost in an epilogue or an `also`.
+TABLE       pointwise functions, computed in f32. A test checks that each back end lowers all of them.
+INDEXED     pointwise functions that depend on the element's indices m and n in a gemm's output.
+REDUCTIONS  functions of a whole row or column of a gemm's output; allowed only as the outermost call of an epilogue
+            or an `also`.
 EVERY       all of them.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument. `number`: a literal is required (it becomes a constant of the kernel)."""
+    """One argument of a function. `number`: it must be a literal, which becomes a constant of the kernel."""
 
     name: str
     number: bool = False
@@ -23,9 +23,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Function:
-    """`special`: special-function-unit operations (ex2, rcp, sqrt, lg2, tanh) an element; `flops`: the rest, in FMAs.
+    """One function.
 
-    `formula` is the meaning in PyTorch's words, shown in the reference and used by tests as the ground truth.
+    `special`: special-function-unit operations (ex2, rcp, sqrt, lg2, tanh) for each element; `flops`: the other
+    operations, in FMAs. `formula` defines the function; the reference shows it and tests compare with it.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Function:
     flops: int
     formula: str
     infix: str | None = None
-    over: str | None = None  # of a reduction: the axis that it leaves out
+    over: str | None = None  # of a reduction: the axis that it reduces
 
     @property
     def arity(self) -> int:
@@ -46,7 +47,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """`leaky_relu(x, slope=0.01)`; an operator is written with its sign."""
+        """`leaky_relu(x, slope=0.01)`, or `x + y` for an operator."""
         if self.infix and self.arity == 2:
             return f"x {self.infix} y"
         if self.infix:
@@ -103,15 +104,15 @@ REDUCTIONS: dict[str, Function] = {
     for f in (
         Function("row_sum", (_X,), 0, 1, "sum over n", over="n"),
         Function("row_max", (_X,), 0, 1, "max over n", over="n"),
-        Function("row_logsumexp", (_X,), 1, 3, "log(sum over n of exp(x)), kept from overflow", over="n"),
+        Function("row_logsumexp", (_X,), 1, 3, "log(sum over n of exp(x)), without overflow", over="n"),
         Function("col_sum", (_X,), 0, 1, "sum over m", over="m"),
     )
 }
 
 EVERY: dict[str, Function] = {**TABLE, **INDEXED, **REDUCTIONS}
 
-# Pointwise functions written by name; operators are the rest.
+# The pointwise functions without the operators.
 NAMED: tuple[str, ...] = tuple(n for n, f in TABLE.items() if f.infix is None)
 
-# The two arguments of each that bound a value, the lower first.
+# The functions whose second and third arguments are a lower and an upper bound.
 BOUNDED = ("clamp", "hardtanh")

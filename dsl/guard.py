@@ -1,24 +1,26 @@
-"""`guard f32`: products in f16 that are never worse than tf32, whatever the operands' range.
+"""`guard f32`: products in f16 whose error is never worse than tf32's, whatever the range of the operands.
 
-f16 and tf32 carry the same 11 significant bits; what f16 lacks is range. So each kernel that converts f32 to f16, a
-transform's cast, a product that rounds f32 operands on their way to the tensor cores (`watched`), or a stage that
-stores f16 for products alone to read (dsl.narrowed), looks at what it converts, a chunk at a time (what one warp
-converts: some hundred neighbouring elements), and raises a flag where a chunk's largest magnitude is neither 0 nor
-within [2^-9, 65504], or where it holds a NaN or an infinity. With the flag up the program's own meaning is computed
-again, from the parameters on, in f32 on the CUDA cores, over the same results. Those rescue kernels are launched in
-every call and leave at once when the flag is down, so nothing ever waits for the host and the whole is one CUDA graph.
+f16 and tf32 have the same 11 significant bits, but f16 has less range. Three kinds of kernels convert f32 to f16: a
+transform that casts, a product that rounds its f32 operands on the way to the tensor cores (`watched`), and a stage
+that stores f16 for products only (dsl.narrowed). Each of them checks the values that it converts, one chunk at a time.
+A chunk is what one warp converts: some hundred neighbouring elements. The kernel sets a flag if the largest magnitude
+of a chunk is neither 0 nor within [2^-9, 65504], or if the chunk holds a NaN or an infinity.
 
-Why what passes is no worse than tf32. Rounding x to f16 (normal or subnormal) errs by at most
+If the flag is set, rescue kernels compute the whole program again from its parameters, in f32 on the CUDA cores, and
+overwrite the results. Every call launches the rescue kernels; they exit at once if the flag is not set. So no call
+waits for the host, and the whole pipeline is one CUDA graph.
+
+A product that passes the check is no worse than tf32. Rounding x to f16 (normal or subnormal) has an error of at most
 
     2^-11 |x| + 2^-25,
 
 half a unit in the last place: 2^-11 |x| where the result is normal, 2^-25 below 2^-14. A chunk that passes has a
-largest magnitude m >= 2^-9 (or is all zeros, which f16 holds), so 2^-25 <= 2^-16 m. tf32 errs by 2^-11 |x| when it
-rounds and by up to 2^-10 |x| where the tensor cores cut the low bits off. An operand's error is hence tf32's plus, for
-each element, at most 2^-16 of the largest among its neighbours: a thirty-second of what tf32 may do to that one. Both
-multiply exactly and accumulate in f32.
+largest magnitude m >= 2^-9 (or is all zeros, which f16 represents exactly), so 2^-25 <= 2^-16 m. The error of tf32 is
+2^-11 |x| if it rounds, and up to 2^-10 |x| where the tensor cores truncate. So each f16 operand has the error of tf32
+plus at most 2^-16 of the largest magnitude in its chunk, a thirty-second of the error that tf32 allows for that largest
+element. Both multiply exactly and accumulate in f32.
 
-`rescue` writes the second pipeline: the same stages in f32, row-major, without the casts.
+`rescue` builds the second pipeline: the same stages in f32, row-major, without the casts.
 """
 
 from __future__ import annotations
@@ -53,15 +55,17 @@ from dsl.ir import (
 from dsl.narrowed import able, rounded, watched_stores, wider_reader
 from dsl.rules.problem import is_direct, is_rowmajor, types_of
 
-LOW, HIGH = 2.0**-9, 65504.0  # the largest magnitude of a chunk that f16 holds as well as tf32 would
-CHUNK = 256  # elements that a chunk has where vectors move; the CPU's meaning takes this everywhere
+LOW, HIGH = 2.0**-9, 65504.0  # bounds of a chunk's largest magnitude within which f16 is as accurate as tf32
+CHUNK = 256  # elements of a chunk in vectorised kernels; the CPU reference uses it everywhere
 
 Objection = tuple[str, Span | None, str | None]
 
 
 def watched(stage: Stage, source: TensorType) -> bool:
-    """Whether a stage converts an operand of type `source` from f32 to f16, which the guard looks at: a transform's
-    cast, or a product of f16 that reads f32 (each of its operands is a question of its own)."""
+    """Return True if a stage converts an operand of type `source` from f32 to f16, which the guard checks.
+
+    Such a stage is a transform that casts, or a product in f16 that reads f32; ask for each operand separately.
+    """
     if source.dtype is not DType.F32:
         return False
     if isinstance(stage, Transform):
@@ -70,61 +74,65 @@ def watched(stage: Stage, source: TensorType) -> bool:
 
 
 def conversions(program: Program, stage: Stage) -> tuple[str, ...]:
-    """The tensors that a stage of a typed program converts under the guard's eyes, each once."""
+    """The tensors that a stage of a typed program converts from f32 to f16, each once."""
     names = dict.fromkeys(o.name for o in stage.operands)
     return tuple(name for name in names if watched(stage, program.type_of(name)))
 
 
 def writers(program: Program) -> tuple[str, ...]:
-    """The back ends that write a guarded program: `cute` has casts that watch, `cpp` the convolution that does."""
+    """The back ends that write a guarded program: `cute` checks casts, `cpp` the operands of its own convolutions."""
     rows = any(isinstance(s, Conv) and conversions(program, s) for s in program.stages)
     return ("cpp",) if rows else ("cute",)
 
 
 def objections(program: Program) -> Iterator[Objection]:
-    """Why a typed program can have no guard: (message, where or None for the clause itself, what to write instead)."""
+    """The reasons why a typed program cannot have a guard: (message, span or None for the guard clause, fix)."""
     for p in program.params:
         if p.type.dtype not in (DType.F32, DType.I32):
-            yield f"a guard watches casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
+            yield f"a guard checks casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
     for s in program.stages:
         if isinstance(s, GroupedGemm) or getattr(s, "pairs", False):
-            what = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
-            yield f"a guard has no f32 kernel for {what}, as {s.name} is", s.span, "leave guard out"
+            description = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
+            yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, "leave guard out"
         elif getattr(s, "prepack", False):
-            yield "a guard watches every call, and prepack is done once", s.clause_span("prepack"), "leave prepack out"
+            yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), "leave prepack out"
         elif isinstance(s, Transform) and s.other is not None:
-            yield f"a guard does not watch interleave, as {s.name} does", s.span, "leave guard out"
+            yield f"a guard does not check {s.name}, an interleave", s.span, "leave guard out"
         else:
             yield from _narrow(s, program)
     if not any(conversions(program, s) or rounded(s) for s in program.stages):
-        yield "no stage casts f32 to f16, so there is nothing to guard", None, "leave guard out"
+        yield "no stage casts f32 to f16, so the guard has nothing to check", None, "leave guard out"
     elif "cute" not in writers(program):
         yield from _of_cpp(program)
 
 
 def _of_cpp(program: Program) -> Iterator[Objection]:
-    """What the back end of convolutions that convert their operands itself has no guarded kernels for."""
+    """The stages without a guarded kernel on `cpp`, which writes the convolutions that convert their own operands."""
     for s in program.stages:
         if isinstance(s, Transform) and conversions(program, s):
-            what = f"a convolution converts its operands itself, and {s.name} is a cast"
-            yield f"under one guard {what}", s.clause_span("to"), "leave the cast out, or cast all operands"
+            reason = f"a convolution here converts its own operands, and {s.name} is a cast"
+            yield (
+                f"one guard checks one kind: {reason}",
+                s.clause_span("to"),
+                "leave the cast out, or cast all operands",
+            )
         elif watched_stores(program, s):
-            what = f"a convolution converts its operands itself, and {s.name} is rounded where it is stored"
-            yield f"under one guard {what}", s.clause_span("store"), "store f32"
+            reason = f"a convolution here converts its own operands, and {s.name} is stored in f16"
+            yield f"one guard checks one kind: {reason}", s.clause_span("store"), "store f32"
         elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1):
             kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution of a stride or groups"
-            what = f"{kind} beside a convolution that converts its operands itself, as {s.name} is"
-            yield f"a guard has no f32 kernel for {what}", s.span, "leave guard out"
+            reason = f"{s.name}, {kind} beside a convolution that converts its own operands"
+            yield f"a guard has no f32 kernel for {reason}", s.span, "leave guard out"
 
 
 def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
-    """What leaves f32 elsewhere than where the guard looks."""
+    """Conversions from f32 that the guard does not check."""
     if isinstance(s, Transform):
         if s.type.dtype is DType.F16 and s.name in program.results:
-            yield f"result {s.name} is f16, which holds less than f32", s.clause_span("to"), "leave guard out"
+            yield f"result {s.name} is f16, which has less range than f32", s.clause_span("to"), "leave guard out"
         if s.type.dtype not in (DType.F16, DType.F32) or (s.to is DType.F32):
-            what = f"{s.name} casts to {s.type.dtype.value}"
-            yield f"a guard watches casts of f32 to f16; {what}", s.clause_span("to"), "leave guard out"
+            cast = f"{s.name} casts to {s.type.dtype.value}"
+            yield f"a guard checks casts of f32 to f16; {cast}", s.clause_span("to"), "leave guard out"
         return
     yield from _stored(s, program)
     if not isinstance(s, Collective) or (isinstance(s, Conv) and is_direct(s, types_of(program))):
@@ -134,7 +142,7 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
         if watched(s, source) or (source.dtype is DType.F16 and s.config.compute in (None, DType.F16)):
             continue
         name = (s.config.compute or DType.TF32).value
-        message = f"under a guard products are of f16; {s.name} computes {name} from {source.dtype.value}"
+        message = f"a guard needs products in f16; {s.name} computes {name} from {source.dtype.value}"
         rows = isinstance(s, Conv) and is_rowmajor(s, types_of(program))
         help = "compute f16" if rows else f"{o.name}_h = transform({o.name}) {{ to f16 }}"
         yield message, s.clause_span("compute"), help
@@ -142,20 +150,20 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
 
 
 def _stored(s: Stage, program: Program) -> Iterator[Objection]:
-    """What is stored narrower than f32, and either not watched there or read by who needs more."""
+    """Results that are stored narrower than f32 and are either not checked there or read at more than f16."""
     for name, t in ((s.name, s.type), *((a.name, a.type) for a in s.also)):
         if t.dtype in (DType.F32, DType.I32):
             continue
         reader = wider_reader(program, name)
         if t.dtype is DType.F16 and reader is None and able(program, s):
             continue
-        message = f"{name} is rounded to {t.dtype.value} where it is stored"
+        message = f"{name} is stored in {t.dtype.value}"
         if t.dtype is not DType.F16:
-            message = f"a guard watches what is rounded to f16, and {message}"
+            message = f"a guard checks conversions to f16, and {message}"
         elif reader is not None:
-            message += f", and {reader} may need what f32 holds"
+            message += f", and {reader} may need the range of f32"
         else:
-            message += ", which a guard watches in products, normalize and map alone"
+            message += "; a guard checks the stores of products, normalize and map only"
         yield message, s.clause_span("store"), "store f32"
 
 
@@ -163,9 +171,9 @@ def _stored(s: Stage, program: Program) -> Iterator[Objection]:
 
 
 def rescue(program: Program) -> Program:
-    """The pipeline of a guarded program without its casts and layouts: f32 (i32 stays), row-major, on the CUDA cores.
+    """The pipeline of a guarded program in f32 (i32 stays), row-major, on the CUDA cores, without its casts.
 
-    Parameters and results keep their names and order. A reduction in a product's epilogue is a stage of its own here.
+    Parameters and results keep their names and order. A reduction in a product's epilogue becomes a separate stage.
     """
     return _Rescue(program).run()
 
@@ -174,24 +182,24 @@ class _Rescue:
     def __init__(self, program: Program):
         self.program = program
         self.stages: list[Stage] = []
-        self.same: dict[str, str] = {}  # what is another name here -> the tensor
+        self.aliases: dict[str, str] = {}  # the result of a dropped cast -> the tensor that it casts
         self.types = {p.name: p.type for p in program.params}
-        self.taken = {p.name for p in program.params}
+        self.names = {p.name for p in program.params}
         for s in program.stages:
-            self.taken |= {s.name, *(a.name for a in s.also)}
+            self.names |= {s.name, *(a.name for a in s.also)}
 
     def run(self) -> Program:
         for s in self.program.stages:
             self._transform(s) if isinstance(s, Transform) else self._stage(s)
         p = self.program
-        made = {n for s in self.stages for n in (s.name, *(a.name for a in s.also))}
+        written = {n for s in self.stages for n in (s.name, *(a.name for a in s.also))}
         renames: dict[str, str] = {}
         for r in p.results:
             source = self._name(r)
             if source == r:
                 continue
-            if source in made and source not in p.results and source not in renames:
-                renames[source] = r  # written where the result lies
+            if source in written and source not in p.results and source not in renames:
+                renames[source] = r  # the stage writes the result directly
             else:
                 self.types[r] = self.types[source]
                 self.stages.append(Map(name=r, x=Operand(source), type=self.types[r]))
@@ -199,8 +207,8 @@ class _Rescue:
         return replace(p, stages=stages, graph=False, guard=False)
 
     def _name(self, name: str) -> str:
-        while name in self.same:
-            name = self.same[name]
+        while name in self.aliases:
+            name = self.aliases[name]
         return name
 
     def _type(self, t: TensorType) -> TensorType:
@@ -208,7 +216,7 @@ class _Rescue:
 
     def _transform(self, s: Transform) -> None:
         if s.view is None and s.permute is None and s.pad is None and s.crop is None:
-            self.same[s.name] = s.x.name
+            self.aliases[s.name] = s.x.name
             return
         self.types[s.name] = self._type(s.type)
         self.stages.append(
@@ -248,7 +256,7 @@ class _Rescue:
         self.stages.append(s)
 
     def _gemm(self, s: Gemm) -> None:
-        """Elements are stored; rows and columns are reduced from there."""
+        """Store the product's elements, and reduce rows and columns in stages of their own."""
         outs = [(s.name, s.epilogue, s.type), *((a.name, a.expr, a.type) for a in s.also)]
         whole = TensorType(DType.F32, _product_shape(self.types[s.a.name], self.types[s.b.name], s))
         stored, after = [], []
@@ -271,14 +279,14 @@ class _Rescue:
         self.stages += after
 
     def _fresh(self, name: str) -> str:
-        while name in self.taken:
+        while name in self.names:
             name += "_"
-        self.taken.add(name)
+        self.names.add(name)
         return name
 
 
 def _product_shape(a: TensorType, b: TensorType, s: Gemm) -> tuple[int, ...]:
-    """Of the whole product, whatever its epilogue leaves."""
+    """The shape of the product before its epilogue."""
     left, right = a.shape, b.shape
     rows, columns = left[-1 if s.a.transposed else -2], right[-2 if s.b.transposed else -1]
     lead = left[:-2] if len(left) >= len(right) else right[:-2]
@@ -286,13 +294,13 @@ def _product_shape(a: TensorType, b: TensorType, s: Gemm) -> tuple[int, ...]:
 
 
 def renamed(program: Program, names: dict[str, str]) -> Program:
-    """The program with some of its stages' results under other names."""
+    """The program with the results of some stages renamed by `names` (old name -> new name)."""
     stages = tuple(_renamed(s, names) for s in program.stages)
     return replace(program, stages=stages, results=tuple(names.get(r, r) for r in program.results))
 
 
 def _renamed(s: Stage, names: dict[str, str]) -> Stage:
-    """The stage with tensors under other names."""
+    """The stage with its tensors renamed."""
 
     def expr(e: Expr) -> Expr:
         if isinstance(e, Load):

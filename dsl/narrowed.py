@@ -1,14 +1,15 @@
-"""Results that a guarded program rounds to f16 where they are stored (dsl.guard): `store f16` in place of a cast after.
+"""Results that a guarded program stores in f16 (`store f16`) instead of casting them in a later stage (dsl.guard).
 
-To round a result where it is stored is the same as to cast it afterwards as long as whoever reads it takes f16 anyhow:
-a product's or convolution's operand, or a transform that only moves it to one. A residual, a norm's input, an
-epilogue or the caller would get what f32 holds and f16 does not, so for those the result stays f32 (`wider_reader`).
+Storing a result in f16 equals a later cast if every reader takes f16: a product's or convolution's operand, or a
+transform that only moves the values to one. A residual, a norm's input, an epilogue or the caller may need the range
+of f32, so a result with such a reader stays f32 (`wider_reader`).
 
-The kernel that stores it looks at its f32 values as a cast does (`watched_stores`): a chunk is a row of a product's
-tile, or what one warp stores. One result needs no look (`known_range`): a softmax times c over rows of at most c
-elements, c at most 65504. Its row sums to c, so the row's largest is within [1, c] however the logits lie, and the
-2^-25 by which f16 errs below 2^-14 is at most 2^-25 of that one; a row of 2^15 of them adds up to less than the
-rounding of its largest. To multiply by a power of two and to divide the product by it again are both exact.
+The kernel that stores f16 checks its f32 values as a cast does (`watched_stores`). A chunk is a row of a product's
+tile, or what one warp stores. One kind of result needs no check (`known_range`): a softmax times c over rows of at most
+c elements, with c at most 65504. Its row sums to c, so the row's largest value is within [1, c] for all logits. The
+f16 error of at most 2^-25 for values below 2^-14 is then at most 2^-25 of the largest value, and the errors of a row of
+2^15 elements sum to less than the rounding of the largest. Multiplying by a power of two and dividing the product by
+it again are both exact.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ HIGH = 65504.0
 
 
 def rounded(stage: Stage) -> tuple[str, ...]:
-    """The results of a typed stage that it rounds to f16 as it stores them; a transform's casts are not among them."""
+    """The results that a typed stage stores in f16, without the results of transforms."""
     if isinstance(stage, Transform):
         return ()
     named = ((stage.name, stage.type), *((a.name, a.type) for a in stage.also))
@@ -47,13 +48,13 @@ def rounded(stage: Stage) -> tuple[str, ...]:
 
 
 def watched_stores(program: Program, stage: Stage) -> tuple[str, ...]:
-    """Those that its kernel has to look at."""
+    """The f16 results of a stage whose values its kernel has to check."""
     exprs = {stage.name: stage.epilogue, **{a.name: a.expr for a in stage.also}}
     return tuple(name for name in rounded(stage) if not known_range(program, stage, exprs[name]))
 
 
 def able(program: Program, stage: Stage) -> bool:
-    """Whether there are kernels of this kind of stage that look at what they store."""
+    """Return True if the kernels of this kind of stage can check the values that they store."""
     if isinstance(stage, Conv):
         types = types_of(program)
         return not is_direct(stage, types) and not is_rowmajor(stage, types)
@@ -61,7 +62,10 @@ def able(program: Program, stage: Stage) -> bool:
 
 
 def wider_reader(program: Program, name: str) -> str | None:
-    """Who reads a tensor otherwise than as f16 on the way to a product: a stage, or "the caller"; None where nobody."""
+    """The first reader of a tensor that is no f16 operand of a product: a stage or "the caller"; None if there is none.
+
+    A transform that moves the tensor to a product counts as the product.
+    """
     if name in program.results:
         return "the caller"
     for s in program.stages:
@@ -71,16 +75,16 @@ def wider_reader(program: Program, name: str) -> str | None:
         if name not in (o.name for o in s.operands):
             continue
         if isinstance(s, Transform):
-            found = wider_reader(program, s.name) if s.type.dtype is DType.F16 else s.name
-            if found is not None:
-                return found
+            reader = wider_reader(program, s.name) if s.type.dtype is DType.F16 else s.name
+            if reader is not None:
+                return reader
         elif not isinstance(s, Collective):
             return s.name
     return None
 
 
 def known_range(program: Program, stage: Stage, e: Expr) -> bool:
-    """Whether what an expression stores is a softmax times a number that keeps each row's largest within [1, 65504]."""
+    """Return True for a softmax times a constant that keeps the largest value of each row within [1, 65504]."""
     if not isinstance(stage, Normalize) or stage.op != "softmax":
         return False
     factor = _factor(inlined(stage, e))
@@ -90,7 +94,7 @@ def known_range(program: Program, stage: Stage, e: Expr) -> bool:
 
 
 def _factor(e: Expr) -> float | None:
-    """c, of acc * c."""
+    """c if the expression is acc * c, else None."""
     if isinstance(e, Acc):
         return 1.0
     if isinstance(e, Call) and e.fn == "mul":

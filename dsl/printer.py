@@ -36,7 +36,7 @@ _WORDS = {
 
 
 def to_text(program: Program) -> str:
-    """The program as its author would write it: one clause a line, clauses left to `auto` left out."""
+    """The canonical text: one clause a line; clauses that are `auto` are left out."""
     params = ", ".join(f"{p.name}: {p.type}" for p in program.params)
     results = ", ".join(map(str, program.result_types))
     if len(program.result_types) != 1:
@@ -67,7 +67,7 @@ def digest(program: Program) -> str:
 
 
 def word_of(stage: Stage) -> str:
-    """The word that a stage is written with: gemm, conv_transpose2d, ..."""
+    """The keyword of a stage: gemm, conv_transpose2d, ..."""
     return stage.word if isinstance(stage, Conv) else _WORDS[type(stage)]
 
 
@@ -75,35 +75,35 @@ def word_of(stage: Stage) -> str:
 
 
 def _clauses(s: Stage) -> list[str]:
-    own: list[tuple[str, object]] = []
+    clauses: list[tuple[str, object]] = []
     if isinstance(s, Transform):
-        return _said(_transform(s))
+        return _texts(_transform(s))
     if isinstance(s, Conv):
-        own = _conv(s) + _config(s.config)
+        clauses = _conv(s) + _config(s.config)
     elif isinstance(s, Gemm | GroupedGemm):
-        own = [*_config(s.config), ("pairs", getattr(s, "pairs", False))]
+        clauses = [*_config(s.config), ("pairs", getattr(s, "pairs", False))]
     elif isinstance(s, Reduce):
-        own = [("op", s.op), ("over", ", ".join(s.over)), ("of", _unless_acc(s.of)), ("keepdim", s.keepdim)]
+        clauses = [("op", s.op), ("over", ", ".join(s.over)), ("of", _unless_acc(s.of)), ("keepdim", s.keepdim)]
     elif isinstance(s, Normalize):
-        own = [
+        clauses = [
             ("op", s.op), ("groups", s.groups if s.op == "groupnorm" else None),
             ("eps", repr(float(s.eps)) if s.eps != 1e-5 else None), ("over", ", ".join(s.over) or None),
             ("of", _unless_acc(s.of)),
         ]  # fmt: skip
     elif isinstance(s, Pool):
-        own = [("op", s.op), ("window", _dims(s.window) or "global")]
-        own += [("stride", _dims(s.stride) if s.stride != s.window else None)] if s.window else []
-        own += [("padding", _dims(s.padding) if any(s.padding) else None)]
+        clauses = [("op", s.op), ("window", _dims(s.window) or "global")]
+        clauses += [("stride", _dims(s.stride) if s.stride != s.window else None)] if s.window else []
+        clauses += [("padding", _dims(s.padding) if any(s.padding) else None)]
     tail = [
         *(("let", f"{x.name} = {expression(x.expr)}") for x in s.lets),
         *(("also", f"{x.name} = {expression(x.expr)}") for x in s.also),
         ("store", " ".join(w for w in (s.store and s.store.value, s.store_layout) if w) or None),
         ("epilogue", _unless_acc(s.epilogue)),
     ]
-    return _said(own + tail)
+    return _texts(clauses + tail)
 
 
-def _said(clauses: list[tuple[str, object]]) -> list[str]:
+def _texts(clauses: list[tuple[str, object]]) -> list[str]:
     return [word if value is True else f"{word} {value}" for word, value in clauses if value not in (None, False)]
 
 
@@ -148,7 +148,7 @@ def _transform(s: Transform) -> list[tuple[str, object]]:
 
 
 def expression(e: Expr) -> str:
-    """An expression with no bracket that its meaning does not need."""
+    """The text of an expression without redundant brackets."""
     return _expression(e)[0]
 
 

@@ -1,12 +1,12 @@
-"""Fills in each `auto`: the configuration that a simple model of waves and bandwidth expects to be fastest.
+"""Fill in each `auto` with the configuration that a simple model of waves and bandwidth predicts to be fastest.
 
-The search space is every configuration that `dsl.rules.legal` passes, those that both back ends take first; what the
-author wrote is kept. The model is for a sensible start, not for steering a search (that is sol.attainable's work):
+The search space is every configuration that `dsl.rules.legal` accepts; configurations that both back ends take come
+first, and the clauses that the author wrote stay. The model gives a reasonable default; sol.attainable guides searches.
 
   waves    output tiles over the SMs that clusters can fill, rounded up;
   step     one K step of a tile: the longer of its tensor-core time and its share of L2 bandwidth, where a cluster's
            multicast divides the operand that its blocks share;
-  tail     writing a tile, hidden under the next tile's mainloop by pingpong.
+  tail     writing a tile; pingpong hides it under the next tile's mainloop.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _FLOPS = {
     DType.E4M3: 1978.9e12 / 132, DType.E5M2: 1978.9e12 / 132, DType.I8: 1978.9e12 / 132,
 }  # fmt: skip
 _L2 = 5.5e12 / 132
-TF32_L2 = 1.4  # as much of it in tf32: 256x128 tiles in clusters of two, 410 TFLOP/s, do not wait for it
-_L2_HOLDS = 0.7 * 50e6  # bytes that stay from wave to wave
+TF32_L2 = 1.4  # factor on the L2 bandwidth in tf32: 256x128 tiles in clusters of two reach 410 TFLOP/s without stalls
+_L2_HOLDS = 0.7 * 50e6  # bytes that stay in L2 from wave to wave
 _MEMORY = 4.2e12  # bytes/s
-DEEP, FEW = 8, 4  # steps of K that a split has at least, and splits that are worth a second kernel
-_LAUNCH = 1.5e-6  # prologue and epilogue of a tile that nothing hides, seconds
+DEEP, FEW = 8, 4  # least K steps of a split, and least number of splits that is worth a second kernel
+_LAUNCH = 1.5e-6  # exposed prologue and epilogue of a tile, seconds
 
 
 def resolve(program: Program, sm_count: int = 132) -> Program:
-    """The same program with every `auto` filled in (`backend` stays as it is); `sm_count` is the device's.
+    """The same program with every `auto` but `backend` filled in, for a device of `sm_count` SMs.
 
-    Raises ValueError when a stage has no legal configuration, which a checked program always has.
+    Raises ValueError if a stage has no legal configuration; every stage of a checked program has one.
     """
     program = replace(program, arch=program.arch or DEFAULT)
     forced = {s.config.backend for s in program.stages if hasattr(s, "config")} - {None}
     forced |= set(guard.writers(program)) if program.guard else set()
-    # One back end builds the whole program: configurations that both take first, then those of one.
+    # One back end builds the whole program: first try configurations that both take, then those of one.
     ways = [tuple(forced)] if forced else [legal.BACKENDS, ("cpp",), ("cute",)]
     for backends in ways:
         stages = [_resolve(program, s, backends, sm_count) for s in program.stages]
@@ -51,7 +51,7 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
 
 
 def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: int) -> Stage | None:
-    """The stage with a configuration that all `backends` take; None where there is none."""
+    """The stage with a configuration that all `backends` take; None if there is none."""
     types = legal.types_of(program)
     if not legal.configured(s, types):
         return replace(s, config=replace(s.config, compute=DType.F32)) if isinstance(s, Conv) else s
@@ -66,29 +66,31 @@ def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: in
 def _normalized(
     program: Program, s: Stage, p: legal.Problem, backends: tuple[str, ...], sm_count: int
 ) -> Config | None:
-    """Of a product that is normalised in its registers, where one kernel of the two is built and the author left open
-    how: a tile that holds whole groups."""
+    """The configuration of a product that is fused with the norm that reads it: a tile of whole groups.
+
+    None if the back end does not fuse the two, or if the author wrote the tile, schedule or scheduler.
+    """
     c = s.config
     alone = backends == ("cpp",) and isinstance(s, Gemm) and p.arch.name == DEFAULT
     if not alone or c.tile or c.schedule or (c.scheduler and c.scheduler.kind != "persistent"):
         return None
     width = normalized.group(program, s)
     for tile, schedule in normalized.preferred(width) if width else ():
-        asked = replace(c, backend=None, tile=(*tile, 1024 // p.compute.bits), schedule=schedule)
-        found = complete(p, asked, sm_count, backends)
-        if found is not None:
-            return found
+        request = replace(c, backend=None, tile=(*tile, 1024 // p.compute.bits), schedule=schedule)
+        config = complete(p, request, sm_count, backends)
+        if config is not None:
+            return config
     return None
 
 
 def complete(
     p: legal.Problem, c: Config, sm_count: int = 132, backends: tuple[str, ...] | None = None
 ) -> Config | None:
-    """`c` with every None filled in (but `backend`); None when nothing legal agrees with what is given.
+    """`c` with every None but `backend` filled in; None if no legal configuration agrees with `c`.
 
-    All of `backends` take it; left out, any does and those that more back ends take are preferred.
+    All of `backends` take the result. Without `backends`, a configuration that more back ends take is preferred.
     """
-    # Other depths of K than one swizzle atom are tried only where nothing else is legal.
+    # A tile K other than one swizzle atom is tried only if nothing else is legal.
     if c.tile:
         return _best(p, c, [c.tile], sm_count, backends)
     tiles = legal.tiles_for(p)
@@ -97,20 +99,20 @@ def complete(
 
 
 def possible(p: legal.Problem, c: Config) -> bool:
-    """Whether `complete` would find anything; much cheaper where it would."""
+    """Return True if `complete` finds a configuration; much cheaper than `complete`."""
     if c.tile:
         return any(legal.backends(p, x) for x in _candidates(p, c, [c.tile]))
     return any(legal.backends(p, x) for x in _candidates(p, c, legal.tiles_for(p)))
 
 
 def _best(p: legal.Problem, c: Config, tiles: list, sm_count: int, backends: tuple[str, ...] | None) -> Config | None:
-    """The fastest legal completion over these tiles; one that more back ends take comes first."""
+    """The fastest legal completion over these tiles; completions that more back ends take come first."""
     second: Config | None = None
-    wanted = len(backends or ((c.backend,) if c.backend else legal.BACKENDS))
+    needed = len(backends or ((c.backend,) if c.backend else legal.BACKENDS))
     for candidate in sorted(_candidates(p, c, tiles, sm_count), key=lambda x: (seconds(p, x, sm_count), _second(p, x))):
         able = legal.backends(p, candidate)
         if set(backends or ()) <= set(able):
-            if len(able) >= wanted:
+            if len(able) >= needed:
                 return candidate
             second = second or (candidate if able else None)
     return second
@@ -139,13 +141,16 @@ def _candidates(
 def _schedulers(
     p: legal.Problem, tile: tuple[int, int, int], cluster: tuple[int, int, int], schedule: str | None, sm_count: int
 ) -> Iterator[Scheduler]:
-    """Persistent; for few tiles and a deep K as many splits as fill the SMs; for a triangle, whose tiles are few and
-    no multiple of the SMs, stream-K."""
+    """The schedulers to try.
+
+    Always persistent. With few tiles and a deep K also split-K with as many splits as fill the SMs. For a triangle also
+    stream-K, because its number of tiles is no multiple of the number of SMs.
+    """
     yield Scheduler("persistent")
     use = p.epilogue
     if p.kind != "gemm" or schedule != "cooperative" or use.reductions or use.pairs:
         return
-    if p.triangle and p.compute is DType.TF32:  # with `cpp` alone, which leaves out the other triangle's tiles
+    if p.triangle and p.compute is DType.TF32:  # only `cpp` skips the tiles of the other triangle
         yield Scheduler("stream_k")
     tiles = _tiles(p, tile, cluster)
     splits = min(sm_count // tiles, legal.MAX_SPLITS, p.shape.k // (DEEP * tile[2]))
@@ -154,7 +159,7 @@ def _schedulers(
 
 
 def _tiles(p: legal.Problem, tile: tuple[int, int, int], cluster: tuple[int, int, int]) -> int:
-    """Output tiles, in whole clusters."""
+    """The number of output tiles, rounded up to whole clusters."""
     (m, n, _), (cm, cn, _) = tile, cluster
     rows, columns = -(-p.shape.m // (m * cm)), -(-p.shape.n // (n * cn))
     half = p.triangle and p.compute is DType.TF32 and p.arch.name == DEFAULT
@@ -163,9 +168,12 @@ def _tiles(p: legal.Problem, tile: tuple[int, int, int], cluster: tuple[int, int
 
 
 def _swizzle(p: legal.Problem, tile: tuple[int, int, int]) -> int:
-    """Tiles grouped for reuse in L2. A wave walks the grid's shorter side, so without groups that side's operand is
-    read again by every wave: from L2 where it fits, else from memory, which is no matter while the products take
-    twice as long. Otherwise as many as the shorter side has use for (CUTLASS's own thresholds)."""
+    """The number of tiles grouped for reuse in L2.
+
+    A wave walks the shorter side of the grid, so without groups every wave reads that side's operand again: from L2 if
+    it fits, else from memory. In tf32 no groups are needed if it fits, or if the products take twice as long as the
+    reads. Otherwise the group follows CUTLASS's thresholds on the shorter side.
+    """
     rows, columns = -(-p.shape.m // tile[0]), -(-p.shape.n // tile[1])
     short = min(rows, columns)
     if p.compute is DType.TF32 and p.kind == "gemm":  # `cpp`; quack groups in its own way
@@ -178,8 +186,10 @@ def _swizzle(p: legal.Problem, tile: tuple[int, int, int]) -> int:
 
 
 def _second(p: legal.Problem, c: Config) -> tuple[float, int]:
-    """What decides between equals in tf32: the panels that a cluster shares least of, and then a tall tile rather than
-    a wide one (1.34 ms against 1.36, 16384 x 4096 x 4096 on an H200)."""
+    """The tie-breaker in tf32: the fewest operand bytes a block after multicast, then a tall tile before a wide one.
+
+    A tall tile takes 1.34 ms and a wide one 1.36 ms for 16384 x 4096 x 4096 on an H200.
+    """
     if p.compute is not DType.TF32 or p.kind != "gemm":
         return 0.0, 0
     (m, n, _), (cm, cn, _) = c.tile, c.cluster
@@ -187,7 +197,7 @@ def _second(p: legal.Problem, c: Config) -> tuple[float, int]:
 
 
 def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
-    """Expected run time of a whole configuration; see the module's text for the model."""
+    """The predicted run time of a complete configuration, in seconds; the module's docstring describes the model."""
     if p.kind == "rowmajor":
         return rowmajor.seconds(p, c, sm_count)
     m, n, k = c.tile
@@ -201,8 +211,8 @@ def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
     # wgmma reads its 64-row A slice and its B tile from shared memory: 128 bytes a cycle, N / 2 cycles an instruction.
     sliced, width = 64, n
     if p.compute is DType.TF32 and p.transposes:
-        # A slice that lies along M is read element by element, five times as slowly, on its way through registers;
-        # where it is b that does so, the kernel computes the transposed result (dsl.lower.cpp.gemm.gemm_3x).
+        # An A slice contiguous along M goes through registers element by element, five times as slowly. If only b does
+        # not lie along K, the kernel computes the transposed result (dsl.lower.cpp.gemm.gemm_3x).
         sliced, width = 320, m if p.a_along_k else n
     starved = max(1.0, (sliced + width) / (2 * width))
     math = 2 * m * n * k / _FLOPS[p.compute] * starved
@@ -210,5 +220,5 @@ def seconds(p: legal.Problem, c: Config, sm_count: int = 132) -> float:
     store = m * n * (p.epilogue.store_bits + sum(p.epilogue.full_bits)) / 8 / (_L2 / 2)
     tail = (store + _LAUNCH) * (0.3 if c.schedule == "pingpong" else 1.0)
     steps = -(-p.shape.k // (k * splits))
-    sums = 8 * splits * p.shape.m * p.shape.n / (132 * _L2) + 2e-6 if splits > 1 else 0.0  # written, read, added up
+    sums = 8 * splits * p.shape.m * p.shape.n / (132 * _L2) + 2e-6 if splits > 1 else 0.0  # write, read, add
     return waves * (max(math, load) * steps + tail) + sums

@@ -1,7 +1,7 @@
-"""Text -> syntax tree with source spans. Nothing here knows what a word means; `dsl.check.program` does.
+"""Parse text to a syntax tree with source spans. `dsl.check.program` decides what the words mean.
 
-`parse` raises ProgramError and nothing else, whatever the text: limits on length, tokens and nesting are checked by
-one linear scan before the LALR parser runs.
+`parse` raises ProgramError for any text that is no program, and no other exception. One linear scan checks the limits
+on length, tokens and nesting before the LALR parser runs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = ["ProgramError", "ProgramNode", "parse"]
 
 MAX_CHARS = 65_536
 MAX_TOKENS = 2_048
-MAX_DEPTH = 48  # of brackets and of an epilogue's expression tree: every later pass may recurse over it
-MAX_DIGITS = 20  # of a float as Python writes it: 0.0005422996120143402
+MAX_DEPTH = 48  # of brackets and of an epilogue's expression tree: later passes recurse over it
+MAX_DIGITS = 20  # enough for a float as Python prints it: 0.0005422996120143402
 MAX_ERRORS = 8
 
 
 def _span(first, last=None) -> Span:
-    """From a token or node to another (or itself)."""
+    """The span from a token or node to another, or of the first alone."""
     a, b = first, last if last is not None else first
     line, col = (a.line, a.column) if isinstance(a, Token) else (a.span.line, a.span.col)
     end = (b.end_line, b.end_column) if isinstance(b, Token) else (b.span.end_line, b.span.end_col)
@@ -58,7 +58,7 @@ def _word(t: Token) -> Word:
 
 
 class _Build(Transformer):
-    """Lark calls one method a rule while it parses; no intermediate tree is made."""
+    """Builds the nodes while lark parses: one method for each rule, without an intermediate tree."""
 
     def start(self, c):
         name, *rest, brace = c
@@ -183,7 +183,7 @@ class _Build(Transformer):
         return ParenNode(c[1], _span(c[0], c[2]), c[1].depth)
 
 
-setattr(_Build, "return", _Build.return_)  # the rule is named as the word is
+setattr(_Build, "return", _Build.return_)  # the name of the grammar's rule is a Python keyword
 
 
 @lru_cache(maxsize=1)
@@ -209,7 +209,7 @@ def _too_deep(span: Span) -> Diagnostic:
 
 
 def _limits(text: str) -> int:
-    """The number of words and signs; raises ProgramError where the text is too much to read."""
+    """The number of words and signs. Raises ProgramError if the text exceeds a limit."""
     if len(text) > MAX_CHARS:
         raise ProgramError(
             [
@@ -242,7 +242,7 @@ def _limits(text: str) -> int:
     return len(tokens)
 
 
-# ---- errors, in the reader's words ----
+# ---- error messages ----
 
 CLAUSES = (
     *("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "store", "epilogue"),
@@ -253,7 +253,8 @@ CLAUSES = (
 _CLAUSE_END = re.compile(rf"\b({'|'.join(CLAUSES)})\b|[}}#\n]")
 _SPACE = r"(?:\s|#[^\n]*(?:\n|\Z))"
 _VALUED = "|".join(c for c in CLAUSES if c not in ("let", "also", "prepack", "pairs", "interleave", "keepdim"))
-# A clause's word at the end of a text, alone or with the next clause's, which was read as its value.
+# A clause without a value at the end of a text, alone or followed by the next clause, which the parser read as its
+# value.
 _NO_VALUE = re.compile(rf"\b({_VALUED})(?:{_SPACE}+({'|'.join(CLAUSES)}))?{_SPACE}*\Z")
 _CLAUSE_TERMINALS = {
     *("WORD_KEY", "DIMS_KEY", "COUNT_KEY", "REAL_KEY", "SCHEDULER", "STORE", "OVER", "FLAG", "EXPR_KEY", "PART"),
@@ -277,7 +278,7 @@ def _expected(names: set[str]) -> str:
 
 
 def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
-    """One message for lark's three kinds of surprise."""
+    """The diagnostic of a lark error: an unexpected character, token or end of the text."""
     at_end = isinstance(error, UnexpectedEOF) or (isinstance(error, UnexpectedToken) and error.token.type == "$END")
     allowed = set(getattr(error, "accepts", None) or getattr(error, "allowed", None) or ())
     if not allowed:
@@ -288,12 +289,12 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
         return Diagnostic("E001", f"the text ends here; expected {expected}", _at(text, max(0, len(body) - 1)))
     pos = error.pos_in_stream if error.pos_in_stream is not None else 0
     word = _WORD.match(text, pos)
-    found = word.group() if word else text[pos : pos + 1]
-    span = _at(text, pos, len(found))
+    token = word.group() if word else text[pos : pos + 1]
+    span = _at(text, pos, len(token))
     if isinstance(error, UnexpectedCharacters) and not re.match(
-        r"[A-Za-z0-9_\[\](){}.,:=+\-*/<>\"';!@$%^&|\\?~`]", found
+        r"[A-Za-z0-9_\[\](){}.,:=+\-*/<>\"';!@$%^&|\\?~`]", token
     ):
-        name = f"U+{ord(found[0]):04X}"
+        name = f"U+{ord(token[0]):04X}"
         return Diagnostic(
             "E003",
             f"the character {name} has no meaning here",
@@ -301,59 +302,63 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
             help="names and signs are plain ASCII; # comments",
         )
     before = _WORDS_BEFORE.findall(re.sub(r"#[^\n]*", "", text[:pos])[-200:])
-    listed = found == "," and before[-2:-1] in (["tile"], ["cluster"]) and before[-1].isdigit()
-    if ("DIMS" in allowed and found[0].isdigit()) or listed:
+    commas = token == "," and before[-2:-1] in (["tile"], ["cluster"]) and before[-1].isdigit()
+    if ("DIMS" in allowed and token[0].isdigit()) or commas:
         return Diagnostic("E001", "sizes are written with x between them", span, help="for example 128x256x64")
-    if allowed & _CLAUSE_TERMINALS or found == "}":
+    if allowed & _CLAUSE_TERMINALS or token == "}":
         start = max(0, pos - 400)
         empty = _NO_VALUE.search(text[start:pos])
-        if empty and (empty[2] or found == "}"):
+        if empty and (empty[2] or token == "}"):
             message = f"`{empty[1]}` has no value" + (f"; `{empty[2]}` after it is a clause" if empty[2] else "")
             span = _at(text, start + empty.start(1), len(empty[1]))
             return Diagnostic("E001", message, span, help=f"leave out the `{empty[1]}`")
-    if found[0].isdigit() and "INT" in allowed:
-        return Diagnostic("E001", f"`{found}` is not a whole number", span)
-    if found == "return" and allowed & _CLAUSE_TERMINALS:
+    if token[0].isdigit() and "INT" in allowed:
+        return Diagnostic("E001", f"`{token}` is not a whole number", span)
+    if token == "return" and allowed & _CLAUSE_TERMINALS:
         return Diagnostic("E001", "the stage above is not closed: its `}` is missing", span)
-    if allowed & _CLAUSE_TERMINALS and (found[0].isalpha() or found[0] == "_"):
-        near = closest(found, CLAUSES)
+    if allowed & _CLAUSE_TERMINALS and (token[0].isalpha() or token[0] == "_"):
+        near = closest(token, CLAUSES)
         return Diagnostic(
             "E006",
-            f"`{found}` is not a clause",
+            f"`{token}` is not a clause",
             span,
             (f"clauses are {listing(CLAUSES)}",),
-            foreign_idioms.of_clause(found, before) or (f"did you mean `{near}`?" if near else None),
+            foreign_idioms.of_clause(token, before) or (f"did you mean `{near}`?" if near else None),
         )
     if not expected:
-        message = f"unexpected `{found}`: the program ends with the `}}` before it"
-        help = "a text holds one program" if found == "program" else f"leave out the `{found}`"
+        message = f"unexpected `{token}`: the program ends with the `}}` before it"
+        help = "a text holds one program" if token == "program" else f"leave out the `{token}`"
         return Diagnostic("E001", message, span, help=help)
-    message = f"unexpected `{found}`; expected {expected}"
-    return Diagnostic("E001", message, span, help=foreign_idioms.of_syntax(found, allowed, before))
+    message = f"unexpected `{token}`; expected {expected}"
+    return Diagnostic("E001", message, span, help=foreign_idioms.of_syntax(token, allowed, before))
 
 
 def parse(text: str) -> ProgramNode:
-    """The syntax tree of a program. Raises ProgramError (codes E0xx) on text that is none; never anything else."""
+    """The syntax tree of a program. Raises ProgramError (codes E0xx) if the text is no program."""
     size = _limits(text)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     while True:
         try:
             tree = _parser().parse(text)
             break
         except UnexpectedInput as error:
-            wrong = _diagnose(text, error)
-            found.append(wrong)
-            # Reading on means reading again: a long program gets fewer of its unknown clauses at once.
-            if wrong.code != "E006" or len(found) == MAX_ERRORS or size * (len(found) + 1) > 2 * MAX_TOKENS:
+            diagnostic = _diagnose(text, error)
+            diagnostics.append(diagnostic)
+            # Each further error needs another parse, so a long program reports fewer unknown clauses at once.
+            if (
+                diagnostic.code != "E006"
+                or len(diagnostics) == MAX_ERRORS
+                or size * (len(diagnostics) + 1) > 2 * MAX_TOKENS
+            ):
                 break
             text = _blank(text, error.pos_in_stream)
-    if found:
-        raise ProgramError(found)
+    if diagnostics:
+        raise ProgramError(diagnostics)
     return tree
 
 
 def _blank(text: str, start: int) -> str:
-    """The text with an unknown clause made spaces, up to the next known clause, brace or line: the rest is judged."""
+    """The text with an unknown clause replaced by spaces up to the next clause, brace or line, to check the rest."""
     end = _CLAUSE_END.search(text, start + 1)
     stop = end.start() if end else len(text)
     return text[:start] + " " * (stop - start) + text[stop:]

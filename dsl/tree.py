@@ -1,4 +1,4 @@
-"""The syntax tree: words and numbers as written, with their spans. What they mean is the checker's to say."""
+"""The syntax tree: words and numbers as written, with their spans. The checker decides what they mean."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OperandNode:
     span: Span
 
 
-# ---- expressions: `depth` is the height of the tree ----
+# ---- expressions; `depth` is the height of the tree ----
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class NumberNode:
 
 @dataclass(frozen=True)
 class RefNode:
-    """A bare name (acc or a scalar, axes None) or a tensor at axes."""
+    """A name alone (acc or a scalar; axes is None) or a tensor at axes."""
 
     name: Word
     axes: tuple[Word, ...] | None
@@ -74,7 +74,7 @@ class CallNode:
 
 @dataclass(frozen=True)
 class ParenNode:
-    """Brackets, kept so that `-(1.0)` stays an operation and `-1.0` a number."""
+    """Brackets. They distinguish the operation `-(1.0)` from the number `-1.0`."""
 
     inner: ExprNode
     span: Span
@@ -89,12 +89,15 @@ ExprNode = NumberNode | RefNode | CallNode | ParenNode
 
 @dataclass(frozen=True)
 class ClauseNode:
-    """`keyword value`. `value`: Word; ints (dims and counts); (Word, int | None) of a scheduler; Words (store, over);
-    NumberNode (eps); ExprNode (epilogue, of); PartNode (let, also); or None of a flag."""
+    """`keyword value`.
+
+    The type of `value` depends on the clause: a Word; ints (dims and counts); (Word, int | None) for a scheduler;
+    Words (store, over); NumberNode (eps); ExprNode (epilogue, of); PartNode (let, also); None for a flag.
+    """
 
     keyword: Word
     value: Word | tuple | ExprNode | PartNode | None
-    span: Span  # of the value; of the keyword where there is none
+    span: Span  # of the value, or of the keyword of a flag
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ class ReturnNode:
 
 @dataclass(frozen=True)
 class ProgramNode:
-    """`items` in the order written: arch, launch, guard, stages and returns; their order is judged by the checker."""
+    """A program. `items` has arch, launch, guard, stages and returns as written; the checker checks their order."""
 
     name: Word
     params: tuple[ParamNode, ...]
@@ -148,7 +151,7 @@ class ProgramNode:
 
 
 def head_of(item: object) -> tuple[str, Word] | None:
-    """The keyword and the value of a line before the stages (arch, launch, guard); None of any other item."""
+    """The keyword and the value of an arch, launch or guard line; None for any other item."""
     if isinstance(item, ArchNode):
         return "arch", item.name
     if isinstance(item, LaunchNode):

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from django.db import DatabaseError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
 from engine.session import events
@@ -33,6 +33,7 @@ from playground.models import Blob, Command, Engine, Session, new_id
 logger = logging.getLogger(__name__)
 
 IDLE = 0.25  # seconds between looks for work: the first event comes within this of pressing Run
+AWAY = (OperationalError, InterfaceError)  # the database, for a while
 MOST_LOSSES = 5  # engines lost in a row on one session without a trial ended, then it is given up
 
 
@@ -100,7 +101,7 @@ class Adapter:
                 close_old_connections()
                 try:
                     lease = log.claim(self.engine_id, self.serves)
-                except DatabaseError:
+                except (DatabaseError, InterfaceError):
                     logger.exception("the database did not answer; trying again")
                     self._leaving.wait(1)
                     continue
@@ -114,7 +115,7 @@ class Adapter:
         finally:
             self._done.set()
             beat.join(5)
-            with contextlib.suppress(DatabaseError):
+            with contextlib.suppress(DatabaseError, InterfaceError):
                 Engine.objects.filter(id=self.engine_id).delete()
 
     def _on_signal(self, number: int, frame: Any) -> None:
@@ -137,7 +138,7 @@ class Adapter:
             except log.LeaseLost:
                 if self.lease is lease:  # else it ended meanwhile, which is not a loss
                     self._lost.set()
-            except DatabaseError:
+            except (DatabaseError, InterfaceError):
                 logger.exception("no heartbeat this time")
         connection.close()
 
@@ -155,13 +156,17 @@ class Adapter:
             logger.info("letting go of session %s", lease.session_id)
         except log.LeaseLost:
             logger.warning("session %s is another engine's now", lease.session_id)
-        except OperationalError:
+        except AWAY:
             logger.exception("the database did not answer; session %s goes back", lease.session_id)
             time.sleep(1)
+        except Exception as e:  # given back, the session would end the next engine as well, and so on
+            logger.exception("session %s cannot be worked on", lease.session_id)
+            with contextlib.suppress(DatabaseError, InterfaceError):
+                log.abandon(lease, f"This session cannot be read ({type(e).__name__}: {e})."[:500])
         finally:
             self._working = False
             self.lease = None
-            with contextlib.suppress(DatabaseError):
+            with contextlib.suppress(DatabaseError, InterfaceError):
                 log.release(lease)  # touches nothing when it ended or is another's
                 Engine.objects.filter(id=self.engine_id).update(session_id=None)
 
@@ -169,10 +174,16 @@ class Adapter:
         if self._leaving.is_set():
             raise Leaving  # the signal came while we claimed
         session = Session.objects.get(id=lease.session_id)
-        history = log.history(session.id)
         if session.losses >= MOST_LOSSES:
             reason = f"The engine was lost {session.losses} times in a row while it worked on this session."
-            self._end(lease, reason, "engine_lost", history)
+            self._end(lease, reason, "engine_lost")
+            return
+        try:
+            log.check_version(session)
+            history = log.history(session.id)
+        except log.UnreadableLog as e:
+            logger.error("session %s: %s", session.id, e)
+            self._end(lease, str(e), "unreadable_log")
             return
         Engine.objects.filter(id=self.engine_id).update(session_id=session.id, seen=timezone.now())
         control = Control(lease, lambda: self._lost.is_set() or self._leaving.is_set())
@@ -189,31 +200,33 @@ class Adapter:
                 log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=control.taken)
                 control.taken.clear()
                 ended = isinstance(emitted.event, events.SessionEnded)
-        except (log.LeaseLost, OperationalError):
+        except (log.LeaseLost, *AWAY):
             raise
         except Exception as e:
             logger.exception("session %s broke the engine", lease.session_id)
             reason = f"The engine made a mistake and gave this session up ({type(e).__name__}: {e})."[:500]
-            self._end(lease, reason, "engine_error", log.history(session.id))
+            self._end(lease, reason, "engine_error")
             return
         finally:
             if hasattr(stream, "close"):
                 stream.close()
         if not ended:
-            self._end(lease, "The engine stopped without giving a reason.", "engine_error", log.history(session.id))
+            self._end(lease, "The engine stopped without giving a reason.", "engine_error")
 
     def _spec(self, session: Session) -> Any:
         device = self.serves if session.device == "auto" else session.device
         return {**session.spec, "device": device}
 
     @staticmethod
-    def _end(lease: log.Lease, reason: str, code: str, history: list[tuple[int, events.Event]]) -> None:
-        """End the session for the engine, in its words; what the trials reached stays."""
-        trials = {e.trial for _, e in history if isinstance(e, events.TrialProposed)}
-        best = {e.cls: e.trial for _, e in history if isinstance(e, events.TrialJudged) and e.best}
+    def _end(lease: log.Lease, reason: str, code: str) -> None:
+        """End the session for the engine, in its words; what the trials reached stays.
+
+        What they reached comes from the log's rows as they are, because the log may be one that cannot be read.
+        """
+        trials, best = log.reached(lease.session_id)
         began = log.began(lease.session_id)
         seconds = 0.0 if began is None else max(0.0, time.time() - began)
-        log.append(lease, [(events.SessionEnded("failed", reason, best, len(trials), seconds, code), {})])
+        log.append(lease, [(events.SessionEnded("failed", reason, best, trials, seconds, code), {})])
 
 
 def read_blob(name: str) -> str:

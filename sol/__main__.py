@@ -1,4 +1,4 @@
-"""`python -m sol`: the report of a traced graph, the list of GPUs, recorded sessions under other stop rules."""
+"""`python -m sol`: the report of a traced graph, the list of GPUs, replay of recorded sessions, sweeps."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def _gpus(_: argparse.Namespace) -> int:
     return 0
 
 
-def _times(given: list[str] | None) -> dict[str, float]:
-    """`tf32=0.36` -> {"tf32": 0.36}. Raises ValueError that shows the form."""
+def _times(items: list[str] | None) -> dict[str, float]:
+    """`tf32=0.36` -> {"tf32": 0.36}. Raises ValueError with an example."""
     out = {}
-    for item in given or ():
+    for item in items or ():
         cls, _, ms = item.partition("=")
         try:
             out[cls] = float(ms)
         except ValueError:
             out[cls] = 0.0
         if not 0 < out[cls] < float("inf"):
-            raise ValueError(f"{item!r} is no time: write a class and milliseconds, such as tf32=0.36")
+            raise ValueError(f"{item!r} is not a time: write a class and milliseconds, for example tf32=0.36")
     return out
 
 
 def _report(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.graph == "-" else Path(args.graph).read_text(encoding="utf-8")
-    made = report(OpGraph.from_json(text), load(args.gpu), args.cls, _times(args.measured), _times(args.best))
-    for flag, given in (("--measured", _times(args.measured)), ("--best", _times(args.best))):
-        if stray := [cls for cls in given if cls not in made.classes]:
-            has = ", ".join(made.classes)
+    result = report(OpGraph.from_json(text), load(args.gpu), args.cls, _times(args.measured), _times(args.best))
+    for flag, times in (("--measured", _times(args.measured)), ("--best", _times(args.best))):
+        if stray := [cls for cls in times if cls not in result.classes]:
+            has = ", ".join(result.classes)
             raise ValueError(f"{flag} {stray[0]}: the report has the classes {has}; add `--class {stray[0]}`")
-    print(made.to_json() if args.json else made.to_html() if args.html else made.to_markdown())
+    print(result.to_json() if args.json else result.to_html() if args.html else result.to_markdown())
     return 0
 
 
@@ -60,30 +60,30 @@ def _replay(args: argparse.Namespace) -> int:
     grid, front = budget.sweep(sessions)
     if args.json or args.figure:
         chosen = replays.best(grid, args.keep)
-        drawn = charts.policies(grid, front, chosen, args.keep)
+        chart = charts.policies(grid, front, chosen, args.keep)
         if args.figure:
-            words = f"{drawn.title}: {len(sessions)} recorded sessions, {sum(r.trials_total for r in runs):,} trials."
+            title = f"{chart.title}: {len(sessions)} recorded sessions, {sum(r.trials_total for r in runs):,} trials."
             if chosen:
-                words += (
+                title += (
                     f" Stopping within {chosen.eps:.0%} of the limit or after {chosen.window} trials without a better "
                     f"one saves {chosen.trials_saved:.0%} of the trials and keeps {chosen.speedup_kept:.1%} of the "
                     "speedup."
                 )
-            print(json.dumps({"from": args.sessions, "title": words, "rows": drawn.rows, "figure": drawn.figure}))
+            print(json.dumps({"from": args.sessions, "title": title, "rows": chart.rows, "figure": chart.figure}))
             return 0
-        made = {"sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
+        result = {"sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
                 "front": [asdict(p) for p in front], "best": asdict(chosen) if chosen else None,
-                "figure": asdict(drawn)}  # fmt: skip
-        print(json.dumps(made))
+                "figure": asdict(chart)}  # fmt: skip
+        print(json.dumps(result))
         return 0
     print(f"{replays.sessions_table(runs)}\n\n{replays.policies_table([total])}\n")
     print(f"No policy of the grid beats these:\n{replays.policies_table(front)}")
-    found = replays.best(grid, args.keep)
-    if found:
+    chosen = replays.best(grid, args.keep)
+    if chosen:
         print(
-            f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {found.eps:g} --window {found.window} "
-            f"({found.trials_saved:.0%} of {sum(r.trials_total for r in runs):,} trials saved, "
-            f"{found.speedup_kept:.1%} kept, {found.efficiency:.2f}x efficiency)"
+            f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {chosen.eps:g} --window {chosen.window} "
+            f"({chosen.trials_saved:.0%} of {sum(r.trials_total for r in runs):,} trials saved, "
+            f"{chosen.speedup_kept:.1%} kept, {chosen.efficiency:.2f}x efficiency)"
         )
     else:
         print(f"\nNo policy of the grid keeps {args.keep:.0%} of the speedup; give a lower --keep")
@@ -106,7 +106,7 @@ def _sweep(args: argparse.Namespace) -> int:
 
 
 def _number(kind: type, least: float, most: float = float("inf")):
-    """For argparse: a number of this kind from `least` to `most`."""
+    """A type for argparse: a number of this kind from `least` to `most`."""
 
     def read(text: str):
         try:
@@ -115,7 +115,7 @@ def _number(kind: type, least: float, most: float = float("inf")):
             value = float("nan")
         if not least <= value <= most:
             span = f"from {least:g}" + (f" to {most:g}" if most < float("inf") else " up")
-            raise argparse.ArgumentTypeError(f"{text!r} is no {'whole ' if kind is int else ''}number {span}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' if kind is int else ''}number {span}")
         return value
 
     return read
@@ -128,21 +128,21 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("graph", metavar="GRAPH.json", help="a graph as JSON, or - for standard input")
     one.add_argument("--gpu", default="h200", help="a name from `python -m sol gpus`, or a path to a TOML of your own")
     one.add_argument("--class", dest="cls", action="append", help="a precision class; may be repeated")
-    one.add_argument("--measured", action="append", metavar="CLASS=MS", help="PyTorch's time, where you measured it")
+    one.add_argument("--measured", action="append", metavar="CLASS=MS", help="PyTorch's time, if you measured it")
     one.add_argument("--best", action="append", metavar="CLASS=MS", help="your best program's time")
     form = one.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the whole report as JSON")
     form.add_argument("--html", action="store_true", help="an HTML section")
     one.set_defaults(run=_report)
-    commands.add_parser("gpus", help="the GPUs we have numbers for").set_defaults(run=_gpus)
-    again = commands.add_parser("replay", help="what recorded sessions would have cost under other stop rules")
+    commands.add_parser("gpus", help="the GPUs with figures").set_defaults(run=_gpus)
+    again = commands.add_parser("replay", help="the cost of recorded sessions under other stop rules")
     known = "recordings (.jsonl), folders of them, or the results of a bench (.json)"
     again.add_argument("sessions", nargs="+", metavar="SESSIONS", help=known)
     again.add_argument(
         "--eps", type=_number(float, 0), default=0.25, help="stop within this share of the limit (default 0.25)"
     )
     again.add_argument(
-        "--window", type=_number(int, 0), default=12, help="stop after so many trials without a better one; 0: never"
+        "--window", type=_number(int, 0), default=12, help="stop after this many trials without a better one; 0: never"
     )
     again.add_argument(
         "--keep", type=_number(float, 0, 1), default=0.96, help="share of the speedup that a policy must keep"
@@ -151,7 +151,7 @@ def main(argv: list[str] | None = None) -> int:
     shape.add_argument("--json", action="store_true", help="everything as JSON")
     shape.add_argument("--figure", action="store_true", help="the figure of the policies as the page draws it (JSON)")
     again.set_defaults(run=_replay)
-    known = commands.add_parser("sweep", help="how well the model ranks configurations that a GPU really ran")
+    known = commands.add_parser("sweep", help="how well the model ranks configurations that a GPU ran")
     known.add_argument("sweep", metavar="SWEEP.json", help="problems with their measured configurations")
     known.add_argument("--gpu", default="h200", help="what they ran on")
     known.add_argument(
@@ -164,7 +164,7 @@ def main(argv: list[str] | None = None) -> int:
         status = args.run(args)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # whoever read our output has seen enough; Python must not try to flush the rest
+    except BrokenPipeError:  # the reader closed the pipe; Python must not flush the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as e:

@@ -1,7 +1,7 @@
-"""t_attainable: what a program (or PyTorch) can be expected to take on a device, for steering and for prediction.
+"""t_attainable: the expected time of a program (or of PyTorch) on a device, to rank candidates and to predict.
 
-Never a bound and never evidence: integrity and gaps use `sol.bounds`. A program's stages run one after another, so
-its time is their sum; each product (a convolution as its implicit one) is priced by the tile and wave model of
+Never a bound and never evidence: integrity checks and gaps use `sol.bounds`. A program's stages run one after another,
+so its time is their sum; each product (a convolution as its implicit one) is priced by the tile and wave model of
 `sol.model.tiles`, every other stage by its bytes at the copy rate, a direct convolution by its arithmetic too.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dsl import ir
 from dsl.functions import EVERY
@@ -17,18 +17,20 @@ from dsl.printer import word_of
 from dsl.rules import legal, normalized
 from sol.hardware import Hardware
 from sol.model.convolution import convolution_time, implicit
+from sol.model.eager import predict_eager
+from sol.model.prediction import Attainable, StageTime, queued, stream_ms
 from sol.model.rowmajor import rowmajor_time
-from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
+from sol.model.tiles import LAUNCH_MS, Product, TileTime, Tiling, tile_time
 
-# What normalising a product's rows in its registers costs an element: 32768 x 1024 x 4096 in tf32 took 0.843 ms
-# cooperatively, where nothing hides it, and 0.743 by pingpong.
+# Vector FLOPs per element for normalising a product's rows in its registers: 32768 x 1024 x 4096 in tf32 took 0.843 ms
+# with the cooperative schedule, where nothing hides this work, and 0.743 ms with pingpong.
 IN_REGISTERS_FLOPS = 100.0
 
-# What `cpp` takes to write (and read beside) results of a transposed convolution with a stride, phase by phase: every
-# second pixel, in parts of sectors. L2/2 and L2/26 in tf32 took 1.0 and 0.9 ms longer than whole rows would.
+# Factor on the output traffic of a transposed convolution with a stride in `cpp`: each phase writes every second pixel,
+# so it fills only parts of sectors. L2/2 and L2/26 in tf32 took 1.0 and 0.9 ms longer than whole rows would.
 STRIDED = 3.0
 
-# The median relative error of `predict` against recorded runs: engine/results/sweep.md, which a test holds it to.
+# The median relative error of `predict` against recorded runs, as engine/results/sweep.md states it (a test compares).
 KNOWN_ERROR: float | None = 0.114
 
 CLASS_OF_COMPUTE = {
@@ -44,65 +46,10 @@ CLASS_OF_COMPUTE = {
 _DEFAULT_TILE = (128, 128, 32)
 
 
-@dataclass(frozen=True)
-class StageTime:
-    """One launch. `parts`: where its ms go (launch, fill, main, epilogue, ...); they sum to `ms`."""
-
-    name: str
-    kind: str  # gemm | transform | library | pointwise | ...
-    ms: float
-    bound_by: str  # tensor | l2 | memory | epilogue | launch | special | vector
-    parts: dict[str, float] = field(hash=False, default_factory=dict)
-    flops: float = 0.0
-    bytes: float = 0.0  # to and from device memory, re-reads included
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Attainable:
-    """A prediction. `bound_by`: what binds the stage that takes longest. `notes`: for a person."""
-
-    ms: float
-    stages: tuple[StageTime, ...]
-    bound_by: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def rate(self) -> float:
-        """FLOP/s over the whole run."""
-        return sum(s.flops for s in self.stages) / (self.ms * 1e-3)
-
-    @property
-    def intensity(self) -> float:
-        """FLOP/byte with the traffic that the model expects."""
-        moved = sum(s.bytes for s in self.stages)
-        return sum(s.flops for s in self.stages) / moved if moved else 0.0
-
-
-def stream_ms(read: float, written: float, hw: Hardware, *, launch_ms: float = LAUNCH_MS) -> float:
-    """A bandwidth-bound kernel in ms: its traffic at the measured copy rate, through L2 where all of it fits."""
-    moved = read + written
-    rate = 0.9 * hw.copy_rate
-    if moved <= 0.6 * hw.l2_bytes:  # the producer left it there; a store-bound kernel still sees about twice memory
-        rate = min(0.5 * hw.l2_bandwidth, 1.6 * rate)
-    return launch_ms + moved / rate * 1e3
-
-
-def queued(stages: Iterable[StageTime]) -> tuple[StageTime, ...]:
-    """Stages launched without waiting: from the second on, a launch hides behind its predecessor but for the gap."""
-    out: list[StageTime] = []
-    for s in stages:
-        hidden = min(s.parts.get("launch", 0.0), LAUNCH_MS) - GAP_MS
-        if any(o.ms for o in out) and hidden > 0:
-            s = replace(s, ms=s.ms - hidden, parts={**s.parts, "launch": s.parts["launch"] - hidden})
-        out.append(s)
-    return tuple(out)
-
-
 def _cost(e: ir.Expr, program: ir.Program, full: float, out: float) -> tuple[float, float, float]:
-    """Vector FLOPs, special functions and operand bytes an element of the product, of which there are `full`.
+    """Vector FLOPs, special functions and operand bytes of an expression, per element of the product, which has `full`.
 
-    Tensors smaller than the result, `out` elements, stay in caches and are not counted. (A transposed convolution's
+    Tensors smaller than the result (`out` elements) stay in caches and are not counted. (A transposed convolution's
     implicit product has more elements than its result.)
     """
     if isinstance(e, ir.Call):
@@ -124,7 +71,7 @@ def _cost(e: ir.Expr, program: ir.Program, full: float, out: float) -> tuple[flo
 
 
 def _epilogue_cost(stage: ir.Stage, program: ir.Program, full: float) -> tuple[float, float, float]:
-    """As `_cost`, of all expressions of a stage; a second full result counts as bytes."""
+    """`_cost` summed over all expressions of a stage; further full results count as bytes."""
     out = min(full, stage.type.elements) if stage.type is not None else full
     costs = [_cost(e, program, full, out) for e in ir.expressions(stage)]
     flops, special, moved = (sum(c[i] for c in costs) for i in range(3))
@@ -133,9 +80,9 @@ def _epilogue_cost(stage: ir.Stage, program: ir.Program, full: float) -> tuple[f
 
 
 def product_of(program: ir.Program, stage: ir.Collective) -> Product:
-    """The matrix product that a checked product or convolution poses, its epilogue's work included.
+    """The matrix product of a checked product or convolution, with its epilogue's work.
 
-    A convolution is its implicit product; a grouped product is one of all its rows.
+    A convolution counts as its implicit product, a grouped product as one product of all its rows.
     """
     types = legal.types_of(program)
     first = stage.operands[0]
@@ -144,7 +91,7 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
     stored = stage.type.dtype if stage.type else stage.store or operand
     shared = False
     if isinstance(stage, ir.Conv) and stage.transposed and legal.is_rowmajor(stage, types):
-        w = types[stage.w.name]  # a plain one of turned filters, counted at its results
+        w = types[stage.w.name]  # a plain convolution with flipped filters, counted at its results
         shape = ir.GemmShape(1, stage.type.elements // w.shape[1], w.shape[1], w.elements // w.shape[1])
     elif isinstance(stage, ir.Conv):
         shape = ir.conv_shape(program, stage)
@@ -161,7 +108,7 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
         more = _epilogue_cost(norm, program, full)
         flops, special, extra = flops + IN_REGISTERS_FLOPS + more[0], special + more[1], extra + more[2]
     out = stored.bits / 8
-    if stage.type is not None and stage.type.elements != full:  # a reduction or pairs; a transposed convolution's sum
+    if stage.type is not None and stage.type.elements != full:  # a reduction, pairs, a transposed convolution's sum
         out = stage.type.bytes / full
     again, run = 1.0, 0
     if isinstance(stage, ir.Conv):
@@ -190,8 +137,8 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
 
 
 def normalized_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | None:
-    """The normalize that is done in this product's registers (dsl.rules.normalized), where `cpp` builds them: in tf32,
-    as `cute` takes the other types. With the tile still open: the one that could be."""
+    """The normalize that runs in this product's registers (dsl.rules.normalized), or None. Only `cpp` builds it,
+    and only in tf32: `cute` takes the other types. While the tile is open, the normalize that could run there."""
     if not isinstance(stage, ir.Gemm) or program.arch not in (None, "sm_90a"):
         return None
     width = normalized.group(program, stage)
@@ -204,7 +151,7 @@ def normalized_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | None
 
 
 def alone_ms(program: ir.Program, stage: ir.Gemm, config: ir.Config, hw: Hardware) -> float:
-    """What the normalize after a product takes as a kernel of its own, where this configuration makes it one."""
+    """The time of the normalize after a product if this configuration runs it as a separate kernel, else 0."""
     norm = normalized_with(program, stage)
     if norm is None or normalized_with(program, replace(stage, config=config)) is not None:
         return 0.0
@@ -212,20 +159,20 @@ def alone_ms(program: ir.Program, stage: ir.Gemm, config: ir.Config, hw: Hardwar
 
 
 def _across(stage: ir.Collective) -> str:
-    """Which operands of a product do not lie along K."""
+    """The operands of a product that are not contiguous along K: "", "a", "b" or "ab"."""
     if not isinstance(stage, ir.Gemm):
         return ""
     return ("a" if stage.a.transposed else "") + ("" if stage.b.transposed else "b")
 
 
 def _triangular(stage: ir.Collective, shape: ir.GemmShape) -> bool:
-    """Whether a product keeps one triangle of a square result."""
+    """Return True if a product keeps one triangle of a square result."""
     e = stage.epilogue
     return isinstance(stage, ir.Gemm) and isinstance(e, ir.Call) and e.fn in ("triu", "tril") and shape.m == shape.n
 
 
 def tiling_of(stage: ir.Collective) -> Tiling:
-    """The stage's configuration as the model reads it; what is still auto gets a plain default."""
+    """The stage's configuration as a Tiling; fields that are still auto get a default."""
     c = stage.config
     tile = c.tile or _DEFAULT_TILE
     cluster = c.cluster or (1, 1, 1)
@@ -241,14 +188,14 @@ def tiling_of(stage: ir.Collective) -> Tiling:
 
 
 def collective_time(program: ir.Program, stage: ir.Collective, hw: Hardware, p: Product | None = None) -> TileTime:
-    """The time of a product or convolution by the model of its kernel; `p`: its product, where that is known."""
+    """The time of a product or convolution by the model of its kernel. `p`: its product, if the caller has it."""
     p = p or product_of(program, stage)
     if stage.config.tile and legal.is_rowmajor(stage, legal.types_of(program)):
         return rowmajor_time(program, stage, p, hw)
     if hw.arch.startswith("sm_90") and implicit(program, stage):
-        found = convolution_time(program, stage, p, hw)
-        if found is not None:
-            return found
+        time = convolution_time(program, stage, p, hw)
+        if time is not None:
+            return time
     return tile_time(p, tiling_of(stage), hw)
 
 
@@ -268,13 +215,13 @@ def _product(program: ir.Program, stage: ir.Collective, hw: Hardware) -> StageTi
     return StageTime(stage.name, word_of(stage), time.ms, time.bound_by, parts, p.flops, time.hbm_bytes, note)
 
 
-# Vector FLOPs an element that a stage's own operation costs, besides its expressions: of a reduction's input (one
-# addition or comparison), of a norm's (its mean, its variance, subtract and multiply).
+# Vector FLOPs per input element of a stage's own operation, without its expressions: one addition or comparison for a
+# reduction; mean, variance, subtract and multiply for a norm.
 _OWN_FLOPS = {"reduce": 1.0, "normalize": 5.0}
 
 
 def _vector_flops(program: ir.Program, stage: ir.Stage) -> float:
-    """FLOPs on the vector pipes of a stage with a kernel of our own; a pool counts its window, a copy nothing."""
+    """Vector FLOPs of a stage that runs in a generated kernel; a pool counts its window, a copy nothing."""
     x = program.type_of(stage.operands[0].name)
     full = float(max(x.elements, stage.type.elements))
     flops = _epilogue_cost(stage, program, full)[0] + _OWN_FLOPS.get(word_of(stage), 0.0)
@@ -284,8 +231,8 @@ def _vector_flops(program: ir.Program, stage: ir.Stage) -> float:
 
 
 def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
-    """A stage with a kernel of our own: what it reads and writes at the copy rate; a direct convolution's products
-    on the FMA pipes where those take longer."""
+    """The time of a stage that runs in a generated kernel: its traffic at the copy rate or, if that takes longer, a
+    direct convolution's products on the FMA pipes."""
     kind = word_of(stage)
     if isinstance(stage, ir.Transform) and stage.prepack:
         return StageTime(stage.name, kind, 0.0, "launch", {}, note="prepacked once a weight version, not timed")
@@ -313,8 +260,8 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
 
 
 def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) -> float:
-    """What no run of this program gets below: its products at the measured rate of their classes, and every tensor
-    from outside read once and every result written once at the copy rate."""
+    """The least time of any run of this program in ms: its products at the measured rate of their classes or, if that
+    takes longer, each external tensor read once and each result written once at the copy rate."""
     prepacked = {s.name for s in program.stages if isinstance(s, ir.Transform) and s.prepack}
     outside = {p.name for p in program.params} | prepacked
     read = {n for s in program.stages if s.name not in prepacked for n in ir.reads(s)} & outside
@@ -328,8 +275,8 @@ def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) ->
 
 
 def _above(limit: float, stages: tuple[StageTime, ...]) -> tuple[StageTime, ...]:
-    """The stages with the longest one stretched where together they would beat the limit: what is within 2% of it or
-    below becomes 1 to 1.02 times it, in the same order, so that ranking goes on."""
+    """Stretch the longest stage where the sum is below 1.02 times the limit. The new sum is 1 to 1.02 times the limit
+    and grows with the old one, so programs keep their order."""
     total = sum(s.ms for s in stages)
     if total >= 1.02 * limit:
         return stages
@@ -360,8 +307,6 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
     notes = [f"{s.name}: {s.note}" for s in stages if s.note]
     return Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))
 
-
-from sol.model.eager import predict_eager  # noqa: E402 - eager builds on the types above; callers find both here
 
 __all__ = [
     "KNOWN_ERROR", "Attainable", "StageTime", "collective_time", "predict", "predict_eager", "product_of", "queued",

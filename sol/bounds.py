@@ -5,18 +5,20 @@
 
 where matrix FLOPs are those that must be done (`sol.cost.needed`), with the whole module fused: bytes are each external
 tensor read once, as far as it is read, and each output written once. (The roofline of Williams, Waterman, Patterson,
-CACM 52(4), 2009, with one roof more for each unit.) In class f32 products run on the same pipes as everything else, so
-the two add up. The unfused bound is the sum of the ops' own bounds: what is left of the difference is what fusing can
-buy. `ceiling` is the fused bound at the rates measured on such a device.
+CACM 52(4), 2009, with one more roof for each unit.) In class f32 products run on the same pipes as everything else, so
+the two add up. The unfused bound is the sum of the bounds of the single ops; its difference to the fused bound is the
+most that fusion can save. `ceiling` is the fused bound at the rates measured on such a device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sol.cost.needed_parts import done
-from sol.cost.op_table import SHAPED_LIKE
-from sol.cost.ops import GATHERS, SUBSETS, Cost, canonical, touched
+from sol.cost.cost import Cost, canonical
+from sol.cost.graph_costs import costs_of, parts_of
+from sol.cost.needed_parts import vector_share
+from sol.cost.op_table import GATHERS, SHAPED_LIKE, SUBSETS
+from sol.cost.ops import touched
 from sol.graph import DTYPE_BYTES, Op, OpGraph
 from sol.hardware import Hardware, HardwareError
 
@@ -80,7 +82,7 @@ def roofs(
     device has no units of this class.
     """
     peak, bandwidth = (hw.ceiling(cls), hw.copy_rate) if ceiling else (hw.peak(cls), hw.bandwidth)
-    # A class never forbids the exact pipes: on chips whose tensor cores are slower, those are the roof.
+    # Every class may use the exact vector pipes: on chips whose tensor cores are slower, they are the roof.
     peak = max(peak, hw.vector_peak(cls)) if not ceiling else peak
     parts = {
         "matrix": matrix / peak * 1e3,
@@ -88,7 +90,7 @@ def roofs(
         "special": special / hw.sfu * 1e3,
         "memory": bytes_ / bandwidth * 1e3,
     }
-    if cls == "f32" or (cls == "f64" and hw.kind == "cpu"):  # one set of pipes does both, and it is the ordinary one
+    if cls == "f32" or (cls == "f64" and hw.kind == "cpu"):  # the vector pipes do both
         parts["vector"] += parts.pop("matrix")
         parts["matrix"] = 0.0
     elif cls == "f64" and matrix:
@@ -112,12 +114,12 @@ def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
 
 
 def native_class(graph: OpGraph) -> str:
-    """The class that PyTorch would call exact: that of the widest floating type that a product or convolution reads
-    (a float32 bias beside f16 operands does not make it f32), or of all tensors where there is none. Products of i8
-    alone stand in class i8; a module of integers without them in f32, whose pipes do that work."""
+    """The class of the module as written: that of the widest floating type that a product or convolution reads (a
+    float32 bias beside f16 operands does not make it f32), or of all tensors where there is no product. A module whose
+    products read only i8 has class i8; any other module of integers has class f32, whose pipes do that work."""
     read = set()
     for op in graph.ops:
-        if graph.costs[op.name].kind in ("matrix", "conv"):
+        if costs_of(graph)[op.name].kind in ("matrix", "conv"):
             first = 1 if canonical(op.op) in ("addmm", "baddbmm", "addmv") else 0
             read |= set(op.inputs[first : first + 2])
     operands = {graph.tensors[n].dtype for n in read}
@@ -129,8 +131,8 @@ def native_class(graph: OpGraph) -> str:
 
 
 def pytorch_class(cls: str, graph: OpGraph) -> str:
-    """The class in which PyTorch stands beside a class. It multiplies no operands in fp8 by itself: what it has
-    to offer then is f16, or a half-precision module's own type."""
+    """The class of PyTorch's baseline for a class. PyTorch casts no operands to fp8 by itself, so its baseline for fp8
+    is f16, or a half-precision module's own type."""
     native = native_class(graph)
     if cls != "fp8" or native == "fp8":
         return cls
@@ -138,7 +140,7 @@ def pytorch_class(cls: str, graph: OpGraph) -> str:
 
 
 def legal_classes(graph: OpGraph, hw: Hardware) -> tuple[str, ...]:
-    """Classes in which a program for this graph may stand on this device, the most exact first."""
+    """Classes that a program for this graph may use on this device, the most exact first."""
     floats = any(t.dtype in _WIDEST_FIRST for t in graph.tensors.values())
     native = native_class(graph)
     classes = _LEGAL[native] if floats else (native,)
@@ -156,12 +158,12 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     A tensor that is only gathered or sliced from counts for the part taken; a tied weight counts once; an output
     that is merely a view of an input costs nothing.
     """
-    ops, costs = graph.live, graph.costs
+    ops, costs = graph.live, costs_of(graph)
     producer = {n: op for op in ops for n in op.outputs}
-    need: dict[str, float] = {}  # elements of a tensor that somebody reads
-    parts: dict[tuple[str, str, str], float] = {}  # and those of its slices that were counted
+    need: dict[str, float] = {}  # elements of a tensor that are read
+    parts: dict[tuple[str, str, str], float] = {}  # elements of its slices that are counted already
     outputs = set(graph.outputs)
-    for name in outputs:  # an output seen through views still needs what is below it
+    for name in outputs:  # an output that is a view needs its base
         if name in producer and costs[producer[name].name].kind == "view":
             need[name] = graph.tensors[name].elements
     for op in reversed(ops):
@@ -171,7 +173,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
             t = graph.tensors[name]
             if not view:
                 take = touched(op, t, graph.tensors) if costs[op.name].read else 0
-                share = graph.parts[1][op.name, name]
+                share = parts_of(graph)[1][op.name, name]
                 take = take * share if canonical(op.op) in GATHERS else min(take, share * t.elements)
             elif canonical(op.op) in SUBSETS:
                 whole = min(t.elements, sum(need.get(n, 0) for n in op.outputs))
@@ -192,7 +194,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
         if base in producer and f"write:{base}" not in total:
             total[f"write:{base}"] = graph.tensors[name].bytes
         elif base not in producer and base != name and _only_leaves(base, graph, ops, costs):
-            total.pop(base, None)  # input -> view -> output: nobody moves it
+            total.pop(base, None)  # input -> view -> output: no data moves
     return total
 
 
@@ -207,7 +209,7 @@ def _only_leaves(name: str, graph: OpGraph, ops: tuple[Op, ...], costs: dict[str
 
 
 def as_stored(graph: OpGraph, cls: str) -> OpGraph:
-    """The graph as a program of this class may find it: inputs as given, parameters cast once a weight version.
+    """The graph as a program of this class may have it stored: inputs as given, parameters cast once a weight version.
 
     A float32 module's inputs and outputs stay float32 in every class, and casting them is inside the timed region;
     its parameters may be prepacked at the class's own width (f16, bf16: 2 bytes, fp8: 1).
@@ -219,25 +221,25 @@ def as_stored(graph: OpGraph, cls: str) -> OpGraph:
 
 
 def _at_width(graph: OpGraph, dtype: str, kinds: tuple[str, ...]) -> OpGraph:
-    """The graph with its f32 tensors of these kinds held as `dtype`."""
+    """The graph with its f32 tensors of these kinds stored as `dtype`."""
     key = f"{dtype} {kinds}"
-    if key not in graph.derived:
+    if key not in graph.cache:
         tensors = {
             n: replace(t, dtype=dtype) if t.dtype == "f32" and t.kind in kinds else t for n, t in graph.tensors.items()
         }
-        graph.derived[key] = replace(graph, tensors=tensors)
-    return graph.derived[key]
+        graph.cache[key] = replace(graph, tensors=tensors)
+    return graph.cache[key]
 
 
 def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False) -> Bound:
     """t_sol (or t_ceiling) of the whole graph as one perfect kernel. Bytes are those of `as_stored`."""
     graph = as_stored(graph, cls)
-    found = graph.parts[0]
-    costs = [(graph.costs[op.name], done(op, graph.costs[op.name].kind, graph, found)) for op in graph.live]
+    costs, needed = costs_of(graph), parts_of(graph)[0]
+    work = [(costs[op.name], vector_share(op, costs[op.name].kind, graph, needed)) for op in graph.live]
     return roofs(
-        sum(c.must for c, _ in costs),
-        sum(c.vector * share for c, share in costs),
-        sum(c.special * share for c, share in costs),
+        sum(c.must for c, _ in work),
+        sum(c.vector * share for c, share in work),
+        sum(c.special * share for c, share in work),
         sum(external_bytes(graph).values()),
         hw,
         cls,
@@ -254,15 +256,16 @@ def bounds(graph: OpGraph, hw: Hardware, cls: str) -> Bounds:
         )
     fused = fused_bound(graph, hw, cls)
     stored = as_stored(graph, cls)
-    unfused = sum(of_cost(stored.costs[op.name], hw, cls).ms for op in stored.live)
+    costs = costs_of(stored)
+    unfused = sum(of_cost(costs[op.name], hw, cls).ms for op in stored.live)
     return Bounds(cls, fused, fused_bound(graph, hw, cls, ceiling=True), max(unfused, fused.ms), hw.ridge(cls))
 
 
 def t_sol(graph: OpGraph, hw: Hardware, cls: str) -> float:
-    """The first-principles limit in ms: the number that gaps, scores and budgets are made from."""
+    """The first-principles limit in ms: gaps, scores and budgets are computed from it."""
     return bounds(graph, hw, cls).ms
 
 
 def recast(graph: OpGraph, dtype: str) -> OpGraph:
-    """The graph after `module.half()` with inputs cast beforehand: every f32 tensor holds `dtype` instead."""
+    """The graph after `module.half()` with inputs cast beforehand: every f32 tensor becomes `dtype`."""
     return _at_width(graph, dtype, ("input", "parameter", "buffer", "constant", "intermediate"))

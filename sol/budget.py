@@ -1,4 +1,4 @@
-"""When to stop: gap and score, the (eps, window) rules, and what a finished session would have cost under others."""
+"""When to stop: gap and score, the (eps, window) rules, and the cost of a finished session under other rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def score(ms: float, t_sol_ms: float, baseline_ms: float) -> float:
     """S = 1 / (1 + (t - t_sol) / (t_base - t_sol)): 0.5 at the baseline, 1 at the limit (SOL-ExecBench).
 
     A time below the limit scores 1 (integrity is judged elsewhere). A baseline at or below the limit leaves no room:
-    then 1 for whoever reaches the limit and 0 for the rest.
+    then a time at the limit scores 1 and any other time 0.
     """
     over, room = max(0.0, ms - t_sol_ms), baseline_ms - t_sol_ms
     if room <= 0:
@@ -35,8 +35,8 @@ def should_stop(
 ) -> str | None:
     """The reason to stop in words, or None to go on.
 
-    Only a best that beats the baseline can stop a session: near enough (t <= (1 + eps) t_sol), or stalled (`window`
-    trials without a better one; a window of 0 never stalls).
+    Only a best that beats the baseline can stop a session: near the limit (t <= (1 + eps) t_sol), or stalled (`window`
+    trials without a better one; with a window of 0, never).
     """
     if best_ms is None or baseline_ms is None or best_ms >= baseline_ms:
         return None
@@ -50,7 +50,7 @@ def should_stop(
 
 @dataclass(frozen=True)
 class Trial:
-    """One recorded trial: its time in ms (None: failed) and what it cost, in any unit, tokens for instance."""
+    """One recorded trial: its time in ms (None: failed) and its cost in any unit, for example tokens."""
 
     ms: float | None
     cost: float = 1.0
@@ -58,7 +58,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A finished session as replay needs it: trials in order, all of one precision class."""
+    """A finished session for replay: its trials in order, all of one precision class."""
 
     name: str
     trials: tuple[Trial, ...]
@@ -68,8 +68,8 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Replay:
-    """What (eps, window) would have done. `efficiency` = (g_policy / g_fixed) * (cost_fixed / cost_policy), with g
-    the speedup over the baseline: above 1, the policy buys more speedup for its cost."""
+    """A session under (eps, window). `efficiency` = (g_policy / g_fixed) * (cost_fixed / cost_policy), with g the
+    speedup over the baseline: above 1, the policy gets more speedup for its cost than the whole session."""
 
     name: str
     trials_run: int
@@ -87,7 +87,7 @@ class Replay:
 
 
 def replay(session: Recorded, eps: float, window: int) -> Replay:
-    """The session cut where the rules would have ended it. Speedups count the baseline itself as a first answer."""
+    """Cut the session where the rules would have ended it. Without a better trial, the speedup is 1: the baseline."""
     best: float | None = None
     since, run, reason = 0, 0, "the budget was used up"
     for trial in session.trials:
@@ -103,16 +103,16 @@ def replay(session: Recorded, eps: float, window: int) -> Replay:
     full = min((t.ms for t in session.trials if t.ms is not None), default=None)
     spent = sum(t.cost for t in session.trials[:run])
     total = sum(t.cost for t in session.trials)
-    got, could = _speedup(best, session.baseline_ms), _speedup(full, session.baseline_ms)
+    speedup, full_speedup = _speedup(best, session.baseline_ms), _speedup(full, session.baseline_ms)
     return Replay(
         session.name,
         run,
         len(session.trials),
         1 - spent / total if total else 0.0,
         best,
-        got,
-        got / could,
-        (got / could) * (total / spent) if spent else 1.0,
+        speedup,
+        speedup / full_speedup,
+        (speedup / full_speedup) * (total / spent) if spent else 1.0,
         reason,
     )
 
@@ -141,16 +141,16 @@ def policy(sessions: Sequence[Recorded], eps: float, window: int) -> Policy:
     total = sum(r.trials_total for r in runs)
     cost = sum(t.cost for s in sessions for t in s.trials)
     spent = sum(t.cost for s, r in zip(sessions, runs, strict=True) for t in s.trials[: r.trials_run])
-    kept = 1.0
+    speedup_kept = 1.0
     for r in runs:
-        kept *= r.speedup_kept ** (1 / len(runs))
+        speedup_kept *= r.speedup_kept ** (1 / len(runs))
     return Policy(
         eps,
         window,
         sum(r.trials_saved for r in runs) / total if total else 0.0,
         1 - spent / cost if cost else 0.0,
-        kept,
-        kept * cost / spent if spent else 1.0,
+        speedup_kept,
+        speedup_kept * cost / spent if spent else 1.0,
     )
 
 
@@ -159,8 +159,8 @@ def sweep(
     epsilons: Sequence[float] = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0),
     windows: Sequence[int] = (2, 3, 4, 6, 8, 12, 16, 24),
 ) -> tuple[list[Policy], list[Policy]]:
-    """Every policy of the grid, and the Pareto front of cost saved against speedup kept, by rising saving: of
-    policies that come to the same, the most patient one."""
+    """Every policy of the grid, and the Pareto front of cost saved against speedup kept, by rising saving. Of policies
+    with equal results, the front has the one with the smallest eps and the longest window."""
     grid = [policy(sessions, e, w) for e in epsilons for w in windows]
     front = [
         p

@@ -1,20 +1,16 @@
 """The op graph of a traced module: what `engine.trace` produces and everything in `sol` reads.
 
-Pure data with a JSON form; no torch. Ops keep ATen's names without the overload (`linear`, `mul`, `leaky_relu`),
-so that whoever knows PyTorch reads a graph without a key. Costs are computed in `sol.bounds` from op and shapes.
+Pure data with a JSON form; no torch. Ops have ATen's names without the overload: `linear`, `mul`, `leaky_relu`.
+`sol.cost.graph_costs` computes their costs from names and shapes.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sol.cost.needed_parts import Part
-    from sol.cost.ops import Cost
+from typing import Any
 
 DTYPE_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1,
@@ -26,7 +22,7 @@ DTYPE_BYTES = {
 class Tensor:
     """`kind`: input | parameter | buffer | constant | intermediate. `path`: its name in the module's state.
 
-    `strides` in elements as PyTorch lays the tensor out; empty where nobody said, which reads as contiguous.
+    `strides`: in elements, as in PyTorch; empty when unknown, which counts as contiguous.
     """
 
     name: str
@@ -50,7 +46,7 @@ class Tensor:
 
     @property
     def layout(self) -> str:
-        """contiguous | channels_last | transposed (the last two axes change places) | expanded | strided."""
+        """contiguous | channels_last | transposed (the last two axes swapped) | expanded | strided."""
         if not self.strides or len(self.strides) != len(self.shape) or self.elements <= 1:
             return "contiguous"
         real = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n > 1]
@@ -76,8 +72,8 @@ class Tensor:
 class Op:
     """One operation. `inputs` names tensors; `attrs` holds every other argument by its ATen name.
 
-    `line` is the line of the pasted module that made it, where known; `module` the module of torch.nn that it is part
-    of ("LSTM"), or "".
+    `line`: the line of the pasted module that calls it, if known. `module`: the torch.nn module that it belongs to
+    ("LSTM"), or "".
     """
 
     name: str
@@ -100,55 +96,37 @@ class OpGraph:
 
     @cached_property
     def producer(self) -> dict[str, Op]:
-        """Tensor name -> the op that makes it."""
+        """Tensor name -> the op that writes it."""
         return {n: op for op in self.ops for n in op.outputs}
 
     @cached_property
     def readers(self) -> dict[str, list[Op]]:
         """Tensor name -> the ops that read it, in order."""
-        found: dict[str, list[Op]] = {}
+        readers: dict[str, list[Op]] = {}
         for op in self.ops:
             for n in dict.fromkeys(op.inputs):
-                found.setdefault(n, []).append(op)
-        return found
+                readers.setdefault(n, []).append(op)
+        return readers
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """Op name -> its place."""
+        """Op name -> its position in `ops`."""
         return {op.name: i for i, op in enumerate(self.ops)}
 
     @cached_property
-    def costs(self) -> dict[str, Cost]:
-        """Op name -> its cost; computed once, since bounds, reports and levers all ask again and again. What an op
-        need not do because of the ops around it is out of its `needed`."""
-        from sol.cost.needed import shares  # both build on this module
-        from sol.cost.ops import cost
-
-        own = {op.name: cost(op, self.tensors) for op in self.ops}
-        part = {name: replace(own[name], needed=own[name].must * s) for name, s in shares(self, own).items()}
-        return own | part
-
-    @cached_property
-    def parts(self) -> tuple[dict[str, Part], dict[tuple[str, str], float]]:
-        """What the outputs depend on of each tensor, and what each op has to read of it (`sol.cost.needed_parts`)."""
-        from sol.cost.needed_parts import parts
-
-        return parts(self, self.costs)
-
-    @cached_property
-    def derived(self) -> dict[str, OpGraph]:
-        """Where `sol.bounds` keeps the same graph at other widths, so that their costs are computed once too."""
+    def cache(self) -> dict[str, Any]:
+        """Results of functions of this graph, each under the function's own key, so that they are computed once."""
         return {}
 
     @cached_property
     def live(self) -> tuple[Op, ...]:
         """The ops that some output depends on, in order; the rest need not run."""
-        needed, kept = set(self.outputs), []
+        needed, live = set(self.outputs), []
         for op in reversed(self.ops):
             if needed.intersection(op.outputs):
-                kept.append(op)
+                live.append(op)
                 needed.update(op.inputs)
-        return tuple(reversed(kept))
+        return tuple(reversed(live))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"tensors": [asdict(t) for t in self.tensors.values()]})

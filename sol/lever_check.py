@@ -1,8 +1,8 @@
-"""Did a lever do what the report promised? Which levers a program tries, and predicted beside observed gain.
+"""Check the report's levers against trials: which levers a program uses, and the predicted beside the observed gain.
 
-A lever is `tried` when a program shows it: a tail in an epilogue that no further kernel takes up, a lower operand
-type, a split of K, no copy between its stages. Its gain is observed in the same precision class, from the best program
-that tries it: against the best one that does not, where the session has such a one, and else against PyTorch.
+`tried` finds the levers that a program uses: a tail in an epilogue with no kernel of its own after it, a lower operand
+type, a split of K, no copy between its stages. The observed gain compares programs of one precision class: the best
+program with the lever against the best one without it or, if there is none, against PyTorch.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ def _calls(e: ir.Expr) -> int:
 
 
 def tried(program: ir.Program, sms: int = 132) -> frozenset[str]:
-    """The actions of sol.levers that a checked (best: resolved) program shows. `sms`: of the chip that it ran on."""
-    found = set()
+    """The actions of sol.levers that a checked (best: resolved) program uses. `sms`: of the chip that it ran on."""
+    actions = set()
     types = {p.name: p.type for p in program.params} | {s.name: s.type for s in program.stages if s.type}
     mapped = {o.name for s in program.stages if isinstance(s, ir.Map) for o in s.operands}
     for s in program.stages:
         calls = sum(map(_calls, ir.expressions(s)))
         read = [types[o.name] for o in s.operands if types.get(o.name)]
         if isinstance(s, ir.Collective):
-            found |= _products(s, read)
-            if (calls or s.also) and s.name not in mapped:  # else a kernel of its own takes up where it leaves off
-                found.add("fuse_tail")
+            actions |= _products(s, read)
+            if (calls or s.also) and s.name not in mapped:  # else a separate kernel continues
+                actions.add("fuse_tail")
             if _fills_the_last_wave(program, s, sms):
-                found.add("stream_k")
+                actions.add("stream_k")
         elif calls >= (2 if isinstance(s, ir.Map) else 1):
-            found.add("fuse_pointwise")
+            actions.add("fuse_pointwise")
         if isinstance(s, ir.Transform) and s.pad is not None:
-            found.add("align")
+            actions.add("align")
     if not any(_copies(s, program) for s in program.stages):
-        found.add("drop_copy")
-    return frozenset(found)
+        actions.add("drop_copy")
+    return frozenset(actions)
 
 
 def _copies(s: ir.Stage, program: ir.Program) -> bool:
-    """Whether a stage is a copy of the kind that drop_copy is about: timed, and only another layout or type of
-    something. Casting a parameter of the program is the price of its class and no copy of the module's."""
+    """Return True if a stage is a copy that drop_copy can remove: it is timed and changes only layout or type. A cast
+    of a program's parameter is part of its class and does not count."""
     if not isinstance(s, ir.Transform) or s.prepack or s.pad is not None:
         return False
     source = program.type_of(s.x.name)
@@ -57,20 +57,20 @@ def _copies(s: ir.Stage, program: ir.Program) -> bool:
 
 
 def _products(s: ir.Collective, read: Sequence[ir.TensorType]) -> set[str]:
-    found = set()
+    actions = set()
     compute = s.config.compute or (read[0].dtype if read else None)
     if compute in _LOWER:
-        found.add("lower_class")
+        actions.add("lower_class")
     if s.config.scheduler is not None and s.config.scheduler.kind in ("split_k", "stream_k"):
-        found.add(s.config.scheduler.kind)
+        actions.add(s.config.scheduler.kind)
     if isinstance(s, ir.Conv) and any(t.layout == ir.NHWC for t in read):
-        found.add("channels_last")
-    return found
+        actions.add("channels_last")
+    return actions
 
 
 def _fills_the_last_wave(program: ir.Program, s: ir.Collective, sms: int) -> bool:
-    """Whether its tiles leave clearly fewer SMs idle in the last wave than tiles of 128x128 would: the other way that
-    the lever stream_k names."""
+    """Return True if the stage's tiles leave clearly fewer SMs idle in the last wave than tiles of 128x128: the second
+    way that the lever stream_k suggests."""
     if s.config.tile is None or s.config.tile[:2] == (128, 128) or isinstance(s, ir.Conv):
         return False
     p = product_of(program, s)
@@ -84,7 +84,7 @@ def _fills_the_last_wave(program: ir.Program, s: ir.Collective, sms: int) -> boo
 
 @dataclass(frozen=True)
 class Timed:
-    """A trial that ended well: its class, what it tries, its time in ms."""
+    """A successful trial: its class, the levers it uses, its time in ms."""
 
     trial: int
     cls: str
@@ -94,8 +94,8 @@ class Timed:
 
 @dataclass(frozen=True)
 class Checked:
-    """One lever of a report after the trials. `predicted`, `observed`: speedups; `trial`: the best that tries it, or
-    None where none did; `against`: what it is compared with, in words."""
+    """One lever of a report after the trials. `predicted`, `observed`: speedups; `trial`: the best trial that uses it,
+    or None; `against`: the trial or baseline that it is compared with, for a person."""
 
     action: str
     title: str
@@ -107,27 +107,27 @@ class Checked:
 
 
 def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[str, float]) -> list[Checked]:
-    """Every lever, in the report's order, with what came of it. `baselines`: class -> PyTorch's ms.
+    """Every lever with its outcome, in the report's order. `baselines`: class -> PyTorch's ms.
 
-    lower_class is looked for in the class that it names, and compared with PyTorch in the lever's own class. Any other
-    lever of a class in which nothing was tried is looked for in the first class that was: fusing is fusing there too.
+    For lower_class, trials of its target class are compared with PyTorch in the lever's own class. Any other lever
+    whose class has no trials is checked in the class of the first trial: a fusion counts there too.
     """
     out = []
     for lever in levers:
         cls, own = lever.cls, lever.cls
         if lever.action == "lower_class":
-            cls = lever.title.split()[2]
+            cls = lever.target or lever.title.split()[2]  # reports before the field `target` have it in the title alone
         elif trials and all(t.cls != cls for t in trials):
             cls = own = trials[0].cls
         mine = [t for t in trials if t.cls == cls]
-        does = min((t for t in mine if lever.action in t.actions), key=lambda t: t.ms, default=None)
+        user = min((t for t in mine if lever.action in t.actions), key=lambda t: t.ms, default=None)
         others = [t for t in mine if lever.action not in t.actions]
         observed, against = None, ""
-        if does is not None and others and lever.action != "lower_class":
+        if user is not None and others and lever.action != "lower_class":
             other = min(others, key=lambda t: t.ms)
-            observed, against = other.ms / does.ms, f"trial {other.trial}, the best without it"
-        elif does is not None and own in baselines:
-            observed, against = baselines[own] / does.ms, f"PyTorch in {own}"
+            observed, against = other.ms / user.ms, f"trial {other.trial}, the best without it"
+        elif user is not None and own in baselines:
+            observed, against = baselines[own] / user.ms, f"PyTorch in {own}"
         out.append(
             Checked(
                 lever.action,
@@ -135,7 +135,7 @@ def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[s
                 own,
                 lever.speedup,
                 observed,
-                does.trial if does else None,
+                user.trial if user else None,
                 against or "not tried",
             )
         )
@@ -143,7 +143,7 @@ def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[s
 
 
 def outcomes(checked: Sequence[Checked], problem: str = "") -> list[Outcome]:
-    """What the memory of triage keeps: the levers that a session tried."""
+    """The outcomes of the levers that a session tried, for the memory of triage."""
     return [
         Outcome(c.action, c.predicted, c.observed, problem, c.cls)
         for c in checked

@@ -1,7 +1,7 @@
-"""What would make a module faster, how much, and why: levers priced by the attainable model, best first.
+"""Levers: changes that make a module faster, with the gain that the attainable model predicts, largest first.
 
-A lever compares PyTorch eager as predicted with the same thing changed in one respect, so gains of several levers do
-not simply add up. `action` is stable: the planner has an action of the same name for each one it can try.
+A lever compares the predicted time of PyTorch eager with the same run changed in one respect, so the gains of several
+levers do not simply add up. `action` is stable: the planner has an action of the same name for each that it can try.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from sol.attainable import Attainable, StageTime, predict_eager, stream_ms
 from sol.bounds import external_bytes, fused_bound, legal_classes, live_ops, native_class, recast
+from sol.cost.cost import canonical
 from sol.cost.fusion import groups, tail
+from sol.cost.graph_costs import costs_of
 from sol.cost.op_table import LAYOUT_COPIES
-from sol.cost.ops import canonical
 from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
-from sol.model.eager import library_product, product_dims
+from sol.model.eager import library_product, predict_eager, product_dims
+from sol.model.prediction import Attainable, StageTime, stream_ms
 from sol.model.tiles import LAUNCH_MS, Product, Tiling, tile_time
 
 
 @dataclass(frozen=True)
 class Lever:
-    """`saves_ms` against the predicted eager time of `cls`; `speedup` = before / after; `op`: where, or "".
+    """`saves_ms` against the predicted eager time of `cls`; `speedup` = before / after; `op`: the op, or "" for the
+    module.
 
-    For split_k and stream_k, before is the module with a plain tiled kernel in the library's place.
+    For split_k and stream_k, `before` has a plain tiled kernel in place of the library's. `target`: the class that
+    lower_class moves to, else "".
     """
 
     action: str  # fuse_tail | fuse_pointwise | lower_class | split_k | stream_k | drop_copy | align | channels_last
@@ -34,6 +37,7 @@ class Lever:
     speedup: float
     cls: str
     op: str = ""
+    target: str = ""
 
 
 def _mb(n: float) -> str:
@@ -45,10 +49,11 @@ class _Levers:
         self.original, self.hw, self.cls = graph, hw, cls
         low = native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8")
         self.graph = recast(graph, "f16" if cls == "f16" else "bf16") if low else graph
+        self.costs = costs_of(self.graph)
         self.eager: Attainable = predict_eager(graph, hw, cls, cast_parameters=True)
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
         self.limit = fused_bound(graph, hw, cls).ms
-        self.found: list[Lever] = []
+        self.levers: list[Lever] = []
         self.fused: set[str] = set()  # ops in the tail of some product
 
     def add(
@@ -60,24 +65,26 @@ class _Levers:
         op: str = "",
         before: float | None = None,
         limit: float | None = None,
+        target: str = "",
     ) -> None:
-        """No lever promises to get below the limit of the class that it ends in."""
+        """Append a lever if it saves time. The time after it is at least the limit of its resulting class."""
         before = self.eager.ms if before is None else before
         saves = min(saves, before - (self.limit if limit is None else limit))
         if saves > 0:
-            self.found.append(Lever(action, title, why, saves, before / max(before - saves, 1e-6), self.cls, op))
+            speedup = before / max(before - saves, 1e-6)
+            self.levers.append(Lever(action, title, why, saves, speedup, self.cls, op, target))
 
     def merged(self) -> list[Lever]:
-        """Levers that say the same of several places (the layers of a transformer) as one, with what they save in all;
-        those that save next to nothing left out."""
+        """Join equal levers of several ops (the layers of a transformer) into one with their total saving, and drop the
+        levers that save almost nothing."""
         alike: dict[tuple[str, str, str], list[Lever]] = {}
-        for lever in self.found:
+        for lever in self.levers:
             what = lever.title.replace(lever.op, "...") if lever.op else lever.title
             alike.setdefault((lever.action, what, lever.why), []).append(lever)
         out = []
         for first, *others in alike.values():
             if others:
-                # Each was compared with a module changed there alone, so what they start from adds up, too.
+                # Each was compared with a module that is changed at one op alone, so the times before add up too.
                 start = [x.saves_ms / (1 - 1 / x.speedup) for x in (first, *others)]
                 before = self.eager.ms + sum(ms - self.eager.ms for ms in start)
                 saves = min(sum(x.saves_ms for x in (first, *others)), before - self.limit)
@@ -98,7 +105,7 @@ class _Levers:
     def fusion(self) -> None:
         fused = self.fused
         for root in live_ops(self.graph):
-            if self.graph.costs[root.name].kind not in ("matrix", "conv") or root.name not in self.stage:
+            if self.costs[root.name].kind not in ("matrix", "conv") or root.name not in self.stage:
                 continue
             ops, extra = tail(self.graph, root)
             if not ops:
@@ -118,17 +125,17 @@ class _Levers:
                 root.name,
             )
         rest = [o for o in live_ops(self.graph) if o.name in self.stage and o.name not in fused]
-        loose = {o.name for o in rest if self.graph.costs[o.name].kind in ("pointwise", "norm", "reduction", "pool")}
+        loose = {o.name for o in rest if self.costs[o.name].kind in ("pointwise", "norm", "reduction", "pool")}
         for group in groups(self.graph, loose):
             self._one_kernel(group)
 
     def _one_kernel(self, group: tuple[Op, ...]) -> None:
         own = {o.name for o in group}
         touched = {n for o in group for n in (*o.inputs, *o.outputs)}
-        made = {n for o in group for n in o.outputs}
-        later = {n for n in made if any(o.name not in own for o in self.graph.readers.get(n, ()))}
-        later |= made.intersection(self.graph.outputs)
-        least = sum(self.graph.tensors[n].bytes for n in touched if n not in made or n in later)
+        written = {n for o in group for n in o.outputs}
+        later = {n for n in written if any(o.name not in own for o in self.graph.readers.get(n, ()))}
+        later |= written.intersection(self.graph.outputs)
+        least = sum(self.graph.tensors[n].bytes for n in touched if n not in written or n in later)
         moved = sum(self.stage[o.name].bytes for o in group)
         self.add(
             "fuse_pointwise",
@@ -146,21 +153,22 @@ class _Levers:
             ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
             bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
             bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}
-            kinds = {self.graph.costs[o.name].kind for o in live_ops(self.graph)}
+            kinds = {self.costs[o.name].kind for o in live_ops(self.graph)}
             gain = f"the matrix peak is {ratio:.1f} times that of {self.cls}"
             if not kinds & {"matrix", "conv", "attention"}:
-                gain = "what one operation writes for the next takes fewer bytes"
+                gain = "intermediate tensors take fewer bytes"
             self.add(
                 "lower_class",
                 f"Use the {cls} class",
-                f"{gain}, at {bits.get(cls, 'less precision')}: a choice to make knowingly",
+                f"{gain}, at {bits.get(cls, 'less precision')}: decide whether that is enough",
                 self.eager.ms - after.ms,
                 limit=fused_bound(self.original, self.hw, cls).ms,
+                target=cls,
             )
 
     def quantisation(self) -> None:
         for op in live_ops(self.graph):
-            c = self.graph.costs[op.name]
+            c = self.costs[op.name]
             if c.kind != "matrix" or op.name not in self.stage:
                 continue
             dims = product_dims(op, self.graph)
@@ -173,7 +181,7 @@ class _Levers:
             depth = max(16, int(128 // width))
             tile = (128, 128, depth)
             plain = tile_time(p, Tiling(tile), self.hw)
-            before = self.eager.ms - self.stage[op.name].ms + plain.ms  # the module with a kernel that does not do it
+            before = self.eager.ms - self.stage[op.name].ms + plain.ms  # the module with a kernel that does not split
             tiles, sms = plain.tiles, self.hw.sms
             if tiles < 0.75 * sms and k >= 4 * depth:
                 options = [s for s in (2, 4, 8, 16, ceil(sms / tiles)) if s * 2 * depth <= k]
@@ -195,8 +203,8 @@ class _Levers:
                 stream = tile_time(p, Tiling(tile, scheduler="stream_k"), self.hw)
                 self.add(
                     "stream_k",
-                    f"Deal {op.name} out by stream-K, or change its tile",
-                    f"{tiles} tiles are {tiles / sms:.2f} waves of {sms} SMs: in the last wave many have nothing to do "
+                    f"Schedule {op.name} with stream-K, or change its tile",
+                    f"{tiles} tiles are {tiles / sms:.2f} waves of {sms} SMs: many SMs idle in the last wave "
                     f"(gain over whole tiles of 128x128)",
                     plain.ms - stream.ms,
                     op.name,
@@ -208,13 +216,13 @@ class _Levers:
                 self.add(
                     "align",
                     f"Pad {op.name} to rows of 16 bytes",
-                    f"{m}x{n}x{k} has rows that are no multiple of 16 bytes, so the fast kernels refuse it",
+                    f"{m}x{n}x{k} has rows that are not a multiple of 16 bytes, which the fast kernels need",
                     stage.ms - good.ms,
                     op.name,
                 )
 
     def copies(self) -> None:
-        costs = self.graph.costs
+        costs = self.costs
         changes = {o.name for o in live_ops(self.graph) if costs[o.name].kind == "copy" and self._only_changes(o)}
         for s in self.eager.stages:
             if s.name in changes - self.fused:
@@ -229,15 +237,15 @@ class _Levers:
                 self.add(
                     "channels_last",
                     f"Keep {s.name} in channels-last",
-                    "the tensor cores want NHWC: today the library converts on the way in and on the way out",
+                    "the tensor-core kernels read NHWC: the library now converts the input and the output",
                     s.parts["layout"] + 2 * LAUNCH_MS,
                     s.name,
                 )
 
     def _only_changes(self, op: Op) -> bool:
-        """Whether a copy does nothing that its reader could not do: another type, or another layout for a product,
-        which reads either. Making tensors (`zeros`) or joining them (`cat`) is work, and so is a copy which is what
-        the module is for: from an input straight to an output."""
+        """Return True if the reader of a copy could do its work: a change of type, or of layout for a product, which
+        reads either. Creating tensors (`zeros`) or joining them (`cat`) is work of its own, and so is a copy from an
+        input to an output."""
         if canonical(op.op) not in LAYOUT_COPIES:
             return False
         above = {self._through_views(n) for n in self.graph.outputs}
@@ -247,7 +255,7 @@ class _Levers:
         return before.dtype != after.dtype or self._read_by_a_product(op.outputs[0])
 
     def _read_by_a_product(self, name: str) -> bool:
-        kinds = {o.name: self.graph.costs[o.name].kind for o in self.graph.readers.get(name, ())}
+        kinds = {o.name: self.costs[o.name].kind for o in self.graph.readers.get(name, ())}
         return any(k in ("matrix", "conv") for k in kinds.values()) or any(
             self._read_by_a_product(n)
             for o in self.graph.readers.get(name, ())
@@ -256,8 +264,8 @@ class _Levers:
         )
 
     def _through_views(self, name: str) -> str:
-        """The tensor whose memory this one is."""
-        producer, costs = self.graph.producer, self.graph.costs
+        """The tensor whose memory this one views."""
+        producer, costs = self.graph.producer, self.costs
         while name in producer and costs[producer[name].name].kind == "view" and producer[name].inputs:
             name = producer[name].inputs[0]
         return name
@@ -265,11 +273,11 @@ class _Levers:
 
 def levers(graph: OpGraph, hw: Hardware, cls: str, allowed: tuple[str, ...] | None = None) -> tuple[Lever, ...]:
     """Levers for a graph in class `cls`, the largest saving first. `allowed`: classes that may be proposed."""
-    found = _Levers(graph, hw, cls)
-    if not found.eager.stages or not external_bytes(graph):
+    search = _Levers(graph, hw, cls)
+    if not search.eager.stages or not external_bytes(graph):
         return ()
-    found.fusion()
-    found.classes(legal_classes(graph, hw) if allowed is None else allowed)
-    found.quantisation()
-    found.copies()
-    return tuple(sorted(found.merged(), key=lambda lever: -lever.saves_ms))
+    search.fusion()
+    search.classes(legal_classes(graph, hw) if allowed is None else allowed)
+    search.quantisation()
+    search.copies()
+    return tuple(sorted(search.merged(), key=lambda lever: -lever.saves_ms))

@@ -9,7 +9,7 @@ _BINDS = {"matrix": "matrix units", "vector": "arithmetic pipes", "special": "sp
 
 
 def ms(value: float) -> str:
-    """A time with three significant digits in the unit that reads best."""
+    """A time with three significant digits in a unit that fits it."""
     if value == 0:
         return "0"
     if value < 0.9995e-6:
@@ -38,8 +38,8 @@ def _main(r: dict[str, Any]) -> str:
 
 
 def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Class by class: limit, what binds, the same at measured rates where any were measured, unfused, ridge, PyTorch
-    with its gap and score (0.5 by definition)."""
+    """One row per class: limit, the binding unit, the limit at measured rates (if any were measured), unfused, ridge,
+    PyTorch with its gap and score (0.5 by definition)."""
     measured = r["gpu"].get("measured", True)
     head = [
         "class",
@@ -74,7 +74,7 @@ def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def best_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The best programs' times, where there are any."""
+    """The times of the best programs, if any."""
     head = ["class", "best program", "over PyTorch", "gap", "score"]
     rows = [
         [cls, ms(b["ms"]), f"{b['speedup']:.2f}x", ratio(b["gap"]), f"{b['score']:.2f}"]
@@ -84,13 +84,13 @@ def best_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def _flops(o: dict[str, Any]) -> str:
-    """As PyTorch counts them; beside it what must be done, where the two would read differently."""
+    """FLOPs as PyTorch counts them and, if they differ, those that no kernel can skip."""
     counted, needed = si(o["flops"], "FLOP"), si(o.get("needed", o["flops"]), "FLOP")
     return counted if needed == counted else f"{counted} ({needed} needed)"
 
 
 def ops_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Op by op; views are left out, since they cost nothing."""
+    """One row per op; views are left out, since they cost nothing."""
     head = ["op", "line", "shapes", "FLOPs", "traffic", "FLOP/byte", "own limit", "set by", "share"]
     rows = []
     for o in r["ops"]:
@@ -115,7 +115,7 @@ def ops_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def levers_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Levers as ranked, gains as predicted."""
+    """Levers in their order, with predicted gains."""
     head = ["", "lever", "predicted gain", "why"]
     rows = []
     for i, lever in enumerate(r["levers"], 1):

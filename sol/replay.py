@@ -1,9 +1,8 @@
-"""Recorded sessions read for replay, one Recorded a precision class: JSON lines as the engine records a session, or
-the results of `python -m engine bench`, which are one session a module and class.
+"""Read recorded sessions for replay, one Recorded per precision class.
 
-Only what replay needs is read (the limits, the baselines, each trial's end), by the writers' own names; a file of
-another kind gives one clear error. Baselines are those of a live session: PyTorch in the class itself, so autocast
-for half precision.
+A file is either JSON lines as the engine records a session, or the results of `python -m engine bench`, which are one
+session per module and class. Only the limits, the baselines and each trial's end are read; a file of another kind
+raises one error. Baselines are those of a live session: PyTorch in the class itself, so autocast for half precision.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from sol.budget import Policy, Recorded, Replay, Trial
 
 
 def recorded(text: str, name: str) -> list[Recorded]:
-    """Every class of one session that has a limit, a baseline and a trial. Raises ValueError with the line at fault."""
+    """Every class of one session that has a limit, a baseline and a trial. Raises ValueError that names the wrong
+    line."""
     limits: dict[str, float] = {}
     baselines: dict[str, float] = {}
     trials: dict[str, list[Trial]] = {}
@@ -48,8 +48,8 @@ def recorded(text: str, name: str) -> list[Recorded]:
     if not rows:
         raise ValueError(f"{name}: no events in it; give files that `python -m engine optimize --json` wrote")
     return [
-        Recorded(f"{name} ({cls})", tuple(found), limits[cls], baselines[cls])
-        for cls, found in trials.items()
+        Recorded(f"{name} ({cls})", tuple(own), limits[cls], baselines[cls])
+        for cls, own in trials.items()
         if cls in limits and cls in baselines
     ]
 
@@ -60,14 +60,14 @@ HALF = ("f16", "bf16")
 
 def of_bench(text: str, name: str) -> list[Recorded]:
     """Every module and class of a bench with a limit, a baseline and a trial, in the file's order. Trials are in the
-    order in which they ran; one that failed, or that undercuts the limit, counts as failed. Raises ValueError."""
+    order in which they ran. A trial whose time is below `FLAGGED` of the limit counts as failed. Raises ValueError."""
     try:
         problems = json.loads(text)["problems"]
         return [
-            made
+            session
             for module, row in problems.items()
             for cls, limit in row["limits"].items()
-            if (made := _benched(f"{row['id']} {module} ({cls})", row, cls, float(limit)))
+            if (session := _benched(f"{row['id']} {module} ({cls})", row, cls, float(limit)))
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise ValueError(f"{name}: not the results of a bench ({type(e).__name__}: {e})") from None
@@ -84,26 +84,26 @@ def _benched(name: str, row: dict[str, Any], cls: str, limit: float) -> Recorded
 
 
 def load(paths: Iterable[str]) -> list[Recorded]:
-    """All sessions of files (a bench's end in `.json`) and of folders of `*.jsonl`. Raises OSError, or ValueError
-    when there is none."""
+    """All sessions of files (those of a bench end in `.json`) and of folders of `*.jsonl`. Raises OSError, or
+    ValueError when there is none."""
     sessions: list[Recorded] = []
-    for given in map(Path, paths):
-        for path in sorted(given.glob("*.jsonl")) if given.is_dir() else [given]:
+    for source in map(Path, paths):
+        for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
             read = of_bench if path.suffix == ".json" else recorded
             sessions += read(path.read_text(encoding="utf-8"), path.stem)
     if not sessions:
-        raise ValueError("no recorded session with a limit, a baseline and a trial among these")
+        raise ValueError("no recorded session with a limit, a baseline and a trial in these files")
     return sessions
 
 
 def best(grid: Iterable[Policy], keep: float) -> Policy | None:
-    """The policy that saves most while it keeps at least this share of the speedup; None where none does."""
+    """The policy that saves most and keeps at least this share of the speedup; None if there is none."""
     good = [p for p in grid if p.speedup_kept >= keep]
     return max(good, key=lambda p: (p.cost_saved, p.speedup_kept), default=None)
 
 
 def sessions_table(replays: Iterable[Replay]) -> str:
-    """One line a session, aligned for a terminal."""
+    """One line per session, aligned for a terminal."""
     head = ("session", "trials", "saved", "speedup", "kept", "why it stopped")
     rows = [
         (
@@ -120,7 +120,7 @@ def sessions_table(replays: Iterable[Replay]) -> str:
 
 
 def policies_table(policies: Iterable[Policy]) -> str:
-    """One line a policy."""
+    """One line per policy."""
     head = ("eps", "window", "trials saved", "speedup kept", "efficiency gain")
     rows = [
         (f"{p.eps:g}", str(p.window), f"{p.trials_saved:.0%}", f"{p.speedup_kept:.1%}", f"{p.efficiency:.2f}x")

@@ -1,7 +1,7 @@
 """The speed-of-light report of a module on a device: one object, rendered as JSON, Markdown or HTML.
 
-It is plain data, so that the process that shows it need not be the one that made it: `Report.from_json(text)`.
-Times are ms, rates FLOP/s, traffic bytes. What is predicted says so; what is measured comes in through `measured`.
+It is plain data, so that another process can show it: `Report.from_json(text)`. Times are in ms, rates in FLOP/s,
+traffic in bytes. Predictions are marked; measured times come in by the argument `measured`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sol import render
-from sol.attainable import KNOWN_ERROR, predict_eager
+from sol.attainable import KNOWN_ERROR
 from sol.bounds import Bounds, bounds, external_bytes, legal_classes, live_ops, of_cost, pytorch_class
 from sol.budget import gap, score
+from sol.cost.cost import canonical
+from sol.cost.graph_costs import costs_of
 from sol.cost.liveness import Liveness, liveness
-from sol.cost.ops import bytes_only, canonical
+from sol.cost.ops import bytes_only
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
+from sol.model.eager import predict_eager
 
 VERSION = 1
 _UNITS = {
     "matrix": "the matrix units",
-    "vector": "the ordinary arithmetic pipes",
+    "vector": "the arithmetic pipes",
     "special": "the special-function units",
     "memory": "the memory",
 }
@@ -33,7 +36,7 @@ _CLASS_NAMES = {"f32": "exact float32", "f64": "float64"}
 
 @dataclass(frozen=True)
 class Report:
-    """Every field is JSON: see `report` for what each holds."""
+    """Every field is JSON; `report` explains them."""
 
     gpu: dict[str, Any]
     classes: list[str]
@@ -83,13 +86,13 @@ def report(
 ) -> Report:
     """The report of a graph on a device.
 
-    `classes`: precision classes to price, the first one the module's point of view (`main`: levers start from it, the
-    op table is priced in it); by default every legal class, fp8 only where it is `asked` for, and tf32 the point of
-    view where it is one. PyTorch has no fp8 of its own: beside it stands its f16, or a half-precision module's type.
-    PyTorch's half classes mean torch.autocast, its casts timed. `measured`: class -> baseline in ms where somebody
-    timed it; `best`: class -> the best time of a program, in ms, to be given its gap and score. `bytes_only` names the
-    operations priced by bytes alone, `memory` what PyTorch holds (sol.cost.liveness). Raises HardwareError when a
-    class is not legal here, naming those that are.
+    `classes`: precision classes to price. The first is `main`: levers start from it and the op table is priced in it.
+    The default is every legal class (fp8 only if it is in `asked`), with tf32 as `main` if it is legal. PyTorch has no
+    fp8, so the baseline of fp8 is its f16, or a half-precision module's type. PyTorch's half classes mean
+    torch.autocast with its casts timed. `measured`: class -> measured baseline in ms; `best`: class -> time of the best
+    program in ms, which gets a gap and a score. `bytes_only` names the operations priced by bytes alone, `memory` the
+    memory that PyTorch needs (sol.cost.liveness). Raises HardwareError that names the legal classes when a class is not
+    legal on this device.
     """
     legal = legal_classes(graph, hw)
     if not legal:
@@ -98,20 +101,21 @@ def report(
     priced = {cls: bounds(graph, hw, cls) for cls in chosen}
     measured = measured or {}
     baselines = {cls: _baseline(graph, hw, priced[cls], measured.get(cls)) for cls in chosen}
-    # PyTorch's own switch: what a float32 module is compared in unless somebody asks for another class.
+    # PyTorch has a switch for tf32, so a float32 module is compared in it unless the caller asks for another class.
     main = "tf32" if not classes and "tf32" in chosen else chosen[0]
     unknown = bytes_only(graph.ops, graph.tensors)
-    held = liveness(graph)
-    notes = list(_notes(graph, hw, chosen, unknown, held))
+    live = liveness(graph)
+    notes = list(_notes(graph, hw, chosen, unknown, live))
     external = external_bytes(graph)
-    found = levers(graph, hw, main, tuple(chosen))
+    costs = [costs_of(graph)[op.name] for op in live_ops(graph)]
+    ranked = levers(graph, hw, main, tuple(chosen))
     totals = {
-        "matrix_flops": sum(graph.costs[o.name].matrix for o in live_ops(graph)),
-        "needed_flops": sum(graph.costs[o.name].must for o in live_ops(graph)),
-        "vector_flops": sum(graph.costs[o.name].vector for o in live_ops(graph)),
-        "special": sum(graph.costs[o.name].special for o in live_ops(graph)),
+        "matrix_flops": sum(c.matrix for c in costs),
+        "needed_flops": sum(c.must for c in costs),
+        "vector_flops": sum(c.vector for c in costs),
+        "special": sum(c.special for c in costs),
         "bytes": sum(external.values()),
-        "bytes_unfused": sum(graph.costs[o.name].bytes for o in live_ops(graph)),
+        "bytes_unfused": sum(c.bytes for c in costs),
         "ops": len(graph.ops),
     }
     return Report(
@@ -128,12 +132,12 @@ def report(
         ops=_op_rows(graph, hw, chosen, main),
         totals=totals,
         baselines=baselines,
-        levers=[asdict(lever) for lever in found],
+        levers=[asdict(lever) for lever in ranked],
         notes=notes,
-        sentence=_sentence(hw, priced, baselines, totals, found, chosen),
+        sentence=_sentence(hw, priced, baselines, totals, ranked, chosen),
         main=main,
         bytes_only=list(unknown),
-        memory={"held": held.held_bytes, "peak": held.peak_bytes, "peak_op": held.peak_op},
+        memory={"held": live.external_bytes, "peak": live.peak_bytes, "peak_op": live.peak_op},
         best={cls: _time(ms, priced[cls], baselines[cls]["ms"]) for cls, ms in (best or {}).items() if cls in priced},
     )
 
@@ -172,9 +176,9 @@ def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -
 
 
 def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str], main: str) -> list[dict[str, Any]]:
-    """One row an op. `share`: of the sum of all ops' own bounds in class `main`; views have none."""
+    """One row per op. `share`: of the sum of the bounds of all single ops in class `main`; views have none."""
     live = {o.name for o in live_ops(graph)}
-    costs = graph.costs
+    costs = costs_of(graph)
     own = {o.name: {cls: of_cost(costs[o.name], hw, cls) for cls in classes} for o in graph.ops}
     total = sum(own[n][main].ms for n in live) or 1.0
     rows = []
@@ -203,60 +207,61 @@ def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str], main: str) ->
     return rows
 
 
-def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequence[str], held: Liveness):
+def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequence[str], memory: Liveness):
     if unknown:
         yield f"Priced by bytes alone: {', '.join(unknown)}."
     live = {o.name for o in graph.live}
     dead = [o.name for o in graph.ops if o.name not in live]
     if dead:
-        yield f"No output depends on {', '.join(dead)}: left out of the bounds."
-    if held.peak_op:
+        yield f"No output depends on {', '.join(dead)}, so the bounds leave it out."
+    if memory.peak_op:
         yield (
-            f"PyTorch holds up to {render.si(held.peak_bytes, 'B')} at once, while {held.peak_op} runs; inputs and "
-            f"parameters are {render.si(held.held_bytes, 'B')} of it."
+            f"PyTorch needs up to {render.si(memory.peak_bytes, 'B')} at once, while {memory.peak_op} runs; inputs and "
+            f"parameters are {render.si(memory.external_bytes, 'B')} of it."
         )
-    if held.peak_bytes > hw.memory_bytes:
+    if memory.peak_bytes > hw.memory_bytes:
         yield (
-            f"That is more than the {render.si(hw.memory_bytes, 'B')} of {hw.title}: the limits are its rates' own, "
-            "and the module has to be split over several."
+            f"That is more than the {render.si(hw.memory_bytes, 'B')} of {hw.title}, so the module "
+            "has to be split over several; the limits assume the rates of one."
         )
-    counted = sum(graph.costs[o.name].matrix for o in graph.live)
-    needed = sum(graph.costs[o.name].must for o in graph.live)
+    costs = costs_of(graph)
+    counted = sum(costs[o.name].matrix for o in graph.live)
+    needed = sum(costs[o.name].must for o in graph.live)
     if needed < 0.995 * counted:
         yield (
             f"Of the {render.si(counted, 'FLOP')} in products that PyTorch counts, {render.si(needed, 'FLOP')} must be "
-            "done: the rest meets padding or known zeros, or nothing reads it. The limits take what must be done."
+            "done: the rest multiplies padding or known zeros, or nothing reads it. The limits count only these."
         )
-    if any(graph.costs[o.name].kind == "conv" for o in graph.ops):
+    if any(costs[o.name].kind == "conv" for o in graph.ops):
         yield "Convolutions count the direct algorithm; Winograd or FFT would need fewer products."
     if any(not t.elements for t in graph.tensors.values()):
         yield "Some tensors have no elements: they cost nothing."
     if any(t.dtype in ("c64", "c128") for t in graph.tensors.values()):
         yield "A complex multiply-add counts as four real ones."
     if not hw.measured:
-        peaks = "worked out from what the machine reports" if hw.kind == "cpu" else "published"
+        peaks = "computed from what the machine reports" if hw.kind == "cpu" else "published"
         yield f"Nothing was measured on {hw.title} yet: its rates are {peaks}."
 
 
-def _sentence(hw, priced, baselines, totals, found, chosen) -> str:
-    """What a student should take home, in one sentence."""
+def _sentence(hw, priced, baselines, totals, ranked, chosen) -> str:
+    """The result in one sentence that a student understands."""
     cls = min(chosen, key=lambda c: priced[c].ms) if "tf32" not in chosen else "tf32"
     b, base = priced[cls], baselines[cls]
     flops = totals["needed_flops"] + totals["vector_flops"]
     if b.ms == 0:
         return "The module moves no data and computes nothing: there is nothing to make faster."
-    says = "takes" if base["kind"] == "measured" else "should take (predicted)"
-    if base["gap"] > 1e4:  # a ratio of hundreds of thousands tells a student nothing
+    verb = "takes" if base["kind"] == "measured" else "should take (predicted)"
+    if base["gap"] > 1e4:  # such a ratio is hard to read
         return (
             f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, which takes "
-            f"{hw.title} {render.ms(b.ms)}: launching its kernels is all that counts, and PyTorch {says} "
+            f"{hw.title} {render.ms(b.ms)}: the time is almost all kernel launches, and PyTorch {verb} "
             f"{render.ms(base['ms'])}."
         )
-    advice = next((lever.title for lever in found if lever.action != "lower_class"), "")
+    advice = next((lever.title for lever in ranked if lever.action != "lower_class"), "")
     text = (
         f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, so in "
         f"{_CLASS_NAMES.get(cls, cls)} no kernel on {hw.title} can be faster than {render.ms(b.ms)}, a limit set by "
-        f"{_UNITS[b.fused.bound_by]}; PyTorch {says} {render.ms(base['ms'])}, {base['gap']:.2f} times that"
+        f"{_UNITS[b.fused.bound_by]}; PyTorch {verb} {render.ms(base['ms'])}, {base['gap']:.2f} times that"
     )
     if advice:
         return f"{text}, and the first thing to try is: {advice[0].lower()}{advice[1:]}."

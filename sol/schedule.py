@@ -1,13 +1,13 @@
-"""Trials over many problems: the next one goes where the predicted saving is largest.
+"""A scheduler over many problems: the next trial goes to the problem with the largest expected saving.
 
-A problem that is at its limit, or that has stalled, has little left to give; another may be ten times away from
-its own. The saving expected of one more trial is estimated from the problem's own history,
+A problem at its limit, or one that has stalled, can gain little; another may be ten times above its limit. The expected
+saving of one more trial is estimated from the problem's own history,
 
     saving = weight * (t_best - t_next),   t_next = t_best - (t_best - t_sol) * p
 
-where p, the share of the remaining gap that a trial closes, is the mean over the last trials (a first guess counts
-as one of them), and the weight is how often the problem runs. A problem without a time yet counts its baseline as
-its best. Whoever's budget rule (sol.budget) says stop gets nothing more.
+where p, the share of the remaining gap that a trial closes, is the mean over the last trials (`FIRST_GUESS` counts as
+one of them), and the weight is how often the problem runs. Before its first time, a problem's best is its baseline. A
+problem whose stop rule (sol.budget) holds gets no further trial.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from sol.budget import Recorded, should_stop
 
 FIRST_GUESS = 0.3  # share of the gap that a first trial closes
-LAST = 6  # trials that are looked back on
+LAST = 6  # trials in the mean
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far one problem is. `times`: of its trials in order, ms, None for one that failed; `budget`: trials it may
-    have; `weight`: how much a millisecond of it counts."""
+    """The state of one problem. `times`: of its trials in order, in ms, None for a failed one; `budget`: the most
+    trials that it may get; `weight`: the weight of a millisecond saved."""
 
     name: str
     t_sol_ms: float
@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Turn:
-    """Who is next and why. `saving_ms`: what the trial is expected to bring, weighted."""
+    """The next problem and the reason. `saving_ms`: the expected saving times the weight."""
 
     name: str
     saving_ms: float
@@ -58,15 +58,16 @@ def expected_saving(p: Progress) -> float:
     shares, best = [FIRST_GUESS], p.baseline_ms
     for t in p.times:
         room = best - p.t_sol_ms
-        gained = max(0.0, best - t) if t is not None else 0.0
-        shares.append(min(1.0, gained / room) if room > 0 else 0.0)
+        gain = max(0.0, best - t) if t is not None else 0.0
+        shares.append(min(1.0, gain / room) if room > 0 else 0.0)
         best = min(best, t) if t is not None else best
     recent = [*shares[-LAST:], FIRST_GUESS] if len(shares) > LAST else shares
     return p.weight * max(0.0, now - p.t_sol_ms) * sum(recent) / len(recent)
 
 
 def next_turn(problems: Sequence[Progress], eps: float = 0.25, window: int = 12) -> Turn | None:
-    """The problem that the next trial should go to; None when every budget or rule is done. Ties go to the first."""
+    """The problem that gets the next trial; None when each has reached its budget or stop rule. Ties go to the
+    first."""
     best: Turn | None = None
     for p in problems:
         if len(p.times) >= p.budget or should_stop(p.best_ms, p.baseline_ms, p.t_sol_ms, p.since_best, eps, window):
@@ -81,20 +82,20 @@ def next_turn(problems: Sequence[Progress], eps: float = 0.25, window: int = 12)
 
 @dataclass(frozen=True)
 class Step:
-    """After so many trials in all, the sum over problems of the best times (baselines where nothing beat them)."""
+    """The sum over problems of the best times (or the baseline if none beat it) after `trials` trials in all."""
 
     trials: int
     total_ms: float
 
 
 def simulate(sessions: Sequence[Recorded], trials: int, eps: float = 0.25, window: int = 12) -> list[Step]:
-    """Recorded sessions dealt out anew: what `trials` trials in all would have reached under this scheduler, if each
-    problem's trials had come in their recorded order. The first step is before any trial."""
-    done: dict[str, int] = {s.name: 0 for s in sessions}
+    """Replay recorded sessions under this scheduler, up to `trials` trials in all. Each problem's trials come in their
+    recorded order. The first step is before any trial."""
+    runs: dict[str, int] = {s.name: 0 for s in sessions}
 
     def state() -> list[Progress]:
         return [
-            Progress(s.name, s.t_sol_ms, s.baseline_ms, tuple(t.ms for t in s.trials[: done[s.name]]), len(s.trials))
+            Progress(s.name, s.t_sol_ms, s.baseline_ms, tuple(t.ms for t in s.trials[: runs[s.name]]), len(s.trials))
             for s in sessions
         ]
 
@@ -103,13 +104,13 @@ def simulate(sessions: Sequence[Recorded], trials: int, eps: float = 0.25, windo
 
     steps = [Step(0, total())]
     while steps[-1].trials < trials and (turn := next_turn(state(), eps, window)):
-        done[turn.name] += 1
+        runs[turn.name] += 1
         steps.append(Step(steps[-1].trials + 1, total()))
     return steps
 
 
 def in_turn(sessions: Sequence[Recorded], trials: int) -> list[Step]:
-    """The same without a scheduler: every problem one trial, then every problem its second, and so on."""
+    """Replay without a scheduler: the first trial of every problem, then the second of every problem, and so on."""
     queue = [(i, s) for i in range(max((len(s.trials) for s in sessions), default=0)) for s in sessions]
     best = {s.name: s.baseline_ms for s in sessions}
     steps = [Step(0, sum(best.values()))]

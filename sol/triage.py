@@ -1,13 +1,13 @@
-"""Which hypothesis to try next: return on investment, and a memory of what was predicted against what came.
+"""Rank hypotheses by return on investment, with a memory of predicted and observed speedups.
 
     ROI = S^(1 + max(0, log10(g / 5))) / (R_impl * R_perf)
 
-S is the predicted speedup, g the gap to the limit, R_impl and R_perf (from 1) the risks that it cannot be built and
-that it does not bring what was predicted (design/sol.md, Steering; after the orchestrated steering of
-arXiv 2603.29010). Far from the limit (g over 5) the exponent grows, so bold moves win; near it the safe ones do.
+S is the predicted speedup, g the gap to the limit, R_impl and R_perf (each at least 1) the risks that it cannot be
+built and that it brings less than predicted (design/sol.md, Steering; after the orchestrated steering of
+arXiv 2603.29010). Far from the limit (g over 5) the exponent grows, so bold moves win; near it, safe ones win.
 
-The risks are not guessed: `Memory` keeps every finished trial's action, prediction and outcome, over problems, and
-reads R_impl from how often an action ran at all and R_perf from how much of the predicted gain it brought.
+`Memory` stores the action, prediction and outcome of every finished trial over all problems. R_impl is computed from
+the share of an action's trials that ran, R_perf from the share of the predicted gain that was observed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, field
 from math import exp, log, log10
 from statistics import median
 
-PRIOR = 2.0  # trials that an unknown action counts as having behind it, half of its promise kept
+PRIOR = 2.0  # assumed earlier trials of a new action, with half of the predicted gain observed
 MOST_RISK = 10.0
 
 
 def roi(speedup: float, gap: float, implementation: float = 1.0, performance: float = 1.0) -> float:
-    """Return on investment of one hypothesis. `gap` from 1; risks from 1. Raises ValueError for what cannot be."""
+    """Return on investment of one hypothesis. `gap` and risks are at least 1. Raises ValueError for others."""
     if speedup <= 0 or gap <= 0 or implementation < 1 or performance < 1:
         raise ValueError(
             f"speedup {speedup:g} and gap {gap:g} must be above 0, risks {implementation:g} and {performance:g} from 1"
@@ -33,7 +33,7 @@ def roi(speedup: float, gap: float, implementation: float = 1.0, performance: fl
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One thing to try. `action`: a lever's (sol.levers); `speedup`: predicted, over the present best."""
+    """One thing to try. `action`: a lever's (sol.levers); `speedup`: predicted, over the current best."""
 
     action: str
     title: str
@@ -42,8 +42,8 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished try of an action. `predicted`, `observed`: speedup over what it started from; observed None: it was
-    not built, was wrong or was flagged. `problem`: whose, for a person; `cls`: the precision class."""
+    """A finished trial of an action. `predicted`, `observed`: speedup over the program that it changed; observed None:
+    the build failed, the result was wrong or the time was flagged. `problem`: for display; `cls`: precision class."""
 
     action: str
     predicted: float
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A hypothesis after triage. `expected`: the speedup that the memory makes of the prediction."""
+    """A hypothesis after triage. `expected`: the predicted speedup, corrected by the memory."""
 
     hypothesis: Hypothesis
     roi: float
@@ -66,10 +66,10 @@ class Ranked:
 
 @dataclass
 class Memory:
-    """Outcomes by action, across problems and sessions; JSON lines on disk, one outcome a line.
+    """Outcomes by action, across problems and sessions; JSON lines on disk, one outcome per line.
 
-    `fitted`: words of actions whose price was fitted to measurements of what they are now, after these outcomes: those
-    tell whether such an action runs, by all that have the words, and no more what its promises are worth.
+    `fitted`: words in the names of actions whose predicted time was fitted again after these outcomes. For such an
+    action the outcomes of all actions with the word count for R_impl, and none for R_perf.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -82,19 +82,19 @@ class Memory:
         return [o for o in self.outcomes if o.action == action]
 
     def implementation_risk(self, action: str) -> float:
-        """1 / share of tries that ran, with Laplace's rule: 1.33 for an action never tried, towards 1 as it works."""
+        """1 / share of trials that ran, with Laplace's rule: 1.33 for a new action, towards 1 as its trials run."""
         words = self._fitted(action)
-        tried = [o for o in self.outcomes if words in o.action] if words else self.of(action)
-        worked = sum(o.observed is not None for o in tried)
-        return min(MOST_RISK, (len(tried) + 2 * PRIOR) / (worked + 1.5 * PRIOR))
+        trials = [o for o in self.outcomes if words in o.action] if words else self.of(action)
+        ran = sum(o.observed is not None for o in trials)
+        return min(MOST_RISK, (len(trials) + 2 * PRIOR) / (ran + 1.5 * PRIOR))
 
     def _fitted(self, action: str) -> str:
         return next((words for words in self.fitted if words in action), "")
 
-    def kept(self, action: str) -> float:
-        """The share of a predicted gain (in logarithms) that came: 1 all of it, 0 nothing, below 0 it got slower.
+    def gain_share(self, action: str) -> float:
+        """The share of a predicted gain (in logarithms) that was observed: 1 all of it, 0 none, below 0 a slowdown.
 
-        The median of what was seen, drawn towards one half while little was; all of it where the price is fitted.
+        The median over the outcomes, weighted with one half while they are few; 1 for a `fitted` action.
         """
         if self._fitted(action):
             return 1.0
@@ -109,20 +109,20 @@ class Memory:
         return weight * max(-1.0, min(1.5, median(shares))) + (1 - weight) * 0.5
 
     def performance_risk(self, action: str, predicted: float) -> float:
-        """How many times too good the prediction was: predicted speedup over the one that the memory expects."""
+        """The predicted speedup over the one that the memory expects, from 1 to `MOST_RISK`."""
         return min(MOST_RISK, max(1.0, predicted / self.expected(action, predicted)))
 
     def expected(self, action: str, predicted: float) -> float:
-        """The speedup to expect of an action that promises `predicted`."""
-        return exp(self.kept(action) * log(predicted)) if predicted > 0 else 0.0
+        """The speedup to expect of an action with this predicted speedup."""
+        return exp(self.gain_share(action) * log(predicted)) if predicted > 0 else 0.0
 
     def to_lines(self) -> str:
         return "".join(json.dumps(asdict(o)) + "\n" for o in self.outcomes)
 
     @staticmethod
     def from_lines(text: str) -> Memory:
-        """Raises ValueError that names the line which is no outcome."""
-        found = Memory()
+        """Raises ValueError that names the first line that is no outcome."""
+        memory = Memory()
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip():
                 continue
@@ -132,8 +132,8 @@ class Memory:
                     raise ValueError("speedups must be above 0")
             except (TypeError, ValueError) as e:
                 raise ValueError(f"memory, line {number}: not an outcome ({e})") from None
-            found.add(outcome)
-        return found
+            memory.add(outcome)
+        return memory
 
 
 def triage(hypotheses: Iterable[Hypothesis], gap: float, memory: Memory | None = None) -> list[Ranked]:
@@ -142,9 +142,9 @@ def triage(hypotheses: Iterable[Hypothesis], gap: float, memory: Memory | None =
     ranked = []
     for h in hypotheses:
         build, perform = memory.implementation_risk(h.action), memory.performance_risk(h.action, h.speedup)
-        seen = memory.of(h.action)
-        ran = sum(o.observed is not None for o in seen)
-        past = f"{ran} of {len(seen)} tries of it ran" if seen else "never tried before"
+        past_trials = memory.of(h.action)
+        ran = sum(o.observed is not None for o in past_trials)
+        past = f"{ran} of {len(past_trials)} tries of it ran" if past_trials else "never tried before"
         expected = memory.expected(h.action, h.speedup)
         why = f"{past}; predicted {h.speedup:.2f}x, expected {expected:.2f}x at {gap:.2g} times the limit"
         ranked.append(Ranked(h, roi(h.speedup, max(gap, 1e-9), build, perform), build, perform, expected, why))
@@ -152,19 +152,19 @@ def triage(hypotheses: Iterable[Hypothesis], gap: float, memory: Memory | None =
 
 
 def summary(memory: Memory) -> list[dict[str, object]]:
-    """One row an action: tries, ran, median predicted and observed speedup, share of the gain kept."""
+    """One row per action: tries, ran, median predicted and observed speedup, share of the gain observed (`kept`)."""
     rows = []
     for action in dict.fromkeys(o.action for o in memory.outcomes):
-        tried = memory.of(action)
-        ran = [o for o in tried if o.observed is not None]
+        trials = memory.of(action)
+        ran = [o for o in trials if o.observed is not None]
         rows.append(
             {
                 "action": action,
-                "tries": len(tried),
+                "tries": len(trials),
                 "ran": len(ran),
-                "predicted": _middle([o.predicted for o in tried]),
+                "predicted": _middle([o.predicted for o in trials]),
                 "observed": _middle([o.observed for o in ran if o.observed is not None]),
-                "kept": round(memory.kept(action), 3),
+                "kept": round(memory.gain_share(action), 3),
             }
         )
     return sorted(rows, key=lambda r: -r["tries"])

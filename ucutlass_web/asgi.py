@@ -10,7 +10,10 @@ http = get_asgi_application()  # sets Django up; the imports below need that
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from playground.access.redaction import redact_access_log  # noqa: E402
 from playground.live.consumers import SessionConsumer, Unknown  # noqa: E402
+
+redact_access_log()
 
 application = ProtocolTypeRouter(
     {

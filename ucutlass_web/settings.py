@@ -162,9 +162,20 @@ if conf.get("UCUTLASS_TRUST_PROXY"):
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname:.1} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {
+            "()": "playground.access.redaction.Formatter",
+            "fmt": "{asctime} {levelname:.1} {name}: {message}",
+            "style": "{",
+        }
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
-    "loggers": {"playground": {"level": "INFO"}},
+    "loggers": {
+        "playground": {"level": "INFO"},
+        # Django gives these two handlers of their own, which would log addresses as they came.
+        "django": {"handlers": [], "level": "INFO"},
+        "django.server": {"handlers": [], "level": "INFO", "propagate": True},
+    },
 }
 SILENCED_SYSTEM_CHECKS: list[str] = []

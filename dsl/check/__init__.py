@@ -1,4 +1,4 @@
-"""The checker: every rule that rejects a program before a compiler sees it. `check(text)` is the door."""
+"""The checker: every rule that rejects a program before a compiler sees it. The entry point is `check(text)`."""
 
 from dsl.check.program import Checked, check
 

@@ -1,4 +1,4 @@
-"""Configuration clauses: from syntax to `ir.Config`, and the E2xx errors with the nearest configuration that passes."""
+"""Configuration clauses: syntax to `ir.Config`, and the E2xx errors with the nearest configuration that passes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _CLAUSES = ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle")
 
 
 def _word(clause, choices: tuple[str, ...], code: str, error: Error) -> str | None:
-    """The value of a clause that takes one word of a few; None for auto or after an error."""
+    """The value of a clause with a fixed set of words; None for auto or after an error."""
     if clause is None or clause.value.text == "auto":
         return None
     text = clause.value.text
     if text in choices:
         return text
     near = closest(text, choices)
-    what = f"`{text}` is not a {clause.keyword.text}; choices are {listing((*choices, 'auto'))}"
-    error(code, what, clause.span, f"did you mean `{near}`?" if near else None)
+    message = f"`{text}` is not a {clause.keyword.text}; choices are {listing((*choices, 'auto'))}"
+    error(code, message, clause.span, f"did you mean `{near}`?" if near else None)
     return None
 
 
 def _auto(clause, error: Error, code: str) -> bool:
-    """True where the clause says nothing but auto; any other word is an error."""
+    """Return True if the clause is absent, auto, or a word. Any word but auto is reported as an error."""
     if clause is None:
         return True
     word = getattr(clause.value, "text", None)
@@ -43,7 +43,7 @@ def _auto(clause, error: Error, code: str) -> bool:
 
 
 def read_config(clauses: dict, error: Error) -> Config:
-    """The configuration as written; `error(code, message, span, help=None, notes=())` hears of values that are none."""
+    """The configuration as written. Invalid values go to `error(code, message, span, help=None, notes=())`."""
     compute = None
     c = clauses.get("compute")
     if c is not None and c.value.text != "auto":
@@ -115,21 +115,21 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
         return
     c = stage.config
     first = stage.operands[0]
-    have = types[first.name].dtype
-    want = COMPUTE_FOR[have]
-    plain = have is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
-    as_it_lies = legal.is_rowmajor(stage, types)  # rounds f32 to any of the tensor cores' types on its way to them
-    if c.compute and c.compute is not want and not (c.compute is DType.F32 and plain) and not as_it_lies:
-        help = f"compute {want.value}"
+    stored = types[first.name].dtype
+    default = COMPUTE_FOR[stored]
+    plain = stored is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
+    rounds = legal.is_rowmajor(stage, types)  # this kernel rounds f32 operands to any type of the tensor cores
+    if c.compute and c.compute is not default and not (c.compute is DType.F32 and plain) and not rounds:
+        help = f"compute {default.value}"
         if c.compute not in (DType.TF32, DType.F32):
             help = f"transform the operands to {c.compute.value} first, or {help}"
         span = stage.clause_span("compute")
-        error("E202", f"{first.name} is {have.value}; compute {c.compute.value} needs other operands", span, help)
+        error("E202", f"{first.name} is {stored.value}; compute {c.compute.value} needs other operands", span, help)
         return
     if not legal.configured(stage, types):
         for clause in _CLAUSES:
             if getattr(c, clause) is not None:
-                message = f"a direct convolution (compute f32) has no {clause}; the tensor cores' have"
+                message = f"a direct convolution (compute f32) has no {clause}; convolutions on the tensor cores have"
                 error("E216", message, stage.clause_span(clause), f"leave {clause} out")
         return
     p = legal.problem_of(arch, stage, types)
@@ -140,22 +140,22 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
         error(o.code, o.message, _place(stage, o), _help(p, c, choices, o, broken[backend]), o.notes)
     if not any(not v for v in broken.values()) or possible(p, c):
         return
-    given = [k for k in _CLAUSES if getattr(c, k) is not None]
+    settings = [k for k in _CLAUSES if getattr(c, k) is not None]
     ways = []
-    for clause in given:
-        found = complete(p, replace(c, **{clause: None}))
-        if found is not None:
-            ways.append(_say(clause, found))
+    for clause in settings:
+        completed = complete(p, replace(c, **{clause: None}))
+        if completed is not None:
+            ways.append(_say(clause, completed))
     error(
         "E214",
-        f"no setting of the auto clauses fits {listing([_say(k, c) for k in given])}",
-        stage.clause_span(given[0] if given else "epilogue"),
+        f"no setting of the auto clauses fits {listing([_say(k, c) for k in settings])}",
+        stage.clause_span(settings[0] if settings else "epilogue"),
         ", or ".join(ways) or "leave more clauses to auto, store a narrower type or read fewer tensors",
     )
 
 
 def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorType | None], error: Error) -> None:
-    """One back end builds a whole program, so there must be one that takes every stage (each passed on its own)."""
+    """Report an error if no single back end takes every stage; each stage alone has passed the checks."""
     able: dict[str, tuple[str, ...]] = {}
     stages = [s for s in stages if legal.configured(s, types)]
     for s in stages:
@@ -177,11 +177,11 @@ def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorT
 
 
 def _able(arch: Arch, s: Collective, types: dict, freed: bool = False) -> tuple[str, ...]:
-    """The back ends with a configuration for this stage; `freed`: were its tile, scheduler and backend auto."""
+    """The back ends with a configuration for this stage; `freed`: as if its tile, scheduler and backend were auto."""
     c = replace(s.config, tile=None, scheduler=None, backend=None, stages=None) if freed else s.config
-    wanted = (c.backend,) if c.backend else legal.BACKENDS
+    backends = (c.backend,) if c.backend else legal.BACKENDS
     p = legal.problem_of(arch, s, types)
-    return tuple(b for b in wanted if possible(p, replace(c, backend=b)))
+    return tuple(b for b in backends if possible(p, replace(c, backend=b)))
 
 
 def _place(stage: Collective, o: legal.Objection) -> Span:
@@ -191,7 +191,7 @@ def _place(stage: Collective, o: legal.Objection) -> Span:
 def _help(
     p: legal.Problem, c: Config, choices: list[str], o: legal.Objection, all_: list[legal.Objection]
 ) -> str | None:
-    """The nearest configuration that passes, changing as little as possible; other broken clauses count as auto."""
+    """The nearest configuration that passes, as help text. The other clauses with errors count as auto."""
     others = {x.clause for x in all_ if x.clause != o.clause}
     c = replace(c, **{k: None for k in others if k != "backend"})
     if o.code == "E212":
@@ -211,10 +211,10 @@ def _help(
     for clause in order:
         if clause == "stages" and c.stages is None:
             continue
-        found = [f for f in (_nearest(p, c, clause, b) for b in choices) if f is not None]
-        if found:
+        candidates = [f for f in (_nearest(p, c, clause, b) for b in choices) if f is not None]
+        if candidates:
             now = getattr(c, clause)
-            nearest = min(found, key=lambda f: _distance(now, getattr(f, clause)))
+            nearest = min(candidates, key=lambda f: _distance(now, getattr(f, clause)))
             ways.append(_say(clause, nearest, fits=o.code == "E204"))
     return ", or ".join(ways) or None
 
@@ -231,7 +231,7 @@ def _say(clause: str, c: Config, fits: bool = False) -> str:
 
 
 def _distance(a, b) -> float:
-    """How far two settings of one clause are apart, in halvings and doublings."""
+    """The distance between two values of one clause, in halvings and doublings."""
     if isinstance(a, tuple):
         steps = [abs(x.bit_length() - y.bit_length()) + abs(x - y) / 1024 for x, y in zip(a, b, strict=True)]
         return sum(steps) + max(steps) / 2
@@ -239,7 +239,7 @@ def _distance(a, b) -> float:
 
 
 def _nearest(p: legal.Problem, c: Config, clause: str, backend: str) -> Config | None:
-    """The configuration that differs from `c` in one clause alone, passes, and is nearest to it."""
+    """The nearest configuration that passes and differs from `c` in `clause` only; None if there is none."""
     now = getattr(c, clause)
     options: list
     if clause == "tile":

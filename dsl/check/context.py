@@ -1,4 +1,4 @@
-"""What every stage's checks share: the names in scope, the one list of errors, and how clauses are read."""
+"""The state that the checks of all stages share: names in scope, reported errors, and the reading of clauses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.tree import ClauseNode, StageNode, TypeNode, Word
 
 LAYOUTS = (NCHW, NHWC)
 MAX_RANK = 6
-MAX_COMPARED = 2000  # of 10 us each
+MAX_COMPARED = 2000  # comparisons of names in one check, 10 us each
 MAX_DIM = 2**31 - 1  # CUTLASS counts problem sizes in 32-bit integers
 
 Clauses = dict[str, ClauseNode]
@@ -22,7 +22,7 @@ Typed = tuple[Operand, TensorType | None]
 
 @dataclass
 class Context:
-    """The state of one check. `types`: every name so far, None where its type is unknown after an error."""
+    """The state of one check. `types`: the type of every name so far, None if it is unknown after an error."""
 
     report: Callable[[Diagnostic], None]
     arch: arches.Arch | None = None  # None after an error
@@ -33,21 +33,23 @@ class Context:
     reads: dict[str, set[str]] = field(default_factory=dict)  # stage -> the names it reads
     writer: dict[str, str] = field(default_factory=dict)  # result -> the stage that writes it
     prepacked: set[str] = field(default_factory=set)
-    compared: int = 0  # misspelt names x names in scope
+    compared: int = 0  # comparisons so far: misspelt names x names in scope
 
     def error(self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[str, ...] = ()) -> None:
         self.report(Diagnostic(code, message, span, notes, help))
 
     def closest(self, word: str, known: Collection[str]) -> str | None:
-        """The name in scope that a misspelt one meant; only for the first of very many, so that hundreds of unknown
-        names among hundreds do not take a second."""
+        """The name in scope nearest to a misspelt one; None once MAX_COMPARED comparisons are used up.
+
+        Without this limit a program with hundreds of unknown names among hundreds of names takes a second.
+        """
         self.compared += len(known)
         return closest(word, known) if self.compared <= MAX_COMPARED else None
 
     # ---- types ----
 
     def dtype(self, word: Word) -> DType | None:
-        """An element type by its name, or None with the error reported."""
+        """The element type with this name; None, with an error reported, if there is none."""
         for t in arches.COVERED:
             if word.text == t.value:
                 return t
@@ -78,7 +80,7 @@ class Context:
         return self.sized(TensorType(dtype, tuple(d.value for d in node.shape)), node.span)
 
     def sized(self, t: TensorType, span: Span) -> TensorType | None:
-        """`t`, or None where it is too large to exist."""
+        """`t`; None, with an error reported, if it is too large."""
         if t.elements > MAX_ELEMENTS or any(d > MAX_DIM for d in t.shape):
             self.error("E113", f"{t.elements:,} elements; at most {MAX_ELEMENTS:,}", span)
             return None
@@ -87,7 +89,7 @@ class Context:
     # ---- clauses ----
 
     def word(self, clauses: Clauses, name: str, choices: tuple[str, ...], code: str = "E120") -> str | None:
-        """The value of a clause that takes one word of a few; None for auto, where it is absent or after an error."""
+        """The value of a clause with a fixed set of words; None if it is absent, auto or wrong."""
         c = clauses.get(name)
         if c is None or c.value.text == "auto":
             return None
@@ -98,10 +100,10 @@ class Context:
         self.error(code, message, c.span, f"did you mean `{near}`?" if near else None)
         return None
 
-    def sizes(self, clauses: Clauses, name: str, count: int | None, least: int, what: str) -> tuple[int, ...] | None:
+    def sizes(self, clauses: Clauses, name: str, count: int | None, least: int, owner: str) -> tuple[int, ...] | None:
         """The sizes of a clause such as `stride 2x2`: `count` of them (None: any number), each at least `least`.
 
-        None where the clause is absent, auto or wrong; `what` says what there are `count` of.
+        None if the clause is absent, auto or wrong. `owner` names in messages what has `count` axes.
         """
         c = clauses.get(name)
         if c is None:
@@ -111,10 +113,10 @@ class Context:
                 self.error("E112", f"`{c.value.text}` is not a value of {name}", c.span, "sizes, such as 1x1")
             return None
         if count is not None and len(c.value) != count:
-            shown = "x".join(map(str, (c.value * count)[:count]))
-            message = f"{name} has {len(c.value)} size{'s'[: len(c.value) != 1]}; {what} has {count}"
-            self.error("E112", message, c.span, f"{name} {shown}")
-        value = c.value if count is None else (c.value * count)[:count]  # as the help has it: what follows is judged so
+            fixed = "x".join(map(str, (c.value * count)[:count]))
+            message = f"{name} has {len(c.value)} size{'s'[: len(c.value) != 1]}; {owner} has {count}"
+            self.error("E112", message, c.span, f"{name} {fixed}")
+        value = c.value if count is None else (c.value * count)[:count]  # the checks go on with the sizes of the help
         for v in value:
             if not least <= v <= MAX_DIM:
                 self.error("E113", f"{name} {v:,}; each size is from {least} to {MAX_DIM:,}", c.span)
@@ -122,7 +124,7 @@ class Context:
         return value
 
     def count(self, clauses: Clauses, name: str) -> int | None:
-        """The number of a clause such as `groups 8`, at least 1; None where it is absent, auto or wrong."""
+        """The number of a clause such as `groups 8`, at least 1; None if it is absent, auto or wrong."""
         c = clauses.get(name)
         if c is None:
             return None
@@ -136,7 +138,7 @@ class Context:
         return c.value[0]
 
     def store(self, clauses: Clauses, rank: int | None) -> tuple[DType | None, str | None, bool]:
-        """`store f32 nchw`: element type, layout, and whether the clause could be read."""
+        """`store f32 nchw`: the element type, the layout, and False if the clause has an error."""
         c = clauses.get("store")
         if c is None:
             return None, None, True
@@ -160,7 +162,7 @@ class Context:
         return dtype, layout, ok
 
     def layout_fits(self, word: Word, rank: int | None) -> bool:
-        """nhwc is for tensors with channels: 3 to 5 axes."""
+        """Return True if a tensor of this rank can have the layout; nhwc needs 3 to 5 axes. Reports the error."""
         if word.text == NHWC and rank is not None and not 3 <= rank <= 5:
             message = f"nhwc is for 3 to 5 axes, with channels second; here there {'is' if rank == 1 else 'are'} {rank}"
             self.error("E115", message, word.span, "leave the layout out")
@@ -169,11 +171,11 @@ class Context:
 
 
 def spans(node: StageNode) -> tuple[tuple[str, Span], ...]:
-    """Where the value of each clause stands; the first of a repeated one."""
-    found: dict[str, Span] = {}
+    """The span of each clause's value; of the first one if the clause is repeated."""
+    places: dict[str, Span] = {}
     for c in node.clauses:
-        found.setdefault(c.keyword.text, c.span)
-    return tuple(found.items())
+        places.setdefault(c.keyword.text, c.span)
+    return tuple(places.items())
 
 
 def dims(values) -> str:

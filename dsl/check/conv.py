@@ -1,10 +1,11 @@
 """conv1d to conv3d and conv_transpose1d to conv_transpose3d: shapes, groups, layouts, and their configurations.
 
-There are three kinds of kernel. On the tensor cores a convolution is an implicit product: x and w lie channels last
-(nhwc), with channels in groups of 16 bytes; or, where `compute` names their precision, as PyTorch keeps them (nchw),
-with any number of channels in one group, transposed with stride 1 alone. A direct convolution multiplies on the CUDA
-cores (`compute f32`) and reads nchw too; it is what few channels a group (depthwise above all) get unless the author
-says otherwise.
+There are three kinds of kernels:
+
+- On the tensor cores, channels last (nhwc): an implicit product whose channels are a multiple of 16 bytes.
+- On the tensor cores, row-major (nchw): f32 operands with a `compute` clause, one group with any number of channels,
+  and stride 1 if transposed.
+- Direct, on the CUDA cores (`compute f32`): nchw. It is the default for few channels a group, such as depthwise.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ def _shape(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> tuple[int, 
         return None
     channels, filters = tx.shape[1], tw.shape[0]
     out = tw.shape[1] * s.groups if s.transposed else filters
-    for what, count in (("channels of " + s.x.name, channels), ("filters of " + s.w.name, filters)):
+    for label, count in (("channels of " + s.x.name, channels), ("filters of " + s.w.name, filters)):
         if count % s.groups:
-            ctx.error("E108", f"{count:,} {what} are not {s.groups:,} equal groups", s.clause_span("groups"),
+            ctx.error("E108", f"{count:,} {label} are not {s.groups:,} equal groups", s.clause_span("groups"),
                       f"a divisor of {count:,}")  # fmt: skip
             return None
-    want = channels if s.transposed else channels // s.groups
-    have = filters if s.transposed else tw.shape[1]
-    if want != have:
+    input_channels = channels if s.transposed else channels // s.groups
+    weight_channels = filters if s.transposed else tw.shape[1]
+    if input_channels != weight_channels:
         help = None
         if not s.transposed and channels % tw.shape[1] == 0 and filters % (channels // tw.shape[1]) == 0:
             help = f"groups {channels // tw.shape[1]}"
@@ -99,7 +100,9 @@ def _shape(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> tuple[int, 
             help = f"conv_transpose{s.spatial}d keeps its weight as [C, K / groups, window]"
         notes = (f"{s.x.name} is {shape_text(tx.shape)}, {s.w.name} is {shape_text(tw.shape)}, {order}",)
         message = (
-            f"{s.w.name} is for {have:,} channels" + ("" if s.transposed else " a group") + f"; {s.x.name} has {want:,}"
+            f"{s.w.name} is for {weight_channels:,} channels"
+            + ("" if s.transposed else " a group")
+            + f"; {s.x.name} has {input_channels:,}"
         )
         ctx.error("E108", message, s.w.span, help, notes)
         return None
@@ -133,7 +136,7 @@ def _shape(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> tuple[int, 
 
 
 def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
-    """Layouts and channels for the kind of kernel; what would pass is said as the transforms to write."""
+    """Check layouts and channels for the kind of kernel. The help of an error names the transforms to write."""
     if legal.is_direct(s, ctx.types):
         if tw.layout != NCHW:
             help = f"read {s.w.name} in nchw, or leave out compute f32 for the tensor cores"
@@ -152,10 +155,10 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
             pack = "  prepack" if o is s.w and o.name in ctx.params else ""
             message = f"{s.word} on the tensor cores reads channels last; {o.name} is {t}, channels first"
             if len(first) == 2 and s.config.compute is not None:
-                what = "has one group" if s.groups > 1 else "reads f32"
+                reason = "has one group" if s.groups > 1 else "reads f32"
                 if s.groups == 1 and _steps(s):
-                    what = f"is transposed with stride 1 alone, here {legal.dims(s.stride)}"
-                message = f"a convolution that reads nchw on the tensor cores {what}; {o.name} is {t}, channels first"
+                    reason = f"is transposed with stride 1 alone, here {legal.dims(s.stride)}"
+                message = f"a convolution that reads nchw on the tensor cores {reason}; {o.name} is {t}, channels first"
             help = f"{o.name}_ = transform({o.name}) {{ layout nhwc{pack} }} first{_as_it_lies(s, tx, first, o is s.x)}"
             ctx.error("E115", message, o.span, help)
     if first:
@@ -164,13 +167,13 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
     step = 128 // tx.dtype.bits
     inner = tx.shape[1] // s.groups
     outer = s.type.shape[1] // s.groups
-    # What w's contiguous axis holds is counted too: C / groups, or transposed K / groups.
-    for count, what, o in ((inner, "in", s.x), (outer, "out", s.w)):
+    # This also checks w's contiguous axis: C / groups, or K / groups when transposed.
+    for count, side, o in ((inner, "in", s.x), (outer, "out", s.w)):
         if count % step:
             up = -(-count // step) * step
             each = " a group" if s.groups > 1 else ""
             message = (
-                f"{count:,} channels {what}{each} are {count * tx.dtype.bits // 8:,} bytes; TMA moves multiples of 16"
+                f"{count:,} channels {side}{each} are {count * tx.dtype.bits // 8:,} bytes; TMA moves multiples of 16"
             )
             help = "compute f32 for a direct convolution"
             if s.groups == 1:
@@ -181,12 +184,12 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
 
 
 def _steps(s: Conv) -> bool:
-    """Whether a transposed convolution has a stride, which the kernel that reads nchw has not."""
+    """Return True for a transposed convolution with a stride, which the row-major kernel does not support."""
     return s.transposed and prod(s.stride) != 1
 
 
 def _as_it_lies(s: Conv, tx: TensorType, first: set[str], image: bool) -> str:
-    """The other ways of a convolution whose operands lie channels first."""
+    """Help text for channels-first operands: the kinds of convolution that read them without a transform."""
     if not image:
         return ""
     plain = s.groups == 1 and not _steps(s) and len(first) == 2 and s.config.compute is None

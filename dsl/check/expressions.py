@@ -1,4 +1,4 @@
-"""Expressions of a stage: from syntax to typed IR, with every E3xx rule."""
+"""Expressions of a stage: syntax to typed IR, with every E3xx rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsl.ir import NCHW, Acc, Call, Expr, Load, Number, Ref, Span, TensorType
 from dsl.tree import CallNode, ExprNode, NumberNode, ParenNode, RefNode
 
 MAX_NODES = 200
-MAX_INLINED = 400  # parts with every let written out: what a back end may hold
+MAX_INLINED = 400  # parts with every let expanded: the limit of the back ends
 MAX_INLINED_DEPTH = 64
 F32_MAX = 3.4028234663852886e38
 
@@ -23,11 +23,11 @@ Report = Callable[[Diagnostic], None]
 
 @dataclass(frozen=True)
 class Space:
-    """Where an expression is evaluated: the shape of its elements, and the positions that each axis name stands for.
+    """The index space of an expression: the shape of its elements, and the positions of each named axis.
 
-    `product`: the elements come from a gemm, so that row and column reductions and triu, tril have a meaning.
-    `pairs`: there is an `acc2`. `scaled`: acc was divided by the largest magnitude of its row, which is `acc2` and can
-    be stored with row_max. `spoken`: what acc is, in words.
+    `product`: the elements come from a gemm, so row and column reductions and triu, tril are allowed. `pairs`: there
+    is an `acc2`. `scaled`: acc was divided by the largest magnitude of its row; `acc2` is that magnitude, and row_max
+    can store it. `spoken`: the word for acc in messages.
     """
 
     shape: tuple[int, ...]
@@ -41,14 +41,14 @@ class Space:
         return tuple(self.shape[i] for name in names for i in self.axes[name])
 
     def fitting(self, tensor: TensorType) -> list[str]:
-        """Every way to read `tensor` here: `['[m]', '[n]']` for a vector when M == N."""
-        names, found = list(self.axes), {}
+        """The axes at which `tensor` can be read here: `['[m]', '[n]']` for a vector when M == N."""
+        names, readings = list(self.axes), {}
         for bits in range(1, 2 ** len(names)):
             chosen = [a for i, a in enumerate(names) if bits >> i & 1]
             at = tuple(i for a in chosen for i in self.axes[a])
             if at == tuple(sorted(set(at))) and self.dims(chosen) == tensor.shape:
-                found.setdefault(at, []).append(chosen)
-        best = [min(ways, key=lambda w: (len(self.shape) > 3 and "c" not in w, len(w))) for ways in found.values()]
+                readings.setdefault(at, []).append(chosen)
+        best = [min(ways, key=lambda w: (len(self.shape) > 3 and "c" not in w, len(w))) for ways in readings.values()]
         return [f"[{', '.join(w)}]" for w in best]
 
 
@@ -58,7 +58,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 @dataclass
 class _Part:
-    """A let as it was checked. `size`, `depth`: with the lets that it reads written out."""
+    """A checked let. `size` and `depth` are those of its expression with the lets that it reads expanded."""
 
     span: Span
     reads_acc: bool
@@ -69,7 +69,7 @@ class _Part:
 
 @dataclass
 class Expressions:
-    """Types the expressions of one stage, in order. `space` is None where the result's shape is unknown."""
+    """Types the expressions of one stage, in order. `space` is None if the shape of the result is unknown."""
 
     stage: str
     scope: dict[str, TensorType | None]  # types of the names before the stage
@@ -81,28 +81,28 @@ class Expressions:
     used: set[str] = field(default_factory=set)
     parts: dict[str, _Part] = field(default_factory=dict)
 
-    def check(self, node: ExprNode, what: str = "epilogue", outermost: bool = True) -> Expr:
-        """The typed expression; names that failed become 0, so that the rest is still judged.
+    def check(self, node: ExprNode, role: str = "epilogue", outermost: bool = True) -> Expr:
+        """The typed expression. Unknown names become 0, so that the rest is still checked.
 
-        `outermost`: a reduction may stand at the top.
+        `role` names the expression in messages. `outermost`: the outermost call may be a reduction.
         """
         self._start()
-        outermost = outermost and not (what == "epilogue" and self.space is not None and self.space.scaled)
+        outermost = outermost and not (role == "epilogue" and self.space is not None and self.space.scaled)
         top = node
         while isinstance(top, ParenNode):
             top = top.inner
         expr = self._expr(node, outermost and isinstance(top, CallNode))
-        self._limits(node, what)
+        self._limits(node, role)
         if not self.reads_acc:
             spoken = self.space.spoken if self.space else "product"
             self._error(
-                "E309", f"the {what} never reads acc, so the {spoken} is computed for nothing", node.span,
+                "E309", f"the {role} never reads acc, so the {spoken} is computed for nothing", node.span,
                 f"write acc where the {spoken} belongs",
             )  # fmt: skip
         return expr
 
     def let(self, name: str, node: ExprNode, span: Span) -> Expr:
-        """A named part; it may be read by the expressions checked after it."""
+        """The typed expression of a let; expressions that are checked later may read it."""
         self._start()
         expr = self._expr(node, False)
         self._limits(node, f"part {name}")
@@ -110,7 +110,7 @@ class Expressions:
         return expr
 
     def unread(self) -> None:
-        """Reports each let that nothing reads."""
+        """Report each let that no expression reads."""
         for name, part in self.parts.items():
             if not part.read:
                 self._error("E308", f"part {name} is never read", part.span, "leave it out")
@@ -122,14 +122,14 @@ class Expressions:
         self.nodes = self.size = self.depth = 0
         self.reads_acc = False
 
-    def _limits(self, node: ExprNode, what: str) -> None:
+    def _limits(self, node: ExprNode, role: str) -> None:
         self.depth = max(self.depth, node.depth)
         if self.nodes > MAX_NODES:
-            self._error("E307", f"the {what} has {self.nodes} parts; at most {MAX_NODES} fit one kernel", node.span)
+            self._error("E307", f"the {role} has {self.nodes} parts; at most {MAX_NODES} fit one kernel", node.span)
         elif self.size > MAX_INLINED or self.depth > MAX_INLINED_DEPTH:
-            message = f"the {what} has {min(self.size, 10**6):,} parts with every let written out, {self.depth} deep"
+            message = f"the {role} has {min(self.size, 10**6):,} parts with every let expanded, {self.depth} deep"
             self._error("E307", f"{message}; at most {MAX_INLINED} and {MAX_INLINED_DEPTH} fit one kernel", node.span)
-            self.size = self.depth = 1  # said once; what reads it is judged by itself
+            self.size = self.depth = 1  # report the error once, not again for each expression that reads this one
 
     def _error(self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[str, ...] = ()) -> None:
         self.report(Diagnostic(code, message, span, notes, help))
@@ -198,18 +198,18 @@ class Expressions:
                 message = "acc2 is the largest magnitude of acc's row: a result of its own, one value a row"
                 self._error("E313", message, node.span, "also s = row_max(acc2)")
         elif second and self.space is not None and not self.space.pairs:
-            help = "add pairs to the clauses of this stage" if self.space.product else "acc is all there is"
+            help = "add pairs to the clauses of this stage" if self.space.product else "this stage has acc only"
             self._error("E313", "acc2 is the odd column of a gemm with pairs", node.span, help)
         return Acc(second, node.span)
 
     def _in_row(self, node: RefNode) -> None:
-        """Inside row_max of a scaled row nothing but that row's one value can be read."""
+        """Report an error inside row_max of a scaled row, which may read only acc2 and numbers."""
         if self.of_row:
             message = f"row_max of an absmax reads acc2 and numbers alone; {node.name.text} is not one value a row"
             self._error("E312", message, node.span, "also s = row_max(acc2)")
 
     def _place(self, node: RefNode, load: Load, tensor: TensorType, space: Space) -> None:
-        """Judges the axes at which a tensor is read."""
+        """Check the axes at which a tensor is read."""
         for axis in node.axes or ():
             if axis.text not in space.axes:
                 batch = axis.text == "l" and "m" in space.axes
@@ -229,11 +229,11 @@ class Expressions:
             help = f"{load.name}[{', '.join(fixed)}]"
             self._error("E306", f"axes stand in the order {known}, each once", node.span, help)
             return
-        want = space.dims(load.axes)
-        if want != tensor.shape:
-            self._wrong_axes(node, load, tensor, want, space)
+        needed = space.dims(load.axes)
+        if needed != tensor.shape:
+            self._wrong_axes(node, load, tensor, needed, space)
 
-    def _wrong_axes(self, node: RefNode, load: Load, tensor: TensorType, want: tuple[int, ...], space: Space) -> None:
+    def _wrong_axes(self, node: RefNode, load: Load, tensor: TensorType, needed: tuple[int, ...], space: Space) -> None:
         name = load.name
         fits = space.fitting(tensor)
         help = f"write {' or '.join(name + f for f in fits)}" if fits else None
@@ -243,8 +243,8 @@ class Expressions:
             help = help or f"no axes of {self.stage}{shape_text(space.shape)} fit it"
             self._error("E302", f"{name} is {tensor}; a tensor is read at axes", node.span, help)
         else:
-            message = f"{name}[{', '.join(load.axes)}] needs shape {shape_text(want)}; {name} is {tensor}"
-            help = help or f"declare {name}: {tensor.dtype.value}{shape_text(want)}"
+            message = f"{name}[{', '.join(load.axes)}] needs shape {shape_text(needed)}; {name} is {tensor}"
+            help = help or f"declare {name}: {tensor.dtype.value}{shape_text(needed)}"
             self._error("E302", message, node.span, help)
 
     def _unknown(self, node: RefNode) -> None:
@@ -252,10 +252,10 @@ class Expressions:
         spoken = self.space.spoken if self.space else "product"
         if name == self.stage:
             self._error(
-                "E311", f"{name} is this stage's own result; it is not there yet", node.span, f"the {spoken} is acc"
+                "E311", f"{name} is this stage's own result; it cannot read it", node.span, f"the {spoken} is acc"
             )
         elif name in self.own:
-            self._error("E311", f"{name} is a result of this stage; it is not there yet", node.span)
+            self._error("E311", f"{name} is a result of this stage; it cannot read it", node.span)
         elif name in self.later:
             self._error("E311", f"{name} is written by a later stage", node.span, f"move {name} above {self.stage}")
         else:
@@ -266,7 +266,7 @@ class Expressions:
             self.reads_acc |= near == "acc" or near in self.parts
             notes = (f"in scope are {listing(['acc', *self.parts, *self.scope], MAX_LISTED)}",)
             self._error(
-                "E301", f"`{name}` names nothing", node.span, f"did you mean `{near}`?" if near else None, notes
+                "E301", f"`{name}` is not defined", node.span, f"did you mean `{near}`?" if near else None, notes
             )
 
     # ---- functions ----
@@ -279,7 +279,7 @@ class Expressions:
         if fn.name in REDUCTIONS:
             self._reduction(node, outermost)
         elif fn.name in INDEXED and self.space is not None and not self.space.product:
-            self._error("E312", f"{fn.name} knows the m and n of a gemm; this stage is none", node.span)
+            self._error("E312", f"{fn.name} needs the m and n of a gemm; this stage is not a gemm", node.span)
         names = [a.name for a in fn.args]
         args += [None] * (fn.arity - len(args))
         for word, value in node.keywords:
@@ -292,9 +292,9 @@ class Expressions:
                 args[at] = value
         missing = [a.name for a, v in zip(fn.args, args, strict=False) if v is None and a.default is None]
         if missing or len(args) > fn.arity:
-            given = len(node.args) + len(node.keywords)
+            count = len(node.args) + len(node.keywords)
             needs = str(fn.required) if fn.required == fn.arity else f"{fn.required} to {fn.arity}"
-            message = f"{fn.name} takes {needs} argument{'s'[: fn.arity != 1]}; {given} given"
+            message = f"{fn.name} takes {needs} argument{'s'[: fn.arity != 1]}; {count} given"
             self._error("E304", message, node.span, f"it is {fn.signature}")
         out: list[Expr] = []
         for arg, value in zip(fn.args, args, strict=False):
@@ -332,12 +332,14 @@ class Expressions:
         name = node.fn.text
         if self.space is not None and self.space.scaled and name == "row_max":
             if not outermost:
-                message = "row_max stands outermost in an also, where it stores one value a row"
+                message = "row_max must be the outermost call of an also, which stores one value a row"
                 self._error("E312", message, node.fn.span, "also s = row_max(acc2)")
         elif self.space is not None and not self.space.product:
             help = "y = reduce(x) { op sum  over n } reduces any tensor"
-            self._error("E312", f"{name} reduces the rows or columns of a gemm; this stage is none", node.fn.span, help)
+            self._error(
+                "E312", f"{name} reduces the rows or columns of a gemm; this stage is not a gemm", node.fn.span, help
+            )
         elif not outermost:
-            help = f"also part = {name}(...), or {name} around the whole epilogue; a map computes on with its result"
-            message = f"{name} stands inside an expression; its result is there only after the whole row or column"
+            help = f"also part = {name}(...), or {name} around the whole epilogue; a map can read its result"
+            message = f"{name} is inside an expression; its result is complete only after the whole row or column"
             self._error("E312", message, node.fn.span, help)

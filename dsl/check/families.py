@@ -1,4 +1,4 @@
-"""The checks of each stage family, and the table of what stages there are."""
+"""The table of stages, each with its checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["FAMILIES", "OPS", "Context", "Family"]
 
 @dataclass(frozen=True)
 class Family:
-    """A stage's word: how many tensors it takes, its clauses, an example, and the function that types it."""
+    """One kind of stage: how many tensors it takes, its clauses, an example, and the function that types it."""
 
     least: int
     most: int

@@ -1,11 +1,11 @@
-"""What people write who know PyTorch, Python or C where this language has another way: the help that names that way."""
+"""Help for PyTorch, Python and C idioms that this language writes differently."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
 
-# A function by another name; a stage that is mistaken for a function of one element.
+# Other names of functions, and stages that look like a function of one element.
 FUNCTIONS = {
     "swish": "silu", "hswish": "hardswish", "hard_swish": "hardswish", "hard_sigmoid": "hardsigmoid",
     "logistic": "sigmoid", "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "leakyrelu": "leaky_relu",
@@ -21,7 +21,7 @@ STAGES = {
     "sum": "reduce(x) { op sum  over n }", "mean": "reduce(x) { op mean  over n }",
     "argmax": "reduce(x) { op argmax  over n }", "logsumexp": "reduce(x) { op logsumexp  over n }",
 }  # fmt: skip
-_EPILOGUE = "epilogue relu(acc + b[n]) says both, a bias and an activation"
+_EPILOGUE = "epilogue relu(acc + b[n]) adds a bias and applies an activation"
 CLAUSES = {
     **dict.fromkeys(("bias", "activation", "act", "add", "residual", "fuse", "alpha", "beta"), _EPILOGUE),
     **dict.fromkeys(("softmax", "log_softmax", "layernorm", "rmsnorm", "groupnorm", "batchnorm", "instancenorm"),
@@ -35,51 +35,51 @@ CLAUSES = {
 _OPENING = "a program begins: program name(x: f16[64, 64]) -> f16[64, 64] {"
 
 
-def of_syntax(found: str, allowed: Collection[str], before: Sequence[str]) -> str | None:
-    """The help for a word or sign `found` where only the terminals `allowed` may stand, after the words `before`."""
+def of_syntax(token: str, allowed: Collection[str], before: Sequence[str]) -> str | None:
+    """The help for an unexpected token after the words `before`, where the grammar allows the terminals `allowed`."""
     last, stage = (before[-1] if before else ""), list(before[-3:-1])
     within = next((w for w in reversed(before) if w in ("[", "]", "over")), "")
     if within == "[" and last in ("[", ",") and set(allowed) == {"NAME"}:
-        return "a tensor is read at axes of the output, whole: b[n], r[m, n]"
-    if within == "[" and last in ("[", ",") and "INT" in allowed and found.isidentifier():
-        return "sizes are numbers; a program is of one shape: f16[64, 64]"
-    if found == "^" or (found == last == "*"):
-        return "there is no power: acc * acc, sqrt(acc)"
-    if found in ("<", ">"):
-        return "nothing is compared: relu(x), min(x, y), max(x, y) and clamp(x, lo, hi) choose"
-    if found == "." and "TRANSPOSE" in allowed:
+        return "a tensor is read at named axes of the output, without an offset: b[n], r[m, n]"
+    if within == "[" and last in ("[", ",") and "INT" in allowed and token.isidentifier():
+        return "sizes are numbers; a program has fixed shapes: f16[64, 64]"
+    if token == "^" or (token == last == "*"):
+        return "there is no power operator: acc * acc, sqrt(acc)"
+    if token in ("<", ">"):
+        return "there are no comparisons: use relu(x), min(x, y), max(x, y) or clamp(x, lo, hi)"
+    if token == "." and "TRANSPOSE" in allowed:
         return f"the transpose is {last}.T; other operations are stages of their own"
     if set(allowed) <= {"PROGRAM"}:
         return _OPENING
-    if found in (";", "'", '"', ":") or (found == "," and "RBRACE" in allowed) or (found == "=" and "DIMS" in allowed):
-        return f"leave out the `{found}`"
-    if found == "(" and "TRANSPOSE" in allowed:
+    if token in (";", "'", '"', ":") or (token == "," and "RBRACE" in allowed) or (token == "=" and "DIMS" in allowed):
+        return f"leave out the `{token}`"
+    if token == "(" and "TRANSPOSE" in allowed:
         return f"a stage reads tensors by name; give this one a line of its own: t = {last}(...)"
     if set(allowed) == {"LPAR"} and stage and stage[-1] == "=":
-        return "gemm(x, w.T) is the product" if found == "@" else "map(x) { epilogue acc + r[m, n] } adds tensors"
-    if found == "." and "LPAR" in allowed:
-        return f"functions are written alone, without `{last}.`"
-    if found == "(" and "LSQB" in allowed:
-        return "a shape stands in [ ]: f16[64, 64]"
+        return "gemm(x, w.T) is the product" if token == "@" else "map(x) { epilogue acc + r[m, n] } adds tensors"
+    if token == "." and "LPAR" in allowed:
+        return f"functions are written without `{last}.`"
+    if token == "(" and "LSQB" in allowed:
+        return "a shape is written in [ ]: f16[64, 64]"
     if last == "over":
         return "axes have names: over n is the last, over m the one before it"
-    if "__ANON_0" in allowed and found == "{":
-        return "say what comes out before the {: -> f16[64, 64]"
+    if "__ANON_0" in allowed and token == "{":
+        return "write the type of the result before the {: -> f16[64, 64]"
     return None
 
 
-def of_clause(found: str, before: Sequence[str]) -> str | None:
-    """The help for a word `found` where a clause may stand, after the words `before`."""
+def of_clause(word: str, before: Sequence[str]) -> str | None:
+    """The help for an unknown word after the words `before`, where the grammar allows a clause."""
     last = before[-1] if before else ""
-    if last.isdigit() and re.fullmatch(r"[xX][0-9]*", found):
-        return "sizes stand together: 128x256x64"
-    if "over" in before[-2:-1] and len(found) == 1:
-        return f"commas stand between axes: over {last}, {found}"
-    return CLAUSES.get(found)
+    if last.isdigit() and re.fullmatch(r"[xX][0-9]*", word):
+        return "sizes have no spaces between them: 128x256x64"
+    if "over" in before[-2:-1] and len(word) == 1:
+        return f"axes are separated by commas: over {last}, {word}"
+    return CLAUSES.get(word)
 
 
 def of_function(name: str) -> str | None:
-    """The help for a function that there is not in an expression."""
+    """The help for an unknown function in an expression."""
     if name in STAGES:
         return f"it is a stage of its own: y = {STAGES[name]}"
     if name == "relu6":

@@ -20,14 +20,14 @@ GROUPED_CLAUSES = (*CONFIG, *TAIL)
 
 
 def gemm(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Gemm:
-    """The typed stage; `type` is None after an error."""
+    """The typed stage; its `type` is None after an error."""
     (a, ta), (b, tb) = operands
     shape = None if ta is None or tb is None else product_shape("gemm", a, ta, b, tb, ctx.error)
     pairs = "pairs" in clauses
     if pairs and shape is not None:
         if shape[-1] % 2:
-            message = f"pairs makes one column of two; this product has {shape[-1]:,}"
-            ctx.error("E314", message, clauses["pairs"].span, "N is even")
+            message = f"pairs combines two columns into one; this product has {shape[-1]:,}"
+            ctx.error("E314", message, clauses["pairs"].span, "make N even")
             shape = None
         else:
             shape = (*shape[:-1], shape[-1] // 2)
@@ -37,11 +37,11 @@ def gemm(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     stage = Gemm(
         name=node.name.text, a=a, b=b, config=config, pairs=pairs, span=node.span, clauses=spans(node), **tail.fields
     )
-    return _judged(ctx, stage, tail)
+    return _configured(ctx, stage, tail)
 
 
 def grouped_gemm(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> GroupedGemm:
-    """[T, K] x [E, K, N] with E group sizes that sum to T."""
+    """The typed stage of [T, K] x [E, K, N] with E group sizes that sum to T; its `type` is None after an error."""
     (a, ta), (b, tb), (sizes, ts) = operands
     shape = None
     ok = True
@@ -70,26 +70,26 @@ def grouped_gemm(ctx: Context, node: StageNode, operands: list[Typed], clauses: 
     stage = GroupedGemm(
         name=node.name.text, a=a, b=b, sizes=sizes, config=config, span=node.span, clauses=spans(node), **tail.fields
     )
-    return _judged(ctx, stage, tail) if ts is not None else replace(stage, type=None)
+    return _configured(ctx, stage, tail) if ts is not None else replace(stage, type=None)
 
 
 def _natural(ctx: Context, node: StageNode, clauses: Clauses, ta, shape) -> TensorType | None:
-    """The result as it would be stored were nothing said: in the operands' type."""
+    """The type of the result without a store clause: that of the operands. None after an error."""
     if shape is None:
         return None
     dtype = ta.dtype
     if dtype in arches.BYTES:
         c = clauses.get("store")
         if c is None or not any(w.text in [t.value for t in arches.FLOATS] for w in c.value):
-            message = f"a product of {dtype.value} says what it stores"
+            message = f"a product of {dtype.value} needs a store clause"
             ctx.error("E123", message, c.span if c else node.span, "store f16, bf16 or f32")
             return None
-        dtype = DType.F16  # replaced by what store says
+        dtype = DType.F16  # the store clause replaces it
     return TensorType(dtype, shape, NCHW)
 
 
-def _judged(ctx: Context, stage: Gemm | GroupedGemm, tail: Tail) -> Gemm | GroupedGemm:
-    """Alignment and configuration of a typed stage."""
+def _configured(ctx: Context, stage: Gemm | GroupedGemm, tail: Tail) -> Gemm | GroupedGemm:
+    """The stage itself, after checking its alignment and configuration."""
     if stage.type is None:
         return stage
     ready = all(ctx.types.get(x.name) is not None for e in expressions(stage) for x in loads(e))

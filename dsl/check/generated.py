@@ -1,4 +1,4 @@
-"""map, reduce, normalize and pool: the stages with kernels of our own."""
+"""map, reduce, normalize and pool: the stages with generated kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsl import arch as arches
 from dsl.axes import image_axes, matrix_axes
 from dsl.check.context import Clauses, Context, Typed, spans
 from dsl.check.expressions import Space, shape_text
-from dsl.check.tail import TAIL, expressions, is_auto, keep, read_tail
+from dsl.check.tail import TAIL, expressions, is_auto, read_tail, record_reads
 from dsl.diagnostics import listing
 from dsl.ir import NCHW, NORMALIZATIONS, REDUCTIONS, Acc, DType, Map, Normalize, Operand, Pool, Reduce, TensorType
 from dsl.tree import NumberNode, StageNode, Word
@@ -18,14 +18,8 @@ REDUCE_CLAUSES = ("op", "over", "of", "keepdim", *TAIL)
 NORMALIZE_CLAUSES = ("op", "over", "of", "groups", "eps", *TAIL)
 POOL_CLAUSES = ("op", "window", "stride", "padding", *TAIL)
 POOLS = ("max", "avg")
-SCALED = (*arches.FLOATS, DType.E4M3, DType.E5M2)  # what absmax stores
-OVER_NAMED = (
-    "softmax",
-    "log_softmax",
-    "layernorm",
-    "rmsnorm",
-    "absmax",
-)  # the others say it by themselves
+SCALED = (*arches.FLOATS, DType.E4M3, DType.E5M2)  # the element types that absmax stores
+OVER_NAMED = ("softmax", "log_softmax", "layernorm", "rmsnorm", "absmax")  # the ops with an `over` clause
 
 
 def both_axes(rank: int) -> dict[str, tuple[int, ...]]:
@@ -33,7 +27,7 @@ def both_axes(rank: int) -> dict[str, tuple[int, ...]]:
 
 
 def _input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None) -> TensorType | None:
-    """The type of what a stage of our own works on: floats, read as they are."""
+    """The type of the stage's input; None, with an error reported, unless it is a float tensor without .T."""
     if x.transposed:
         ctx.error("E104", f"{node.op.text} reads {x.name} as it is, without .T", x.span, f"write {x.name}")
         return None
@@ -115,7 +109,7 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
             ctx.error("E119", message, clauses["over"].span, f"over {list(matrix_axes(len(t.shape)))[-1]}")
             at = None
     elif op is not None and "over" in clauses:
-        ctx.error("E124", f"{op} says by itself what it runs over", clauses["over"].span, "leave over out")
+        ctx.error("E124", f"the axes of {op} are fixed", clauses["over"].span, "leave over out")
     groups = ctx.count(clauses, "groups")
     eps = _eps(ctx, clauses)
     if op is not None and t is not None and op not in OVER_NAMED:
@@ -173,10 +167,10 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     elif isinstance(c.value, Word):
         ctx.error("E112", f"`{c.value.text}` is not a value of window", c.span, "window 2x2, or window global")
     else:
-        what = f"{x.name} in space"
-        window = ctx.sizes(clauses, "window", space_axes, 1, what)
-        stride = ctx.sizes(clauses, "stride", space_axes, 1, what)
-        padding = ctx.sizes(clauses, "padding", space_axes, 0, what)
+        owner = f"{x.name} in space"
+        window = ctx.sizes(clauses, "window", space_axes, 1, owner)
+        stride = ctx.sizes(clauses, "stride", space_axes, 1, owner)
+        padding = ctx.sizes(clauses, "padding", space_axes, 0, owner)
         if t and window:
             stride, padding = stride or window, padding or (0,) * space_axes
             shape = _pooled(ctx, clauses, t, window, stride, padding)
@@ -201,7 +195,7 @@ def _op(ctx: Context, node: StageNode, clauses: Clauses, known: tuple[str, ...],
 
 
 def _over(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None) -> tuple[tuple[str, ...], set | None]:
-    """The axes named and the positions that they stand for; None after an error."""
+    """The axes named in `over` and their positions; the positions are None after an error."""
     c = clauses.get("over")
     if c is None:
         ctx.error("E119", f"{node.op.text} needs the axes that it runs over", node.span, "over n")
@@ -229,9 +223,9 @@ def _of(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None):
     if c is None or is_auto(c):
         return Acc(span=node.span)
     space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="element")
-    found = expressions(ctx, node, space)
-    expr = found.check(c.value, "expression", outermost=False)
-    keep(ctx, node, found)
+    checker = expressions(ctx, node, space)
+    expr = checker.check(c.value, "expression", outermost=False)
+    record_reads(ctx, node, checker)
     return expr
 
 
@@ -250,7 +244,7 @@ def _eps(ctx: Context, clauses: Clauses) -> float | None:
 
 
 def _params(ctx: Context, node: StageNode, op: str, t: TensorType, at: set[int], params: list[Typed]) -> None:
-    """How many a norm takes, and their shapes: weight and bias, before them batchnorm's mean and variance."""
+    """Check the number and the shapes of a norm's parameters: batchnorm's mean and var, then weight and bias."""
     names = {
         "softmax": (),
         "log_softmax": (),
@@ -262,19 +256,19 @@ def _params(ctx: Context, node: StageNode, op: str, t: TensorType, at: set[int],
     least = 2 if op == "batchnorm" else 0
     if not least <= len(params) <= len(takes):
         known = f"x, {', '.join(takes)}" if takes else "x alone"
-        given = f"{1 + len(params)} tensors are" if params else "x alone is"
-        ctx.error("E118", f"{op} reads {known}; {given} given", node.span)
+        tensors = f"{1 + len(params)} tensors are" if params else "x alone is"
+        ctx.error("E118", f"{op} reads {known}; {tensors} given", node.span)
         return
     if not params:  # softmax takes none, also of a vector, which has no axis of channels
         return
     shape = tuple(t.shape[i] for i in sorted(at)) if op in ("layernorm", "rmsnorm") else (t.shape[1],)
-    for (o, p), what in zip(params, takes, strict=False):
+    for (o, p), role in zip(params, takes, strict=False):
         if p is None:
             continue
         if o.transposed or p.shape != shape or p.layout != NCHW:
-            ctx.error("E118", f"the {what} of this {op} is {shape_text(shape)}; {o.name} is {p}", o.span)
+            ctx.error("E118", f"the {role} of this {op} is {shape_text(shape)}; {o.name} is {p}", o.span)
         elif p.dtype not in (DType.F32, t.dtype):
-            ctx.error("E118", f"the {what} is f32 or {t.dtype.value}; {o.name} is {p}", o.span)
+            ctx.error("E118", f"the {role} is f32 or {t.dtype.value}; {o.name} is {p}", o.span)
 
 
 def _pooled(ctx: Context, clauses: Clauses, t: TensorType, window, stride, padding) -> tuple[int, ...] | None:

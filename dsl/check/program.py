@@ -1,8 +1,8 @@
-"""The checker: syntax tree -> typed IR, or every reason why not, in one pass.
+"""The checker: from a syntax tree to the typed IR, or to every error of the program, in one pass.
 
-Names, the pipeline and its results are judged here (E1xx, E4xx); each stage family in `dsl.check.families`;
-expressions in `dsl.check.expressions` (E3xx); configurations in `dsl.check.configure` (E2xx). A part that failed is
-left untyped and whatever depends on it stays quiet, so each mistake is reported once.
+This module checks names, the pipeline and its results (E1xx, E4xx). `dsl.check.families` checks the stages,
+`dsl.check.expressions` the expressions (E3xx) and `dsl.check.configure` the configurations (E2xx). A part with an error
+stays untyped, and the parts that depend on it report nothing, so each mistake is reported once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dsl.tree import ArchNode, GuardNode, LaunchNode, OperandNode, ProgramNode, 
 __all__ = ["GEMM_CLAUSES", "OPS", "TRANSFORM_CLAUSES", "Checked", "check"]
 
 LAUNCHES = ("stream", "graph")
-# What PyTorch calls a stage.
+# PyTorch's names of the stages.
 _ALIASES = {
     "matmul": "gemm", "linear": "gemm", "bmm": "gemm", "cast": "transform", "permute": "transform", "pad": "transform",
     "softmax": "normalize", "layernorm": "normalize", "layer_norm": "normalize", "rmsnorm": "normalize",
@@ -37,7 +37,7 @@ _ALIASES = {
 
 @dataclass(frozen=True)
 class Checked:
-    """`program` is None when there is any diagnostic."""
+    """The result of `check`. `program` is None if there is any diagnostic."""
 
     program: Program | None
     diagnostics: tuple[Diagnostic, ...]
@@ -48,19 +48,19 @@ class Checked:
 
 
 def check(text: str) -> Checked:
-    """Parse and judge a program. Never raises on any text."""
+    """Parse and check a program. It raises nothing, for any text."""
     try:
         tree = parse(text)
     except ProgramError as error:
         return Checked(None, error.diagnostics)
     checker = _Checker(tree)
     program = checker.run()
-    found = tuple(sorted(checker.found, key=lambda d: (d.span.line, d.span.col, d.code)))
-    return Checked(None if found else program, found)
+    diagnostics = tuple(sorted(checker.diagnostics, key=lambda d: (d.span.line, d.span.col, d.code)))
+    return Checked(None if diagnostics else program, diagnostics)
 
 
 def partial(text: str) -> tuple[dict[str, TensorType | None], list[Stage]]:
-    """The names with their types, and the typed stages, of a text that may be wrong; nothing where it is no syntax."""
+    """The types of the names and the typed stages of a text with errors; both are empty if it does not parse."""
     try:
         tree = parse(text)
     except ProgramError:
@@ -73,8 +73,8 @@ def partial(text: str) -> tuple[dict[str, TensorType | None], list[Stage]]:
 class _Checker:
     def __init__(self, tree: ProgramNode):
         self.tree = tree
-        self.found: list[Diagnostic] = []
-        self.ctx = Context(self.found.append)
+        self.diagnostics: list[Diagnostic] = []
+        self.ctx = Context(self.diagnostics.append)
         self.error = self.ctx.error
         self.stages: list[Stage] = []
 
@@ -99,44 +99,44 @@ class _Checker:
         result_types = tuple(ctx.type(t) for t in tree.results)
         results = self.results(result_types)
         self.unused(nodes, results)
-        if not self.found and ctx.arch is not None:
+        if not self.diagnostics and ctx.arch is not None:
             check_one_back_end(ctx.arch, self.stages, ctx.types, self.error)
-        made = Program(
+        program = Program(
             tree.name.text, tuple(params), tuple(self.stages), results, result_types, arch, graph, guard is not None,
             span=tree.name.span, arch_span=arch_span,
         )  # fmt: skip
-        if guard is not None and not self.found:
-            for message, span, help in guards.objections(made):
+        if guard is not None and not self.diagnostics:
+            for message, span, help in guards.objections(program):
                 self.error("E409", message, guard.span if span is None else span, help)
-        return made
+        return program
 
     def declare(self, name: Word) -> bool:
-        """A new parameter or result name; False where it may not be."""
+        """Add the name of a parameter or result; False, with an error reported, if it cannot be one."""
         types = self.ctx.types
         if name.text in RESERVED:
             types[name.text] = None
             self.error("E114", f"`{name.text}` is a word of the language", name.span, f"for example `{name.text}_`")
             return False
         if name.text in types:
-            types[name.text] = None  # which of the two is meant is unknown
+            types[name.text] = None  # a reader of this name may mean either of the two
             self.error("E102", f"`{name.text}` is already defined", name.span, "each name is written once")
             return False
         return True
 
     def head(self, kind: type, word: str) -> Word | None:
-        """The one `arch`, `launch` or `guard` of the program, which stands before the stages."""
-        found: list[Word] = []
+        """The value of the program's `arch`, `launch` or `guard` line, which must be before the stages."""
+        values: list[Word] = []
         before = True
         for item in self.tree.items:
             if isinstance(item, kind):
                 name = head_of(item)[1]
-                if found:
+                if values:
                     self.error("E408", f"{word} is given twice", name.span, "leave one out")
                 elif not before:
                     self.error("E408", f"{word} stands before the stages", name.span, "move it to the first line")
-                found.append(name)
+                values.append(name)
             before &= head_of(item) is not None
-        return found[0] if found else None
+        return values[0] if values else None
 
     def read_arch(self) -> tuple[str | None, Span]:
         name = self.head(ArchNode, "arch")
@@ -162,10 +162,10 @@ class _Checker:
         return how is not None and how.text == "graph"
 
     def read_guard(self) -> Word | None:
-        """The value of `guard f32`; None where there is none, or it is auto."""
+        """The value of `guard f32`; None if it is absent or auto."""
         to = self.head(GuardNode, "guard")
         if to is not None and to.text not in ("f32", "auto"):
-            self.error("E120", f"`{to.text}` is not what a guard falls back to; that is f32", to.span, "guard f32")
+            self.error("E120", f"a guard falls back to f32, not to `{to.text}`", to.span, "guard f32")
         return to if to is not None and to.text == "f32" else None
 
     # ---- stages ----
@@ -215,8 +215,10 @@ class _Checker:
             ctx.used.add(name)
             return operand, ctx.types[name]
         if name == stage or name in ctx.later:
-            what = "its own result" if name == stage else f"{name}, which a later stage writes"
-            self.error("E401", f"{stage} reads {what}", node.name.span, "a stage reads parameters and earlier stages")
+            description = "its own result" if name == stage else f"{name}, which a later stage writes"
+            self.error(
+                "E401", f"{stage} reads {description}", node.name.span, "a stage reads parameters and earlier stages"
+            )
         else:
             near = ctx.closest(name, ctx.types)
             ctx.used |= {near}
@@ -227,7 +229,7 @@ class _Checker:
         return operand, None
 
     def clauses(self, node: StageNode, allowed: tuple[str, ...]) -> dict:
-        """The clauses of a stage by their words; let and also, which may stand several times, are not among them."""
+        """The clauses of a stage by keyword, without let and also, which may be repeated."""
         out: dict = {}
         for c in node.clauses:
             word = c.keyword.text
@@ -269,10 +271,10 @@ class _Checker:
                 ctx.used.add(name.text)
                 if name.text in ctx.prepacked:
                     help = "leave prepack out, or return another stage"
-                    self.error("E407", f"{name.text} is prepacked, so no call computes it anew", name.span, help)
-                have, want = ctx.types.get(name.text), types[i] if i < len(types) else None
-                if have is not None and want is not None and have != want:
-                    self.mismatch(name, have, want)
+                    self.error("E407", f"{name.text} is prepacked, so it is not computed in each call", name.span, help)
+                actual, declared = ctx.types.get(name.text), types[i] if i < len(types) else None
+                if actual is not None and declared is not None and actual != declared:
+                    self.mismatch(name, actual, declared)
             elif name.text in ctx.types:
                 ctx.used.add(name.text)
                 self.error("E404", f"{name.text} is a parameter; results are stages", name.span)
@@ -282,20 +284,20 @@ class _Checker:
                 self.error("E404", f"`{name.text}` is not a stage", name.span, help)
         return tuple(n.text for n in names)
 
-    def mismatch(self, name: Word, have: TensorType, want: TensorType) -> None:
+    def mismatch(self, name: Word, actual: TensorType, declared: TensorType) -> None:
         writer = self.ctx.writer.get(name.text, name.text)
         stage = next((s for s in self.stages if s.name == writer), None)
         casts = stage is not None and "to" in FAMILIES[_word_of(stage)].clauses
-        if have.shape != want.shape:
-            message = f"{name.text} is {have}; the program promises {want}"
-            self.error("E110", message, name.span, f"-> {TensorType(have.dtype, have.shape)}")
-        elif have.dtype is not want.dtype:
-            help = f"to {want.dtype.value}" if casts else f"store {want.dtype.value} in {writer}"
-            message = f"{name.text} is {have}; the program promises {want}"
-            self.error("E110", message, name.span, f"{help}, or -> {TensorType(have.dtype, have.shape)}")
-        if have.layout != NCHW and have.shape == want.shape:
-            help = "layout nchw" if casts else f"store {want.dtype.value} nchw"
-            message = f"results are row-major; {name.text} is {have.layout}"
+        if actual.shape != declared.shape:
+            message = f"{name.text} is {actual}; the program promises {declared}"
+            self.error("E110", message, name.span, f"-> {TensorType(actual.dtype, actual.shape)}")
+        elif actual.dtype is not declared.dtype:
+            help = f"to {declared.dtype.value}" if casts else f"store {declared.dtype.value} in {writer}"
+            message = f"{name.text} is {actual}; the program promises {declared}"
+            self.error("E110", message, name.span, f"{help}, or -> {TensorType(actual.dtype, actual.shape)}")
+        if actual.layout != NCHW and actual.shape == declared.shape:
+            help = "layout nchw" if casts else f"store {declared.dtype.value} nchw"
+            message = f"results are row-major; {name.text} is {actual.layout}"
             self.error("E111", message, name.span, f"{help} in {writer}")
 
     def unused(self, nodes: list[StageNode], results: tuple[str, ...]) -> None:
@@ -317,8 +319,8 @@ class _Checker:
                 self.error("E403", f"no result needs stage {s.name.text}", s.name.span, "leave it out, or return it")
             elif results:
                 if not own:
-                    message = f"no result needs {s.name.text}, only what the stage stores beside it"
-                    self.error("E403", message, s.name.span, "make one of those the epilogue")
+                    message = f"no result needs {s.name.text}, only the second results of the stage"
+                    self.error("E403", message, s.name.span, "make a second result the epilogue")
                 for n in extras:
                     self.error("E403", f"no result needs {n.text}", n.span, "leave it out, or return it")
 
@@ -328,7 +330,7 @@ def _also(node: StageNode) -> list[Word]:
 
 
 def _word_of(stage: Stage) -> str:
-    """The word of a typed stage: gemm, conv2d, ..."""
+    """The keyword of a typed stage: gemm, conv2d, ..."""
     return getattr(stage, "word", None) or {"GroupedGemm": "grouped_gemm"}.get(
         type(stage).__name__, type(stage).__name__.lower()
     )

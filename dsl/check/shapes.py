@@ -1,4 +1,4 @@
-"""The shapes of a product and the 16-byte rows that TMA needs (E103 to E107, E115, E123, E205)."""
+"""The shape of a product, and TMA's rule of 16-byte rows (E103 to E107, E115, E123, E205)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ELEMENTS = 2**40
 def product_shape(
     word: str, a: Operand, ta: TensorType, b: Operand, tb: TensorType, error: Error
 ) -> tuple[int, ...] | None:
-    """The shape of the product, or None with the reasons reported; `word` is the stage."""
+    """The shape of the product; None, with the errors reported, if there is none. `word` is the stage's keyword."""
     ok = True
     for o, t in ((a, ta), (b, tb)):
         if len(t.shape) < 2:
@@ -63,14 +63,14 @@ def product_shape(
         return None
     if ta.dtype in BYTES and (a.transposed or not b.transposed):
         o, fixed = (a, a.name) if a.transposed else (b, f"{b.name}.T with {b.name} kept as [n, k]")
-        message = f"{ta.dtype.value} tensor cores read both operands along K; {_text(o)} lies along the other axis"
+        message = f"tensor cores read {ta.dtype.value} operands along K; {_text(o)} is contiguous along its other axis"
         error("E215", message, o.span, f"{word}(..) reads {fixed}")
         return None
     return (*sa[:-1], sb[-1])
 
 
 def aligned(stage: Gemm | GroupedGemm, types: dict[str, TensorType | None], error: Error) -> bool:
-    """16-byte rows for every tensor that TMA moves: the operands, the results and full epilogue operands."""
+    """Return True if every tensor that TMA moves has 16-byte rows: operands, results and full epilogue operands."""
     ok = True
     if stage.config.compute is DType.F32:
         return True  # the CUDA cores read single elements
@@ -107,7 +107,7 @@ def _reduces(e) -> bool:
 
 
 def _seen(shape: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
-    """The shape as the product sees it."""
+    """The shape of an operand after `.T`."""
     return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape
 
 

@@ -1,4 +1,4 @@
-"""What every stage but a transform ends with: let, also, epilogue, and the type in which the result is stored."""
+"""The clauses of every stage but a transform: let, also, epilogue and store."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ class Tail:
 
 
 def expressions(ctx: Context, node: StageNode, space: Space | None) -> Expressions:
-    """A checker of this stage's expressions; `keep` hands what they read to the context."""
+    """A checker of this stage's expressions. Call `record_reads` when all of them are checked."""
     own = frozenset(c.value.name.text for c in node.clauses if c.keyword.text == "also")
     return Expressions(node.name.text, dict(ctx.types), ctx.later, ctx.report, space, own, ctx.closest)
 
 
-def keep(ctx: Context, node: StageNode, found: Expressions) -> None:
-    ctx.used |= found.used
-    ctx.reads[node.name.text] |= found.used
+def record_reads(ctx: Context, node: StageNode, checker: Expressions) -> None:
+    """Add the names that the stage's expressions read to the context."""
+    ctx.used |= checker.used
+    ctx.reads[node.name.text] |= checker.used
 
 
 def read_tail(
@@ -52,23 +53,26 @@ def read_tail(
     natural: TensorType | None,
     stores: tuple[DType, ...] = arches.FLOATS,
 ) -> Tail:
-    """Reads let, also, epilogue and store. `natural`: the result were the epilogue `acc` and nothing said of store;
-    `stores`: the element types that this stage can store."""
+    """Read let, also, epilogue and store.
+
+    `natural` is the type of the result with the epilogue `acc` and without a store clause; `stores` are the element
+    types that this stage can store.
+    """
     rank = len(natural.shape) if natural else None
     dtype, layout, ok = ctx.store(clauses, rank)
     if dtype is not None and dtype not in stores:
         names = listing([t.value for t in stores])
         ctx.error("E123", f"{node.op.text} stores {names}, not {dtype.value}", clauses["store"].span)
         ok = False
-    found = expressions(ctx, node, space)
-    lets = _lets(ctx, node, found)
-    also = [(c, found.check(c.value.expr, "result")) for c in node.clauses if c.keyword.text == "also"]
+    checker = expressions(ctx, node, space)
+    lets = _lets(ctx, node, checker)
+    also = [(c, checker.check(c.value.expr, "result")) for c in node.clauses if c.keyword.text == "also"]
     epilogue: Expr = Acc(span=node.span)
     c = clauses.get("epilogue")
     if c is not None and not is_auto(c):
-        epilogue = found.check(c.value)
-    found.unread()
-    keep(ctx, node, found)
+        epilogue = checker.check(c.value)
+    checker.unread()
+    record_reads(ctx, node, checker)
 
     reduced = _over(epilogue)
     result = None
@@ -91,30 +95,30 @@ def read_tail(
     return Tail(epilogue, lets, tuple(extras), dtype, layout, result)
 
 
-def _lets(ctx: Context, node: StageNode, found: Expressions) -> tuple[Let, ...]:
+def _lets(ctx: Context, node: StageNode, checker: Expressions) -> tuple[Let, ...]:
     lets = []
     for c in node.clauses:
         if c.keyword.text != "let":
             continue
         name = c.value.name
-        taken = name.text in found.parts or name.text in ctx.types or name.text == node.name.text
-        expr = found.let(name.text, c.value.expr, name.span)
+        defined = name.text in checker.parts or name.text in ctx.types or name.text == node.name.text
+        expr = checker.let(name.text, c.value.expr, name.span)
         if name.text in RESERVED:
             ctx.error("E114", f"`{name.text}` is a word of the language", name.span, f"for example `{name.text}_`")
-        elif taken:
+        elif defined:
             ctx.error("E102", f"`{name.text}` is already defined", name.span, "each name is written once")
-            found.parts[name.text].read = True
+            checker.parts[name.text].read = True
         lets.append(Let(name.text, expr))
     return tuple(lets)
 
 
 def is_auto(c: ClauseNode) -> bool:
-    """`epilogue auto`: as if it were left out."""
+    """Return True for `epilogue auto`, which is the same as no epilogue."""
     return isinstance(c.value, RefNode) and c.value.name.text == "auto" and c.value.axes is None
 
 
 def _over(e: Expr) -> str | None:
-    """The axis that a reduction at the top of an expression leaves out."""
+    """The axis that the outermost reduction of an expression reduces; None without a reduction."""
     return REDUCTIONS[e.fn].over if isinstance(e, Call) and e.fn in REDUCTIONS else None
 
 

@@ -40,9 +40,9 @@ def transform(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     elif "interleave" in clauses:
         t = _interleave(ctx, node, operands, clauses)
     changes = any(v is not None for v in (view, permute, pad, crop, layout, to)) or "interleave" in clauses
-    asked = set(clauses) & {"view", "permute", "pad", "crop", "layout", "to", "interleave"}
-    if not asked:
-        ctx.error("E116", "this transform changes nothing", node.span, "say to what: { to f16 }, { layout nhwc }")
+    change_clauses = set(clauses) & {"view", "permute", "pad", "crop", "layout", "to", "interleave"}
+    if not change_clauses:
+        ctx.error("E116", "this transform changes nothing", node.span, "for example { to f16 } or { layout nhwc }")
     if t is not None:
         t = _reshaped(ctx, clauses, t, view, permute, pad, crop)
     if t is not None and layout is not None and not ctx.layout_fits(clauses["layout"].value, len(t.shape)):
@@ -51,12 +51,12 @@ def transform(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         t = _cast(ctx, x.name, t, to, word)
     result = None
     if t is not None and ok and changes:
-        kept = t.layout if 3 <= len(t.shape) <= 5 and view is None and permute is None else NCHW
-        result = ctx.sized(TensorType(t.dtype, t.shape, layout or kept), node.span)
+        natural = t.layout if 3 <= len(t.shape) <= 5 and view is None and permute is None else NCHW
+        result = ctx.sized(TensorType(t.dtype, t.shape, layout or natural), node.span)
         if result is not None and result == tx and "interleave" not in clauses and not (view or permute or pad or crop):
             clause = "to" if word else "layout"
-            what = f"{tx.dtype.value}" if word and not layout else f"{tx}" if word else f"{tx.layout}"
-            ctx.error("E116", f"{x.name} is {what} already", clauses[clause].span, f"read {x.name} itself")
+            description = f"{tx.dtype.value}" if word and not layout else f"{tx}" if word else f"{tx.layout}"
+            ctx.error("E116", f"{x.name} is {description} already", clauses[clause].span, f"read {x.name} itself")
             result = None
     return Transform(
         name=node.name.text, x=x, to=to, prepack=prepack, view=view, permute=permute, pad=pad, crop=crop, other=other,
@@ -70,7 +70,7 @@ def _word(clauses: Clauses, name: str) -> Word | None:
 
 
 def _prepack(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> None:
-    """Parameters alone, or what was itself prepacked from them."""
+    """Check that the operands are parameters or were prepacked from parameters."""
     for o, _ in operands:
         if o.name in ctx.types and o.name not in ctx.params and o.name not in ctx.prepacked:
             ctx.error("E407", f"prepack is for parameters; {o.name} changes at every call",
@@ -95,14 +95,19 @@ def _interleave(ctx: Context, node: StageNode, operands: list[Typed], clauses: C
         return None
     for name in ("view", "permute", "pad", "crop"):
         if name in clauses:
-            ctx.error("E117", f"{name} beside interleave", clauses[name].span, "two transforms, one after the other")
+            ctx.error(
+                "E117",
+                f"a transform has either interleave or {name}",
+                clauses[name].span,
+                "two transforms, one after the other",
+            )
             return None
     row = max(0, len(ta.shape) - 2)
     return TensorType(ta.dtype, tuple(2 * d if i == row else d for i, d in enumerate(ta.shape)))
 
 
 def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad, crop) -> TensorType | None:
-    """The type after view, permute, pad and crop; None with the reason reported."""
+    """The type after view, permute, pad and crop; None, with an error reported, if one of them does not fit."""
     shape = t.shape
     for name in ("view", "permute", "pad", "crop"):
         if name in clauses and isinstance(clauses[name].value, tuple) and len(clauses[name].value) > MAX_RANK:
@@ -148,7 +153,7 @@ def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad,
 
 
 def _nearest_view(view: tuple[int, ...], elements: int) -> str | None:
-    """The view with one size changed that has all the elements."""
+    """The view with one size changed so that it has all the elements; None if there is none."""
     for i in reversed(range(len(view))):
         rest = prod(view) // view[i]
         if rest and elements % rest == 0:
@@ -157,9 +162,9 @@ def _nearest_view(view: tuple[int, ...], elements: int) -> str | None:
 
 
 def _cast(ctx: Context, name: str, t: TensorType, to: DType, word: Word) -> TensorType | None:
-    for have in (t.dtype, to):
-        if have not in CASTS and t.dtype is not to:
-            message = f"transform casts among {listing([c.value for c in CASTS])}, not {have.value}"
+    for dtype in (t.dtype, to):
+        if dtype not in CASTS and t.dtype is not to:
+            message = f"transform casts among {listing([c.value for c in CASTS])}, not {dtype.value}"
             ctx.error("E123", message, word.span)
             return None
     return TensorType(to, t.shape, t.layout)

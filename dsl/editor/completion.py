@@ -1,7 +1,7 @@
-"""As-you-type help: completion with legal values, hover, and the words an editor colours. Pure text in, data out.
+"""Completion: the words and legal values at a place of a text, and the meaning of a word.
 
-The text is usually no program while it is typed, so the place is found by a scan of words that never fails; types and
-shapes come from the checker on what stands before the place, where that can be read.
+While it is typed a text is usually no program. So a scan of words, which never fails, finds the context of the place,
+and the checker gives types and shapes of the text before it if that parses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPS = {"reduce": REDUCE_OPS, "normalize": NORMALIZATIONS, "pool": ("max", "avg"
 
 @dataclass(frozen=True)
 class Completion:
-    """`label` is shown and inserted; `kind` as in words.Entry; `doc` is a line."""
+    """One option. `label` is shown and inserted, `kind` is that of vocabulary.Entry, `doc` is one line."""
 
     label: str
     kind: str
@@ -49,7 +49,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Completions:
-    """What may stand at a place. The word typed so far starts at column `start` (1-based) and is replaced."""
+    """The options at a place. They replace the word typed so far, which starts at column `start` (1-based)."""
 
     start: int
     options: tuple[Completion, ...]
@@ -59,24 +59,24 @@ class Completions:
 
 
 def complete(text: str, line: int, col: int) -> Completions:
-    """The legal words and values at a place (1-based; the caret stands before column `col`). Never raises."""
+    """The legal words and values at a place (1-based; the caret is before column `col`). It raises nothing."""
     place = _Place(text[:MAX_CHARS], line, col)
-    found: dict[str, Completion] = {}
+    options: dict[str, Completion] = {}
     for option in place.options():
         if option.label.startswith(place.word) and option.label != place.word:
-            found.setdefault(option.label, option)
-    return Completions(col - len(place.word), tuple(found.values())[:MAX_OPTIONS])
+            options.setdefault(option.label, option)
+    return Completions(col - len(place.word), tuple(options.values())[:MAX_OPTIONS])
 
 
 def describe(word: str, text: str = "") -> Entry | None:
-    """What a word means: of the language, or (where `text` is given) a name of that program with its type."""
+    """The meaning of a word of the language, or of a name of the program `text` with its type; None if unknown."""
     if text:
         types, stages = partial(text[:MAX_CHARS])
         if types.get(word) is not None:
-            what = next((f"{type(s).__name__.lower()} stage" for s in stages if s.name == word), "parameter")
+            description = next((f"{type(s).__name__.lower()} stage" for s in stages if s.name == word), "parameter")
             if any(a.name == word for s in stages for a in s.also):
-                what = "second result of a stage"
-            return Entry(word, "name", f"{word}: {types[word]}", what)
+                description = "second result of a stage"
+            return Entry(word, "name", f"{word}: {types[word]}", description)
     return entry(word)
 
 
@@ -85,7 +85,7 @@ def _option(e: Entry | None, word: str, kind: str = "value") -> Completion:
 
 
 class _Place:
-    """Where the caret stands: the word before it, and the tokens before that word, bracket by bracket."""
+    """The context of the caret: the word before it, the tokens before that word, and the open brackets."""
 
     def __init__(self, text: str, line: int, col: int):
         lines = text.split("\n")
@@ -103,13 +103,14 @@ class _Place:
             elif m.group() in ")]}" and self.open:
                 self.open.pop()
 
-    def said(self, i: int) -> str:
+    def token(self, i: int) -> str:
+        """The text of a token, which may be counted from the end; "" if there is none."""
         return self.tokens[i].group() if -len(self.tokens) <= i < len(self.tokens) else ""
 
     def options(self) -> list[Completion]:
         if self.comment:
             return []
-        braces = [i for i in self.open if self.said(i) == "{"]
+        braces = [i for i in self.open if self.token(i) == "{"]
         if not braces:
             return self._head()
         return self._body() if len(braces) == 1 else self._block(braces[1])
@@ -117,7 +118,7 @@ class _Place:
     # ---- outside the stages ----
 
     def _head(self) -> list[Completion]:
-        last = self.said(-1)
+        last = self.token(-1)
         if not self.tokens:
             return [_option(entry("program"), "program")]
         results = any(t.group() == "->" for t in self.tokens)
@@ -126,12 +127,12 @@ class _Place:
         return []
 
     def _in_shape(self) -> bool:
-        return bool(self.open) and self.said(self.open[-1]) == "["
+        return bool(self.open) and self.token(self.open[-1]) == "["
 
     def _body(self) -> list[Completion]:
-        """At a stage's or another line's place."""
-        last = self.said(-1)
-        if self.open and self.said(self.open[-1]) == "(":
+        """The options inside the program's braces, outside a stage's block."""
+        last = self.token(-1)
+        if self.open and self.token(self.open[-1]) == "(":
             if last in ("(", ","):
                 return self._names(self.tokens[self.open[-1] - 3].start() if self.open[-1] >= 3 else 0)
             return [Completion("T", "keyword", "the last two axes swapped")] if last == "." else []
@@ -144,17 +145,17 @@ class _Place:
         if last == "=":
             return [_option(e, e.word) for (kind, _), e in ENTRIES.items() if kind == "stage"]
         if last == "return" or (last == "," and self._returning()):
-            at = max(i for i in range(len(self.tokens)) if self.said(i) == "return")
+            at = max(i for i in range(len(self.tokens)) if self.token(i) == "return")
             types, stages = self._known(self.tokens[at].start())
             return [Completion(n, "name", str(t)) for n, t in types.items() if _written(n, stages)]
-        first = len(self.open) == 1 and self.said(-1) == "{"
+        first = len(self.open) == 1 and self.token(-1) == "{"
         words = ("arch", "launch", "guard", "return") if first or not self._stages_before() else ("return",)
         return [_option(entry(w), w) for w in words]
 
     def _returning(self) -> bool:
         i = len(self.tokens) - 1
-        while i > 0 and (self.said(i) == "," or self.said(i).isidentifier()):
-            if self.said(i) == "return":
+        while i > 0 and (self.token(i) == "," or self.token(i).isidentifier()):
+            if self.token(i) == "return":
                 return True
             i -= 1
         return False
@@ -167,31 +168,31 @@ class _Place:
         return [Completion(n, "name", str(t) if t else "") for n, t in types.items()]
 
     def _known(self, end: int) -> tuple[dict[str, TensorType | None], list[Stage]]:
-        """Names, types and stages of the program up to a position; nothing where it cannot be read."""
+        """The types of the names and the stages of the program up to a position; empty if that does not parse."""
         types, stages = partial(self.text[:end] + "}")
         return types, stages
 
     # ---- in a stage's block ----
 
     def _block(self, brace: int) -> list[Completion]:
-        """`brace`: the index of the block's `{`."""
+        """The options in a stage's block; `brace` is the index of its `{`."""
         opened, depth = brace - 1, 0
         while opened > 0:
-            depth += {")": 1, "(": -1}.get(self.said(opened), 0)
+            depth += {")": 1, "(": -1}.get(self.token(opened), 0)
             if depth == 0:
                 break
             opened -= 1
-        op, start = self.said(opened - 1), max(0, opened - 3)
+        op, start = self.token(opened - 1), max(0, opened - 3)
         family = FAMILIES.get(op)
         if family is None:
             return []
         clause = None  # index of the last clause's word
         nested = next((j for j in self.open if j > brace), len(self.tokens))  # the first bracket open in the block
         for i in range(brace + 1, nested + 1):
-            if self.said(i) in family.clauses and not self._is_value(i, clause):
+            if self.token(i) in family.clauses and not self._is_value(i, clause):
                 clause = i
         head = self.tokens[start].start()
-        word = self.said(clause) if clause is not None else ""
+        word = self.token(clause) if clause is not None else ""
         if word in _EXPRESSIONS:
             return self._expression(op, family, brace, clause, head)
         if clause is not None and word not in _FLAGS:
@@ -199,21 +200,21 @@ class _Place:
             if values == 0:
                 return self._values(op, word, clause, head)
             if word == "store" and values == 1:
-                kept = [v for v in ("nchw", "nhwc") if self.said(-1) not in ("nchw", "nhwc")]
-                return [_option(entry(v, "value"), v) for v in kept] + self._clauses(family, brace)
-            if word == "over" and self.said(-1) == ",":
+                layouts = [v for v in ("nchw", "nhwc") if self.token(-1) not in ("nchw", "nhwc")]
+                return [_option(entry(v, "value"), v) for v in layouts] + self._clauses(family, brace)
+            if word == "over" and self.token(-1) == ",":
                 return self._axes(op, head)
-            if word == "scheduler" and self.said(-1) == "(":
+            if word == "scheduler" and self.token(-1) == "(":
                 return [Completion(str(n), "value", f"{n} blocks share each tile's K") for n in (2, 3, 4, 6, 8, 16)]
         return self._clauses(family, brace)
 
     def _is_value(self, i: int, clause: int | None) -> bool:
-        """Whether a word stands where the last clause's value is: `let of = ...` names a part."""
-        return clause is not None and i == clause + 1 and self.said(clause) not in _FLAGS
+        """Return True if a token is the value of the last clause, as `of` in `let of = ...`."""
+        return clause is not None and i == clause + 1 and self.token(clause) not in _FLAGS
 
     def _clauses(self, family, brace: int) -> list[Completion]:
-        have = {t.group() for t in self.tokens[brace:]} - {"let", "also"}
-        return [_option(entry(c, "clause"), c) for c in family.clauses if c not in have]
+        written = {t.group() for t in self.tokens[brace:]} - {"let", "also"}
+        return [_option(entry(c, "clause"), c) for c in family.clauses if c not in written]
 
     def _values(self, op: str, word: str, clause: int, head: int) -> list[Completion]:
         if word == "over":
@@ -221,15 +222,15 @@ class _Place:
         if word == "op":
             return [_option(entry(v, "value"), v) for v in _OPS.get(op, ())]
         if word in ("tile", "cluster", "stages", "compute"):
-            found = self._configurations(word, self.tokens[clause].start(), head)
-            if found:
-                return found
+            options = self._configurations(word, self.tokens[clause].start(), head)
+            if options:
+                return options
         values = ENTRIES["clause", word].values
         auto = () if word in ("op", "window", "to", "layout") else ("auto",)
         return [_option(entry(v, "value", "type", "keyword"), v) for v in (*values, *auto)]
 
     def _configurations(self, word: str, end: int, head: int) -> list[Completion]:
-        """Values of a configuration clause that pass beside the clauses before it, the fastest expected first."""
+        """The values of a configuration clause that are legal with the clauses before it, predicted fastest first."""
         types, stage = self._known_with_stage(end, head)
         if stage is None or not hasattr(stage, "config") or stage.type is None or not legal.configured(stage, types):
             return []
@@ -243,12 +244,12 @@ class _Place:
         if word == "tile":
             atom = 1024 // problem.compute.bits
             tiles = legal.tiles_for(problem)
-            tried = [replace(base, tile=t) for t in [t for t in tiles if t[2] == atom] or tiles]
+            configs = [replace(base, tile=t) for t in [t for t in tiles if t[2] == atom] or tiles]
         elif word == "cluster":
-            tried = [replace(base, cluster=(m, n, 1)) for m in (1, 2, 4) for n in (1, 2, 4)]
+            configs = [replace(base, cluster=(m, n, 1)) for m in (1, 2, 4) for n in (1, 2, 4)]
         else:
-            tried = [replace(base, stages=s) for s in range(legal.MIN_STAGES, legal.MAX_STAGES + 1)]
-        passing = [(getattr(c, word), full) for c in tried if (full := completed(problem, c)) is not None]
+            configs = [replace(base, stages=s) for s in range(legal.MIN_STAGES, legal.MAX_STAGES + 1)]
+        passing = [(getattr(c, word), full) for c in configs if (full := completed(problem, c)) is not None]
         passing.sort(key=lambda pair: seconds(problem, pair[1]))
         out = []
         for value, full in passing[:16]:
@@ -257,13 +258,13 @@ class _Place:
         return [*out, _option(entry("auto"), "auto")]
 
     def _known_with_stage(self, end: int, head: int) -> tuple[dict[str, TensorType | None], Stage | None]:
-        """As `_known`, with the stage (written from `head`) whose block is open, as far as it is typed."""
+        """The types of the names, and the stage whose block is open (its name is at `head`), None if untyped."""
         types, stages = partial(self.text[:end] + "}}")
         name = next(t.group() for t in self.tokens if t.start() == head)
         return types, next((s for s in stages if s.name == name and s.type is not None), None)
 
     def _axes(self, op: str, head: int) -> list[Completion]:
-        """The axes that `over` may name: x's."""
+        """The axes of x, which `over` may name."""
         x = next((t.group() for t in self.tokens if t.start() > head and t.group() not in (op, "=", "(")), "")
         types, _ = self._known(head)
         t = types.get(x)
@@ -274,17 +275,17 @@ class _Place:
     # ---- expressions ----
 
     def _expression(self, op: str, family, brace: int, clause: int, head: int) -> list[Completion]:
-        word, last = self.said(clause), self.said(-1)
+        word, last = self.token(clause), self.token(-1)
         named = word in ("let", "also")
         if named and len(self.tokens) - 1 - clause < 2:
-            return []  # its name, and `=`
+            return []  # the author types its name and `=`
         end = self.tokens[clause].start()
         types, stage = self._known_with_stage(end, head)
         space = _space(stage, op, types)
-        if self.open and self.said(self.open[-1]) == "[" and self.open[-1] > clause:
-            taken = {self.said(i) for i in range(self.open[-1] + 1, len(self.tokens))}
+        if self.open and self.token(self.open[-1]) == "[" and self.open[-1] > clause:
+            used = {self.token(i) for i in range(self.open[-1] + 1, len(self.tokens))}
             names = space.axes if space else _static_axes(op)
-            return [_axis(n, space.dims([n]) if space else ()) for n in names if n not in taken]
+            return [_axis(n, space.dims([n]) if space else ()) for n in names if n not in used]
         complete_so_far = last in (")", "]") or (
             re.match(r"[A-Za-z0-9_.]", last) is not None and last not in (word, "=")
         )
@@ -296,14 +297,14 @@ class _Place:
     def _atoms(
         self, op, brace, clause, types, stage: Stage | None, space: Space | None, nested: bool
     ) -> list[Completion]:
-        """What an operand of an expression may be."""
+        """The options for an operand of an expression."""
         out = [_option(entry("acc"), "acc")]
         if any(t.group() in ("pairs", "absmax") for t in self.tokens[brace:]):
             out.append(_option(entry("acc2"), "acc2"))
         for i in range(brace, clause):
-            if self.said(i) == "let" and self.said(i + 2) == "=":
-                out.append(Completion(self.said(i + 1), "name", "a part of this stage"))
-        own = {self.said(i + 1) for i in range(brace, len(self.tokens)) if self.said(i) == "also"}
+            if self.token(i) == "let" and self.token(i + 2) == "=":
+                out.append(Completion(self.token(i + 1), "name", "a part of this stage"))
+        own = {self.token(i + 1) for i in range(brace, len(self.tokens)) if self.token(i) == "also"}
         own |= {stage.name} if stage else set()
         for name, t in types.items():
             if t is None or name in own:
@@ -315,7 +316,7 @@ class _Place:
             if f.infix or (of_gemm and op != "gemm"):
                 continue
             if f.name in REDUCTIONS and (
-                nested or self.said(clause) in ("let", "of") or self.said(-1) not in ("=", "epilogue")
+                nested or self.token(clause) in ("let", "of") or self.token(-1) not in ("=", "epilogue")
             ):
                 continue
             out.append(Completion(f"{f.name}(", "function", f"{f.signature}: {f.formula}"))
@@ -332,7 +333,7 @@ def _written(name: str, stages: list[Stage]) -> bool:
 
 
 def _space(stage: Stage | None, op: str, types: dict[str, TensorType | None]) -> Space | None:
-    """Where the stage's expressions are evaluated, as far as it is typed without them."""
+    """The index space of the stage's expressions; None if the stage is not typed."""
     if stage is None or stage.type is None:
         return None
     if isinstance(stage, Reduce) and not stage.keepdim:

@@ -1,6 +1,6 @@
-"""Edits of a program's text that keep everything else as it is: comments, line breaks, the author's order.
+"""Edits of a program's text that leave everything else as it is: comments, line breaks, the author's order.
 
-The tree says where things stand; the text is cut and put together between those places.
+The spans of the syntax tree give the places to cut.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dsl.tree import ClauseNode, ParamNode, ReturnNode, StageNode, head_of
 
 
 class Source:
-    """A text, its tree (None where it is no program), its stages by name, and edits that give a whole text each."""
+    """A text, its tree (None if it does not parse) and its stages by name. Each edit returns the whole new text."""
 
     def __init__(self, text: str):
         self.text = text
@@ -45,7 +45,7 @@ class Source:
         return self.text[first:last]
 
     def stage_of(self, span: Span) -> StageNode | None:
-        """The stage in which a place lies, or the one that a name in `return` names."""
+        """The stage that contains a place, or the stage that a name in `return` refers to."""
         at = self.offset(span.line, span.col)
         for stage in self.stages.values():
             if self.ends(stage.span)[0] <= at < self._end(stage):
@@ -66,7 +66,7 @@ class Source:
         return None
 
     def around(self, span: Span, pattern: str) -> Span | None:
-        """The first match of a pattern on the line that holds a place."""
+        """The match of a pattern that contains a place, on the place's line; None if there is none."""
         start = self.offset(span.line, 1)
         line = self.text[start:].split("\n", 1)[0]
         for m in re.finditer(pattern, line):
@@ -77,19 +77,19 @@ class Source:
     @staticmethod
     def word_of(item) -> Span | None:
         """The place of the value of `arch`, `launch` or `guard`."""
-        found = head_of(item)
-        return found[1].span if found else None
+        head = head_of(item)
+        return head[1].span if head else None
 
     def extent(self, clause: ClauseNode) -> Span:
         k, v = clause.keyword.span, clause.span
         return Span(k.line, k.col, v.end_line, v.end_col)
 
     def _blank(self, at: int) -> int:
-        """Past what means nothing: spaces and comments."""
+        """The offset after spaces and comments."""
         return re.compile(r"(?:\s|#[^\n]*)*").match(self.text, at).end()
 
     def _end(self, stage: StageNode) -> int:
-        """Behind the stage's closing brace, or behind its operands where it has no block."""
+        """The offset after the stage's closing brace, or after its operands if it has no block."""
         at = self.ends(stage.span)[1]
         last = max([at, *(self.ends(c.span)[1] for c in stage.clauses)])
         close = self._blank(last)
@@ -99,7 +99,7 @@ class Source:
             close = self._blank(close + 1)
         return close + 1 if self.text[close : close + 1] == "}" else last
 
-    # ---- edits: each gives a whole text ----
+    # ---- edits; each returns a whole text ----
 
     def replace(self, span: Span, text: str) -> str:
         first, last = self.ends(span)
@@ -109,7 +109,7 @@ class Source:
         return self.text[:at] + text + self.text[at:]
 
     def _cut(self, first: int, last: int) -> str:
-        """Without a stretch, and without its line where nothing else stands on it."""
+        """The text without a range, and without the line if nothing else is on it."""
         line = self.text.rfind("\n", 0, first) + 1
         rest = re.compile(r"[ \t]*(\n|\Z)").match(self.text, last)
         if not self.text[line:first].strip() and rest:
@@ -118,19 +118,22 @@ class Source:
         return self.text[:first].rstrip(" \t") + ("" if after[:1].isspace() else " ") + after
 
     def with_clauses(self, stage: StageNode, clauses: Iterable[tuple[str, str]]) -> str:
-        """Each clause set to a value: in its place where the stage has it, else at the block's beginning, or (store)
-        before its epilogue."""
-        have = {c.keyword.text: c for c in stage.clauses}
+        """The text with clauses set to values.
+
+        A clause that the stage has is changed in place. A new clause is inserted at the start of the block, or before
+        the epilogue for `store`.
+        """
+        present = {c.keyword.text: c for c in stage.clauses}
         edits: list[tuple[int, int, str]] = []
         added = []
         for word, value in clauses:
-            if word in have:
+            if word in present:
                 if value:
-                    edits.append((*self.ends(have[word].span), value))
+                    edits.append((*self.ends(present[word].span), value))
             else:
                 added.append(f"{word} {value}".strip())
         if added:
-            said = "  ".join(added)
+            line = "  ".join(added)
             at = self.ends(stage.span)[1]
             brace = self._blank(at)
             if stage.clauses:
@@ -141,9 +144,9 @@ class Source:
                 indent = "\n" + " " * (before.col - 1) if own else "  "
                 edits.append((first, first, indent.join(added) + indent))
             elif self.text[brace : brace + 1] == "{":
-                edits.append((brace + 1, brace + 1, f" {said} "))
+                edits.append((brace + 1, brace + 1, f" {line} "))
             else:
-                edits.append((at, at, f" {{ {said} }}"))
+                edits.append((at, at, f" {{ {line} }}"))
         text = self.text
         for first, last, new in sorted(edits, reverse=True):
             text = text[:first] + new + text[last:]
@@ -169,14 +172,14 @@ class Source:
         return re.sub(r",\s*\Z", "", self.text[:first]) + self.text[last:]
 
     def without_head(self, item, then: str | None = None) -> str:
-        """Without an `arch`, `launch` or `guard`; with `then` as the program's first line instead."""
+        """The text without an `arch`, `launch` or `guard` line, and with the new first line `then` if given."""
         last = self.ends(self.word_of(item))[1]
         word = head_of(item)[0]
-        made = Source(self._cut(self.text.rfind(word, 0, self.ends(self.word_of(item))[0]), last))
-        return made.into_program(then) if then else made.text
+        source = Source(self._cut(self.text.rfind(word, 0, self.ends(self.word_of(item))[0]), last))
+        return source.into_program(then) if then else source.text
 
     def into_program(self, line: str) -> str:
-        """With a line before the first item."""
+        """The text with a line inserted before the first item."""
         results = self.ends(self.tree.results[-1].span)[1] if self.tree else 0
         at = self.text.find("{", results) + 1
         return self._insert(at, f"\n  {line}" if at else "")

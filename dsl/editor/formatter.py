@@ -1,8 +1,8 @@
-"""A program laid out anew with its comments kept: what `python -m dsl format` prints and the editor's Format does.
+"""Format a program and preserve its comments, for `python -m dsl format` and the editor's Format button.
 
-The words are those of the canonical text (`dsl.printer`), so the meaning cannot change; the layout is the author's
-own style of the examples: a long header is broken, a short block stays on its line. A comment stays with what stands
-below it, or before it on its line.
+The words are those of the canonical text (`dsl.printer`), so the meaning cannot change. The layout follows the
+examples: a long header is broken into lines, and a short block stays on one line. A comment stays with the item below
+it, or with the item before it on its line.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class _Comment:
     line: int
     col: int
     text: str
-    own: bool  # nothing else stands on its line
+    own: bool  # nothing else is on its line
 
 
 def formatted(text: str, program: Program) -> str:
-    """`text`, which `check` found to be `program`, laid out; `check` finds the same program in the result."""
+    """The formatted `text`. `program` is the result of checking `text`; the formatted text checks to the same one."""
     return "\n".join(_Layout(program, _Remarks(text)).lines()) + "\n"
 
 
 class _Remarks:
-    """The comments of a text by what they speak of. `above` and `beside`: {key: comments}."""
+    """The comments of a text by the item that they belong to: on a line above it or beside it ({key: comments})."""
 
     def __init__(self, text: str):
         self.above: dict[Key, list[str]] = {}
@@ -47,16 +47,16 @@ class _Remarks:
         self.comments = comments
 
     def settle(self, present: set[Key]) -> None:
-        """Give each comment to a key that is written: one that was left out passes its comments to the next."""
-        kept = [(at, key) for at, key in self.places if key in present]
+        """Assign each comment to a key in `present`; the comments of an item that is not printed go to the next one."""
+        places = [(at, key) for at, key in self.places if key in present]
         for c in self.comments:
             before = [key for at, key in self.places if at[0] == c.line and at[1] < c.col]
             if not c.own and before and before[-1] in present:
                 self.beside.setdefault(before[-1], []).append(c.text)
                 continue
-            below = next((key for at, key in kept if at > (c.line, c.col)), ("after",))
+            below = next((key for at, key in places if at > (c.line, c.col)), ("after",))
             self.above.setdefault(below, []).append(c.text)
-        for key in [k for k, found in self.beside.items() if len(found) > 1]:  # one line holds one comment
+        for key in [k for k, comments in self.beside.items() if len(comments) > 1]:  # one line holds one comment
             self.above.setdefault(key, []).extend(self.beside.pop(key))
 
     def on(self, *keys: Key) -> bool:
@@ -81,36 +81,36 @@ def _scan(text: str) -> tuple[list[_Comment], list[tuple[tuple[int, int], str]]]
 
 
 def _places(tree: ProgramNode, braces: list[tuple[tuple[int, int], str]]) -> list[tuple[tuple[int, int], Key]]:
-    """Where each thing that a comment may speak of begins, in the order of the text."""
+    """The start of each item that a comment may belong to, in the order of the text."""
 
     def at(span) -> tuple[int, int]:
         return span.line, span.col
 
-    found = [(at(tree.name.span), PROGRAM), (at(tree.results[0].span), OPEN), (at(tree.end), END)]
-    found += [(at(p.name.span), ("param", p.name.text)) for p in tree.params]
+    places = [(at(tree.name.span), PROGRAM), (at(tree.results[0].span), OPEN), (at(tree.end), END)]
+    places += [(at(p.name.span), ("param", p.name.text)) for p in tree.params]
     for item in tree.items:
         if head := head_of(item):
-            found.append((at(head[1].span), (head[0],)))
+            places.append((at(head[1].span), (head[0],)))
         elif isinstance(item, ReturnNode):
-            found.append((at(item.span), ("return",)))
+            places.append((at(item.span), ("return",)))
         else:
-            found += _stage_places(item, braces)
-    return sorted(found)
+            places += _stage_places(item, braces)
+    return sorted(places)
 
 
 def _stage_places(node: StageNode, braces) -> list[tuple[tuple[int, int], Key]]:
     name, start = node.name.text, (node.span.line, node.span.col)
-    found = [(start, ("stage", name))]
+    places = [(start, ("stage", name))]
     for c in node.clauses:
         word = c.keyword.text
         part = (c.value.name.text,) if word in ("let", "also") else ()
-        found.append(((c.keyword.span.line, c.keyword.span.col), ("clause", name, word, *part)))
+        places.append(((c.keyword.span.line, c.keyword.span.col), ("clause", name, word, *part)))
     end = (node.span.end_line, node.span.end_col)
     after = [(at, sign) for at, sign in braces if at >= end][:2]
     if len(after) == 2 and after[0][1] == "{":
-        # A block on one line closes where its stage stands: a comment beside it is the stage's.
-        found.append((after[1][0], ("stage", name) if after[1][0][0] == start[0] else ("close", name)))
-    return found
+        # If a block ends on the line of its stage, a comment beside it belongs to the stage.
+        places.append((after[1][0], ("stage", name) if after[1][0][0] == start[0] else ("close", name)))
+    return places
 
 
 class _Layout:

@@ -1,4 +1,4 @@
-"""What stands at a place of a text: a word of the language in the sense that it has there, or a name with its type."""
+"""Hover: the meaning of the word at a place of a text, by its context, or a name with its type."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dsl.editor.vocabulary import ENTRIES, Entry, entry
 from dsl.ir import Span
 
 _TOKEN = re.compile(r"#[^\n]*|[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z_.]*|->|\S")
-# In the order in which a word is read where the place says nothing else.
+# The kinds to try, in this order, if the context does not determine the kind of a word.
 _VALUES = ("value", "type", "keyword", "axis")
 
 
 @dataclass(frozen=True)
 class Hover:
-    """`span` is the word's; `entry.kind` is `name` for a name of this program, whose `use` is its type."""
+    """The entry of a word, and its span. For a name of the program `entry.kind` is `name` and `entry.use` its type."""
 
     entry: Entry
     span: Span
@@ -30,9 +30,9 @@ class Hover:
 
 
 def hover(text: str, line: int, col: int) -> Hover | None:
-    """What the word at a place (1-based) means there; None where nothing stands, or nothing that has a meaning alone.
+    """The meaning of the word at a place (1-based); None if there is no word or it has no entry.
 
-    A value such as `128x256x64` is explained by its clause. Never raises.
+    A value such as `128x256x64` is explained by its clause. It raises nothing.
     """
     text = text[:MAX_CHARS]
     lines = text.split("\n")
@@ -44,11 +44,11 @@ def hover(text: str, line: int, col: int) -> Hover | None:
     i = next((i for i, m in enumerate(tokens) if m.start() <= at < m.end()), None)
     if i is None or at > start + len(lines[line - 1]):
         return None
-    found = _meaning(text, [m.group() for m in tokens], i)
-    if found is None:
+    meaning = _meaning(text, [m.group() for m in tokens], i)
+    if meaning is None:
         return None
     first = tokens[i].start() - start + 1
-    return Hover(found, Span(line, first, line, first + len(tokens[i].group())))
+    return Hover(meaning, Span(line, first, line, first + len(tokens[i].group())))
 
 
 def _meaning(text: str, words: list[str], i: int) -> Entry | None:
@@ -65,9 +65,9 @@ def _meaning(text: str, words: list[str], i: int) -> Entry | None:
     if after == "(":
         return entry(word, "stage") if inside == "{" and before == "=" else entry(word, "function", "value")
     if before == ":" or before == "->" or inside.endswith("("):
-        found = entry(word, "type") if "{" not in inside else None
-        if found:
-            return found
+        type_entry = entry(word, "type") if "{" not in inside else None
+        if type_entry:
+            return type_entry
     if inside == "{{" and before not in ("let", "also", "="):
         clause = entry(before, "clause")
         if clause and (word in clause.values or before == "store"):
@@ -91,7 +91,7 @@ def _brackets(words: list[str], i: int) -> str:
 
 
 def _list_of(words: list[str], i: int) -> str:
-    """The word before a list with commas that holds words[i]: `over` of `over m, n`."""
+    """The word before the comma-separated list that contains words[i]: `over` for `over m, n`."""
     i -= 1
     while i > 0 and words[i] == ",":
         i -= 2
@@ -99,20 +99,20 @@ def _list_of(words: list[str], i: int) -> str:
 
 
 def _name(text: str, words: list[str], i: int) -> Entry | None:
-    """A name of this program with its type, or a part of its stage."""
+    """The entry of a name of this program with its type, or of a let."""
     types, stages = partial(text)
     word = words[i]
     if types.get(word) is not None:
-        what = "parameter"
+        description = "parameter"
         for s in stages:
             if word == s.name:
                 op = next(
                     (w for a, b, w in zip(words, words[1:], words[2:], strict=False) if a == word and b == "="), ""
                 )
-                what = f"result of a {op}" if op in FAMILIES else "result of a stage"
+                description = f"result of a {op}" if op in FAMILIES else "result of a stage"
             elif any(word == a.name for a in s.also):
-                what = f"second result of {s.name}"
-        return Entry(word, "name", f"{word}: {types[word]}", what)
+                description = f"second result of {s.name}"
+        return Entry(word, "name", f"{word}: {types[word]}", description)
     for s in stages:
         if any(x.name == word for x in getattr(s, "lets", ())):
             return Entry(word, "name", word, f"a part of {s.name}")

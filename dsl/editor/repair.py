@@ -1,8 +1,8 @@
-"""A rejection's help as an edit of the text: tried, and offered only where the program it leads to passes there.
+"""Turn the help of a diagnostic into an edit of the text, checked before it is offered.
 
-The help of a diagnostic is written for a person (`tile 256x208x64`, ``did you mean `gelu`?``, `leave it out`). Each
-way out that it names is made a text; one is offered when `check` finds the mistake gone and no other in its place.
-So an editor's button never makes a program worse, whatever the words of the help.
+The help is written for a person (`tile 256x208x64`, ``did you mean `gelu`?``, `leave it out`). Each fix that it names
+becomes a candidate text. A candidate is offered if `check` no longer reports the mistake and reports no new one, so the
+button of an editor never makes a program worse.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dsl.editor.vocabulary import ENTRIES
 from dsl.ir import Span
 from dsl.tree import ArchNode, StageNode, head_of
 
-# Each try is a check, so that all repairs of a text together have as many as its length leaves: 24 of a short
-# program, 2 of one of 8 KiB, none of a longer one.
+# Each try is one check of the whole text, so the repairs of a text share a number of tries that falls with its length:
+# 24 for a short program, 2 for one of 8 KiB, none for a longer one.
 MAX_CHARS = 8_192
 MAX_TRIES = 24
-WORK = 20_000  # characters checked in all
-MAX_STEPS = 3  # one mistake may hide behind another at the same place
+WORK = 20_000  # characters that all tries together may check
+MAX_STEPS = 3  # edits for one mistake; a second mistake may appear at the same place
 _CLAUSES = {word for kind, word in ENTRIES if kind == "clause"}
 _ASIDE = re.compile(r"\s+(?:with|first|changes|does|for|alone)\b.*")
 _MEANT = re.compile(r"(?:did you mean|for example) `?([\w()]+)`?\??$|write (\w+(?:\[[\w, ]+\])?)(?: alone)?$")
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True)
 class Repair:
-    """Put `text` in the place of `span`. `title`: what that does, in a few words: `use tile 256x208x64`."""
+    """Replace `span` by `text`. `title` describes the edit: `use tile 256x208x64`."""
 
     title: str
     span: Span
@@ -55,14 +55,14 @@ class Repair:
 
 
 def repairs(text: str, diagnostics: Sequence[Diagnostic]) -> list[Repair | None]:
-    """A repair of each diagnostic that `check` gave for the text, or None; the first ones where there are many."""
+    """A repair, or None, for each diagnostic of the text. If there are many, only the first ones get repairs."""
     tries = _Tries(min(MAX_TRIES, WORK // max(1, len(text))) if len(text) <= MAX_CHARS else 0)
     source = Source(text) if tries.left else None
     return [_repair(source, d, diagnostics, tries) if source and tries.left > 0 else None for d in diagnostics]
 
 
 class _Tries:
-    """How often the text may still be checked."""
+    """Checks of a candidate text; `left` counts down how many are still allowed."""
 
     def __init__(self, left: int):
         self.left = left
@@ -72,62 +72,62 @@ class _Tries:
         return check(text).diagnostics if self.left >= 0 else None
 
 
-def _repair(source: Source, wrong: Diagnostic, found: Sequence[Diagnostic], tries: _Tries) -> Repair | None:
+def _repair(source: Source, wrong: Diagnostic, before: Sequence[Diagnostic], tries: _Tries) -> Repair | None:
     text, second = source.text, None
-    for title, made in _ways(source, wrong):
+    for title, edited in _ways(source, wrong):
         for step in range(MAX_STEPS):
-            after = tries.check(made)
+            after = tries.check(edited)
             if after is None:
                 return second
-            new = _new(after, found, wrong)
+            new = _new(after, before, wrong)
             if not new:
-                return _edit(title, text, made)
-            if step == 0 and title.startswith(_WORDS) and _goes_on(made, wrong, new):
-                return _edit(title, text, made)  # what a word put right brings to light is another matter
-            if step == 0 and second is None and _elsewhere(made, wrong, new):
-                second = _edit(title, text, made)  # and so is what lies elsewhere
-            more = next(((t, m) for t, m in _ways(Source(made), new[0]) if not t.startswith(("->", "declare"))), None)
+                return _edit(title, text, edited)
+            if step == 0 and title.startswith(_WORDS) and _goes_on(edited, wrong, new):
+                return _edit(title, text, edited)  # errors that a corrected word reveals are separate mistakes
+            if step == 0 and second is None and _elsewhere(edited, wrong, new):
+                second = _edit(title, text, edited)  # errors elsewhere are separate mistakes too
+            more = next(((t, m) for t, m in _ways(Source(edited), new[0]) if not t.startswith(("->", "declare"))), None)
             if more is None:
                 break
-            title, made = f"{title}, {more[0]}", more[1]
+            title, edited = f"{title}, {more[0]}", more[1]
     return second
 
 
-def _new(after: Sequence[Diagnostic], found: Sequence[Diagnostic], wrong: Diagnostic) -> list[Diagnostic]:
-    """Of the mistakes after a repair, those that were not there beside `wrong`: a code more often than before."""
-    left = Counter(d.code for d in found)
+def _new(after: Sequence[Diagnostic], before: Sequence[Diagnostic], wrong: Diagnostic) -> list[Diagnostic]:
+    """The mistakes that a repair of `wrong` adds: codes that are more frequent than in `before` without `wrong`."""
+    left = Counter(d.code for d in before)
     left[wrong.code] -= 1
     new = []
     for d in after:
         left[d.code] -= 1
-        if left[d.code] < 0 or _what(d) == _what(wrong):
+        if left[d.code] < 0 or _identity(d) == _identity(wrong):
             new.append(d)
     return new
 
 
-def _elsewhere(made: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
-    """Whether new mistakes are no part of what was repaired: another stage's, or a promise after -> now false."""
-    source = Source(made)
+def _elsewhere(edited: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
+    """Return True if all new mistakes are in other stages, or are a declared result type that no longer matches."""
+    source = Source(edited)
     here = source.stage_of(wrong.span) if source.tree else None
     return here is not None and all(
         d.code == "E110" or (d.code < "E4" and source.stage_of(d.span) not in (None, here)) for d in new
     )
 
 
-def _goes_on(made: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
-    """Whether the text is a program now, or is read further than before."""
-    if _what(wrong) in map(_what, new):
+def _goes_on(edited: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
+    """Return True if the text parses now, or parses further than before."""
+    if _identity(wrong) in map(_identity, new):
         first = new[0].span
         return wrong.code == "E001" and (first.line, first.col) > (wrong.span.line, wrong.span.col)
-    return Source(made).tree is not None or new[0].span.line >= wrong.span.line
+    return Source(edited).tree is not None or new[0].span.line >= wrong.span.line
 
 
-def _what(d: Diagnostic) -> tuple[str, str]:
+def _identity(d: Diagnostic) -> tuple[str, str]:
     return d.code, d.message
 
 
 def _edit(title: str, old: str, new: str) -> Repair:
-    """The one stretch in which the texts differ."""
+    """The repair that replaces the range in which the texts differ."""
     first = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     most = min(len(old), len(new)) - first
     last = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
@@ -137,7 +137,7 @@ def _edit(title: str, old: str, new: str) -> Repair:
     return Repair(title, Span(*at.place(first), *at.place(end)), new[first : len(new) - last])
 
 
-# ---- the ways out that a help names, as (title, text) ----
+# ---- the fixes that a help names, as (title, text) ----
 
 Way = tuple[str, str]
 
@@ -146,16 +146,16 @@ def _ways(source: Source, d: Diagnostic) -> Iterator[Way]:
     if not d.help or not d.span.line:
         return
     for words in re.split(r", or |; ", d.help):
-        for title, made in _of_words(source, d, words.strip()):
-            if made != source.text:
-                yield title, made
+        for title, edited in _of_words(source, d, words.strip()):
+            if edited != source.text:
+                yield title, edited
 
 
 def _of_words(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
     here = source.at(d.span)
-    if meant := _MEANT.match(words):
-        verb, word = ("write", meant[1]) if words.startswith("did") else ("use", meant[1] or meant[2])
-        if first := _NAME.match(here):  # of `bais[n]` the name alone
+    if suggestion := _MEANT.match(words):
+        verb, word = ("write", suggestion[1]) if words.startswith("did") else ("use", suggestion[1] or suggestion[2])
+        if first := _NAME.match(here):  # for example the name in `bais[n]`
             yield f"{verb} {word}", source.replace(d.span, word + here[first.end() :])
         yield f"{verb} {word}", source.replace(d.span, word)
         return
@@ -174,8 +174,8 @@ def _of_words(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
     if block := re.search(r"\{(.*)\}", words):
         stage = source.stage_of(d.span)
         if stage and (word := re.match(r"`(\w+)` does it", words)):
-            made = Source(source.with_clauses(stage, _groups(block[1])))
-            yield f"{word[1]} {{{block[1]}}}", made.replace(stage.op.span, word[1])
+            edited = Source(source.with_clauses(stage, _groups(block[1])))
+            yield f"{word[1]} {{{block[1]}}}", edited.replace(stage.op.span, word[1])
         elif stage:
             yield block[1].strip(), source.with_clauses(stage, _groups(block[1]))
         return
@@ -186,12 +186,12 @@ def _of_words(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
         words = inside[1]
     words = re.sub(r"^add (\w+) to .*", r"\1", words)
     if stage and words.split(" ")[0] in _CLAUSES:
-        for said in dict.fromkeys((words, _ASIDE.sub("", words), " ".join(words.split(" ")[:2]).rstrip(","))):
-            yield said, source.with_clauses(stage, _groups(said))
+        for clauses in dict.fromkeys((words, _ASIDE.sub("", words), " ".join(words.split(" ")[:2]).rstrip(","))):
+            yield clauses, source.with_clauses(stage, _groups(clauses))
 
 
 def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
-    """What stands outside of the clauses: types, arch, operands, a stage more, the return."""
+    """Fixes outside the clauses: types, arch, operands, an additional stage, the return."""
     here = source.at(d.span)
     if words.startswith("-> ") and (span := source.result_of(d.span)):
         yield words, source.replace(span, words[3:])
@@ -201,8 +201,8 @@ def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
                 yield words, source.replace(p.type.span, declared[2])
     elif words.startswith("arch "):
         heads = [i.name.span for i in source.tree.items if isinstance(i, ArchNode)]
-        made = source.replace(heads[0], words[5:]) if heads else source.into_program(words)
-        yield words, made
+        edited = source.replace(heads[0], words[5:]) if heads else source.into_program(words)
+        yield words, edited
     elif words == "move it to the first line":
         item = next((i for i in source.tree.items if source.word_of(i) == d.span), None)
         if item is not None:
@@ -213,8 +213,8 @@ def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
     elif (first := _BEFORE.fullmatch(words)) and (stage := source.stage_of(d.span)):
         for operand in stage.operands:
             if operand.name.text == first[3]:
-                made = Source(source.replace(operand.name.span, first[1]))
-                yield f"{first[1]} = {first[2]}", made.before(stage, f"{first[1]} = {first[2]}")
+                edited = Source(source.replace(operand.name.span, first[1]))
+                yield f"{first[1]} = {first[2]}", edited.before(stage, f"{first[1]} = {first[2]}")
     elif (depth := _DEPTH.match(words)) and (stage := source.stage_of(d.span)):
         yield "pad K with zeros", _padded(source, stage, int(depth[1].replace(",", "")))
     elif re.fullmatch(r"\w+\[[\w, ]+\]", words) and (load := source.around(d.span, r"\w+\s*\[[^\[\]]*\]")):
@@ -227,10 +227,10 @@ def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
 
 
 def _padded(source: Source, stage: StageNode, depth: int) -> str:
-    """Both operands of a product padded along K by transforms above it (which of them is a weight is not known)."""
+    """The text with both operands of a product padded along K by transforms above it."""
     types, _ = partial(source.text)
-    lines: dict[str, str] = {}  # {transform: the name that it gives}
-    made = source
+    lines: dict[str, str] = {}  # transform -> the name of its result
+    edited = source
     for i, operand in reversed(list(enumerate(stage.operands[:2]))):
         t = types.get(operand.name.text)
         if t is None or len(t.shape) < 2:
@@ -239,10 +239,10 @@ def _padded(source: Source, stage: StageNode, depth: int) -> str:
         shape[-1 if operand.transposed == bool(i) else -2] = depth
         line = f"transform({operand.name.text}) {{ pad {'x'.join(map(str, shape))} }}"
         name = lines.setdefault(line, operand.name.text + "_" * (1 + sum(f"({operand.name.text})" in x for x in lines)))
-        made = Source(made.replace(operand.name.span, name))
+        edited = Source(edited.replace(operand.name.span, name))
     for line, name in reversed(lines.items()):
-        made = Source(made.before(made.stages[stage.name.text], f"{name} = {line}"))
-    return made.text
+        edited = Source(edited.before(edited.stages[stage.name.text], f"{name} = {line}"))
+    return edited.text
 
 
 def _left_out(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
@@ -269,12 +269,12 @@ def _left_out(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
                 yield f"leave {source.at(d.span)} out", source.without_head(item)
 
 
-def _groups(said: str) -> list[tuple[str, str]]:
-    """[(clause, value)] of clauses as a help writes them, two spaces apart or each on its own."""
-    found: list[tuple[str, str]] = []
-    for word in said.split():
-        if word in _CLAUSES and not (found and not found[-1][1] and found[-1][0] not in ("pairs", "keepdim")):
-            found.append((word, ""))
-        elif found:
-            found[-1] = (found[-1][0], f"{found[-1][1]} {word}".strip())
-    return found
+def _groups(text: str) -> list[tuple[str, str]]:
+    """The (clause, value) pairs of clauses in a help text."""
+    groups: list[tuple[str, str]] = []
+    for word in text.split():
+        if word in _CLAUSES and not (groups and not groups[-1][1] and groups[-1][0] not in ("pairs", "keepdim")):
+            groups.append((word, ""))
+        elif groups:
+            groups[-1] = (groups[-1][0], f"{groups[-1][1]} {word}".strip())
+    return groups

@@ -1,4 +1,4 @@
-"""Every word of the language with a line on it: what completion offers, hover shows and an editor colours."""
+"""Every word of the language with a one-line description, for completion, hover and syntax highlighting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsl.rules import legal
 
 @dataclass(frozen=True)
 class Entry:
-    """`kind`: keyword | stage | clause | function | type | value | axis | name. `use`: how it is written."""
+    """A word. `kind`: keyword | stage | clause | function | type | value | axis | name. `use`: an example."""
 
     word: str
     kind: str
@@ -34,36 +34,42 @@ class Entry:
 
 _KEYWORDS = {
     "program": ("program NAME(x: f16[8, 8], ...) -> f16[8, 8] { ... }", "a pipeline: parameters in, results out"),
-    "arch": ("arch sm_90a", "what it is compiled for; said once, before the stages"),
+    "arch": ("arch sm_90a", "the target architecture; written once, before the stages"),
     "launch": ("launch graph", "how the stages are launched: one after another, or all as one CUDA graph"),
-    "guard": ("guard f32", "what goes from f32 to f16 is watched; out of f16's range all is computed again in f32"),
+    "guard": (
+        "guard f32",
+        "conversions from f32 to f16 are checked; out of f16's range everything is computed again in f32",
+    ),
     "return": ("return y, z", "the results, in the order of the types after ->"),
     "auto": ("tile auto", "the compiler chooses; the same as leaving the clause out"),
     "acc": ("epilogue relu(acc)", "the element that the stage computed, in f32"),
-    "acc2": ("pairs  epilogue silu(acc) * acc2", "the odd column of pairs; of an absmax, its row's largest"),
+    "acc2": (
+        "pairs  epilogue silu(acc) * acc2",
+        "the odd column of pairs; in an absmax, the largest magnitude of the row",
+    ),
 }
 
-# clause -> (how it is written, what it says, its values where there are a few)
+# clause -> (example, meaning, its values if there is a fixed set)
 _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "compute": ("compute tf32", "operand precision: on the tensor cores the operands' own, tf32 for f32 (of a "
-                "convolution of nchw also f16 and bf16); f32 is the CUDA cores",
+    "compute": ("compute tf32", "operand precision: that of the operands on the tensor cores, tf32 for f32 (a "
+                "convolution of nchw also f16 and bf16); f32 on the CUDA cores",
                 ("tf32", "f16", "bf16", "e4m3", "e5m2", "i8", "f32")),
-    "tile": ("tile 128x256x64", "one block's piece of the output, M x N, and its step in K; of a convolution "
+    "tile": ("tile 128x256x64", "one block's part of the output, M x N, and its step in K; for a convolution "
              "of nchw filters x pixels x channels at their taps", ()),
     "cluster": ("cluster 2x1x1", "blocks that share the operand tiles they load", ()),
     "schedule": ("schedule cooperative", "two warp groups on one tile, or each on its own", legal.SCHEDULES),
-    "scheduler": ("scheduler persistent", "how tiles meet SMs; stream_k and split_k(n) cut K where tiles are few",
+    "scheduler": ("scheduler persistent", "how SMs get tiles; stream_k and split_k(n) split K if there are few tiles",
                   ("persistent", "stream_k", "split_k(2)", "split_k(4)", "split_k(8)")),
-    "stages": ("stages 4", "loads in flight in shared memory; left out, as many as fit", ()),
-    "swizzle": ("swizzle 4", "tiles visited together, so that L2 serves repeated reads",
+    "stages": ("stages 4", "loads in flight in shared memory; default: as many as fit", ()),
+    "swizzle": ("swizzle 4", "tiles processed together, so that L2 serves repeated reads",
                 tuple(map(str, legal.SWIZZLES))),
     "backend": ("backend cpp", "forces one: cute builds in 2 s, cpp has tf32 and every architecture", legal.BACKENDS),
     "pairs": ("pairs", "columns 2j and 2j + 1 of the product are acc and acc2 of output column j", ()),
     "let": ("let t = acc + b[n]", "names a part for the expressions below it", ()),
     "also": ("also s = row_sum(acc)", "a second result of the same launch", ()),
-    "store": ("store f32 nchw", "element type and/or layout of the result; left out, those of the first operand",
+    "store": ("store f32 nchw", "element type and/or layout of the result; default: those of the first operand",
               ("f32", "f16", "bf16", "nchw", "nhwc")),
-    "epilogue": ("epilogue relu(acc + b[n])", "what becomes of each element before it is stored", ()),
+    "epilogue": ("epilogue relu(acc + b[n])", "the expression that is computed from each element and stored", ()),
     "stride": ("stride 2x2", "steps of the window, one size a spatial axis", ()),
     "padding": ("padding 1x1", "zeros on both sides of each spatial axis", ()),
     "output_padding": ("output_padding 1x1", "elements added at the end of each axis of a transposed convolution", ()),
@@ -72,17 +78,17 @@ _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "interleave": ("interleave", "rows of the first and the second tensor in turn", ()),
     "view": ("view 8x512", "another shape over the same elements, row by row", ()),
     "permute": ("permute 0x2x1", "axis i of the result is axis permute[i]", ()),
-    "pad": ("pad 8x512", "the whole shape after zeros are put at the ends", ()),
-    "crop": ("crop 8x500", "the whole shape after the ends are cut off", ()),
+    "pad": ("pad 8x512", "the new shape; zeros are added at the ends", ()),
+    "crop": ("crop 8x500", "the new shape; the ends are cut off", ()),
     "layout": ("layout nhwc", "channels last (nhwc) or row-major (nchw) in memory", ("nhwc", "nchw")),
     "to": ("to f16", "a cast", ("f32", "f16", "bf16", "e4m3", "e5m2")),
     "prepack": ("prepack", "of a parameter: done once per version of the weight, outside the timed region", ()),
-    "op": ("op sum", "what is computed", (*REDUCE_OPS, *NORMALIZATIONS, "avg")),
-    "over": ("over n", "the axes that it runs over, by name", ()),
-    "of": ("of acc * v[n]", "what is reduced or normalised, over x's element acc", ()),
+    "op": ("op sum", "the operation of a reduce, normalize or pool", (*REDUCE_OPS, *NORMALIZATIONS, "avg")),
+    "over": ("over n", "the axes of the operation, by name", ()),
+    "of": ("of acc * v[n]", "the reduced or normalised expression of x's element acc", ()),
     "keepdim": ("keepdim", "the reduced axes stay, with length 1", ()),
     "eps": ("eps 1e-5", "added to the variance", ("1e-5", "1e-6", "1e-3")),
-    "window": ("window 2x2", "the pooled window, or global: the whole of each channel", ("global",)),
+    "window": ("window 2x2", "the pooled window, or global: the whole channel", ("global",)),
 }  # fmt: skip
 
 _TYPES = {
@@ -98,19 +104,19 @@ _VALUES = {
     "tf32": "f32 operands rounded to 11 bits of precision on the tensor cores",
     "cooperative": "two warp groups share one tile, so M >= 128",
     "pingpong": "each warp group has a tile of its own; one stores while the other multiplies",
-    "persistent": "each block takes tile after tile",
-    "stream_k": "tiles are cut along K so that every SM is busy to the end; cpp alone",
+    "persistent": "each block computes several tiles, one after another",
+    "stream_k": "tiles are split along K so that every SM has the same work; cpp only",
     "split_k": "split_k(n): n blocks share each tile's K",
     "cute": "CuTe DSL: builds in 2 s; no tf32",
     "cpp": "CUTLASS C++: builds in 40 s",
     "nchw": "row-major, the last axis contiguous",
     "nhwc": "channels last: memory holds axis 0, axes 2.., axis 1",
-    "global": "the whole of each channel, kept as axes of length 1",
+    "global": "one window over the whole channel; the spatial axes stay, with length 1",
     "graph": "all stages as one CUDA graph",
     "stream": "stages one after another on the stream",
     "sum": "the sum",
     "mean": "the mean",
-    "logsumexp": "log(sum(exp(x))), kept from overflow",
+    "logsumexp": "log(sum(exp(x))), without overflow",
     "argmax": "the position of the largest, in i32",
     "avg": "the mean of the window, padding counted",
     "softmax": "exp(x) / sum(exp(x))",
@@ -152,12 +158,12 @@ def _entries() -> dict[tuple[str, str], Entry]:
 
 
 ENTRIES = _entries()
-assert set(_TYPES) == {t.value for t in COVERED} and set(ARCHS) <= set(_VALUES)  # one table grew without the other
+assert set(_TYPES) == {t.value for t in COVERED} and set(ARCHS) <= set(_VALUES)  # the tables match
 SPATIAL_AXES = SPATIAL
 
 
 def entry(word: str, *kinds: str) -> Entry | None:
-    """The entry of a word, of the first of these kinds (of any) that has it."""
+    """The entry of a word in the first of these kinds that has it, or in any kind; None if there is none."""
     for kind in kinds or ("keyword", "stage", "clause", "function", "type", "value", "axis"):
         if (kind, word) in ENTRIES:
             return ENTRIES[kind, word]
@@ -165,8 +171,7 @@ def entry(word: str, *kinds: str) -> Entry | None:
 
 
 def vocabulary() -> dict[str, list[str]]:
-    """Words by category, for an editor's highlighter: keywords, stages, clauses, functions, types, values, axes, and
-    the line comment's sign."""
+    """The words by kind, for syntax highlighting, with the comment sign and the operators."""
     kinds = ("keyword", "stage", "clause", "function", "type", "value", "axis")
     plural = {"axis": "axes"}
     words = {plural.get(k, f"{k}s"): [w for kind, w in ENTRIES if kind == k] for k in kinds}

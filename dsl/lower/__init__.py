@@ -1,7 +1,7 @@
-"""Back ends: a resolved Program becomes source text. Same program, same bytes.
+"""Back ends: they generate source text from a resolved Program. The same program always gives the same bytes.
 
-`lower(program)` of each back end (dsl.lower.cute, dsl.lower.cpp) returns a Source or raises Refusal when the
-program says something that back end cannot express, and the other then serves.
+`lower(program)` of each back end (dsl.lower.cute, dsl.lower.cpp) returns a Source, or raises Refusal if that back end
+cannot express the program; the other one may.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Source:
     """Generated code of one back end for one whole program.
 
-    text     what is compiled: Python (CuTe DSL and quack) for `cute`, CUDA C++ (CUTLASS 3.x) for `cpp`.
+    text     the code to compile: Python (CuTe DSL and quack) for `cute`, CUDA C++ (CUTLASS 3.x) for `cpp`.
     binding  a Python module that runs the built program on PyTorch tensors. It defines
              `load(artifact: str | None) -> run`, `run(inputs: list[Tensor], outputs: list[Tensor]) -> None`:
              inputs in parameter order, outputs allocated by the caller in result order, work on the current
@@ -21,7 +21,7 @@ class Source:
              the path of the built shared library.
              A `cute` module also defines `build() -> None`: compile every kernel with no GPU.
     line_map (line in the printed program, first and last line in `text`), 1-based and inclusive.
-    arch     what the text is compiled for.
+    arch     the architecture to compile for.
     """
 
     backend: str
@@ -34,7 +34,7 @@ class Source:
 
 
 class Refusal(Exception):
-    """This back end cannot express the program: a stable code, what it is, and what to write instead."""
+    """A back end cannot express the program: a stable code, the reason, and what to write instead."""
 
     def __init__(self, code: str, message: str, help: str | None = None):
         super().__init__(message)

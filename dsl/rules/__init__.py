@@ -1,1 +1,1 @@
-"""What each architecture and each family of products may be configured as; `dsl.rules.legal` is the door."""
+"""The legal configurations of each architecture and kind of product. The entry point is `dsl.rules.legal`."""

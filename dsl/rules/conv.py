@@ -1,8 +1,8 @@
 """Convolutions on sm_90a's tensor cores: a tile is M output pixels x N output channels x K channels-at-positions.
 
-`cute` is a kernel of our own (dsl.lower.cute.conv.conv_tiles has the arithmetic): a box of pixels of one image, for two
-warp groups (`cooperative`) or for one, with blocks that take turns (`pingpong`). `cpp` is CUTLASS 3.x with im2col TMA,
-whose tiles are a GEMM's. Each back end's rules are one function here.
+`cute` generates its kernel (dsl.lower.cute.conv.conv_tiles has the arithmetic): a tile is a box of pixels of one image.
+Two warp groups share a tile (`cooperative`), or one computes it while the other block stores (`pingpong`). `cpp` is
+CUTLASS 3.x with im2col TMA, with the tiles of a GEMM. The rules of each back end are one function here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from dsl.rules import sm90
 from dsl.rules.problem import SCHEDULES, Objection, Problem, dims, kib, swizzle
 
 BARRIERS = 1024
-CUTE_STAGED = 16_384  # where results are put in order on their way out (dsl.lower.cute.conv.conv_store)
+CUTE_STAGED = 16_384  # bytes of shared memory that stage results before the store (dsl.lower.cute.conv.conv_store)
 CUTE_STAGES = 12
-# Accumulators a thread may hold beside 64 registers of coordinates and operands: of 255, of 224 with two warp groups.
-# These spill already with 160: 256x160 took 1.9 to 14.6 times the best tile in all 20 of the suite's trials on an H200.
+# Accumulators a thread may hold beside 64 registers of coordinates and operands. A thread has 255 registers, or 224
+# with two warp groups, which already spill with 160 accumulators: in all 20 of the suite's trials on an H200 a 256x160
+# tile took 1.9 to 14.6 times as long as the best tile.
 CUTE_ACCUMULATORS = {"pingpong": 191, "cooperative": 144}
-MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's multiprocessor; 1 KiB a block is the system's
+MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's SM; the system takes 1 KiB of it a block
 
 
 def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
@@ -78,14 +79,14 @@ def cute(p: Problem, c: Config) -> Iterator[Objection]:
 
 
 def cute_holds(tile: tuple[int, int, int], schedule: str) -> bool:
-    """Whether the registers of a block's threads hold the tile."""
+    """Return True if the accumulators of the tile fit the registers of a block's threads."""
     m, n, _ = tile
     groups = 2 if schedule == "cooperative" else 1
     return m >= 64 * groups and m * n // (128 * groups) <= CUTE_ACCUMULATORS[schedule]
 
 
 def cpp(p: Problem, c: Config) -> Iterator[Objection]:
-    """CUTLASS's tiles are those of a gemm with both operands along K."""
+    """The rules of CUTLASS's convolution: those of a gemm with both operands along K."""
     yield from sm90.objections(p, c, "cpp")
 
 
@@ -95,17 +96,19 @@ def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
 
 
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
-    """Those of a gemm, of which no N is far beyond the channels out; where phases of a transposed convolution are
-    columns of one tile, N divides all of them."""
-    found = [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
-    if p.compute is DType.TF32:  # `cpp` alone, which has a launch for most phases: N is channels out, and no more
-        if p.beside > 1:  # whole columns, twice those that a tile of one phase has
-            return [t for t in found if p.filters * p.beside % t[1] == 0] or found
-        return [t for t in found if t[1] < p.filters + 32]
+    """Tiles worth proposing: those of a gemm whose N is not far above the output channels.
+
+    If the phases of a transposed convolution share a tile, N divides the columns of all of them.
+    """
+    gemm_tiles = [t for t in sm90.tiles(p) if t[2] <= 1024 // p.compute.bits]
+    if p.compute is DType.TF32:  # only `cpp`, which launches most phases apart, so N is at most the output channels
+        if p.beside > 1:  # two phases share a tile, so N divides the columns of both
+            return [t for t in gemm_tiles if p.filters * p.beside % t[1] == 0] or gemm_tiles
+        return [t for t in gemm_tiles if t[1] < p.filters + 32]
     whole = {p.columns // n for n in range(1, 9) if p.columns and p.columns % (16 * n) == 0}
     if not whole:
-        return [t for t in found if t[1] < p.filters + 32] or found
-    sizes = dict.fromkeys((m, k) for m, _, k in found)
+        return [t for t in gemm_tiles if t[1] < p.filters + 32] or gemm_tiles
+    sizes = dict.fromkeys((m, k) for m, _, k in gemm_tiles)
     return [(m, n, k) for m, k in sizes for n in sorted(whole) if m * n <= 256 * CUTE_ACCUMULATORS["cooperative"]]
 
 
@@ -118,11 +121,14 @@ def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
 
 
 def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
-    """As many as leave room for a second (or third) block on a multiprocessor, three at least; and no more than fit a
-    gemm of the same tile, so that both back ends take it."""
+    """The default number of stages.
+
+    It leaves room for a second or third block on an SM if that allows at least three stages. It is at most the number
+    that fits a gemm of the same tile, so that both back ends take it.
+    """
     fit = sm90.shared_memory(p, tile, schedule or "cooperative").max_stages(p.arch.smem_block)
     steps = -(-p.shape.k // tile[2])
-    if p.columns and p.compute is DType.TF32:  # `cpp` walks the window of a transposed one too, as K
+    if p.columns and p.compute is DType.TF32:  # on `cpp` the window of a transposed convolution is part of K
         steps *= p.shape.n // p.filters
     for blocks in (3, 2, 1):
         room = (min(p.arch.smem_block, MULTIPROCESSOR // blocks - 1024) - BARRIERS - CUTE_STAGED) // stage_bytes(

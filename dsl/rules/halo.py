@@ -1,10 +1,11 @@
-"""Where x and w lie in shared memory for a row-major convolution on the tensor cores, and in which order K is walked.
+"""The layout of x and w in shared memory, and the order of K, for a row-major convolution on the tensor cores.
 
-A tap of a window is an offset into the halo box, so x is never copied into another order. An instruction takes K in
-fours ("quads"): lane % 4 chooses one of a quad, so a quad's four elements must lie one constant step apart, and every
-other offset is a constant of the text. They lie along channels (a step of one channel's plane) or along the window's
-columns (a step of the dilation), whichever leaves fewer lanes without an element. Those read their neighbour's, which
-meets a weight of zero.
+A block loads a halo box of x: its output pixels and the border that their windows reach. A tap of a window is an
+offset into the box, so x is never reordered. An instruction takes K in groups of four ("quads"): lane % 4 selects an
+element of the quad, so the four elements are a constant distance apart. All other offsets are constants in the code.
+A quad runs along channels (distance: one channel's plane) or along the window's columns (distance: the dilation),
+whichever leaves fewer lanes without an element. A lane without one reads its neighbour's element and multiplies it by a
+weight of zero.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from math import gcd, prod
 from dsl.rules.image import Image, box, channels_of
 
 WORD = 4  # bytes
-REGISTERS = 65_536  # of a multiprocessor
+REGISTERS = 65_536  # of an SM
 BESIDE = 96  # registers of a thread beside its accumulators, so that nothing spills
-LESS = 64  # what eight warps of 32 x 64 are content with, so that two blocks of them stand together
-GAP = 8  # results are staged at their place within so many elements of memory
-RESERVED = 1024  # bytes of shared memory a block that are the system's
+LESS = 64  # the same for eight warps of 32 x 64, for which it is enough; two such blocks then fit on an SM
+GAP = 8  # staged results keep their offset in memory modulo this number of elements
+RESERVED = 1024  # bytes of shared memory of each block that the system takes
 
 
 @dataclass(frozen=True)
 class Quad:
-    """Four of K: `offset` of the first in the box (words), its (channel of the step, td, th, tw), how many are real."""
+    """Four elements of K.
+
+    `offset`: of the first element in the box, in words; `first`: its (channel of the step, td, th, tw); `real`: how
+    many of the four exist.
+    """
 
     offset: int
     first: tuple[int, int, int, int]
@@ -35,7 +40,7 @@ class Quad:
 
 @dataclass(frozen=True)
 class Layout:
-    """`m` filters x (`rows` x `columns`) pixels, `channels` of x a step."""
+    """The layout of a tile of `m` filters x (`rows` x `columns`) pixels, with `channels` of x in each step."""
 
     image: Image
     m: int
@@ -59,7 +64,7 @@ class Layout:
 
     @property
     def left(self) -> int:
-        """Columns of the box before the first that is needed: copies start at whole vectors."""
+        """Unused columns at the left of the box, because copies start at whole vectors."""
         return -self.image.padding[2] % self.vector
 
     @property
@@ -68,14 +73,13 @@ class Layout:
 
     @property
     def pitch(self) -> int:
-        """Words from a row of the box to the next."""
+        """Distance between rows of the box, in words."""
         needed = (self.columns - 1) * self.image.stride[2] + (self.image.window[2] - 1) * self.image.dilation[2] + 1
         return -(-(self.left + needed) // self.vector) * self.vector
 
     @cached_property
     def plane(self) -> int:
-        """Words from a channel's part of the box to the next: the least for which a warp's reads meet fewest banks
-        twice."""
+        """Distance between channels of the box, in words: the smallest one with the fewest bank conflicts."""
         least = self.image.window[0] * self.inner_rows * self.pitch
         if self.along_columns:
             return least
@@ -84,12 +88,12 @@ class Layout:
 
     @property
     def lane_step(self) -> int:
-        """Words between a quad's elements."""
+        """Distance between the elements of a quad, in words."""
         return self.image.dilation[2] if self.along_columns else self.plane
 
     @cached_property
     def quads(self) -> tuple[Quad, ...]:
-        """One step's, whole instructions of them; what fills up the last has no real element."""
+        """The quads of one step, padded to whole instructions with quads without real elements."""
         (d, h, w), dilation = self.image.window, self.image.dilation
 
         def at(c: int, td: int, th: int, tw: int) -> int:
@@ -104,7 +108,7 @@ class Layout:
                 for th in range(h)
                 for tw in range(0, w, 4)
             ]
-            found = [Quad(at(*f), f, min(4, w - f[3])) for f in firsts]
+            quads = [Quad(at(*f), f, min(4, w - f[3])) for f in firsts]
         else:
             firsts = [
                 (c, td, th, tw)
@@ -113,9 +117,9 @@ class Layout:
                 for tw in range(w)
                 for c in range(0, self.channels, 4)
             ]
-            found = [Quad(at(*f), f, min(4, self.channels - f[0])) for f in firsts]
+            quads = [Quad(at(*f), f, min(4, self.channels - f[0])) for f in firsts]
         empty = Quad(0, (0, 0, 0, 0), 0)
-        return (*found, *[empty] * (-len(found) % self.quads_step))
+        return (*quads, *[empty] * (-len(quads) % self.quads_step))
 
     @property
     def quads_step(self) -> int:
@@ -129,12 +133,12 @@ class Layout:
 
     @property
     def tail(self) -> int:
-        """Real elements of a quad that has fewer than four; 4 where none has."""
+        """Real elements of the incomplete quads; 4 if every quad is complete."""
         return min((q.real for q in self.quads if q.real), default=4)
 
     @property
     def chunks(self) -> int:
-        """Steps of channels."""
+        """The number of channel steps."""
         return -(-self.image.channels // self.channels)
 
     @property
@@ -143,8 +147,11 @@ class Layout:
 
     @property
     def own(self) -> tuple[int, int, int]:
-        """Planes, rows and columns of a channel's part of the box, its first ones, that no later tile's box holds: of a
-        tile that is the last along no axis where there are several. The last tile's box has all to itself."""
+        """The first planes, rows and columns of a channel's box that no later tile's box contains.
+
+        The counts are for a tile that is not the last along any axis with several tiles; the last tile counts its
+        whole box.
+        """
         d, h, w = self.image.window[0], self.inner_rows, self.pitch
         stride, dilation = self.image.stride, self.image.dilation
         _, columns, rows, planes, _ = self.blocks
@@ -156,29 +163,31 @@ class Layout:
 
     @property
     def weight_words(self) -> int:
-        """Of one step of channels: 128 words an instruction and 16 filters, f16 and bf16 two in a word."""
+        """Words of weights of one channel step: 128 for each instruction and 16 filters; two f16 or bf16 a word."""
         return self.steps * (self.m // 16) * 128
 
     @property
     def whole_rows(self) -> bool:
-        """Whether a filter's results in a tile are one run of memory, its rows being the image's."""
+        """Return True if a filter's results in a tile are contiguous: the tile's rows are whole rows of the image."""
         return self.columns >= self.image.out[2]
 
     @property
     def run(self) -> int:
-        """Words of a run of results in shared memory, with room for its place within GAP."""
+        """Words of a contiguous run of results in shared memory, with room for its offset modulo GAP."""
         return GAP + (self.n if self.whole_rows else self.columns)
 
     @property
     def line(self) -> int:
-        """Words from a filter's results to the next's: GAP more than whole banks, so that a warp's eight filters meet
-        all of them."""
+        """Distance between the results of two filters, in words.
+
+        It is GAP more than a multiple of the 32 banks, so that the eight filters of a warp use all banks.
+        """
         used = self.run if self.whole_rows else self.run * self.rows
         return -(-(used - GAP) // 32) * 32 + GAP
 
     @cached_property
     def blocks(self) -> tuple[int, int, int, int, int]:
-        """Tiles along filters, columns, rows, depth and images."""
+        """The number of tiles along filters, columns, rows, depth and images."""
         d, h, w = self.image.out
         return -(-self.image.filters // self.m), -(-w // self.columns), -(-h // self.rows), d, self.image.batch
 
@@ -188,20 +197,20 @@ class Layout:
 
 
 def conflicts(plane: int, stride: int) -> int:
-    """How often a warp's read of one word a lane meets its busiest bank: lane / 4 chooses a pixel, lane % 4 a plane."""
+    """Accesses to the busiest bank when each lane reads one word; lane / 4 selects a pixel, lane % 4 a plane."""
     words = {q * plane + g * stride for q in range(4) for g in range(8)}
     return max(Counter(word % 32 for word in words).values())
 
 
 def quads(image: Image, channels: int) -> tuple[int, int]:
-    """Quads of a step along channels, and along the window's columns."""
+    """The number of quads of a step, if they run along channels and if they run along the window's columns."""
     d, h, w = image.window
     return -(-channels // 4) * image.taps, channels * d * h * -(-w // 4)
 
 
 @lru_cache(maxsize=4096)
 def layout_of(image: Image, tile: tuple[int, int, int]) -> Layout:
-    """An image under a tile of M filters x N pixels x K. Raises ValueError for a K that is no whole channels."""
+    """The layout for a tile of M filters x N pixels x K. Raises ValueError if K is no whole number of channels."""
     m, n, k = tile
     channels = channels_of(image, k)
     if channels is None:
@@ -211,11 +220,11 @@ def layout_of(image: Image, tile: tuple[int, int, int]) -> Layout:
 
 @dataclass(frozen=True)
 class Fit:
-    """How a block's warps share a tile, and what of it lies in shared memory.
+    """How the warps of a block share a tile, and the block's shared memory.
 
-    `warp_m` x `warp_n`: a warp's part. `resident`: all weights of a block stay. `buffers`: of eight filters' results a
-    row of warps, on their way out; with two, warps wait once for each other. `shared_bytes`: what the block asks for.
-    `blocks`: that stand on a multiprocessor at once.
+    `warp_m` x `warp_n`: the part of one warp. `resident`: all weights of the block stay in shared memory. `buffers`:
+    staging buffers, each for the results of eight filters of a row of warps; with two, warps synchronise once.
+    `shared_bytes`: shared memory of the block. `blocks`: resident blocks on an SM.
     """
 
     layout: Layout
@@ -237,12 +246,15 @@ class Fit:
 
     @property
     def stage_words(self) -> int:
-        """One step's, of shared memory."""
+        """Words of shared memory of one step."""
         return self.layout.box_words + (0 if self.resident else self.layout.weight_words)
 
     @property
     def splits(self) -> bool:
-        """Whether warps' parts are whole pieces of eight pixels in whole rows, or rows whole parts."""
+        """Return True if the warps can share the tile.
+
+        A warp's part is then a whole number of pieces of eight pixels, and either whole rows or an equal part of one.
+        """
         columns = self.layout.columns
         whole = self.layout.n * self.warps_m % (8 * self.warps) == 0
         return whole and (self.warp_n % columns == 0 or columns % self.warp_n == 0)
@@ -250,12 +262,12 @@ class Fit:
 
 @lru_cache(maxsize=4096)
 def fit(layout: Layout, stages: int, limit: int) -> Fit:
-    """A tile in a block of so many stages; `limit`: bytes of shared memory that a block may ask for, which it needs
-    more than where `shared_bytes` says so.
+    """The warps and shared memory of a tile with `stages` stages; `limit`: bytes of shared memory a block may have.
 
-    Measured on an H200: eight warps have 16,384 results or more, but four of 64 x 64 are faster where two blocks of
-    them stand together; smaller tiles are better shared by four, of which more blocks do. Weights stay unless two
-    blocks stand together without them (48 x 288 of L1/61: 1.13 ms where they come by steps, 1.33 where they stay).
+    The result may need more than `limit`; compare its `shared_bytes`. Measured on an H200: tiles of 16,384 results or
+    more use eight warps, but four warps of 64 x 64 are faster if two such blocks fit on an SM. Smaller tiles use four
+    warps, so that more blocks fit. Weights are resident unless two blocks fit only without them: the 48 x 288 tile of
+    L1/61 takes 1.13 ms with weights loaded in each step and 1.33 ms with resident ones.
     """
     size, deep = layout.m * layout.n, layout.m > 64 and layout.m % 32 == 0
     if size <= 128 * 128:
@@ -266,11 +278,11 @@ def fit(layout: Layout, stages: int, limit: int) -> Fit:
 
 
 def _fit(layout: Layout, stages: int, limit: int, warps: int, warps_m: int) -> Fit:
-    kept, lines = layout.chunks * layout.weight_words, 8 * warps_m * layout.line
+    weights, lines = layout.chunks * layout.weight_words, 8 * warps_m * layout.line
 
     def bytes_of(resident: bool, buffers: int) -> int:
         step = layout.box_words + (0 if resident else layout.weight_words)
-        return WORD * (stages * step + resident * kept + buffers * lines)
+        return WORD * (stages * step + resident * weights + buffers * lines)
 
     part = layout.m * layout.n // warps
     less = warps == 8 and part <= 32 * 64 and layout.m // warps_m <= 32

@@ -1,8 +1,8 @@
-"""Which configurations a stage may have: tile, cluster, schedule, scheduler, stages, swizzle, against shape and arch.
+"""The legal configurations of a stage: tile, cluster, schedule, scheduler, stages and swizzle, by shape and arch.
 
-`objections` judges a configuration, whole or with parts still `auto` (None), for one back end; the checker words
-them as errors and the resolver searches for a configuration that has none. The rules are those of the back ends'
-libraries, a module of `dsl.rules` for each kind of kernel.
+`objections` returns the rules that a configuration breaks on one back end; clauses that are `auto` (None) are not
+checked. The checker reports them as errors, and the resolver searches for a configuration without any. The rules are
+those of the back ends' libraries, with one module of `dsl.rules` for each kind of kernel.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def rules_of(p: Problem) -> ModuleType:
-    """The module whose rules this problem stands under."""
+    """The module with the rules of this problem."""
     if p.kind == "rowmajor":
         return rowmajor
     if p.compute is DType.F32:
@@ -58,14 +58,14 @@ def rules_of(p: Problem) -> ModuleType:
 
 
 def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
-    """Every rule that this configuration breaks on `backend` (cute | cpp); parts that are None are not judged."""
+    """Every rule that this configuration breaks on `backend` (cute | cpp); clauses that are None are not checked."""
     return rules_of(p).objections(p, c, backend)
 
 
 def backends(p: Problem, c: Config) -> tuple[str, ...]:
-    """The back ends that can take this configuration."""
-    wanted = (c.backend,) if c.backend else BACKENDS
-    return tuple(b for b in wanted if not objections(p, c, b))
+    """The back ends that take this configuration."""
+    names = (c.backend,) if c.backend else BACKENDS
+    return tuple(b for b in names if not objections(p, c, b))
 
 
 def tiles(compute: DType) -> list[tuple[int, int, int]]:
@@ -79,15 +79,15 @@ def tiles_for(p: Problem) -> list[tuple[int, int, int]]:
 
 
 def schedules(p: Problem) -> tuple[str | None, ...]:
-    """What `schedule auto` chooses from; (None,) where there is no such choice."""
+    """The choices of `schedule auto`; (None,) if this kind of kernel has no schedules."""
     return rules_of(p).schedules(p)
 
 
 def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
-    """What `cluster auto` chooses from."""
+    """The choices of `cluster auto`."""
     return rules_of(p).clusters(p)
 
 
 def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
-    """What `stages auto` becomes under a tile and schedule; too few where nothing fits."""
+    """The value of `stages auto` for a tile and schedule; below the legal minimum if the tile does not fit."""
     return rules_of(p).auto_stages(p, tile, schedule)

@@ -1,24 +1,26 @@
-"""A product that one normalize alone reads, whose groups may lie in a tile: `cpp` then makes one kernel of the two
-(dsl.lower.cpp.gemm.normalized has the whole of its conditions)."""
+"""Rules of a product that `cpp` fuses with the normalize that reads it (dsl.lower.cpp.gemm.normalized).
+
+The two become one kernel if only that normalize reads the product and whole groups of its columns fit in a tile.
+"""
 
 from __future__ import annotations
 
 from dsl.ir import Acc, Config, DType, Gemm, Normalize, Program, reads
 from dsl.rules import sm90
 
-# Of a thread. With 192 the epilogue spills: 1.2 ms where 0.74 were due, on an H200.
+# Accumulators of a thread. With 192 the epilogue spills: 1.2 ms instead of the expected 0.74 on an H200.
 MAX_ACCUMULATORS = 128
 
 
 def columns(norm: Normalize, n: int) -> int:
-    """Columns of a row of n that are normalised together; 0 for what is no group of a row."""
+    """The number of columns, of a row of n, that are normalised together; 0 if the norm is not over parts of a row."""
     if norm.op == "groupnorm" and n % norm.groups == 0:
         return n // norm.groups
     return n if norm.op in ("layernorm", "rmsnorm") and norm.over == ("n",) else 0
 
 
 def group(program: Program, gemm: Gemm) -> int:
-    """Columns that the one reader of a product normalises together; 0 where there is none of that kind."""
+    """The number of columns that the only reader of a product normalises together; 0 if the two cannot be fused."""
     readers = [s for s in program.stages if gemm.name in reads(s)]
     if len(readers) != 1 or gemm.name in program.results or gemm.also or gemm.pairs or gemm.type is None:
         return 0
@@ -26,18 +28,21 @@ def group(program: Program, gemm: Gemm) -> int:
     plain = isinstance(norm, Normalize) and isinstance(norm.of, Acc) and norm.x.name == gemm.name
     if not plain or len(shape) != 2 or norm.also or norm.x.transposed:
         return 0
-    turned = gemm.config.compute in (None, DType.TF32) and not gemm.a.transposed and not gemm.b.transposed
-    width = 0 if turned else columns(norm, shape[1])
+    transposed = gemm.config.compute in (None, DType.TF32) and not gemm.a.transposed and not gemm.b.transposed
+    width = 0 if transposed else columns(norm, shape[1])
     return width if width % 8 == 0 else 0
 
 
 def fits(c: Config, width: int) -> bool:
-    """Whether whole groups lie in a tile, and its accumulators leave room for their statistics."""
+    """Return True if a tile holds whole groups of `width` columns, and registers for their statistics remain."""
     return c.tile[1] % width == 0 and sm90.accumulators(c.tile, c.schedule) <= MAX_ACCUMULATORS
 
 
 def preferred(width: int) -> tuple[tuple[tuple[int, int], str], ...]:
-    """Tiles and schedules that fit, the fastest first: pingpong does the statistics behind the other tile's products
-    (0.743 ms against 0.843 cooperatively, 32768 x 1024 x 4096 in tf32 on an H200)."""
+    """Tiles (M, N) and schedules that fit, the fastest first.
+
+    pingpong hides the statistics behind the products of the other tile: 0.743 ms, against 0.843 ms for cooperative, for
+    32768 x 1024 x 4096 in tf32 on an H200.
+    """
     ways = (((128, 128), "pingpong"), ((256, 128), "cooperative"), ((128, 256), "cooperative"))
     return tuple((tile, schedule) for tile, schedule in ways if tile[1] % width == 0)

@@ -1,4 +1,4 @@
-"""A stage as the rules see it, and what a broken rule is."""
+"""The problem that a collective stage poses to the rules, and the type of a broken rule."""
 
 from __future__ import annotations
 
@@ -33,21 +33,24 @@ SWIZZLES = (1, 2, 4, 8)
 MIN_STAGES, MAX_STAGES = 2, 16
 MAX_SPLITS = 128
 
-# A convolution of channels-first operands with at most this many channels a group is a direct one unless its author
-# says otherwise: the tensor cores would mostly multiply padding.
+# A convolution of channels-first operands with at most this many channels a group is direct by default, because the
+# tensor cores would mostly multiply padding.
 DIRECT_CHANNELS = 16
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A collective stage as the rules see it; `compute` is the operand precision (never None here).
+    """The problem that a collective stage poses; `compute` is the operand precision (never None here).
 
-    `kind`: gemm | grouped_gemm | conv | rowmajor (a direct convolution has no configuration, so no Problem); the shape
-    of a row-major one is its images': L of them, M filters, N pixels. `channels`: of a convolution's operands, one
-    group: what a K tile is cut from. `columns`: of a transposed convolution, one group: channels out in all phases
-    along w, which share a tile where there are 2 to 4; 0 otherwise. `filters`: of a convolution, one group: channels
-    out. `beside`: phases of a transposed one along w that share a tile on `cpp`. `triangle`: one triangle of a square
-    product is kept. `watched`: a row-major convolution looks at what it rounds (dsl.guard).
+    kind      gemm | grouped_gemm | conv | rowmajor. A direct convolution has no configuration, so no Problem.
+    shape     of a row-major convolution: L images, M filters, N pixels.
+    channels  of a convolution: input channels of one group, from which a K tile is cut.
+    filters   of a convolution: output channels of one group.
+    columns   of a transposed convolution: output channels of one group in all phases along w, which share a tile if
+              there are 2 to 4 of them; else 0.
+    beside    of a transposed convolution: phases along w that share a tile on `cpp`.
+    triangle  the epilogue stores one triangle of a square product.
+    watched   a row-major convolution checks the range of its operands (dsl.guard).
     """
 
     arch: Arch
@@ -68,13 +71,16 @@ class Problem:
 
     @property
     def transposes(self) -> bool:
-        """Whether an operand does not have K contiguous."""
+        """Return True if K is not contiguous in one of the operands."""
         return self.b_along_n or not self.a_along_k
 
 
 def triangle_side(m: int, n: int, tile: tuple, cluster: tuple) -> int:
-    """Cluster tiles a side where these cover a square result in whole squares, an even number of them: then `cpp`
-    computes those of one triangle alone (dsl/lower/cpp/templates/triangle.cu.j2). 0 where they do not."""
+    """The number of cluster tiles along a side of a square m x n result; 0 if `cpp` cannot skip the other triangle.
+
+    `cpp` computes only the tiles of one triangle (dsl/lower/cpp/templates/triangle.cu.j2) if cluster tiles are square
+    and an even number of them covers each side.
+    """
     square = tile[0] * cluster[0]
     if m != n or tile[1] * cluster[1] != square or m % (2 * square):
         return 0
@@ -82,28 +88,30 @@ def triangle_side(m: int, n: int, tile: tuple, cluster: tuple) -> int:
 
 
 def compute_of(stage: Collective, types: dict[str, TensorType | None]) -> DType:
-    """The operand precision of a typed stage: what it says, or what its operands are multiplied in by default."""
+    """The operand precision of a typed stage: its compute clause, or the default for its operands."""
     if isinstance(stage, Conv):
         return DType.F32 if is_direct(stage, types) else stage.config.compute or COMPUTE_FOR[types[stage.x.name].dtype]
     return stage.config.compute or COMPUTE_FOR[types[stage.a.name].dtype]
 
 
 def is_direct(stage: Conv, types: dict[str, TensorType | None]) -> bool:
-    """Whether a convolution multiplies on the CUDA cores, reading x and w as they lie: `compute f32`, or nothing said
-    and few channels a group."""
+    """Return True for a direct convolution, on the CUDA cores: `compute f32`, or no compute clause and few channels."""
     if stage.config.compute is not None:
         return stage.config.compute is DType.F32
     x, w = types[stage.x.name], types[stage.w.name]
     return w.layout == NCHW and x.layout == NCHW and x.shape[1] // stage.groups <= DIRECT_CHANNELS
 
 
-# What f32 operands may be multiplied in as they lie: they are rounded on their way to the tensor cores.
+# Precisions of a row-major convolution, which rounds its f32 operands on the way to the tensor cores.
 ROW_MAJOR_COMPUTE = (DType.TF32, DType.F16, DType.BF16)
 
 
 def is_rowmajor(stage: Collective, types: dict[str, TensorType | None]) -> bool:
-    """Whether a stage is a convolution on the tensor cores that reads x and w as they lie (f32, nchw): it names the
-    precision, has one group, and is transposed with stride 1 alone, which is a plain one of turned filters."""
+    """Return True for a row-major convolution: f32 nchw operands on the tensor cores.
+
+    It has a compute clause and one group. If transposed, it has stride 1, so it equals a plain convolution with
+    reversed filters.
+    """
     if not isinstance(stage, Conv) or stage.groups != 1 or (stage.transposed and prod(stage.stride) != 1):
         return False
     operands = (types.get(stage.x.name), types.get(stage.w.name))
@@ -112,7 +120,7 @@ def is_rowmajor(stage: Collective, types: dict[str, TensorType | None]) -> bool:
 
 
 def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None]) -> Problem:
-    """The product that a typed collective stage poses."""
+    """The problem of a typed collective stage."""
     compute, use = compute_of(stage, types), smem.stage_use(stage, types.get)
     known = SimpleNamespace(type_of=types.get)
     if is_rowmajor(stage, types):
@@ -155,25 +163,28 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
 
 
 def phases_beside(stage: Conv) -> int:
-    """Phases along w that share a tile on `cpp`: both of a transposed convolution of stride 2 whose result has rows of
-    w, since a thread holds neighbouring columns of its tile and stores them together; else 1."""
+    """The number of phases along w that share a tile on `cpp`, 1 or 2.
+
+    Two for a transposed convolution of stride 2 whose result is contiguous along w: a thread holds neighbouring columns
+    of its tile and stores them together.
+    """
     rows = stage.type is not None and stage.type.layout == NCHW and stage.type.shape[-1] > 1
     return 2 if stage.transposed and stage.stride[-1] == 2 and rows else 1
 
 
 def types_of(program: Program) -> dict[str, TensorType]:
-    """Every tensor of a checked program by name."""
+    """The types of all tensors of a checked program by name."""
     extra = {a.name: a.type for s in program.stages for a in s.also}
     return {**{x.name: x.type for x in (*program.params, *program.stages)}, **extra}
 
 
 def configured(stage, types: dict[str, TensorType | None]) -> bool:
-    """Whether a stage has a tile and the rest of a configuration: products and convolutions on the tensor cores."""
+    """Return True if a stage has a configuration: products, and convolutions on the tensor cores."""
     return isinstance(stage, Gemm | GroupedGemm) or (isinstance(stage, Conv) and not is_direct(stage, types))
 
 
 def program_problem(program: Program, stage: Collective) -> Problem:
-    """As problem_of, for a stage of a checked program."""
+    """The problem of a stage of a checked program; see `problem_of`."""
     types = types_of(program)
     problem = problem_of(ARCHS[program.arch or DEFAULT], stage, types)
     return replace(problem, watched=program.guard and problem.kind == "rowmajor")
@@ -181,7 +192,7 @@ def program_problem(program: Program, stage: Collective) -> Problem:
 
 @dataclass(frozen=True)
 class Objection:
-    """A broken rule: `clause` names the configuration clause to point at."""
+    """A broken rule. `clause` is the configuration clause that an error points at."""
 
     code: str
     clause: str
@@ -199,7 +210,7 @@ def kib(n: int) -> str:
 
 
 def swizzle(c: Config) -> list[Objection]:
-    """Every scheduler groups tiles by the same numbers."""
+    """The broken rule of the swizzle clause, if any; all schedulers take the same values."""
     if c.swizzle is None or c.swizzle in SWIZZLES:
         return []
     return [Objection("E211", "swizzle", f"swizzle {c.swizzle}: tiles are grouped by 1, 2, 4 or 8")]

@@ -1,6 +1,6 @@
-"""What quack's product on sm_90a cannot do, beside the rules that it shares with CUTLASS (sm90.py).
+"""Rules of quack's product on sm_90a beyond those that it shares with CUTLASS (sm90.py).
 
-The words are those of its own refusals (dsl.lower.cute.gemm.quack_gemm), so that a program that passes is built.
+They match the refusals of dsl.lower.cute.gemm.quack_gemm, so that a program that passes the checks builds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_REDUCTIONS = 6
 
 
 def objections(p: Problem, c: Config, accumulators: int | None, most: int) -> Iterator[Objection]:
-    """The rules broken. `accumulators`: registers that the tile's sums take, None where it is not known; of `most`."""
+    """The broken rules. `accumulators`: registers of the tile's sums or None if unknown; at most `most` are allowed."""
     use = p.epilogue
     if use.pairs:
         yield from _pairs(p, c)

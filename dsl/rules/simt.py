@@ -17,8 +17,8 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
     if p.kind == "grouped_gemm":
         out.append(Objection("E202", "compute", "grouped products run on the tensor cores, in tf32, f16 or bf16"))
     if p.epilogue.reductions or p.epilogue.pairs:
-        what = "sums over rows or columns beside" if p.epilogue.reductions else "pairs of columns of"
-        out.append(Objection("E202", "compute", f"{what} a product run on the tensor cores; write compute tf32"))
+        description = "sums over rows or columns beside" if p.epilogue.reductions else "pairs of columns of"
+        out.append(Objection("E202", "compute", f"{description} a product run on the tensor cores; write compute tf32"))
     if c.tile and c.tile not in TILES:
         known = ", ".join(map(dims, TILES))
         out.append(Objection("E203", "tile", f"tile {dims(c.tile)} is none of compute f32's: {known}"))

@@ -1,7 +1,7 @@
-"""Products on sm_100a: TMA and tcgen05 instructions of one or two SMs; `cpp` alone, compiled and never run here.
+"""Products on sm_100a: TMA and tcgen05 instructions of one or two SMs. Only `cpp` writes them, and none has run yet.
 
-A tile is CUTLASS 3.x's MMA tile. M 128 is one SM's (or, where the cluster's M is even, two SMs' halves), M 256 is two
-SMs'. The limits are the narrower of `sm100_umma_builder.inl` and the epilogue's `sm100_builder.inl` (CUTLASS 4.2).
+A tile is CUTLASS 3.x's MMA tile. One SM computes a tile of M 128 (two SMs if the cluster's M is even), two SMs compute
+M 256. The limits are the narrower of `sm100_umma_builder.inl` and the epilogue's `sm100_builder.inl` (CUTLASS 4.2).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dsl.rules.problem import Objection, Problem, dims, kib, swizzle
 
 MIN_STAGES, MAX_STAGES = 2, 16
 CLUSTERS = (1, 2, 4)
-EPILOGUE = 40 * 1024  # the result's sub-tiles, kept free by the carve-out; and as much for each full operand
-OPERAND = 32 * 1024
+EPILOGUE = 40 * 1024  # bytes that CUTLASS's carve-out reserves for the result's sub-tiles
+OPERAND = 32 * 1024  # bytes for each full operand of the epilogue
 BARRIERS = 2048
 
 
@@ -23,8 +23,8 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
     if backend == "cute":
         out.append(Objection("E212", "backend", f"`cute` writes sm_90a; `cpp` writes {name}"))
     if p.kind != "gemm":
-        what = "grouped products" if p.kind == "grouped_gemm" else "convolutions on the tensor cores"
-        out.append(Objection("E201", "arch", f"{what} are written for sm_90a, not for {name}"))
+        description = "grouped products" if p.kind == "grouped_gemm" else "convolutions on the tensor cores"
+        out.append(Objection("E201", "arch", f"{description} are written for sm_90a, not for {name}"))
         return out
     if p.epilogue.pairs:
         out.append(Objection("E201", "arch", f"pairs of columns are written for sm_90a, not for {name}"))
@@ -79,7 +79,7 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
 
 
 def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
-    """What one SM holds of a stage: all of A's and B's tile, counted as if it were alone."""
+    """Bytes of a stage on one SM: its A and B tiles, without sharing between two SMs."""
     m, n, k = tile
     return (min(m, 128) + n) * k * p.compute.bits // 8 + 64
 

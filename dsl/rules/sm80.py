@@ -1,7 +1,7 @@
-"""Products on sm_80 and sm_89: CUTLASS 2.x, cp.async pipelines, warps of 64 rows or columns; `cpp` alone.
+"""Products on sm_80 and sm_89: CUTLASS 2.x, cp.async pipelines, warps of 64 rows or columns. Only `cpp` writes them.
 
-Tiles are those that CUTLASS's own generator instantiates for Sm80 and Sm89. There are no clusters and no warp-group
-schedules; the epilogue reuses the mainloop's shared memory.
+The tiles are those that CUTLASS's generator instantiates for Sm80 and Sm89. There are no clusters and no warp-group
+schedules. The epilogue reuses the mainloop's shared memory.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         out.append(Objection("E202", "compute", f"{name} has no {p.compute.value} tensor cores; sm_89 and sm_90a have"))
         return out
     if p.kind != "gemm":
-        what = "grouped products" if p.kind == "grouped_gemm" else "convolutions on the tensor cores"
-        out.append(Objection("E201", "arch", f"{what} are written for sm_90a, not for {name}"))
+        description = "grouped products" if p.kind == "grouped_gemm" else "convolutions on the tensor cores"
+        out.append(Objection("E201", "arch", f"{description} are written for sm_90a, not for {name}"))
         return out
     if p.epilogue.reductions:
         message = f"sums over rows or columns beside a product are written for sm_90a, not for {name}"
@@ -41,8 +41,8 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         m, n, k = c.tile
         known = depths(p.compute)
         if (m, n) not in SIZES:
-            shown = ", ".join(map(dims, SIZES))
-            out.append(Objection("E203", "tile", f"tile {m}x{n} is none of {name}'s: {shown}"))
+            sizes = ", ".join(map(dims, SIZES))
+            out.append(Objection("E203", "tile", f"tile {m}x{n} is none of {name}'s: {sizes}"))
         elif k not in known:
             message = f"tile K is {k}; {p.compute.value} on {name} takes {known[0]} or {known[1]}"
             out.append(Objection("E203", "tile", message))
@@ -75,7 +75,7 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
 
 
 def stage_bytes(p: Problem, tile: tuple[int, int, int]) -> int:
-    """One A and one B tile."""
+    """Bytes of one A and one B tile."""
     m, n, k = tile
     return (m + n) * k * p.compute.bits // 8
 
@@ -93,5 +93,5 @@ def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
 
 
 def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
-    """Four where they fit, as CUTLASS's own defaults have three to five."""
+    """Four stages if they fit; CUTLASS's defaults are three to five."""
     return min(4, (p.arch.smem_block - BARRIERS) // stage_bytes(p, tile))

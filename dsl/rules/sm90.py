@@ -13,14 +13,15 @@ from dsl.ir import Config, DType
 from dsl.rules import quack, smem
 from dsl.rules.problem import MAX_SPLITS, MAX_STAGES, MIN_STAGES, SCHEDULES, Objection, Problem, dims, kib, swizzle
 
-# Accumulator registers a thread may hold: 240 are its share, the rest is addresses and the epilogue.
+# Accumulator registers a thread may hold. A thread has 240 registers; addresses and the epilogue need the rest.
 MAX_ACCUMULATORS = 208
-# tf32 `x @ w` on `cpp`: what the tile's N may be, as it takes the place of M (dsl.lower.cpp.gemm.gemm_3x).
-TURNED_N = {"pingpong": (64, 128), "cooperative": (128, 256)}
+# Legal N of a tf32 `x @ w` tile on `cpp`, which computes the transposed result, so N takes the place of M
+# (dsl.lower.cpp.gemm.gemm_3x).
+TRANSPOSED_N = {"pingpong": (64, 128), "cooperative": (128, 256)}
 
 
 def accumulators(tile: tuple[int, int, int], schedule: str) -> int:
-    """f32 accumulators a thread holds: pingpong has one warp group a tile, cooperative two (three at M = 192)."""
+    """f32 accumulators of a thread. pingpong has one warp group for a tile, cooperative two (three at M = 192)."""
     m, n, _ = tile
     groups = 1 if schedule == "pingpong" or m == 64 else (3 if m == 192 and n <= 128 else 2)
     return m * n // (128 * groups)
@@ -44,13 +45,13 @@ def _tile(p: Problem, tile: tuple[int, int, int], backend: str) -> Iterator[Obje
 
 
 def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
-    """What one back end alone cannot do; the words of its own refusals are in dsl.lower."""
+    """Rules of one back end only; its refusals are in dsl.lower."""
     if backend == "cute" and c.stages is not None and c.tile and c.schedule:
         fit = min(MAX_STAGES, shared_memory(p, c.tile, c.schedule).max_stages(p.arch.smem_block))
         if c.stages < fit:
             yield Objection("E210", "stages", f"`cute` fills shared memory with stages: {fit} here, not {c.stages}")
     if backend == "cute" and p.b_along_n and c.tile and c.tile[0] == 192 and c.tile[1] > 128:
-        # CuTe DSL 4.8.1 aborts: two warp groups side by side cannot split a tile that lies along N.
+        # CuTe DSL 4.8.1 aborts: two warp groups cannot split the N of a tile that is contiguous along N.
         note = "store the second operand as [n, k] and read it with .T, or keep N to 128"
         yield Objection(
             "E203", "tile", f"tile {dims(c.tile[:2])} splits N, which the second operand lies along", (note,)
@@ -58,12 +59,12 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
     if backend == "cpp" and p.compute is DType.TF32 and p.free_major and c.tile and c.tile[2] != 32:
         yield Objection("E203", "tile", f"tf32 operands that both lie along M and N need tile K 32; K is {c.tile[2]}")
     elif backend == "cpp" and p.compute is DType.TF32 and c.tile and c.tile[2] < 32 and p.transposes:
-        # Such an operand goes through registers, whose loop CUTLASS asserts to have three instructions of K or more.
+        # Such an operand goes through registers, and CUTLASS asserts at least three instructions along K in that loop.
         note = "with the first operand as [m, k] and the second as [n, k], read with .T, every K passes"
         message = f"a tf32 operand that does not lie along K needs tile K 32 or more; K is {c.tile[2]}"
         yield Objection("E203", "tile", message, (note,))
     if backend == "cpp" and p.compute is DType.TF32 and c.tile and c.tile[1] % 32 and c.tile[1] != 16:
-        # CuTe takes the one stage that TMA fills out of a swizzled layout, and asserts that whole patterns divide it.
+        # CuTe slices the stage that TMA fills from a swizzled layout, and asserts that whole patterns divide it.
         yield Objection("E203", "tile", f"a tf32 tile on `cpp` needs N of 16 or in steps of 32; N is {c.tile[1]}")
     if backend == "cpp" and c.tile and c.stages and sliced(p, c.tile, c.stages) != c.stages:
         note = f"N {c.tile[1]} by K {c.tile[2]} is half a swizzle pattern, and CUTLASS takes stages out of whole ones"
@@ -71,10 +72,10 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
             f"a tf32 tile with N 16 and K up to 32 needs an even number of stages on `cpp`; this one has {c.stages}"
         )
         yield Objection("E210", "stages", message, (note,))
-    turned = backend == "cpp" and p.compute is DType.TF32 and p.a_along_k and p.b_along_n
-    if turned and c.tile and c.schedule in TURNED_N and c.tile[1] not in TURNED_N[c.schedule]:
-        # The kernel computes the transposed result, so N is split between warp groups as M is elsewhere.
-        allowed = " or ".join(map(str, TURNED_N[c.schedule]))
+    transposed = backend == "cpp" and p.compute is DType.TF32 and p.a_along_k and p.b_along_n
+    if transposed and c.tile and c.schedule in TRANSPOSED_N and c.tile[1] not in TRANSPOSED_N[c.schedule]:
+        # The kernel computes the transposed result, so the warp groups split N instead of M.
+        allowed = " or ".join(map(str, TRANSPOSED_N[c.schedule]))
         yield Objection(
             "E203",
             "tile",
@@ -118,9 +119,9 @@ def _cluster(p: Problem, cluster: tuple[int, int, int], tile: tuple[int, int, in
         yield Objection("E206", "cluster", f"cluster {dims(cluster)} has {cm * cn} blocks; `cute` takes at most 4")
     elif tile:
         for axis, c, size, t in (("M", cm, p.shape.m, tile[0]), ("N", cn, p.shape.n, tile[1])):
-            have = -(-size // t)
-            if c > have:
-                note = f"{axis} = {size:,} is {have} tile{'s'[: have > 1]} of {t}"
+            count = -(-size // t)
+            if c > count:
+                note = f"{axis} = {size:,} is {count} tile{'s'[: count > 1]} of {t}"
                 yield Objection("E206", "cluster", f"cluster {dims(cluster)} spans {c} tiles along {axis}", (note,))
         for axis, t, c in (("N", tile[1], cm), ("M", tile[0], cn)):
             if t % (8 * c):
@@ -156,7 +157,7 @@ def shared_memory(p: Problem, tile: tuple[int, int, int], schedule: str) -> smem
     return smem.of_gemm(tile, schedule, p.compute.bits, p.epilogue)
 
 
-def _smem(p: Problem, tile: tuple[int, int, int], schedule: str, stages: int, asked: bool) -> Iterator[Objection]:
+def _smem(p: Problem, tile: tuple[int, int, int], schedule: str, stages: int, explicit: bool) -> Iterator[Objection]:
     s = shared_memory(p, tile, schedule)
     total = s.total(stages)
     if total > p.arch.smem_block:
@@ -166,7 +167,7 @@ def _smem(p: Problem, tile: tuple[int, int, int], schedule: str, stages: int, as
             f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}",
             (
                 f"mainloop {stages} stages x {kib(s.stage)} + epilogue {kib(s.epilogue)} + barriers {kib(s.barriers)}"
-                + ("" if asked else f" (a pipeline has at least {MIN_STAGES} stages)"),
+                + ("" if explicit else f" (a pipeline has at least {MIN_STAGES} stages)"),
             ),
         )
 
@@ -187,12 +188,14 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         out.append(Objection("E210", "stages", f"stages {c.stages}: from {MIN_STAGES} to {MAX_STAGES} are possible"))
     if tile_ok:
         choices = [c.schedule] if c.schedule else list(SCHEDULES)
-        found = {s: list(_schedule(c.tile, s, backend)) for s in choices}
-        best = min(choices, key=lambda s: len(found[s]))
-        out += found[best]
-        if not found[best]:
+        broken = {s: list(_schedule(c.tile, s, backend)) for s in choices}
+        best = min(choices, key=lambda s: len(broken[s]))
+        out += broken[best]
+        if not broken[best]:
             stages = c.stages if c.stages is not None else MIN_STAGES
-            fits = {s: list(_smem(p, c.tile, s, max(stages, 1), c.stages is not None)) for s in choices if not found[s]}
+            fits = {
+                s: list(_smem(p, c.tile, s, max(stages, 1), c.stages is not None)) for s in choices if not broken[s]
+            }
             out += min(fits.values(), key=len)
     if tile_ok:
         out += _only_here(p, c, backend)
@@ -209,7 +212,7 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
 
 
 def grouped(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
-    """The groups' sizes are known only when it runs, so nothing may lean on the number of tiles."""
+    """Rules of a grouped product. The sizes of the groups, and so the number of tiles, are known only at run time."""
     if c.scheduler and c.scheduler.kind != "persistent":
         yield Objection(
             "E208", "scheduler", f"a grouped product is scheduled persistent; {c.scheduler.kind} is for gemm"
@@ -238,16 +241,16 @@ def schedules(p: Problem) -> tuple[str | None, ...]:
 
 
 def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
-    """What `auto` chooses from."""
+    """The choices of `cluster auto`."""
     return ((2, 1, 1), (1, 2, 1), (1, 1, 1))
 
 
 def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
-    """As many as fit."""
+    """As many stages as fit in shared memory."""
     return sliced(p, tile, min(MAX_STAGES, shared_memory(p, tile, schedule).max_stages(p.arch.smem_block)))
 
 
 def sliced(p: Problem, tile: tuple[int, int, int], stages: int) -> int:
-    """The most stages, up to this many, of which CuTe can take one: pairs where a stage is half a swizzle pattern."""
+    """The largest number of stages up to `stages` that CuTe can slice: even if a stage is half a swizzle pattern."""
     half = p.compute is DType.TF32 and tile[1] == 16 and tile[2] <= 32
     return stages // 2 * 2 if half else stages

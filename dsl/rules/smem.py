@@ -1,14 +1,14 @@
-"""Shared memory of one thread block, in one place: mainloop stages + epilogue + barriers.
+"""Shared memory of one thread block: mainloop stages + epilogue + barriers.
 
-The arithmetic follows what both back ends allocate, rounded towards the larger of the two:
+The arithmetic follows the allocations of both back ends and takes the larger of the two:
 
   mainloop   stages x (tile_m + tile_n) x tile_k x operand bytes: one A and one B tile a stage.
-  epilogue   the result leaves through sub-tiles of (128 | 64) x 32 elements: two of them in flight (CUTLASS's
-             StagesD = min(sub-tiles, 2); quack the same, four where a sub-tile is 16 wide), and four for each full
-             tensor that the epilogue reads (StagesC = min(sub-tiles, 4), and at least one more than in flight); a row
-             or column vector holds one tile edge in f32.
-  barriers   1 KiB for pipeline barriers and the tile scheduler, and 1 KiB more of alignment where the epilogue has
-             operands of its own or its sub-tiles have rows of 128 bytes (quack's reserve; CUTLASS needs less).
+  epilogue   the result is stored through sub-tiles of (128 | 64) x 32 elements. Two of them are in flight (CUTLASS's
+             StagesD = min(sub-tiles, 2); quack the same, or four if a sub-tile is 16 wide), and four for each full
+             tensor that the epilogue reads (StagesC = min(sub-tiles, 4), and at least one more than in flight). A row
+             or column vector takes one tile edge in f32.
+  barriers   1 KiB for pipeline barriers and the tile scheduler, and 1 KiB more for alignment if the epilogue has
+             operands or its sub-tiles have rows of 128 bytes (quack's reserve; CUTLASS needs less).
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from dsl.ir import Call, Expr, Stage, TensorType, expressions, loads
 
 @dataclass(frozen=True)
 class EpilogueUse:
-    """What an epilogue keeps in shared memory: bits of the stored element, and of each operand by its kind."""
+    """The shared memory that an epilogue needs: bits of the stored element, and its operands by kind."""
 
     store_bits: int
     full_bits: tuple[int, ...] = ()  # one entry a tensor read at [m, n]
     rows: int = 0  # vectors along n
     cols: int = 0  # vectors along m
     batch_scalars: int = 0  # one value a batch, read at [l] alone
-    whole: int = 0  # tensors read at [m, n]: full_bits without the results among them
-    stored_bits: tuple[int, ...] = ()  # of every element-wise result, the main one first where it is one
-    row_values: int = 0  # f32 values that row reductions keep: two for a logsumexp
+    whole: int = 0  # tensors read at [m, n]: full_bits without the results that it includes
+    stored_bits: tuple[int, ...] = ()  # of every element-wise result, the stage's own first
+    row_values: int = 0  # f32 values that row reductions need: two for a logsumexp
     columns: int = 0  # reductions over m
     reductions: int = 0
     pairs: bool = False
-    indexed: bool = False  # an element's own place is asked for
+    indexed: bool = False  # the epilogue uses the indices of an element (triu, tril)
 
     @property
     def operands(self) -> int:
         return len(self.full_bits) + self.rows + self.cols + self.row_values + self.columns
 
 
-_COLUMNS, _ROWS = {"n", "c"}, {"m", "b", "d", "h", "w"}  # of an implicit product: channels, and pixels
+_COLUMNS, _ROWS = {"n", "c"}, {"m", "b", "d", "h", "w"}  # in an implicit product channels are columns, pixels are rows
 
 
 def epilogue_use(
     exprs: Expr | tuple[Expr, ...], types: Callable[[str], TensorType | None], store_bits: int
 ) -> EpilogueUse:
-    """What an epilogue (or several expressions of one stage) keeps in shared memory."""
+    """The shared memory that one or several expressions of a stage need."""
     full, rows, cols, scalars = [], 0, 0, 0
     exprs = exprs if isinstance(exprs, tuple) else (exprs,)
     for load in dict.fromkeys(x for e in exprs for x in loads(e)):
@@ -67,7 +67,7 @@ def epilogue_use(
 
 
 def stage_use(stage: Stage, types: Callable[[str], TensorType | None]) -> EpilogueUse:
-    """What all expressions of a stage keep in shared memory; a second full result is staged as an operand."""
+    """The shared memory that all expressions of a stage need; a second full result is staged like an operand."""
     use = epilogue_use(expressions(stage), types, stage.type.dtype.bits)
     results = [(stage.epilogue, stage.type), *((x.expr, x.type) for x in stage.also)]
     reductions = [e.fn for e, _ in results if _reduction(e)]
@@ -94,7 +94,7 @@ def _indexed(e: Expr) -> bool:
 
 @dataclass(frozen=True)
 class Smem:
-    """Bytes, by purpose. `stage` is one mainloop stage."""
+    """Bytes of shared memory by purpose. `stage` is one mainloop stage."""
 
     stage: int
     epilogue: int
@@ -104,7 +104,7 @@ class Smem:
         return stages * self.stage + self.epilogue + self.barriers
 
     def max_stages(self, limit: int) -> int:
-        """The deepest mainloop that fits `limit` bytes; 0 or less where not even the epilogue fits."""
+        """The largest number of stages that fits `limit` bytes; 0 or less if the epilogue alone does not fit."""
         return (limit - self.epilogue - self.barriers) // self.stage
 
 
@@ -116,16 +116,16 @@ def of_gemm(tile: tuple[int, int, int], schedule: str, operand_bits: int, use: E
     sub_n = gcd(32, n)
     sub_tiles = max(1, m * n // (sub_m * sub_n))
     epilogue = sub_m * sub_n * use.store_bits // 8 * min(sub_tiles, 4 if sub_n <= 16 else 2)
-    # CUTLASS reads ahead by one sub-tile more than it has in flight, also where the tile is a single one.
+    # CUTLASS reads one sub-tile more ahead than it has in flight, even if the tile has only one.
     ahead = max(min(sub_tiles, 4), min(sub_tiles, 2) + 1)
     for bits in use.full_bits:
         epilogue += sub_m * sub_n * bits // 8 * ahead
     epilogue += 4 * (use.rows * n + use.cols * m)
-    # Warps that share a column (or, side by side at 192 x more than 128, a row) exchange what they reduced.
+    # Warps that share a column exchange their partial reductions; for M 192 and N > 128 also warps that share a row.
     groups = 1 if schedule == "pingpong" or m == 64 else (3 if m == 192 and n <= 128 else 1 if m == 192 else 2)
     epilogue += 4 * use.columns * n * (4 * groups - 1)
     if schedule == "cooperative" and m == 192 and n > 128:
         epilogue += 4 * use.row_values * m
-    # A sub-tile with rows of 128 bytes is aligned to 1 KiB, and so is whatever follows it.
+    # A sub-tile with rows of 128 bytes is aligned to 1 KiB, and so is the allocation after it.
     wide = sub_n * use.store_bits >= 1024
     return Smem(stage, epilogue, 1024 + (1024 if use.operands or wide else 0))

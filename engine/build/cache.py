@@ -1,7 +1,7 @@
-"""Finished builds by content hash, shared by every session, user and process of this machine.
+"""Finished builds by content hash, shared by all sessions, users and processes of this machine.
 
-An entry is a folder, written aside and renamed into place, so that a reader sees all of it or nothing. Its modification
-time is its last use; when the whole grows over the limit, the least recently used entries go.
+An entry is a folder, written elsewhere and renamed into place, so that a reader sees all of it or nothing. Its
+modification time is its last use. When the cache exceeds its limit, the least recently used entries are removed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 LIMIT = 4 << 30  # bytes
-_KEEP = 0.8  # pruning goes down to this part of the limit, so that it is not needed again at once
-_CHECK = 32  # entries added by this process between two looks at the size
+_PRUNED = 0.8  # share of the limit that is left after pruning, so that the next one is not due at once
+_CHECK = 32  # entries that this process adds between two checks of the size
 _STALE = 3600.0  # seconds after which a half-written folder belongs to a process that died
 
 
 def default_root() -> Path:
     """$UCUTLASS_CACHE, or `ucutlass` in the platform's folder for caches."""
-    if given := os.environ.get("UCUTLASS_CACHE"):
-        return Path(given)
+    if folder := os.environ.get("UCUTLASS_CACHE"):
+        return Path(folder)
     if sys.platform == "darwin":
         base = Path.home() / "Library/Caches"
     elif sys.platform == "win32":
@@ -64,13 +64,13 @@ class Cache:
         return self.root / "aside"
 
     def folder(self, name: str) -> Path:
-        """A folder of files that another tool fills and `prune` keeps in bounds: quack's objects."""
+        """A folder that another tool fills and `prune` limits, for quack's objects."""
         path = self.root / "shared" / name
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def get(self, key: str) -> Path | None:
-        """The entry's folder, now the most recently used; None where there is none."""
+        """The entry's folder, marked as used now; None if there is no entry."""
         path = self._path(key)
         try:
             os.utime(path)
@@ -79,10 +79,10 @@ class Cache:
         return path
 
     def put(self, key: str, files: Mapping[str, bytes | Path]) -> Path:
-        """Store an entry: file name -> contents, or a file to copy. An entry that is there already stays."""
-        there = self.get(key)
-        if there is not None:
-            return there
+        """Store an entry: file name -> contents, or a file to copy. An existing entry is not replaced."""
+        existing = self.get(key)
+        if existing is not None:
+            return existing
         aside = Path(tempfile.mkdtemp(dir=self._aside))
         try:
             for name, content in files.items():
@@ -105,7 +105,7 @@ class Cache:
         return target
 
     def drop(self, key: str) -> None:
-        """Forget an entry: out of sight at once, then off the disk."""
+        """Remove an entry: no reader sees it from now on, then its files are deleted."""
         self._remove(self._path(key))
 
     def size(self) -> int:
@@ -123,7 +123,7 @@ class Cache:
             if total <= self.limit:
                 return 0
             for _, path, size in items:
-                if total <= self.limit * _KEEP:
+                if total <= self.limit * _PRUNED:
                     break
                 self._remove(Path(path))
                 total, removed = total - size, removed + 1
@@ -143,10 +143,10 @@ class Cache:
                     yield _used(path), str(path), path.stat().st_size
 
     def _remove(self, path: Path) -> None:
-        gone = Path(tempfile.mkdtemp(dir=self._aside))
+        trash = Path(tempfile.mkdtemp(dir=self._aside))
         with contextlib.suppress(OSError):  # another process was first
-            os.rename(path, gone / "entry")
-        shutil.rmtree(gone, ignore_errors=True)
+            os.rename(path, trash / "entry")
+        shutil.rmtree(trash, ignore_errors=True)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:

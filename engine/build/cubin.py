@@ -1,15 +1,15 @@
-"""What ptxas decided for a kernel, read from its machine code: registers, static shared memory, stack.
+"""Registers, static shared memory and stack of a kernel, read from its machine code.
 
 A cubin is an ELF file of machine EM_CUDA (190). The facts are in the sections named `.nv.info`: a list of attributes,
 each one byte of format, one byte of attribute, and a value (EIFMT_SVAL: a 16-bit size and that many bytes; the others
-16 bits in place). The numbers of the attributes below are those that `cuobjdump -elf` prints by name:
+16 bits in place). `cuobjdump -elf` prints the names of the attributes:
 
-  EIATTR_REGCOUNT (0x2f)    symbol index, registers a thread at launch (setmaxnreg may move them between warps later)
-  EIATTR_FRAME_SIZE (0x11)  symbol index, bytes of local memory a thread has for spilled registers and local arrays
+  EIATTR_REGCOUNT (0x2f)    symbol index, registers per thread at launch (setmaxnreg may move them between warps later)
+  EIATTR_FRAME_SIZE (0x11)  symbol index, bytes of local memory per thread for spilled registers and local arrays
 
-Static shared memory is the size of `.nv.shared.<kernel>`, less the 1 KiB that the driver keeps of every block where
-the file has a section `.nv.shared.reserved.0`: so `ptxas -v` counts it, and so does the limit of 227 KiB a block. What
-a launch asks for dynamically is not in the file.
+Static shared memory is the size of `.nv.shared.<kernel>`, less the 1 KiB per block that the driver reserves if the
+file has a section `.nv.shared.reserved.0`. `ptxas -v` and the limit of 227 KiB per block count in the same way. Dynamic
+shared memory is not in the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 @dataclass(frozen=True)
 class Kernel:
-    """`stack_bytes`: local memory of a thread, 0 where nothing spilled and no local array is left."""
+    """`stack_bytes`: local memory of a thread, 0 without spills and local arrays."""
 
     name: str
     registers: int
@@ -38,7 +38,7 @@ class Kernel:
 
 
 def kernels(data: bytes) -> list[Kernel]:
-    """Every kernel of every cubin embedded in `data` (a cubin, or an object file that carries some)."""
+    """Every kernel of every cubin embedded in `data` (a cubin, or an object file that contains some)."""
     return [k for start in _cubins(data) for k in _kernels(data[start:])]
 
 
@@ -81,13 +81,13 @@ def _read(elf: bytes) -> list[Kernel]:
             index, number = struct.unpack("<II", value)
             (registers if attribute == _REGCOUNT else frames)[symbol(index)] = number
     reserved = _RESERVED if ".nv.shared.reserved.0" in by_name else 0
-    found = []
+    kernels = []
     for name in registers:
         if f".text.{name}" in by_name:
             shared = by_name.get(f".nv.shared.{name}")
             size = max(0, shared[5] - reserved) if shared else 0
-            found.append(Kernel(name, registers[name], frames.get(name, 0), size))
-    return found
+            kernels.append(Kernel(name, registers[name], frames.get(name, 0), size))
+    return kernels
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:

@@ -1,7 +1,6 @@
-"""CUDA's compiler, headers and libraries on this machine, and what every build over CUTLASS asks of them.
+"""CUDA's compiler, headers and libraries on this machine, with the flags and queries that every CUTLASS build shares.
 
-A build as a whole (engine.build.nvcc), in halves (engine.build.halves) and the host check (engine.build.host_check)
-stand on these.
+engine.build.nvcc (whole units), engine.build.halves and engine.build.host_check use it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Toolchain:
 
 
 def flags(arch: str) -> tuple[str, ...]:
-    """What nvcc is told about code for an architecture such as sm_90a: machine code for it alone."""
+    """nvcc's flags for an architecture such as sm_90a: machine code for it alone."""
     number = arch.removeprefix("sm_")
     return (*CODE, f"-gencode=arch=compute_{number},code=sm_{number}")
 
@@ -53,7 +52,7 @@ def on_path() -> str | None:
 def find_toolchain() -> Toolchain | None:
     """CUTLASS's headers from the nvidia-cutlass wheel, CUDA from the nvidia wheels or else from a toolkit (`on_path`).
 
-    None where the headers of either are missing.
+    None if the headers of either are missing.
     """
     library = _package("cutlass_library")
     if library is None:
@@ -78,7 +77,7 @@ def find_toolchain() -> Toolchain | None:
 
 
 def runtime(toolchain: Toolchain) -> str:
-    """The linker's word for the shared runtime, by its full name: wheels carry no plain libcudart.so."""
+    """The linker's argument for the shared runtime by its full name: wheels contain no plain libcudart.so."""
     names = [p.name for p in toolchain.libraries.glob("libcudart.so.*")] if toolchain.libraries else []
     exact = sorted(name for name in names if re.fullmatch(r"libcudart\.so\.\d+", name))
     return f"-l:{exact[0]}" if exact else "-lcudart"
@@ -88,14 +87,14 @@ _ASK = "import ctypes, sys; f = ctypes.CDLL(sys.argv[1])[sys.argv[2]]; f.restype
 
 
 def facts(library: Path, namespace: str) -> tuple[dict, ...]:
-    """What the library says of its stages. Asked in a child: the engine loads no CUDA code itself."""
-    asked = subprocess.run(
+    """The stages of a built library, by its own function, called in a child: the engine loads no CUDA code itself."""
+    query = subprocess.run(
         [sys.executable, "-c", _ASK, str(library.resolve()), f"{namespace}_facts"],
         capture_output=True,
         text=True,
         timeout=60,
     )
-    if asked.returncode:
-        reason = asked.stderr.strip().splitlines()[-1:] or ["no answer"]
-        raise BuildError("compile_failed", f"the built library does not load: {reason[0]}", asked.stderr[-2000:])
-    return tuple(json.loads(asked.stdout))
+    if query.returncode:
+        reason = query.stderr.strip().splitlines()[-1:] or ["no answer"]
+        raise BuildError("compile_failed", f"the built library does not load: {reason[0]}", query.stderr[-2000:])
+    return tuple(json.loads(query.stdout))

@@ -1,8 +1,8 @@
-"""`cute` modules to machine code, by a warm worker process of CuTe DSL: 1 to 2 s a kernel, no GPU, no nvcc.
+"""Compile `cute` modules in a warm worker process of CuTe DSL: 1 to 2 s per kernel, without a GPU or nvcc.
 
-The compiled kernels lie in quack's disk cache, below this machine's build cache. Whoever runs the module later (the
-process that owns the GPU) must start with `environment(cache)`: then its first call finds them there and takes
-milliseconds, in another process and for other shapes of the same kernel too.
+The compiled kernels are in quack's disk cache, inside this machine's build cache. The process that runs the module (it
+owns the GPU) must start with `environment(cache)`. Then its first call takes milliseconds, also for other shapes of the
+same kernel.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 class Built:
     """A build of either back end.
 
-    path       what `load` of the binding needs: the module's file (`cute`) or the shared library (`cpp`).
-    seconds    what this build took, here and now; near 0 where the cache had it.
-    resources  [{kernel, stage, registers, shared_bytes, spill_bytes}]: registers a thread at launch, shared memory a
-               block (static and dynamic), bytes of local memory a thread; `cute` GEMMs also stages and threads.
+    path       the argument of the binding's `load`: the module's file (`cute`) or the shared library (`cpp`).
+    seconds    the time of this build; near 0 from the cache.
+    resources  [{kernel, stage, registers, shared_bytes, spill_bytes}]: registers per thread at launch, shared memory
+               per block (static and dynamic), bytes of local memory per thread; `cute` GEMMs also stages and threads.
     """
 
     path: Path
@@ -46,7 +46,7 @@ class Built:
 
 
 def environment(cache: Cache) -> dict[str, str]:
-    """The variables under which a process finds the kernels that the worker compiled."""
+    """The environment variables with which a process finds the kernels that the worker compiled."""
     return {
         "QUACK_CACHE_DIR": str(cache.folder("quack")),
         "QUACK_CACHE_ENABLED": "1",
@@ -60,7 +60,7 @@ def module_key(source: Source) -> str:
 
 
 def lookup(source: Source, cache: Cache) -> Built | None:
-    """A build that this machine made earlier, whole: module and every compiled kernel. Well under a millisecond."""
+    """An earlier build with its module and all compiled kernels, or None. Takes well under a millisecond."""
     started = time.perf_counter()
     folder = cache.get(module_key(source))
     if folder is None:
@@ -101,13 +101,13 @@ class CuteBuilder:
     def build(
         self, source: Source, *, seconds: float = SECONDS, cancelled: Callable[[], bool] = lambda: False
     ) -> Built:
-        """Compile a `cute` Source, or find it built. Raises BuildError; the next build gets a fresh worker."""
-        if found := lookup(source, self.cache):
-            return found
+        """Compile a `cute` Source, or take it from the cache. Raises BuildError; the next build gets a fresh worker."""
+        if cached := lookup(source, self.cache):
+            return cached
         if self._process is None or not self._process.alive:
             self.warm(cancelled)
         started = time.perf_counter()
-        # CuTe DSL reads kernels' text from the file, so it lies where it will stay.
+        # CuTe DSL reads the text of kernels from the file while it compiles.
         key = module_key(source)
         aside = self.cache.folder("modules") / f"{key}.py"
         partial = aside.with_suffix(f".{os.getpid()}.{id(self)}")
@@ -122,7 +122,7 @@ class CuteBuilder:
             facts = json.dumps({"resources": reply["resources"], "objects": reply["objects"]}).encode()
             folder = self.cache.put(key, {"module.py": source.text.encode(), "built.json": facts})
         finally:
-            aside.unlink(missing_ok=True)  # of a build that was lost, too
+            aside.unlink(missing_ok=True)  # also after a failed build
         return Built(folder / "module.py", time.perf_counter() - started, reply["cached"], tuple(reply["resources"]))
 
     def close(self) -> None:
@@ -134,25 +134,25 @@ class CuteBuilder:
         if self._process is None or not self._process.alive:
             self.close()
             self._process = JsonProcess(self._command, env=self._environment(), name="CuTe DSL compiler")
-        process, over = self._process, []
+        process, over_limit = self._process, []
 
         def stop() -> bool:
             if limited.resident(process.pid) > self.memory:
-                over.append(True)
-            return bool(over) or cancelled()
+                over_limit.append(True)
+            return bool(over_limit) or cancelled()
 
         try:
             return process.request(message, timeout=seconds, cancelled=stop)
         except WorkerLost as lost:
             self.close()
-            if over:
+            if over_limit:
                 reason = f"the compiler needed more than {self.memory >> 20:,} MiB of memory and was ended"
                 raise BuildError("memory", reason, lost.log) from None
             code = {"timeout": "timeout", "cancelled": "cancelled"}.get(lost.why, "compiler_died")
             raise BuildError(code, str(lost), lost.log) from None
 
     def _environment(self) -> dict[str, str]:
-        # No GPU in sight: a compile must not open a context on the device that another process is timing.
+        # Hide the GPU: a compile must not open a context on the device on which another process is timing.
         mine = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": _python_path()}
         return {**os.environ, **environment(self.cache), **mine}
 

@@ -1,6 +1,6 @@
 """The process that compiles `cute` modules: `python -m engine.build.cute_worker`, JSON lines over pipes.
 
-It imports torch, CuTe DSL and quack once (7 to 12 s) and then takes 1 to 2 s a kernel, or milliseconds where quack's
+It imports torch, CuTe DSL and quack once (7 to 12 s) and then takes 1 to 2 s per kernel, or milliseconds if quack's
 disk cache has it. It sees no GPU and needs none. Requests: {op: warm} and {op: build, path, stages}.
 """
 
@@ -27,16 +27,16 @@ def import_generated(path: str | Path):
 
 
 class Builder:
-    """Compiles modules and says what came out, stage by stage.
+    """Compiles modules and reports the resources of each stage.
 
-    Which cached object belongs to which stage is learned from quack's cache itself: every kernel asks it for a key.
-    How much shared memory a GEMM's blocks ask for at launch, and its pipeline depth, is written nowhere in the object;
-    it is taken from quack's kernel object as it compiles and kept beside the cached object.
+    quack's cache computes a key for every kernel; recording these keys tells which cached object belongs to which
+    stage. The object does not contain a GEMM's dynamic shared memory and pipeline depth. They are read from quack's
+    kernel object during the compilation and stored beside the cached object.
     """
 
     def __init__(self) -> None:
         started = time.perf_counter()
-        # Heavy on purpose: this is what a warm worker is for.
+        # These imports are slow; a warm worker does them once.
         import quack.cache.jit as jit
         import quack.epilogue.frontend  # noqa: F401
         import torch  # noqa: F401
@@ -49,9 +49,9 @@ class Builder:
         key_to_hash, setup = jit._key_to_hash, GemmSm90._setup_attributes
 
         def recorded_key(key):
-            found = key_to_hash(key)
-            self._keys.append(found)
-            return found
+            name = key_to_hash(key)
+            self._keys.append(name)
+            return name
 
         def recorded_setup(gemm, *args, **kwargs):
             self._traced.append(gemm)
@@ -73,7 +73,7 @@ class Builder:
             self._keys.clear()
             self._traced.clear()
             for compiled in (self._gemm, *vars(module).values()):
-                # A key found in memory is not asked for, and kernels would pile up.
+                # quack computes no key for a kernel in memory, and kernels would accumulate.
                 if callable(getattr(compiled, "cache_clear", None)) and hasattr(compiled, "cache_info"):
                     compiled.cache_clear()
             before = self._folder()
@@ -86,7 +86,7 @@ class Builder:
                 if fresh:
                     self._remember(path)
                 with contextlib.suppress(OSError):
-                    os.utime(path)  # quack does not say which objects are in use; the cache's pruning asks
+                    os.utime(path)  # marks the object as used, for the cache's pruning
                 objects.append(f"{before.name}/{path.name}")
                 resources += _resources(stage, path)
         seconds = time.perf_counter() - started
@@ -135,11 +135,11 @@ _OWN = re.compile(r"kernel_cutlass_(\w+?)_tensor")
 
 
 def short_name(symbol: str) -> str:
-    """A kernel's symbol, of up to 250 characters of types, as a person would name it."""
-    if found := _QUACK.search(symbol):
-        return f"quack GemmSm90 with {found[1]}"
-    if found := _OWN.match(symbol):
-        return found[1]
+    """A short name for a kernel's symbol, which has up to 250 characters of types."""
+    if match := _QUACK.search(symbol):
+        return f"quack GemmSm90 with {match[1]}"
+    if match := _OWN.match(symbol):
+        return match[1]
     return symbol[:80]
 
 

@@ -1,9 +1,9 @@
-"""The kernels by nvcc and the host code by g++, at the same time: 21 s where the whole unit takes 36 to 43.
+"""Build the kernels with nvcc and the host code with g++ at the same time: 21 s instead of 36 to 43 s.
 
-Most of nvcc's time on a whole unit goes into compiling the templates twice, for the device and for the host, one
-after the other. Here nvcc makes a cubin (no host pass at all), g++ makes the launcher from the same text (seconds: it
-instantiates no device code), and the cubin is linked in. Both compilers must agree on the layout of the kernel's
-parameters, so their size is compared with what the cubin declares before the library is handed out.
+nvcc spends most of its time on a whole unit on compiling the templates twice, for the device and then for the host.
+Here nvcc builds a cubin (no host pass), g++ builds the launcher from the same text in seconds (it instantiates no
+device code), and the cubin is linked in. Both compilers must agree on the layout of the kernel's
+parameters, so their size is compared with what the cubin declares before the library is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.build.cuda_toolchain import Toolchain, facts, flags, runtime
 from engine.build.host_check import write_prelude
 from engine.build.limited import BuildError, Ended, Limits
 
-# Where parameters may begin in constant bank 0; the first one's alignment moves it up.
+# First offset of parameters in constant bank 0, rounded up to the alignment of the first parameter.
 PARAMETERS_AT = {"sm_80": 0x160, "sm_89": 0x160, "sm_90a": 0x210, "sm_100a": 0x380}
 
 EMBED = """\
@@ -34,7 +34,7 @@ EMBED = """\
 
 
 def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchain, limits: Limits) -> Ended:
-    """Write the library to `target`. Returns nvcc's end with the wall time of everything. Raises BuildError."""
+    """Write the library to `target`. Return nvcc's Ended with the time and memory of all steps. Raises BuildError."""
     mark = f"{source.namespace}.{os.getpid()}"
     cubin, launcher, embed = (folder / f"{mark}.{kind}" for kind in ("cubin", "o", "s"))
     failed: list[BuildError] = []
@@ -46,7 +46,7 @@ def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchai
         try:
             return dataclasses.replace(limits, cancelled=stop).run(args, folder)
         except BuildError as error:
-            failed.append(error)  # the other half need not finish
+            failed.append(error)  # stops the other half
             raise
 
     unit = f"{source.namespace}.cu"
@@ -71,19 +71,19 @@ def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchai
             halves = [pool.submit(run, device), pool.submit(run, host)]
         if failed:
             raise failed[0]
-        made, launched = (half.result() for half in halves)
+        kernels, launch = (half.result() for half in halves)
         embed.write_text(EMBED.format(name=f"{source.namespace}_cubin", file=cubin.name))
         linked = run(link)
         _agree(cubin.read_bytes(), facts(target, source.namespace), source)
     finally:
         for path in (cubin, launcher, embed):
             path.unlink(missing_ok=True)
-    seconds = max(made.seconds, launched.seconds) + linked.seconds
-    return dataclasses.replace(made, seconds=seconds, peak_bytes=made.peak_bytes + launched.peak_bytes)
+    seconds = max(kernels.seconds, launch.seconds) + linked.seconds
+    return dataclasses.replace(kernels, seconds=seconds, peak_bytes=kernels.peak_bytes + launch.peak_bytes)
 
 
 def _agree(cubin: bytes, stages: tuple[dict, ...], source: Source) -> None:
-    """Whether host and device see parameters of one size and alignment."""
+    """Raise BuildError if host and device disagree on the size or alignment of the parameters."""
     declared = constant_bank(cubin)
     for stage in stages:
         name = f"{source.namespace}_stage_{stage['stage']}"
@@ -98,14 +98,14 @@ def _agree(cubin: bytes, stages: tuple[dict, ...], source: Source) -> None:
 
 
 def constant_bank(cubin: bytes) -> dict[str, int]:
-    """Bytes of constant bank 0 of each kernel in a cubin: up to the end of its parameters."""
+    """Size in bytes of each kernel's constant bank 0, which ends with its parameters."""
     offset, count, names_at = struct.unpack_from("<Q", cubin, 40)[0], *struct.unpack_from("<HH", cubin, 60)
     sections = [struct.unpack_from("<IIQQQQIIQQ", cubin, offset + i * 64) for i in range(count)]
     strings = sections[names_at][4]
-    found = {}
+    sizes = {}
     for section in sections:
         start = strings + section[0]
         name = cubin[start : cubin.index(b"\0", start)].decode()
         if name.startswith(".nv.constant0."):
-            found[name.removeprefix(".nv.constant0.")] = section[5]
-    return found
+            sizes[name.removeprefix(".nv.constant0.")] = section[5]
+    return sizes

@@ -1,8 +1,8 @@
-"""The check that needs g++ and CUTLASS's headers but no nvcc and no GPU: 4 to 8 s instead of 40.
+"""Check a unit with g++ and CUTLASS's headers, without nvcc or a GPU: 4 to 8 s instead of 40.
 
-g++ reads the generated unit as host code: every static assertion of CUTLASS is tried, and the little program that
-comes out says how much shared memory, how many stages and threads each kernel has and whether CUTLASS takes the
-problem (`can_implement`). What it cannot know is what ptxas decides: registers and spills.
+g++ compiles the generated unit as host code, which evaluates every static assertion of CUTLASS. The resulting program
+prints the shared memory, stages and threads of each kernel and whether CUTLASS accepts the problem (`can_implement`).
+Registers and spills stay unknown, because ptxas decides them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from engine.build.limited import BuildError, trim
 SECONDS = 60.0
 MEMORY = 2 << 30
 
-# What host code needs in order to read device headers: the built-in variables, and a claim to be nvcc 13 made only
-# after cutlass/arch/wmma.h was seen, so that the sm_90 builders are on and the WMMA paths stay off.
+# Definitions with which host code can include device headers: the built-in variables, and the version macros of nvcc
+# 13. The macros come after cutlass/arch/wmma.h, so that the sm_90 builders are on and the WMMA paths are off.
 PRELUDE = """\
 #pragma once
 #include <cuda_runtime.h>
@@ -46,7 +46,7 @@ namespace cutlass { namespace arch { static inline int SmId() { return 0; } stat
 
 @dataclass(frozen=True)
 class Checked:
-    """`kernels` as in nvcc.Built, less what only ptxas knows."""
+    """A passed check. `kernels`: as in nvcc.Built, without the facts from ptxas."""
 
     seconds: float
     kernels: tuple[dict, ...]
@@ -61,8 +61,8 @@ def check(
     memory: int = MEMORY,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Checked:
-    """Judge a `cpp` Source in `folder`. Raises BuildError: a static assertion's own words, or a stage that CUTLASS
-    cannot implement."""
+    """Check a `cpp` Source in `folder`. Raises BuildError with the text of the static assertion, or with the stage that
+    CUTLASS cannot implement."""
     toolchain = toolchain or find_toolchain()
     if toolchain is None or toolchain.libraries is None:
         raise BuildError("no_toolchain", "CUTLASS's and CUDA's headers are missing: install requirements-gpu.txt")
@@ -80,12 +80,12 @@ def check(
             raise BuildError(ended.why, f"the host check was ended: {ended.why}", trim(ended.log))
         if ended.code:
             raise BuildError("compile_failed", f"CUTLASS refuses the kernel: {_why(ended.log)}", trim(ended.log))
-        said = subprocess.run([program.resolve()], capture_output=True, text=True, timeout=30, check=True)
+        output = subprocess.run([program.resolve()], capture_output=True, text=True, timeout=30, check=True)
     except FileNotFoundError as e:
         raise BuildError("no_toolchain", "g++ is missing: install build-essential") from e
     finally:
         program.unlink(missing_ok=True)
-    kernels = tuple(json.loads(said.stdout))
+    kernels = tuple(json.loads(output.stdout))
     for kernel in kernels:
         if not kernel["can_implement"]:
             raise BuildError("compile_failed", f"CUTLASS cannot implement stage {kernel['stage']} at this size")
@@ -93,7 +93,8 @@ def check(
 
 
 def write_prelude(folder: Path) -> Path:
-    """The header that lets g++ read a unit. Written whole: builds of one folder may run side by side."""
+    """Write the header with which g++ can compile a unit. It is renamed into place, since builds may share the
+    folder."""
     path, aside = folder / "host_prelude.h", folder / f"host_prelude.{os.getpid()}.{threading.get_ident()}.h"
     aside.write_text(PRELUDE)
     os.replace(aside, path)
@@ -101,6 +102,6 @@ def write_prelude(folder: Path) -> Path:
 
 
 def _why(log: str) -> str:
-    """A static assertion's own words, else the first error."""
-    found = re.search(r"static assertion failed: (.+)", log) or re.search(r"error: (.+)", log)
-    return found[1].strip() if found else "no reason given"
+    """The text of a static assertion, else the first error."""
+    match = re.search(r"static assertion failed: (.+)", log) or re.search(r"error: (.+)", log)
+    return match[1].strip() if match else "no reason given"

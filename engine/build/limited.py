@@ -1,4 +1,4 @@
-"""Runs a compiler under a clock, a memory cap and a stop button; whatever it started ends with it."""
+"""Run a compiler with limits of time and memory. It can be cancelled, and its child processes end with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG_LINES = 24
 
 class BuildError(Exception):
     """The unit did not become a library. `code`: compile_failed | timeout | memory | cancelled | no_toolchain;
-    `reason` one sentence for a person, `log` the lines of the compiler's output that matter."""
+    `reason`: one sentence for a person; `log`: the relevant lines of the compiler's output."""
 
     def __init__(self, code: str, reason: str, log: str = ""):
         super().__init__(reason)
@@ -30,7 +30,8 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Ended:
-    """`why` is None for a plain exit with `code`, else timeout | memory | cancelled. `log`: both outputs together."""
+    """The end of a process. `why`: None for an exit with `code`, else timeout | memory | cancelled. `log`: both
+    outputs."""
 
     code: int
     log: str
@@ -52,9 +53,9 @@ def run(
     env: Mapping[str, str] | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Ended:
-    """Run `args` in a session of its own, at most `seconds` and `memory` resident bytes over all its processes.
+    """Run `args` in a new session, with at most `seconds` and `memory` resident bytes over all its processes.
 
-    Resident and not virtual memory is counted: cicc reserves far more address space than it touches.
+    The limit is on resident memory, because cicc reserves far more virtual memory than it uses.
     """
     started, peak, why = time.monotonic(), 0, None
     with tempfile.TemporaryFile() as log:
@@ -99,7 +100,7 @@ def resident(session: int) -> int:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Kill the whole group; also after a plain exit, for what the compiler may have left behind."""
+    """Kill the whole process group, also after a normal exit, because child processes may still run."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -107,7 +108,7 @@ def _end(process: subprocess.Popen) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a compiler may take, and who may stop it."""
+    """A compiler's limits, and the function that cancels it."""
 
     seconds: float = SECONDS
     memory: int = MEMORY
@@ -137,9 +138,9 @@ _PATH = re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+\.(?:cu|cpp|hpp|h|inl|cuh))")
 
 
 def trim(log: str) -> str:
-    """The lines a person needs, paths cut to file names, each once, the long C++ names of kernels shortened."""
-    kept: dict[str, None] = {}
+    """The lines with errors, each once and at most 400 characters long, with file names in place of paths."""
+    relevant: dict[str, None] = {}
     for line in log.splitlines():
         if _WORTH.search(line) and "Function properties" not in line and "errors detected" not in line:
-            kept[_PATH.sub(r"\1", line.strip())[:400]] = None
-    return "\n".join(list(kept)[:LOG_LINES])
+            relevant[_PATH.sub(r"\1", line.strip())[:400]] = None
+    return "\n".join(list(relevant)[:LOG_LINES])

@@ -1,7 +1,7 @@
-"""CUDA C++ of the `cpp` back end to a shared library, by nvcc: 36 to 43 s a unit, nearly all of it templates.
+"""Compile CUDA C++ of the `cpp` back end to a shared library with nvcc: 36 to 43 s per unit, mostly for templates.
 
-Flags are those that reference measurements found best: `-DNDEBUG -O3`, no split compile, no fast math (the
-epilogue's functions must stay PyTorch's). The library links the shared runtime, 950 KB less than the static one.
+The flags were the fastest in reference measurements: `-DNDEBUG -O3`, no split compile. There is no fast math, because
+the epilogue's functions must match PyTorch's. Linking the shared runtime makes the library 950 KB smaller.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ WHOLE = ("-shared", "-Xcompiler", "-fPIC", "-cudart", "none")
 
 @dataclass(frozen=True)
 class Built:
-    """A library and what the compiler said of it.
+    """A library and the compiler's facts about it.
 
-    kernels  a dict a stage: stage, kind, registers a thread, stack / spill_stores / spill_loads in bytes, static
-             shared memory in bytes; for a gemm also smem (dynamic, bytes a block), stages, threads, can_implement.
+    kernels  one dict per stage: stage, kind, registers per thread, stack / spill_stores / spill_loads in bytes, static
+             shared memory in bytes; for a gemm also smem (dynamic, bytes per block), stages, threads, can_implement.
     """
 
     path: Path
@@ -45,10 +45,10 @@ def build(
     cancelled: Callable[[], bool] = lambda: False,
     halves: bool = False,
 ) -> Built:
-    """Compile a `cpp` Source into `folder`/<namespace>.so (written whole or not at all). Raises BuildError.
+    """Compile a `cpp` Source into `folder`/<namespace>.so (renamed into place when complete). Raises BuildError.
 
     `halves` builds the kernels and the host code at the same time by two compilers (see engine.build.halves): about
-    half the wait. `seconds` holds for each compiler, `memory` (bytes) for all that one of them starts.
+    half the time. `seconds` is the limit of each compiler, `memory` (bytes) that of each with its child processes.
     """
     toolchain = toolchain or find_toolchain()
     if toolchain is None or toolchain.nvcc is None:
@@ -82,19 +82,19 @@ _STAGE = re.compile(r"uc_[0-9a-f]+_stage_(\w+)$")
 
 def resources(log: str) -> tuple[dict, ...]:
     """Registers, stack and spills of every kernel in `ptxas -v` output, in the order of the log."""
-    found: list[dict] = []
+    kernels: list[dict] = []
     for line in log.splitlines():
         if entry := _ENTRY.search(line):
             stage = _STAGE.search(entry[1])
-            found.append({"stage": stage[1] if stage else entry[1][:80]})
-        elif found and (stack := _STACK.search(line)):
-            found[-1] |= dict(zip(("stack", "spill_stores", "spill_loads"), map(int, stack.groups()), strict=True))
-        elif found and (used := _USED.search(line)):
+            kernels.append({"stage": stage[1] if stage else entry[1][:80]})
+        elif kernels and (stack := _STACK.search(line)):
+            kernels[-1] |= dict(zip(("stack", "spill_stores", "spill_loads"), map(int, stack.groups()), strict=True))
+        elif kernels and (used := _USED.search(line)):
             static = _STATIC.search(line)
-            found[-1] |= {"registers": int(used[1]), "smem_static": int(static[1]) if static else 0}
-    return tuple(found)
+            kernels[-1] |= {"registers": int(used[1]), "smem_static": int(static[1]) if static else 0}
+    return tuple(kernels)
 
 
-def _merge(compiled: tuple[dict, ...], said: tuple[dict, ...]) -> tuple[dict, ...]:
+def _merge(compiled: tuple[dict, ...], stages: tuple[dict, ...]) -> tuple[dict, ...]:
     by_stage = {kernel["stage"]: kernel for kernel in compiled}
-    return tuple({**stage, **by_stage.get(stage["stage"], {})} for stage in said)
+    return tuple({**stage, **by_stage.get(stage["stage"], {})} for stage in stages)

@@ -1,4 +1,4 @@
-"""Several builds at once on a machine with cores, of both back ends, the one that is waited for first."""
+"""A pool of parallel builds for both back ends. A build that a caller waits for comes first."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NVCC_AT_ONCE = 3  # one sm_90a unit takes 3.4 GB
 
 
 def default_size() -> int:
-    """Half the cores, at most 8: a CuTe build keeps one busy, and the measuring process wants its own in peace."""
+    """Half the cores, at most 8: a CuTe build keeps one busy, and the measuring process needs idle cores."""
     return max(1, min(8, (os.cpu_count() or 2) // 2))
 
 
 class Job:
-    """One build under way. `result` waits; `cancel` takes it out of the queue or ends its compiler."""
+    """A queued or running build. `result` waits; `cancel` takes it out of the queue or ends its compiler."""
 
     def __init__(self, pool: BuildPool, source: Source, priority: int):
         self.source, self.priority = source, priority
@@ -50,7 +50,7 @@ class Job:
         self._pool._drop(self)
 
     def result(self, cancelled: Callable[[], bool] = lambda: False) -> Built:
-        """The build, which from now on goes before all others. Raises BuildError."""
+        """Wait for the build, which now comes before all others in the queue. Raises BuildError."""
         self._pool._urge(self)
         while not self._done.wait(0.05):
             if cancelled():
@@ -66,10 +66,10 @@ class Job:
 
 
 class BuildPool:
-    """`size` threads, each with a CuTe worker process of its own, started when first needed.
+    """`size` threads, each with its own CuTe worker process, started when first needed.
 
-    Equal sources are built once: submitting one that is queued or running gives its Job back, and one that the cache
-    has is done at once.
+    Equal sources are built once: for a source that is queued or running, `submit` returns its Job; for one in the
+    cache, a Job that is done.
     """
 
     def __init__(self, cache: Cache | None = None, size: int | None = None):
@@ -85,7 +85,7 @@ class BuildPool:
         self._waiting = 0  # idle threads
 
     def warm(self, workers: int = 1) -> None:
-        """Start CuTe workers ahead of need, without waiting for them. Nothing where the toolchain is missing."""
+        """Start CuTe workers early, without waiting for them. Does nothing if the toolchain is missing."""
         if toolchain.find().cute:
             for _ in range(min(workers, self.size)):
                 with self._ready:
@@ -94,7 +94,7 @@ class BuildPool:
     def submit(self, source: Source, priority: int = 0) -> Job:
         """Queue a build; a smaller `priority` goes first, equal ones in order."""
         key = _key(source)
-        found = self.find(source)
+        cached = self.find(source)
         with self._ready:
             if self._closed:
                 raise BuildError("cancelled", "the build pool is closed")
@@ -102,8 +102,8 @@ class BuildPool:
             if job is not None and not job.done:
                 return job
             job = Job(self, source, priority)
-            if found is not None:
-                job._end(found, None)
+            if cached is not None:
+                job._end(cached, None)
                 return job
             self._jobs[key] = job
             heapq.heappush(self._queue, (priority, next(self._number), job))
@@ -117,7 +117,7 @@ class BuildPool:
         return self.submit(source, priority=-1).result(cancelled)
 
     def find(self, source: Source) -> Built | None:
-        """A build that the cache has; never compiles."""
+        """A build from the cache, or None; never compiles."""
         return lookup(source, self.cache) if source.backend == "cute" else _lookup_cpp(source, self.cache)
 
     def close(self) -> None:
@@ -150,16 +150,16 @@ class BuildPool:
 
     def _drop(self, job: Job) -> None:
         with self._ready:
-            kept = [entry for entry in self._queue if entry[2] is not job]
-            if len(kept) < len(self._queue):
-                self._queue = kept
+            rest = [entry for entry in self._queue if entry[2] is not job]
+            if len(rest) < len(self._queue):
+                self._queue = rest
                 heapq.heapify(self._queue)
                 job._end(None, BuildError("cancelled", "the build was stopped on request"))
 
     def _work(self) -> None:
         builder = CuteBuilder(self.cache)
         if toolchain.find().cute:
-            with contextlib.suppress(BuildError):  # the first build says it again
+            with contextlib.suppress(BuildError):  # the first build raises it again
                 builder.warm(lambda: self._closed)
         try:
             while (job := self._next()) is not None:
@@ -222,8 +222,8 @@ def _lookup_cpp(source: Source, cache: Cache) -> Built | None:
 
 
 def _built(source: Source, folder: Path, seconds: float, cancelled: Callable[[], bool]) -> nvcc.Built:
-    """In halves where the unit reads CUTLASS's templates, which nvcc alone would compile twice. What g++ cannot read
-    (it has stand-ins for few of the device's functions: engine.build.host_check) is built whole."""
+    """Build in halves if the unit includes CUTLASS's templates, which nvcc alone would compile twice. If g++ cannot
+    compile the unit (engine.build.host_check defines few of the device's functions), build it whole."""
     if '#include "cutlass/' in source.text:
         try:
             return nvcc.build(source, folder, seconds=seconds, cancelled=cancelled, halves=True)
@@ -238,8 +238,8 @@ def build_cpp(
     source: Source, cache: Cache, cancelled: Callable[[], bool] = lambda: False, seconds: float = SECONDS
 ) -> Built:
     """A `cpp` Source by nvcc, or from the cache. Raises BuildError."""
-    if found := _lookup_cpp(source, cache):
-        return found
+    if cached := _lookup_cpp(source, cache):
+        return cached
     with tempfile.TemporaryDirectory(prefix="ucutlass-") as folder:
         built = _built(source, Path(folder), seconds, cancelled)
         resources = [

@@ -1,7 +1,7 @@
-"""What is installed to build with, found without importing any of it, and how to get what is missing.
+"""The installed build tools, found without importing them, and how to install those that are missing.
 
-The GPU toolchain is an extra (requirements-gpu.txt): NVIDIA's wheels carry NVIDIA's own terms. Without it programs are
-still checked and generated.
+The GPU toolchain is an extra (requirements-gpu.txt): NVIDIA's wheels have NVIDIA's licence terms. Without it,
+programs are still checked and generated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MISSING = {
 
 @dataclass(frozen=True)
 class Tool:
-    """`version` and `path` are None where it is missing; `missing` then says in one sentence how to get it."""
+    """One tool. If it is not installed, `version` and `path` are None and `missing` says how to install it."""
 
     name: str
     version: str | None
@@ -42,7 +42,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Everything that builds need, by name: torch, cute_dsl, quack, nvcc, cutlass_headers, gxx."""
+    """The tools of all builds by name: torch, cute_dsl, quack, nvcc, cutlass_headers, gxx."""
 
     tools: dict[str, Tool] = field(default_factory=dict)
 
@@ -61,18 +61,18 @@ class Toolchain:
 
     @property
     def host_check(self) -> bool:
-        """g++ alone can judge a `cpp` kernel: static assertions, stages, shared memory, can_implement."""
+        """g++ can check a `cpp` kernel: static assertions, stages, shared memory, can_implement."""
         return self.has("cutlass_headers", "gxx")
 
     def missing(self, *names: str) -> list[str]:
-        """How to get what is not there, one sentence each; of everything where no name is given."""
+        """One sentence for each missing tool of `names` (default: all) on how to install it."""
         return [self.tools[n].missing for n in (names or self.tools) if self.tools[n].missing]
 
     def versions(self) -> dict[str, str | None]:
         return {t.name: t.version for t in self.tools.values()}
 
     def fingerprint(self, backend: str) -> str:
-        """Changes whenever a tool does that takes part in a build of `backend`: part of every cache key."""
+        """A hash of the versions of the tools that build `backend`, for cache keys."""
         names = ("torch", "cute_dsl", "quack") if backend == "cute" else ("nvcc", "cutlass_headers", "gxx")
         text = ";".join(f"{n}={self.tools[n].version}" for n in names) + f";python={sys.version_info[:2]}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -80,10 +80,10 @@ class Toolchain:
 
 @functools.cache
 def find() -> Toolchain:
-    """Look once a process. About 10 ms: package metadata, PATH, and `--version` of the compilers found."""
+    """Find the tools, once per process. Takes about 10 ms: package metadata, PATH, and `--version` of the compilers."""
     headers = cuda_toolchain.find_toolchain()
     compiler = headers.nvcc if headers else None
-    found = [
+    tools = [
         _package("torch", "torch", "torch"),
         _package("cute_dsl", "nvidia-cutlass-dsl", "nvidia_cutlass_dsl"),
         _package("quack", "quack-kernels", "quack"),
@@ -91,7 +91,7 @@ def find() -> Toolchain:
         _package("cutlass_headers", "nvidia-cutlass", "cutlass_library"),
         _gxx(),
     ]
-    return Toolchain({t.name: t for t in found})
+    return Toolchain({t.name: t for t in tools})
 
 
 def _tool(name: str, version: str | None, path: Path | None) -> Tool:
@@ -99,7 +99,7 @@ def _tool(name: str, version: str | None, path: Path | None) -> Tool:
 
 
 def _package(name: str, distribution: str, module: str) -> Tool:
-    """A Python package: its version from metadata, or `unknown` where it lies on the path without any."""
+    """A Python package: its version from metadata, or `unknown` if it has none."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
@@ -115,18 +115,18 @@ def _package(name: str, distribution: str, module: str) -> Tool:
 
 
 def _gxx() -> Tool:
-    found = shutil.which("g++")
-    path = Path(found) if found else None
+    gxx = shutil.which("g++")
+    path = Path(gxx) if gxx else None
     return _tool("gxx", _printed(path, r"(\d+\.\d+\.\d+)") if path else None, path)
 
 
 def _printed(program: Path, pattern: str) -> str | None:
-    """The version that a compiler prints of itself; None where it does not even run."""
+    """The version that a compiler prints; None if it does not run."""
     try:
-        said = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=20)
+        output = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if said.returncode:
+    if output.returncode:
         return None
-    version = re.search(pattern, said.stdout)
+    version = re.search(pattern, output.stdout)
     return version[1] if version else "unknown"

@@ -9,6 +9,7 @@ from dsl.ir import Program
 from engine.devices import Placed
 from sol.attainable import predict, predict_eager
 from sol.bounds import pytorch_class
+from sol.cost.graph_costs import costs_of
 from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
 
@@ -43,7 +44,7 @@ def expected_ms(
         inside.update(ops)
         covered += predict(program, hw).ms
     rest = [op for op in graph.live if op.name not in inside]
-    moves = [op for op in rest if graph.costs[op.name].kind not in ("view", "none")]
+    moves = [op for op in rest if costs_of(graph)[op.name].kind not in ("view", "none")]
     if not moves:
         return covered, covered
     theirs = pytorch_class(cls, graph)

@@ -7,11 +7,11 @@ import os
 
 MAX_REQUEST = 4 << 20
 MAX_REPLY = 32 << 20
-PASTED = "module.py"  # the file name that pasted text carries in every traceback
+PASTED = "module.py"  # the file name of pasted text in tracebacks
 
 
 class Garbled(Exception):
-    """The other side sent something that is no bounded JSON object."""
+    """The other side sent a message that is too long or no JSON object."""
 
 
 def encode(message: dict, limit: int) -> bytes:

@@ -1,13 +1,12 @@
-"""The confined process: limits itself, loads torch, then answers requests until its pipe closes.
+"""The confined process: sets its limits, loads torch, then answers requests until its pipe closes.
 
-`python -m engine.sandbox.child REQUESTS REPLIES STACKS CPU_SECONDS gpu|cpu PRELOAD...` with
-three descriptors. A request is
-{"entry": "engine.trace.child", ...}: that module's `serve(message) -> dict` answers it. The entry is named by the
-engine, never by pasted text.
+`python -m engine.sandbox.child REQUESTS REPLIES STACKS CPU_SECONDS gpu|cpu PRELOAD...`; the first three are file
+descriptors. The request {"entry": "engine.trace.child", ...} is answered by that module's `serve(message) -> dict`. The
+engine sets the entry, never the pasted text.
 
-{"fork": true} makes a copy of this process, which answers from then on until {"end": true}, or until it dies; then the
-first one, which has run nobody's text, says so, reads past whatever was meant for the copy until {"back": word}, and
-goes on: what it loaded (torch takes 1.5 s) is loaded once for many texts.
+{"fork": true} forks a copy of this process, which answers until {"end": true} or its death. Then the first process,
+which has run no pasted text, reports the end, skips requests that were meant for the copy until {"back": word}, and
+continues. So torch (1.5 s) is loaded once for many texts.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ def main() -> None:
     if os.environ.get("UCUTLASS_SANDBOX") == "none":
         import ctypes
 
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: what bubblewrap does for the other modes
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, as bubblewrap does in the other modes
     me = os.getpid()
-    # On SIGUSR1, and on a crash, the stack goes to memory that the engine reads: which line never ended.
+    # On SIGUSR1 and on a crash, the stack is written to memory that the engine reads, to find the current line.
     log = os.fdopen(stacks, "ab", buffering=0)
     faulthandler.enable(log)
     faulthandler.register(signal.SIGUSR1, file=log, all_threads=False)
 
     def reply(message: dict) -> None:
-        # `me` is the process that has the word: changed by a fork on request, by no other.
+        # `me` is the process that may answer. Only a requested fork changes it.
         if os.getpid() != me:
-            os._exit(0)  # a process that pasted code forked and that came back here: only the first one answers
+            os._exit(0)  # pasted code forked this process, and only the first one may answer
         channel.write_all(replies, channel.encode(message, channel.MAX_REPLY))
 
     ready = {"ready": True, "pid": me}
@@ -61,13 +60,13 @@ def main() -> None:
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             message = channel.decode(line)
-            if passing:  # a request that the copy did not live to read is not served here
+            if passing:  # the copy died before it read this request, which is not served here
                 if "back" in message:
                     passing = False
                     reply({"back": message["back"]})
                 continue
             if message.get("end"):
-                os._exit(0)  # the one that was forked from answers, when we are gone
+                os._exit(0)  # the parent answers after we end
             if message.get("fork"):
                 me, status = _fork()
                 passing = status is not None
@@ -76,7 +75,7 @@ def main() -> None:
             entry = importlib.import_module(message.pop("entry"))
             try:
                 answer = entry.serve(message)
-            except Exception as e:  # a bug of ours, not of the module: entries explain those themselves
+            except Exception as e:  # our bug: entries explain errors of the module themselves
                 import traceback
 
                 traceback.print_exc()
@@ -87,11 +86,12 @@ def main() -> None:
 
 
 def _fork() -> tuple[int, int | None]:
-    """(own process id, None) in the copy; in the first process, when the copy is gone, (own id, its wait status)."""
+    """Return (own process id, None) in the copy and, in the first process after the copy's end, (own id, wait
+    status)."""
     import ctypes
 
     dumpable = ctypes.CDLL(None).prctl
-    dumpable(4, 0)  # PR_SET_DUMPABLE: the copy must not reach this process's memory through /proc
+    dumpable(4, 0)  # PR_SET_DUMPABLE: keep the copy from this process's memory in /proc
     pid = os.fork()
     if pid == 0:
         dumpable(4, 1)

@@ -1,16 +1,16 @@
-"""How a confined Python is started: the bubblewrap command line, and the probe that proves what it keeps out.
+"""Start a confined Python: the bubblewrap command line, and a probe that tests the confinement.
 
-There are four ways to be confined, tried in this order; the first whose probe passes is used for the life of the
-engine. All have no network, no home, no /etc, an empty environment, a read-only system and no capabilities.
+There are four modes, tried in this order. The engine uses the first one whose probe passes until it ends. All have no
+network, no home, no /etc, an empty environment, a read-only system and no capabilities.
 
     user          we are an ordinary user: bubblewrap in a new user name space
-    drop first    we are root: become a user that nobody else is, then the same
-    drop inside   we are root and our Python lies where others may not look (/root): bubblewrap mounts as root,
-                  and setpriv becomes that user before Python starts
-    root          we are root and cannot become anyone: a user name space over root. RLIMIT_NPROC does not bind
-                  root, so that the parent counts the processes instead
+    drop first    we are root: change to a user id that no other process has, then as `user`
+    drop inside   we are root and other users may not read our Python (/root): bubblewrap mounts as root, and setpriv
+                  changes to that user before Python starts
+    root          we are root and cannot change the user: a user name space over root. RLIMIT_NPROC does not apply
+                  to root, so the parent counts the processes
 
-Where none works the mode is `none`: limits and an empty environment only.
+If no probe passes, the mode is `none`: limits and an empty environment only.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from pathlib import Path
 from engine.sandbox import seccomp
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CODE = ("engine", "sol", "dsl")  # all that a child of ours imports
+CODE = ("engine", "sol", "dsl")  # the folders that a child imports
 SCRATCH_BYTES = 256 << 20
 SHM_BYTES = 1 << 30
-FIRST_UID, UIDS = 61184, 4000  # the range that systemd keeps for users that exist only while a service runs
+FIRST_UID, UIDS = 61184, 4000  # systemd's range for users that exist only while a service runs
 
 _serial = itertools.count()
 _lock = threading.Lock()
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Launch:
-    """What Popen needs. `uid` is the user that the sandbox runs as where it is not ours, else None."""
+    """The arguments of Popen. `uid`: the user of the sandbox if it is not ours, else None."""
 
     args: list[str]
     env: dict[str, str]
@@ -59,7 +59,8 @@ def bwrap_path() -> str | None:
 
 
 def fresh_uid() -> int:
-    """A user id that no process has: processes of two sandboxes then cannot signal or count against each other."""
+    """A user id that no process has, so that the processes of two sandboxes cannot signal each other or share
+    limits."""
     used = set()
     for entry in glob.glob("/proc/[0-9]*"):
         try:
@@ -75,10 +76,10 @@ def fresh_uid() -> int:
 
 @lru_cache(maxsize=2)
 def python_roots(gpu: bool) -> tuple[str, ...]:
-    """The folders outside /usr that this Python, its packages and torch (and with `gpu` the driver) lie in."""
+    """The folders outside /usr of this Python, its packages and torch and, with `gpu`, of the driver."""
     roots = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     roots.update(package_folders())
-    spec = importlib.util.find_spec("torch")  # finds, does not import
+    spec = importlib.util.find_spec("torch")  # does not import it
     if spec and spec.origin:
         roots.add(str(Path(spec.origin).parent.parent))
     link = sys.executable
@@ -94,15 +95,15 @@ def python_roots(gpu: bool) -> tuple[str, ...]:
 
 
 def package_folders() -> list[str]:
-    """Folders of installed packages on our own path, those that PYTHONPATH added too; never our working tree."""
-    asked = {os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
-    found = []
+    """Folders of installed packages on sys.path, with those of PYTHONPATH, without our working tree."""
+    on_pythonpath = {os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
+    folders = []
     for entry in map(os.path.abspath, filter(None, sys.path)):
         named = any(p in ("site-packages", "dist-packages") for p in Path(entry).parts)
         ours = entry == str(REPOSITORY) or _inside(str(REPOSITORY), entry) or entry in ("/", str(Path.home()))
-        if os.path.isdir(entry) and (named or entry in asked) and not ours:
-            found.append(entry)
-    return list(dict.fromkeys(found))
+        if os.path.isdir(entry) and (named or entry in on_pythonpath) and not ours:
+            folders.append(entry)
+    return list(dict.fromkeys(folders))
 
 
 def _inside(path: str, folder: str) -> bool:
@@ -110,22 +111,23 @@ def _inside(path: str, folder: str) -> bool:
 
 
 def driver_folders() -> list[str]:
-    """Folders of the NVIDIA driver's libraries that the loader would not find by itself."""
+    """Folders of the NVIDIA driver's libraries outside the loader's default path."""
     candidates = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib"]
     return [f for f in dict.fromkeys(candidates) if f.startswith("/") and os.path.isdir(f)]
 
 
 def toolkit_folders() -> list[str]:
-    """Where an installed CUDA toolkit really lies (engine.build.cuda_toolchain): raw CUDA is compiled inside."""
-    found = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    if found is None:
+    """The real folders of the CUDA toolkit (engine.build.cuda_toolchain.on_path), for raw CUDA compiled in a
+    sandbox."""
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if nvcc is None:
         return []
-    folders = {str(Path(p).parent.parent) for p in (os.path.abspath(found), os.path.realpath(found))}
+    folders = {str(Path(p).parent.parent) for p in (os.path.abspath(nvcc), os.path.realpath(nvcc))}
     return sorted({f for f in map(os.path.realpath, folders) if os.path.isdir(os.path.join(f, "nvvm"))})
 
 
 def environment(mode: str, gpu: bool, scratch: str) -> dict[str, str]:
-    """The whole environment of a child. Nothing of ours is passed on but which GPU to use."""
+    """The whole environment of a child. From ours it gets only the choice of the GPU."""
     env = {
         "HOME": scratch,
         "TMPDIR": scratch,
@@ -167,7 +169,7 @@ def _mounts(gpu: bool) -> list[str]:
         elif os.path.isdir(top):
             args += ["--ro-bind", top, top]
     roots = python_roots(gpu)
-    # bubblewrap as root makes missing parents with mode 0700, which a dropped user could not pass.
+    # As root, bubblewrap creates missing parents with mode 0700, which an unprivileged user could not enter.
     parents = {str(p) for r in roots for p in Path(r).parents if str(p) not in ("/", "/usr")}
     for parent in sorted(parents):
         args += ["--perms", "0755", "--dir", parent]
@@ -191,7 +193,7 @@ def _mounts(gpu: bool) -> list[str]:
 
 
 def launch(mode: str, command: list[str], *, gpu: bool, fds: tuple[int, ...], scratch: str | None = None) -> Launch:
-    """The confined form of `command` in `mode`; descriptors `fds` stay open in it."""
+    """The confined form of `command` in `mode`, with the descriptors `fds` open."""
     root = os.geteuid() == 0
     if mode == "none":
         uid = fresh_uid() if root and _readable_by_others() else None
@@ -215,12 +217,12 @@ def launch(mode: str, command: list[str], *, gpu: bool, fds: tuple[int, ...], sc
         args += ["--seccomp", str(filter_fd)]
         fds = (*fds, filter_fd)
     user = uid if mode == "drop first" else None
-    # bubblewrap itself gets an empty environment: what it is started with can be read in /proc/1/environ.
+    # bubblewrap gets an empty environment, because the sandbox can read it in /proc/1/environ.
     return Launch([*args, "--", *command], {}, user, uid, "/", fds, () if filter_fd is None else (filter_fd,))
 
 
 def _readable_by_others() -> bool:
-    """True when a user that is nobody may read this Python and our code."""
+    """Return True if any user may read this Python and our code."""
     for start in (*python_roots(False), str(REPOSITORY)):
         for path in (Path(start), *Path(start).parents):
             if not path.stat().st_mode & stat.S_IXOTH:
@@ -250,8 +252,8 @@ print(json.dumps(facts))
 
 
 def probe(mode: str, gpu: bool) -> str:
-    """ "" when a Python really started in `mode` and could reach nothing it should not; else what went wrong."""
-    secret = REPOSITORY / "pyproject.toml"  # must not be seen, unless the whole tree lies where packages lie
+    """ "" if a Python started in `mode` and could reach nothing that is forbidden, else the reason."""
+    secret = REPOSITORY / "pyproject.toml"  # must be invisible, unless the tree lies in a folder of packages
     if any(_inside(str(secret), root) for root in ("/usr", *python_roots(gpu))):
         secret = Path("/nonexistent")
     plan = launch(mode, [sys.executable, "-I", "-S", "-c", _PROBE, str(secret)], gpu=gpu, fds=())
@@ -271,8 +273,9 @@ def probe(mode: str, gpu: bool) -> str:
         facts = json.loads(done.stdout)
     except ValueError:
         return "its answer could not be read"
-    seen = [name for name in ("etc", "environ", "network", "writes", "userns", "home") if facts.get(name) is not False]
-    return f"inside, it could still reach: {', '.join(seen)}" if seen else ""
+    forbidden = ("etc", "environ", "network", "writes", "userns", "home")
+    reached = [name for name in forbidden if facts.get(name) is not False]
+    return f"inside, it could still reach: {', '.join(reached)}" if reached else ""
 
 
 def drop_arguments(user: int | None) -> dict:
@@ -298,7 +301,7 @@ def _choose(gpu: bool) -> tuple[str, str]:
 
 
 def choose(gpu: bool = False) -> tuple[str, str]:
-    """(mode, why not): the first mode whose probe passes. Probed once a process."""
+    """(mode, reason if `none`): the first mode whose probe passes. Probed once per process."""
     with _lock:
         return _choose(gpu)
 

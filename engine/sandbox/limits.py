@@ -1,4 +1,5 @@
-"""Limits that a sandboxed process puts on itself before it loads anything untrusted. Hard, so it cannot lift them."""
+"""Limits that a sandboxed process sets for itself before it loads untrusted code. Hard limits, so it cannot lift
+them."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ OPEN_FILES = 512
 
 
 def apply(cpu_seconds: int) -> None:
-    """RLIMIT_AS is not among them: CUDA reserves more addresses than any machine has memory. The parent watches
-    resident memory instead."""
+    """Set the limits. RLIMIT_AS is not among them, because CUDA reserves more addresses than any machine has memory;
+    the parent watches resident memory instead."""
     # Threads count as processes, and torch and the CUDA driver start some for each core.
     processes = PROCESSES + 4 * (os.cpu_count() or 1) + _others()
     for what, value in (
@@ -28,8 +29,8 @@ def apply(cpu_seconds: int) -> None:
 
 
 def _others() -> int:
-    """Threads that already count against our user. Before Linux 5.14 a user name space did not count by itself, so
-    that an ordinary user's whole desktop counts; inside a pid name space we cannot see it and must guess."""
+    """Threads that already count against our user. Before Linux 5.14 a user name space has no count of its own, so all
+    processes of the user count; a pid name space hides them, so this is a guess."""
     mode = os.environ.get("UCUTLASS_SANDBOX")
     release = tuple(int(p) for p in os.uname().release.split("-")[0].split(".")[:2])
     if mode in ("drop-first", "drop-inside") or (mode != "none" and release >= (5, 14)):

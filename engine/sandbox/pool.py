@@ -1,6 +1,6 @@
-"""Warm children: torch takes 1.5 to 2 s to import, so one that has done it waits for the next pasted module.
+"""Warm children: importing torch takes 1.5 to 2 s, so a child that has imported it waits for the next pasted module.
 
-Each is used for one module and thrown away. A child takes its memory limit from who takes it.
+Each child runs one module and ends. The caller of `take` sets its memory limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TORCH = ("torch",)
 
 
 def warm(*, gpu: bool = False, local_user: bool = False, preload: tuple[str, ...] = TORCH) -> None:
-    """Starts one in the background unless one waits already. Raises SessionRefused where the sandbox is missing."""
+    """Start a child in the background unless one waits. Raises SessionRefused if the sandbox is missing."""
     key = (gpu, local_user, preload)
     with _lock:
         old = _waiting.get(key)
@@ -38,7 +38,7 @@ def take(
     timeout: float = 60.0,
     cancelled: Callable[[], bool] | None = None,
 ) -> Sandbox:
-    """A ready child, waiting or new; the caller closes it. Raises SessionRefused, SandboxEnded."""
+    """A ready child, warm or new; the caller closes it. Raises SessionRefused, SandboxEnded."""
     with _lock:
         box = _waiting.pop((gpu, local_user, preload), None)
     for _ in range(2):
@@ -59,7 +59,7 @@ def take(
 
 
 def drain() -> None:
-    """Ends those that wait."""
+    """End the waiting children."""
     with _lock:
         boxes = list(_waiting.values())
         _waiting.clear()

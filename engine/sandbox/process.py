@@ -1,8 +1,8 @@
-"""One confined Python process as the engine sees it: start, ask, share memory, end. Nothing it does can hang us.
+"""One confined Python process, from the engine's side: start, request, shared memory, end. It cannot hang the engine.
 
-Every reply is bounded and must be JSON; a thread of ours watches resident memory, the number of processes and the
-volume of what is printed, and ends the whole process tree at a limit. A process that has run one person's pasted
-text is never given another's.
+Every reply is bounded and must be JSON. A thread of the engine watches resident memory, the number of processes and
+the printed bytes, and ends the whole process tree at a limit. A process that has run one person's text never runs
+another person's.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from engine.devices import SessionRefused
 from engine.sandbox import channel, confine, tree
 from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
 
-REGIONS = ("own", "result")  # shared memory that each child inherits, sized when it is known how large
-MAX_PROCESSES = 600  # processes and threads of one sandbox, where RLIMIT_NPROC does not bind
-FORKS = 6  # bubblewrap is two or three of them, an honest module one
+REGIONS = ("own", "result")  # shared memory that each child inherits; its size is set later
+MAX_PROCESSES = 600  # processes and threads of one sandbox, if RLIMIT_NPROC does not apply
+FORKS = 6  # bubblewrap needs two or three, an honest module one
 POLL = 0.05
 
-# The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so all are started by
-# one thread that lives as long as the engine.
+# The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so one thread that lives
+# as long as the engine starts all of them.
 _starter = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
 
 
 class SandboxEnded(Exception):
-    """The child is gone. `code`: time_limit | memory_limit | process_limit | output_limit | cancelled | exited |
-    crashed | garbled | no_cuda. `reason`: for a person; `line` of the pasted text where known; `log`: last words."""
+    """The child ended. `code`: time_limit | memory_limit | process_limit | output_limit | cancelled | exited |
+    crashed | garbled | no_cuda. `reason`: for a person; `line` of the pasted text, if known; `log`: its printed
+    text."""
 
     def __init__(self, code: str, reason: str, line: int | None = None, log: str = ""):
         super().__init__(reason)
@@ -51,11 +52,11 @@ def default_memory() -> int:
 
 
 class Sandbox:
-    """A confined child that answers requests. `gpu`: it gets the NVIDIA devices, and must see CUDA.
+    """A confined child that answers requests. `gpu`: it gets the NVIDIA devices and must see CUDA.
 
-    `memory_bytes` bounds the resident memory of all its processes; `preload` is imported before it says it is ready;
-    `local_user`: the text comes from the very person who runs the engine, so the weak sandbox is good enough.
-    Raises SessionRefused("sandbox_missing") where the sandbox is weak and the text may be anyone's.
+    `memory_bytes` bounds the resident memory of all its processes. It imports `preload` before it reports ready.
+    `local_user`: the text comes from the person who runs the engine, so a weak sandbox is enough. Raises
+    SessionRefused("sandbox_missing") if the sandbox is weak and `local_user` is false.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Sandbox:
     ):
         self.gpu, self.preload, self.local_user = gpu, preload, local_user
         self.memory_bytes = memory_bytes or default_memory()
-        self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # of one process, all its threads together
+        self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # per process, over all its threads
         self.mode = ""
         self._process: subprocess.Popen | None = None
         self._ended: tuple[str, str, int | None] | None = None
@@ -78,25 +79,25 @@ class Sandbox:
         self._printed = Printed()
         self._buffer, self._searched = bytearray(), 0
         self._scratch = ""
-        self._inner = 0  # the process id, inside, of who answers
-        self._first = 0  # that of the child itself, when copies of it answer
-        self._base: set[int] = set()  # the processes there are without a copy
+        self._inner = 0  # process id, inside, of the process that answers
+        self._first = 0  # process id of the child itself, while a copy answers
+        self._base: set[int] = set()  # the processes of the sandbox without a copy
         self._uid: int | None = None
         self._lock = threading.Lock()
 
     @staticmethod
     def strength(gpu: bool = False) -> str:
-        """`full`, or `weak: <why, and how to fix it>`. The first call takes some 0.1 s: it really starts one."""
+        """`full`, or `weak: <why, and how to fix it>`. The first call takes about 0.1 s: it starts a sandbox."""
         return confine.strength(gpu)
 
     def start(self, timeout: float = 60.0, wait: bool = True) -> Sandbox:
-        """Starts the child; with `wait` returns when it has loaded `preload`."""
+        """Start the child; with `wait`, return after it has loaded `preload`."""
         strong = confine.strength(self.gpu)
         if strong != "full" and not self.local_user:
             raise SessionRefused(
                 "sandbox_missing",
                 f"This engine does not run other people's code, because its sandbox is {strong}. "
-                "Whoever runs the engine can allow their own code with --local-user.",
+                "The person who runs the engine can allow their own code with --local-user.",
             )
         self.mode = confine.choose(self.gpu)[0]
         try:
@@ -143,7 +144,7 @@ class Sandbox:
         self._watcher.start()
 
     def wait_ready(self, timeout: float = 60.0, cancelled: Callable[[], bool] | None = None) -> None:
-        """Blocks until the child has loaded what it preloads. Raises SandboxEnded."""
+        """Block until the child has loaded `preload`. Raises SandboxEnded."""
         if self._inner:
             return
         answer = self._receive(time.monotonic() + timeout, cancelled, "did not start")
@@ -155,8 +156,8 @@ class Sandbox:
     # ---- one text after the other ----
 
     def fork(self, timeout: float = 20.0) -> None:
-        """From now on a copy of the child answers, until `reap`: for one text among many of the same person, where
-        loading torch anew for each would take most of the time. Raises SandboxEnded."""
+        """Let a copy of the child answer until `reap`. It serves one text of many by the same person, so that torch is
+        loaded once for all. Raises SandboxEnded."""
         self.wait_ready(timeout)
         if not self._base:
             self._base = set(tree.descendants(self._process.pid, self._uid))
@@ -168,8 +169,8 @@ class Sandbox:
         self._inner = answer["forked"]
 
     def reap(self, timeout: float = 5.0) -> None:
-        """Ends the copy and whatever it started, and leaves the child as it was before `fork`. Raises SandboxEnded
-        where that is not possible: then the sandbox is of no more use."""
+        """End the copy and its processes, and return to the child as it was before `fork`. Raises SandboxEnded if that
+        is not possible; the sandbox cannot be used after that."""
         if self._inner == self._first:
             return
         end = time.monotonic() + timeout
@@ -182,14 +183,14 @@ class Sandbox:
                 raise self._error()
             time.sleep(0.002)
         self._inner = self._first
-        # The copy is dead and cannot know this word: what comes before it, the copy wrote, or it tells of its end.
+        # The dead copy cannot know this word, so replies before it are the copy's, or the report of its end.
         word = os.urandom(8).hex()
         late = "did not come back after its copy ended"
         answer = self.request({"back": word}, timeout=timeout)
         while answer.get("back") != word:
             answer = self._receive(end, None, late)
         if self._buffer:
-            self._finish("garbled", "its copy left words behind")
+            self._finish("garbled", "its copy left unread output")
             raise self._error()
         self._printed.clear()
 
@@ -202,11 +203,11 @@ class Sandbox:
 
     @property
     def log(self) -> str:
-        """What the child printed: the beginning and the end of it."""
+        """The beginning and the end of what the child printed."""
         return self._printed.text
 
     def allocate(self, region: str, size: int) -> mmap.mmap:
-        """Sizes the shared region (once) and maps it here. The child cannot grow or shrink it."""
+        """Set the size of a shared region (once) and map it here. The child cannot grow or shrink it."""
         fd = self._regions[region]
         if region not in self._maps:
             os.ftruncate(fd, max(size, mmap.PAGESIZE))
@@ -221,7 +222,7 @@ class Sandbox:
         return self._regions[region]
 
     def request(self, message: dict, *, timeout: float, cancelled: Callable[[], bool] | None = None) -> dict:
-        """The child's answer to one message. Raises SandboxEnded, after which the sandbox is of no more use."""
+        """The child's answer to one message. Raises SandboxEnded; the sandbox cannot be used after that."""
         deadline = time.monotonic() + timeout
         self.wait_ready(timeout, cancelled)
         view = memoryview(channel.encode(message, channel.MAX_REQUEST))
@@ -250,7 +251,7 @@ class Sandbox:
                 raise self._error()
             self._buffer += data
             if len(self._buffer) > channel.MAX_REPLY:
-                self._finish("garbled", "it answered with more than the engine reads")
+                self._finish("garbled", "its answer is longer than the engine reads")
                 raise self._error()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -287,10 +288,10 @@ class Sandbox:
         if number == signal.SIGXCPU:
             return "time_limit", "it used all of its processor time"
         if number in (signal.SIGKILL, signal.SIGTERM):
-            return "crashed", "its process was killed (by itself, or by the system for want of memory)"
+            return "crashed", "its process was killed (by itself, or by the system because memory ran out)"
         if 0 < number < 65 and number in set(signal.Signals):
             return "crashed", f"its process crashed ({signal.Signals(number).name})"
-        return "exited", f"it ended the Python process with status {status} (os._exit or the like)"
+        return "exited", f"it ended the Python process with status {status} (for example by os._exit)"
 
     # ---- the watcher ----
 
@@ -311,7 +312,7 @@ class Sandbox:
                 now = time.monotonic()
                 if now >= next_look and self._ended is None and process is not None and process.poll() is None:
                     self._look()
-                    # An idle child that has loaded nothing untrusted needs no close watch.
+                    # An idle child has run no untrusted code and is checked less often.
                     next_look = now + (POLL if self._inner else 4 * POLL)
                 if self._ended is not None and process is not None and process.poll() is not None:
                     return
@@ -325,22 +326,22 @@ class Sandbox:
         assert self._process is not None
         members = tree.descendants(self._process.pid, self._uid)
         resident, tasks = tree.usage(members)
-        # Forks share their memory, and each is counted with all of it: many processes are the better explanation.
+        # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
         many = len(members) > FORKS
         if tasks > MAX_PROCESSES + 8 * (os.cpu_count() or 1) or (many and resident > self.memory_bytes):
-            self._finish("process_limit", "it started processes without end", self._current_line())
+            self._finish("process_limit", "it started too many processes", self._current_line())
         elif resident > self.memory_bytes:
             limit = f"{self.memory_bytes / 2**30:.3g} GiB"
             self._finish("memory_limit", f"it used more memory than the limit of {limit}", self._current_line())
 
     def _current_line(self) -> int | None:
-        """Where in the pasted text the child is now, where it says so."""
+        """The line of the pasted text that the child runs now, or None."""
         if not self._inner or self._process is None:
             return None
         return self._stacks.line_now(tree.descendants(self._process.pid, self._uid), self._inner)
 
     def line_written(self) -> int | None:
-        """The pasted line of the stack that the child, or a process that it started, wrote last: where it crashed."""
+        """The pasted line in the last stack that the child or one of its processes wrote: the line of a crash."""
         return self._stacks.line()
 
     # ---- the end ----
@@ -352,7 +353,7 @@ class Sandbox:
         self._kill()
 
     def _kill(self) -> None:
-        """Ends every process of the sandbox and waits until they are gone."""
+        """Kill every process of the sandbox and wait until they have ended."""
         process = self._process
         if process is None:
             return
@@ -369,7 +370,7 @@ class Sandbox:
             time.sleep(0.005)
 
     def close(self) -> None:
-        """Ends the child and gives back what it held. Safe to call twice; mapped regions stay readable until freed."""
+        """End the child and free its resources. Safe to call twice; mapped regions stay readable until freed."""
         if self._process is None:
             return
         self._finish("cancelled", "closed")
@@ -381,7 +382,7 @@ class Sandbox:
             with contextlib.suppress(OSError):
                 os.close(fd)
         for region in self._maps.values():
-            with contextlib.suppress(BufferError):  # an array still looks at it; it goes with that array
+            with contextlib.suppress(BufferError):  # an array still uses it and frees it later
                 region.close()
         self._maps.clear()
         if self._scratch:

@@ -1,8 +1,8 @@
 """The system-call filter of a sandbox, as the BPF program that bubblewrap loads just before it starts Python.
 
-A list of refusals, not of permissions: torch and the CUDA driver use too many calls for a list of permissions to
-stay right, and the name spaces already hide what the calls could reach. What is refused are the ways back out:
-tracing other processes, mounts, new name spaces, and the kernel's most exploited corners.
+It is a list of refused calls. A list of permitted calls would not stay correct, because torch and the CUDA driver use
+too many, and the name spaces already hide most of what calls could reach. The filter refuses calls that could break
+out: tracing other processes, mounts, new name spaces, and the interfaces of the kernel with the most exploits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AF_ALLOWED = (1, 16)  # AF_UNIX, which the CUDA driver may use, and AF_NETLINK, 
 
 @lru_cache(maxsize=1)
 def program() -> bytes | str:
-    """The BPF program; where it cannot be built, one sentence that says why and how to fix it."""
+    """The BPF program; if it cannot be built, one sentence with the reason and the way to fix it."""
     try:
         import pyseccomp as seccomp
     except ModuleNotFoundError:
@@ -44,13 +44,13 @@ def program() -> bytes | str:
             try:
                 f.add_rule(refuse, name)
             except (OSError, ValueError, RuntimeError):
-                continue  # this libseccomp or this architecture does not know the call, so nobody can make it by name
-        # clone: threads and forks stay, new name spaces go. clone3 hides its flags behind a pointer; ENOSYS makes
-        # glibc fall back to clone.
+                continue  # unknown to this libseccomp or this architecture
+        # clone: allow threads and forks, refuse new name spaces. The filter cannot read clone3's flags, which are
+        # behind a pointer; ENOSYS makes glibc fall back to clone.
         for flag in (1 << bit for bit in range(32) if CLONE_NEW_ANY >> bit & 1):
             f.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
         f.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
-        # A socket that could reach a network, even one that a later kernel might route. Besides the name space.
+        # Refuse sockets that could reach a network, in addition to the network name space.
         f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.GT, max(AF_ALLOWED)))
         for family in range(max(AF_ALLOWED)):
             if family not in AF_ALLOWED:
@@ -64,7 +64,7 @@ def program() -> bytes | str:
 
 
 def descriptor() -> int | None:
-    """A fresh readable descriptor of the program (the caller closes it), or None where there is none."""
+    """A fresh readable descriptor of the program (the caller closes it), or None if there is no program."""
     bpf = program()
     if isinstance(bpf, str):
         return None

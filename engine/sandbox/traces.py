@@ -1,7 +1,7 @@
-"""What a confined child leaves besides its answers: the text that it printed, and the stack that it wrote.
+"""Output of a confined child besides its answers: printed text, and the stack that it writes on a signal.
 
-Both are its own words and are bounded: of the text the beginning and the end are kept, of the stack the lines that lie
-in the pasted text are read.
+Both are untrusted and bounded. Of the text, the beginning and the end are stored. Of the stack, only line numbers of
+the pasted text are read.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Iterable
 from engine.sandbox import channel, tree
 
 MAX_PRINTED = 16 << 20
-KEPT = 16 << 10  # of what was printed: this much of the beginning and of the end
+STORED = 16 << 10  # bytes stored of the beginning and of the end of the printed text
 STACK = 1 << 16  # bytes of the stacks' end that are searched
-STACK_SECONDS = 0.3  # that a child has to write where it is
+STACK_SECONDS = 0.3  # time for a child to write its stack
 _PASTED = re.compile(rf'File "{re.escape(channel.PASTED)}", line (\d+)')
 
 
 class Printed:
-    """`total`: bytes so far, those that were not kept included."""
+    """Printed text. `total`: bytes so far, also those that are not stored."""
 
     def __init__(self) -> None:
         self.clear()
@@ -34,9 +34,9 @@ class Printed:
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
-        room = KEPT - len(self._head)
+        room = STORED - len(self._head)
         self._head += data[:room]
-        self._tail = (self._tail + data[room:])[-KEPT:] if len(data) > room else self._tail
+        self._tail = (self._tail + data[room:])[-STORED:] if len(data) > room else self._tail
 
     @property
     def too_much(self) -> bool:
@@ -44,26 +44,26 @@ class Printed:
 
     @property
     def text(self) -> str:
-        """The beginning and the end of it."""
+        """The stored beginning and end."""
         return (self._head + self._tail).decode(errors="replace")
 
 
 class Stacks:
-    """Memory that the child inherits as `fd`, into which its C code writes the stack on SIGUSR1 and on a crash,
-    whatever Python is doing."""
+    """Memory that the child inherits as `fd`. Its C code (faulthandler) writes the stack there on SIGUSR1 and on a
+    crash, also while Python is busy."""
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("ucutlass-stacks", os.MFD_CLOEXEC)
 
     def line(self) -> int | None:
-        """The innermost pasted line of the last stack that was written (the most recent call stands first)."""
+        """The innermost pasted line of the last stack that was written (the most recent call comes first)."""
         size = os.fstat(self.fd).st_size
         text = os.pread(self.fd, STACK, max(0, size - STACK)).decode(errors="replace")
-        found = _PASTED.search(text, max(text.rfind("most recent call first"), 0))
-        return int(found[1]) if found else None
+        match = _PASTED.search(text, max(text.rfind("most recent call first"), 0))
+        return int(match[1]) if match else None
 
     def line_now(self, members: Iterable[int], inner: int) -> int | None:
-        """Asks the child where it is: the one of `members` that knows itself as process `inner`."""
+        """Ask the child for its current line: the process of `members` with the inner process id `inner`."""
         before = os.fstat(self.fd).st_size
         for pid in members:
             if tree.inner_pid(pid) == inner:

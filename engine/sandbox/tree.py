@@ -1,4 +1,4 @@
-"""The processes of a sandbox, read from /proc: who they are, what memory they hold, and that they are gone."""
+"""The processes of a sandbox, read from /proc: their ids, their memory, and whether they have ended."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def _parents() -> dict[int, list[int]]:
 
 
 def descendants(pid: int, uid: int | None = None) -> list[int]:
-    """`pid` and everything under it, and every process of `uid`, a user that only this sandbox is."""
+    """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has."""
     children = _parents()
-    found, todo = {pid}, [pid]
-    while todo:
-        for child in children.get(todo.pop(), ()):
-            if child not in found:
-                found.add(child)
-                todo.append(child)
+    members, queue = {pid}, [pid]
+    while queue:
+        for child in children.get(queue.pop(), ()):
+            if child not in members:
+                members.add(child)
+                queue.append(child)
     if uid is not None:
         for group in children.values():
             for other in group:
                 with contextlib.suppress(OSError):
                     if os.stat(f"/proc/{other}").st_uid == uid:
-                        found.add(other)
-    return sorted(found)
+                        members.add(other)
+    return sorted(members)
 
 
 def usage(pids: list[int]) -> tuple[int, int]:
@@ -62,7 +62,7 @@ def inner_pid(pid: int) -> int | None:
 
 
 def exists(pid: int) -> bool:
-    """True while it runs; a zombie has ended."""
+    """Return True while the process runs; a zombie has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as f:
             return f.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
@@ -71,9 +71,9 @@ def exists(pid: int) -> bool:
 
 
 def sweep(pid: int, uid: int | None, mark: bytes) -> None:
-    """Without a pid name space: kill, again and again, what is still of this sandbox (new forks included).
+    """Kill the processes of a sandbox without a pid name space, repeatedly, because they may fork meanwhile.
 
-    `mark`: bytes in the environment of each of its processes, by which one is known that left session and parent.
+    `mark`: bytes in the environment of each process, which identify a process that left its session and parent.
     """
     end = time.monotonic() + 2.0
     while time.monotonic() < end:
@@ -88,14 +88,14 @@ def sweep(pid: int, uid: int | None, mark: bytes) -> None:
 
 
 def _strays(leader: int, mark: bytes) -> list[int]:
-    found = []
+    strays = []
     for name in os.listdir("/proc"):
         if name.isdigit() and exists(int(name)):
             with contextlib.suppress(OSError):
                 if os.getsid(int(name)) == leader:
-                    found.append(int(name))
+                    strays.append(int(name))
                     continue
                 with open(f"/proc/{name}/environ", "rb") as f:
                     if mark in f.read(1 << 16):
-                        found.append(int(name))
-    return found
+                        strays.append(int(name))
+    return strays

@@ -1,8 +1,7 @@
-"""What pasted code tries to do besides computing, named with the line that tried it.
+"""Report attempts of pasted code to leave the sandbox, with the line of the attempt.
 
-An audit hook, in the child. It is no wall (code can get around it, and then meets the walls of engine.sandbox.confine);
-it turns an attempt into a sentence that a person understands, where the wall alone would say "No such file or
-directory".
+This is an audit hook in the child. It protects nothing: code can bypass it, and engine.sandbox.confine then stops it.
+The hook gives a message that a person understands, where the sandbox alone would give "No such file or directory".
 """
 
 from __future__ import annotations
@@ -48,28 +47,28 @@ def pasted_line() -> int | None:
 
 
 class Watch:
-    """Installed once a process; active from `on` (which cannot be taken back: the hook itself never leaves).
+    """An audit hook, active from `on` until the process ends: Python cannot remove audit hooks.
 
     `allowed`: events that this text may cause (a candidate may start a compiler)."""
 
     def __init__(self, allowed: tuple[str, ...] = ()) -> None:
         self.seen: list[Blocked] = []
-        self._may = frozenset(allowed)
+        self._permitted = frozenset(allowed)
         self._busy = False
         allowed = {sys.prefix, sys.base_prefix, sys.exec_prefix, *(p for p in sys.path if p)}
         allowed |= {"/usr", "/lib", "/lib64", "/proc", "/sys", "/dev", os.environ.get("HOME", "/scratch")}
         self._allowed = tuple({os.path.realpath(p) + "/" for p in allowed} - {"//"})
 
     def allow(self, *events: str) -> None:
-        """Such events are not told of any more."""
-        self._may |= frozenset(events)
+        """Do not report these events from now on."""
+        self._permitted |= frozenset(events)
 
     def on(self) -> None:
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, args: tuple) -> None:
         what = _WHAT.get(event)
-        if (what is None and event != "open") or self._busy or event in self._may:
+        if (what is None and event != "open") or self._busy or event in self._permitted:
             return
         self._busy = True
         try:

@@ -25,6 +25,8 @@ from typing import Any, ClassVar
 from engine.session.event_base import Event, Measurement, Prediction, Time, blob_name
 from engine.session.script_events import Advanced, Answered, Asked, MemoryRead, MemoryWritten
 
+# Of the log's form. An engine reads logs of this version and of older ones; it goes up when an engine of the version
+# before could not read, or would misread, what is written now.
 VERSION = 1
 
 
@@ -337,17 +339,26 @@ def encode(event: Event) -> dict[str, Any]:
 
 
 def decode(kind: str, data: dict[str, Any]) -> Event:
-    """The typed event of a log row. Raises ValueError on an unknown kind, a missing or an unknown field."""
+    """The typed event of a log row. Raises ValueError, and nothing else, on an unknown kind, a missing or an unknown
+    field, and on data that is no object."""
     cls = KINDS.get(kind)
     if cls is None:
         raise ValueError(f"unknown event kind {kind!r}: this log is from another version")
+    if not isinstance(data, dict):
+        raise ValueError(f"{kind}: its data is no object")
     names = {f.name for f in dataclasses.fields(cls)}
     unknown = set(data) - names
     if unknown:
         raise ValueError(f"{kind} has unknown fields {sorted(unknown)}")
     values = dict(data)
-    if isinstance(values.get("time"), dict):
-        values["time"] = _TIMES[values["time"]["kind"]](**values["time"])
+    time = values.get("time")
+    if isinstance(time, dict):
+        if time.get("kind") not in _TIMES:
+            raise ValueError(f"{kind}: its time is neither measured nor predicted")
+        try:
+            values["time"] = _TIMES[time["kind"]](**time)
+        except TypeError as e:
+            raise ValueError(f"{kind}: {e}") from None
     try:
         return cls(**values)
     except TypeError as e:

@@ -1,4 +1,4 @@
-"""A pasted PyTorch module to its op graph, traced in the sandbox. Bad input ends in one clear SessionRefused."""
+"""Trace a pasted PyTorch module to its op graph in the sandbox. Bad input raises one clear SessionRefused."""
 
 from engine.trace.parent import PRELOAD, Traced, refuse, trace, warm
 

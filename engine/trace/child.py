@@ -1,8 +1,8 @@
-"""Tracing, inside the confined child: pasted text in, op graph or one clear refusal out.
+"""Tracing inside the confined child: takes pasted text, returns an op graph or one clear refusal.
 
-First on fake tensors, which have shapes but no memory, so that a large module costs nothing; where the text does
-something that fake tensors cannot (reads a value while it builds itself, say), once more on real ones. What the
-real run says is what the person reads.
+The first attempt uses fake tensors, which have shapes but no memory, so that a large module costs nothing. If the text
+needs more than fake tensors can do (for example, it reads a value in its constructor), a second attempt uses real
+tensors, and its refusal is the one that the person reads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
 
-# What real tensors would not change.
+# Refusals that real tensors would not change.
 _FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")
 _watch: Watch | None = None
 
 
 def watch() -> None:
-    """Installs the audit hook, once a process."""
+    """Install the audit hook, once per process."""
     global _watch
     if _watch is None:
         _watch = Watch()
@@ -31,7 +31,7 @@ def watch() -> None:
 
 
 def allow_compilers() -> None:
-    """From now on starting a program is no attempt to leave: torch.compile runs gcc and ptxas in the module's name."""
+    """Let the module start programs from now on: torch.compile runs gcc and ptxas for it."""
     watch()
     _watch.allow("subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork")
 
@@ -57,7 +57,7 @@ def _trace(source: str, fake: bool) -> dict:
 def _attempt(source: str, fake: bool) -> dict:
     import torch
 
-    torch.compiler.set_stance("force_eager")  # a compiled function within computes what the plain one does
+    torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
     with torch.no_grad(), fake_tensors() if fake else contextlib.nullcontext():
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
@@ -85,11 +85,11 @@ def _attempt(source: str, fake: bool) -> dict:
 
 
 def _graph(model: Any, inputs: tuple[Any, ...], fake: bool) -> tuple[dict, str]:
-    """The graph, and by which of torch's tracers: by export where it can, else by fx where that can."""
+    """The graph and the name of its tracer: torch.export or, if that fails and fx works, torch.fx."""
     try:
         return _exported(model, inputs), "torch.export"
     except Bad as e:
-        # An autocast for one device says nothing about what runs on another, so a graph of it would be another module.
+        # An autocast for one device does not apply on another, so its graph would be that of another module.
         if e.code not in ("not_covered", "cannot_trace") or "autocast" in e.reason:
             raise
         try:
@@ -113,14 +113,14 @@ def _exported(model: Any, inputs: tuple[Any, ...]) -> dict:
 
 
 def stage(doing: str, what: Any, calls_data: bool = False) -> Any:
-    """Calls `what`; whatever the pasted text raises in it becomes a Bad with its line."""
+    """Call `what` and turn any exception of the pasted text into a Bad with its line."""
     try:
         return what()
     except (Bad, Blocked) as e:
         raise explain(e, doing) from None
     except BaseException as e:
         bad = explain(e, doing)
-        # Outside forward a value may well be read; only fake tensors cannot, and then the real ones are tried.
+        # Outside forward the text may read values. Fake tensors have none, so the next attempt uses real ones.
         if bad.code == "data_dependent" and not calls_data:
             bad = Bad("needs_values", bad.reason, bad.line)
         raise bad from None
@@ -146,9 +146,9 @@ def _check_result(loaded: Loaded, result: Any) -> None:
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
             kind = type(leaf).__name__
-            said = "nothing (None)" if leaf is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-            said += " beside its tensors" if len(leaves) > 1 else ""
-            reason = f"forward returns {said}; it must return a tensor, or several in a tuple."
+            value = "nothing (None)" if leaf is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+            value += " beside its tensors" if len(leaves) > 1 else ""
+            reason = f"forward returns {value}; it must return a tensor, or several in a tuple."
             raise Bad("not_a_tensor", reason, line)
 
 
@@ -170,13 +170,13 @@ def forward_return_line(loaded: Loaded) -> int | None:
 
 
 def _summary(graph: dict) -> str:
-    """A title from what it computes: `linear 8192x8192, mul, leaky_relu on 1,024 rows`."""
+    """A title from the operations: `linear 8192x8192, mul, leaky_relu on 1,024 rows`."""
     shapes = {t["name"]: t["shape"] for t in graph["tensors"]}
     words: list[str] = []
     for module, run in itertools.groupby(graph["ops"], key=lambda op: op["module"]):
         ops = list(run)
         whole = module and any(op["op"].replace("_", "") not in module.lower() for op in ops)
-        # Of nn.LSTM or nn.MultiheadAttention the whole is named, not the zeros that it begins with.
+        # nn.LSTM and nn.MultiheadAttention are named as modules, since their first operations only make zeros.
         words += [module] if whole else [_word(op, shapes) for op in ops]
     rows = shapes[graph["inputs"][0]][0] if graph["inputs"] and shapes[graph["inputs"][0]] else 0
     more = f" and {len(words) - 5} more operations" if len(words) > 5 else ""

@@ -1,7 +1,7 @@
-"""What a forward does beside computing its results from its inputs: it draws by chance, or writes to what it was given.
+"""Side effects of forward: random numbers, and writes to inputs or to the module's state.
 
-No program can be held against either: results differ from call to call, and a graph of functional operations says
-nothing of what a call leaves behind. Both are refused while the module is traced, with the line and a way out.
+A module with either cannot be the reference of a program: random results differ from call to call, and a graph of
+functional operations does not contain the writes. The tracer refuses both, with the line and a way out.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from engine.trace.explain import quoted
 from engine.trace.load import Bad
 
 _DROPOUT = "dropout"
-_SHARES = ("p", "dropout", "dropout_p")  # what ATen calls the share that is dropped
+_SHARES = ("p", "dropout", "dropout_p")  # ATen's names for the share of elements that dropout drops
 Line = Callable[[Any], int | None]
 
 
 def random(target: Any, attrs: dict[str, Any]) -> bool:
-    """Whether an ATen operation with these arguments draws from PyTorch's generator: it bears the tag, and its
-    arguments (training mode, the share to drop) do not switch it off."""
+    """Return True if an ATen operation with these arguments draws from PyTorch's generator: it has the tag, and no
+    argument (training mode, the share to drop) switches it off."""
     if "nondeterministic_seeded" not in {str(t).removeprefix("Tag.") for t in getattr(target, "tags", ())}:
         return False
-    switched = (attrs.get("train"), attrs.get("training"))
-    return False not in switched and not any(attrs.get(name) == 0 for name in _SHARES)
+    modes = (attrs.get("train"), attrs.get("training"))
+    return False not in modes and not any(attrs.get(name) == 0 for name in _SHARES)
 
 
 def refuse_chance(ops: list[dict], drawn: set[str]) -> None:
-    """Raises Bad("random") for the first operation of `ops`, those that results depend on, whose name is in `drawn`."""
+    """Raise Bad("random") for the first operation of `ops` (those that results depend on) whose name is in `drawn`."""
     op = next((op for op in ops if op["name"] in drawn), None)
     if op is None:
         return
@@ -43,29 +43,29 @@ def refuse_chance(ops: list[dict], drawn: set[str]) -> None:
             way += "pass training=self.training, or leave the dropout out."
     else:
         what = f"draws random numbers ({name})"
-        way = "Draw them in get_inputs() and pass them to forward as an input of their own."
-    raise Bad("random", f"{at} {what}: every call gives another result, so no program can be held against it. {way}",
+        way = "Draw them in get_inputs() and pass them to forward as another input."
+    raise Bad("random", f"{at} {what}: each call gives another result, so no program can be compared with it. {way}",
               line)  # fmt: skip
 
 
 def refuse_writes(program: Any, line: Line) -> None:
-    """Raises Bad("writes") for the first input, buffer or parameter that the call changes. `program`: an exported one,
-    or one recorded by torch.fx, where the change is a `copy_` onto a placeholder."""
+    """Raise Bad("writes") for the first input, buffer or parameter that the call changes. `program`: exported, or
+    recorded by torch.fx, where the change is a `copy_` onto a placeholder."""
     signature, nodes = program.graph_signature, list(program.graph.nodes)
-    changed = {}  # node that makes the new value, by name -> what it is written to
+    changed = {}  # name of the node with the new value -> (kind, path) of the tensor that it replaces
     for kind, table in (("buffer", "buffers_to_mutate"), ("parameter", "parameters_to_mutate"),
                         ("input", "user_inputs_to_mutate")):  # fmt: skip
-        changed |= {made: (kind, path) for made, path in (getattr(signature, table, None) or {}).items()}
-    held = {"buffer": signature.inputs_to_buffers, "parameter": signature.inputs_to_parameters}
+        changed |= {node: (kind, path) for node, path in (getattr(signature, table, None) or {}).items()}
+    state = {"buffer": signature.inputs_to_buffers, "parameter": signature.inputs_to_parameters}
     for node in nodes:
         if str(node.target).startswith("aten.copy_.") and node.args[0].op == "placeholder":
             name = node.args[0].name
-            found = next(((kind, table[name]) for kind, table in held.items() if name in table), ("input", name))
-            changed[getattr(node.args[1], "name", node.name)] = found
+            target = next(((kind, table[name]) for kind, table in state.items() if name in table), ("input", name))
+            changed[getattr(node.args[1], "name", node.name)] = target
     for node in nodes:
         if node.name in changed:
             raise _written(*changed[node.name], line(node))
-    for kind, path in changed.values():  # what is written is an input as it came
+    for kind, path in changed.values():  # the new value is an unchanged input, so no node has a line
         raise _written(kind, path, None)
 
 
@@ -75,6 +75,6 @@ def _written(kind: str, path: str, line: int | None) -> Bad:
     if kind == "input":
         way = f"Work on a new tensor: operations without the trailing underscore or inplace=True, or {path}.clone()."
     else:
-        way = "Compute the new value as a tensor of its own, and return it where the caller needs it."
-    return Bad("writes", f"{at} writes to {whose}; a program writes nothing but its results, and the next call would "
-               f"begin with what this one left. {way}", line)  # fmt: skip
+        way = "Compute the new value as a new tensor, and return it if the caller needs it."
+    return Bad("writes", f"{at} writes to {whose}. A program writes only its results, so the next call would start "
+               f"from other values. {way}", line)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Turns what a pasted module raised into one sentence with a stable code and the line of the pasted text."""
+"""Turn an exception of a pasted module into one sentence with a stable code and the line of the pasted text."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def pasted_line(error: BaseException) -> int | None:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
-    todo: BaseException | None = error
-    while todo is not None and todo not in found and len(found) < 10:
-        found.append(todo)
-        todo = todo.__cause__ or (None if todo.__suppress_context__ else todo.__context__)
-    return found
+    errors: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in errors and len(errors) < 10:
+        errors.append(current)
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return errors
 
 
-def said(error: BaseException, limit: int = 300) -> str:
+def first_line(error: BaseException, limit: int = 300) -> str:
     """The first line of an error's own message, without torch's appended node dumps and advice."""
     text = str(error).strip()
     lines = [t.strip() for t in text.splitlines() if t.strip()]
@@ -59,14 +59,14 @@ def data_dependent(error: BaseException) -> bool:
 
 
 def quoted(line: int | None) -> str:
-    """`Line 10, "y = x[x > 0]"`: the line as the person wrote it, so that they need not count."""
+    """`Line 10, "y = x[x > 0]"`: the number and the text of a line."""
     text = linecache.getline(PASTED, line).strip() if line else ""
     return f"Line {line}, `{text if len(text) <= 70 else text[:67] + '...'}`," if text else f"Line {line}"
 
 
 def depends_on_values(op: str, line: int | None, doing: str, resizes: bool = False) -> Bad:
-    """The refusal of an operation that needs more than shapes. `op`: ATen's name, "" where nobody knows it; `resizes`:
-    its result's size is what depends on values, and else its result is itself a Python value."""
+    """The refusal of an operation that depends on values. `op`: ATen's name, "" if unknown; `resizes`: the size of its
+    result depends on values; otherwise its result is a Python value."""
     at = quoted(line) if line else f"Calling {doing}"
     text = linecache.getline(PASTED, line) if line else ""
     if op in ("nonzero", "nonzero_numpy") and "nonzero" not in text:
@@ -83,14 +83,14 @@ def depends_on_values(op: str, line: int | None, doing: str, resizes: bool = Fal
         what = f"uses {op.strip('_').rstrip('2')}, which makes a tensor whose size depends on the values of another"
     return Bad(
         "data_dependent",
-        f"{at} {what}; what a program computes may depend on shapes only. Express the choice with torch.where, or "
-        "leave it out of the module.",
+        f"{at} {what}; the operations of a program may depend on shapes only. Use torch.where for the choice, or leave "
+        "it out of the module.",
         line,
     )
 
 
 def _op_of(chain: list[BaseException]) -> str:
-    """ATen's name of the operation that one of these is about, where it says so."""
+    """ATen's name of the operation in the first error that has one, else ""."""
     for e in chain:
         schema = getattr(getattr(e, "func", None), "_schema", None)
         if schema is not None:
@@ -99,7 +99,7 @@ def _op_of(chain: list[BaseException]) -> str:
 
 
 def explain(error: BaseException, doing: str) -> Bad:
-    """`doing`: where it happened, e.g. "get_inputs()" or "forward"."""
+    """The refusal for an error. `doing`: the call that raised it, e.g. "get_inputs()" or "forward"."""
     chain = _chain(error)
     for e in chain:
         if isinstance(e, Bad):
@@ -120,34 +120,34 @@ def explain(error: BaseException, doing: str) -> Bad:
         return Bad("module_raised", f"{at}: {error.name!r} is not imported; add `{_IMPORTS[error.name]}`.", line)
     text = str(error)
     if isinstance(error, MemoryError) or _MEMORY.search(text[:2000]):
-        return Bad("memory_limit", f"{at} asks for more memory than there is: {said(error)}.", line)
+        return Bad("memory_limit", f"{at} asks for more memory than is available: {first_line(error)}.", line)
     if (isinstance(error, OSError) and error.errno == errno.EAGAIN) or "can't start new thread" in text:
         return Bad("process_limit", f"{at} starts more processes or threads than the sandbox allows.", line)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
         return Bad("disk_limit", f"{at} writes more than the sandbox lets it write.", line)
     if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.ENETUNREACH, errno.EROFS):
-        return Bad("sandbox_blocked", f"{at} does what the sandbox does not allow: {said(error)}.", line)
+        return Bad("sandbox_blocked", f"{at} is not allowed in the sandbox: {first_line(error)}.", line)
     if _CUDA.search(text[:2000]):
         return Bad(
             "asks_for_cuda",
-            f'{at} asks for CUDA: leave `.cuda()` and `device="cuda"` out. The engine itself moves the module and its '
-            "inputs to the GPU where it has one.",
+            f'{at} asks for CUDA: leave `.cuda()` and `device="cuda"` out. If the engine has a GPU, it moves the '
+            "module and its inputs there.",
             line,
         )
     if data_dependent(error):
         resizes = any(type(e).__name__ == "DynamicOutputShapeException" for e in chain)
         return depends_on_values(_op_of(chain), line, doing, resizes)
     if unknown := next((e for e in chain if type(e).__name__ == "UnsupportedOperatorException"), None):
-        op = _op_of([unknown]) or said(unknown)
+        op = _op_of([unknown]) or first_line(unknown)
         return Bad("not_covered", f"{quoted(line)} uses {op}, which the tracer does not know; leave it out.", line)
     if "is not supported for tensor subclasses" in text:  # .numpy() and .tolist() of a fake tensor
         return Bad(
             "leaves_torch",
-            f"{quoted(line)} takes numbers out of a tensor ({said(error).split()[0]}), where the tracer cannot follow; "
-            "use torch's own functions.",
+            f"{quoted(line)} takes numbers out of a tensor ({first_line(error).split()[0]}), which the tracer cannot "
+            "follow; use torch's functions.",
             line,
         )
     if isinstance(error, (RuntimeError, ValueError, IndexError)) and _SHAPES.search(text[:2000]):
-        return Bad("shape_mismatch", f"{at}: the shapes do not fit: {said(error)}.", line)
+        return Bad("shape_mismatch", f"{at}: the shapes do not fit: {first_line(error)}.", line)
     kind = type(error).__name__
-    return Bad("module_raised", f"{at} raised {kind}: {said(error)}." if text else f"{at} raised {kind}.", line)
+    return Bad("module_raised", f"{at} raised {kind}: {first_line(error)}." if text else f"{at} raised {kind}.", line)

@@ -9,11 +9,11 @@ from typing import Any
 
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Within, tensors are fake, and a module that is made of them can be converted (`.half()`, `.to(torch.bfloat16)`).
+    """Make tensors fake in this context. Modules of fake tensors can be converted (`.half()`, `.to(torch.bfloat16)`).
 
-    `Module._apply` exchanges a fake parameter with its conversion by `torch.utils.swap_tensors`, which refuses
-    whatever has a weak reference, as every fake tensor does. Setting `.data` keeps the parameter's identity just as
-    well, and with it tied weights and lists that hold it.
+    `Module._apply` replaces a fake parameter by its conversion with `torch.utils.swap_tensors`, which refuses tensors
+    with weak references, and every fake tensor has one. Setting `.data` also keeps the parameter's identity, and with
+    it tied weights and lists that contain it.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode

@@ -1,6 +1,6 @@
-"""Executes a pasted text in the confined child and finds in it the module, its arguments and its inputs.
+"""Execute a pasted text in the confined child and find the module, its arguments and its inputs.
 
-Two forms are taken: KernelBench's (`Model`, `get_inputs()`, `get_init_inputs()`), and any text with one nn.Module
+Two forms are accepted: KernelBench's (`Model`, `get_inputs()`, `get_init_inputs()`), and any text with one nn.Module
 class and example inputs in a variable `inputs` or `example_inputs`.
 """
 
@@ -22,7 +22,7 @@ EXAMPLES = ("inputs", "example_inputs")
 
 
 class Bad(Exception):
-    """The pasted text cannot be worked on. Becomes engine.devices.SessionRefused in the engine."""
+    """The pasted text is refused. Becomes engine.devices.SessionRefused in the engine."""
 
     def __init__(self, code: str, reason: str, line: int | None = None):
         super().__init__(reason)
@@ -39,7 +39,7 @@ class Loaded:
     title: str
 
     def build(self, seed: int = 0) -> Any:
-        """A new instance in eval mode, its random parameters drawn from `seed`."""
+        """A new instance in eval mode, with random parameters drawn from `seed`."""
         import torch
 
         torch.manual_seed(seed)
@@ -56,7 +56,7 @@ class Loaded:
             raise Bad("init_inputs", f"{self.cls.__name__}.__init__ cannot be called: {e}; {how}.", line) from None
         model = self.cls(*args, **kwargs)
         if not isinstance(model, torch.nn.Module):
-            raise Bad("no_model", f"{self.cls.__name__}(...) did not make an nn.Module.", line_of(self.cls))
+            raise Bad("no_model", f"{self.cls.__name__}(...) is not an nn.Module.", line_of(self.cls))
         return model.eval()
 
     def inputs(self, seed: int = 0) -> tuple[Any, ...]:
@@ -74,14 +74,12 @@ class Loaded:
         if isinstance(value, dict):
             value = self._by_name(value, line)
         if not isinstance(value, (list, tuple)):
-            said = type(value).__name__
-            raise Bad("bad_inputs", f"{self.inputs_from} must give a list of tensors, not a {said}.", line)
+            kind = type(value).__name__
+            raise Bad("bad_inputs", f"{self.inputs_from} must give a list of tensors, not a {kind}.", line)
         if not any(isinstance(v, torch.Tensor) for v in value):
             if value and isinstance(value[0], (list, tuple, dict)):
-                reason = (
-                    f"{self.inputs_from} gives its tensors inside a {type(value[0]).__name__}; give each of them alone"
-                )
-                raise Bad("bad_inputs", f"{reason}, as an argument of forward of its own.", line)
+                reason = f"{self.inputs_from} gives its tensors inside a {type(value[0]).__name__}; give each of them"
+                raise Bad("bad_inputs", f"{reason} as a separate argument of forward.", line)
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
         for i, x in enumerate(value):
             if isinstance(x, torch.Tensor) and 0 in x.shape:
@@ -113,7 +111,7 @@ class Loaded:
 
 
 def load(source: str) -> Loaded:
-    """Executes the text. Raises Bad for what it lacks, and whatever the text itself raises."""
+    """Execute the text. Raises Bad if it lacks a module or inputs, and any exception of the text."""
     import torch
 
     source = source.replace("\r\n", "\n")
@@ -137,19 +135,19 @@ def load(source: str) -> Loaded:
         raise Bad("no_model", f"Line {_raised_at(e)}: {e}.{_no_module(source)}", _raised_at(e)) from None
     names = module.__dict__
     cls = _choose(names, torch.nn.Module)
-    where = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
-    if where is None or (where == "get_inputs" and not callable(names[where])):
+    source_name = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
+    if source_name is None or (source_name == "get_inputs" and not callable(names[source_name])):
         raise Bad(
             "no_inputs",
             "No example inputs: add `def get_inputs(): return [torch.randn(...)]`, "
             "or a variable `inputs = [torch.randn(...)]`, with the tensors that forward takes.",
             line_of(cls),
         )
-    return Loaded(dict(names), cls, where, _title(module, cls))
+    return Loaded(dict(names), cls, source_name, _title(module, cls))
 
 
 def _no_module(source: str) -> str:
-    """What to say besides the error of a text that holds no class at all: words, or a piece of a file."""
+    """A hint beside the error for a text without a class (prose, or a part of a file), else ""."""
     if re.search(r"^\s*class\s+\w", source, re.MULTILINE):
         return ""
     if re.search(r"^\s*program\s+\w+\s*\(", source, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""The engine's side of tracing: starts the confined child, reads its answer as untrusted, names what went wrong."""
+"""The engine's side of tracing: start the confined child, check its untrusted answer, explain failures."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def trace(
     memory_bytes: int = 8 << 30,
     tensor_bytes: int = 64 << 30,
 ) -> Traced:
-    """The op graph of a pasted module. Blocks for 0.1 to 3 s, `timeout` seconds at most after the child is ready.
+    """The op graph of a pasted module. Blocks for 0.1 to 3 s, and at most `timeout` seconds after the child is ready.
 
     `memory_bytes` bounds the child's resident memory, `tensor_bytes` what the module's inputs, parameters and
-    largest intermediate tensor may need. `gpu`: trace where CUDA is to be seen (for modules that ask for it).
-    Raises SessionRefused with a stable code, one sentence and, where known, the line of the pasted text.
+    largest intermediate tensor may need. `gpu`: trace with CUDA visible (for modules that ask for it).
+    Raises SessionRefused with a stable code, one sentence and, if known, the line of the pasted text.
     """
     started = time.monotonic()
     if not source.strip():
@@ -73,7 +73,7 @@ def trace(
 
 
 def warm(*, gpu: bool = False, local_user: bool = False) -> None:
-    """Gets a child ready for the next `trace`, in the background: it then takes about 0.2 s instead of 4 s."""
+    """Start a child for the next `trace` in the background: the trace then takes about 0.2 s instead of 4 s."""
     sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD)
 
 
@@ -81,7 +81,7 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
     """The refusal for a child that ended while it ran the pasted text."""
     at = f"Line {ended.line}: the module" if ended.line else "The module"
     advice = {
-        "time_limit": "; it may loop for ever.",
+        "time_limit": "; it may loop without end.",
         "memory_limit": "; make its tensors smaller.",
     }.get(ended.code, ".")
     subject = {"cancelled": "Tracing was", "no_cuda": "No GPU in the sandbox:"}.get(ended.code, at)
@@ -95,7 +95,7 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
 
 
 def _read(answer: dict, seconds: float) -> Traced:
-    """Everything in the answer may have been written by the pasted text; nothing is taken on trust."""
+    """Check the answer. The pasted text may have written any part of it, so every field is validated."""
     error = answer.get("error")
     if isinstance(error, dict):
         line = error.get("line")
@@ -111,13 +111,13 @@ def _read(answer: dict, seconds: float) -> Traced:
         graph = OpGraph.from_json(json.dumps(ok["graph"]))
         for t in graph.tensors.values():
             if not all(isinstance(d, int) and 0 <= d < MAX_DIM for d in t.shape) or len(t.shape) > 16:
-                raise ValueError(f"tensor {t.name} has no shape")
+                raise ValueError(f"tensor {t.name} has no valid shape")
             if t.strides and (
                 len(t.strides) != len(t.shape) or not all(isinstance(d, int) and abs(d) < MAX_DIM for d in t.strides)
             ):
                 raise ValueError(f"tensor {t.name} has strides of another shape")
             if t.kind not in ("input", "parameter", "buffer", "constant", "intermediate"):
-                raise ValueError(f"tensor {t.name} is of no kind")
+                raise ValueError(f"tensor {t.name} has an unknown kind")
             if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
                 raise ValueError("a tensor has no name")
         if not all(isinstance(op.module, str) and f"_{op.module}".isidentifier() for op in graph.ops):
@@ -130,19 +130,19 @@ def _read(answer: dict, seconds: float) -> Traced:
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise SessionRefused(
             "garbled",
-            f"What came back from the sandbox is no op graph ({str(e)[:200]}). A module that writes to file "
-            "descriptors which it did not open does this; leave that out.",
+            f"What came back from the sandbox is no op graph ({str(e)[:200]}). This happens if a module writes to file "
+            "descriptors that it did not open; remove such writes.",
         ) from None
 
 
 def _check_elements(graph: OpGraph) -> None:
-    """A tensor without elements has no speed: every rate would be 0 divided by 0."""
+    """Refuse tensors without elements: every rate would be 0 divided by 0."""
     used = {n for op in graph.ops for n in op.inputs} | {*graph.inputs, *graph.outputs}
     for t in graph.tensors.values():
-        if 0 in t.shape and t.name in used:  # embedding_bag makes some that only its gradient reads
-            made = next((op for op in graph.ops if t.name in op.outputs), None)
-            line = made.line if made else None
-            by = f" ({made.op})" if made else ""
+        if 0 in t.shape and t.name in used:  # embedding_bag has empty results that only its gradient reads
+            producer = next((op for op in graph.ops if t.name in op.outputs), None)
+            line = producer.line if producer else None
+            by = f" ({producer.op})" if producer else ""
             at = f"Line {line}{by} makes a tensor" if line else f"The module's {t.kind} {t.path or t.name} is a tensor"
             raise SessionRefused(
                 "empty_tensor", f"{at} without elements, {list(t.shape)}; give every axis a size from 1.", line
@@ -150,9 +150,9 @@ def _check_elements(graph: OpGraph) -> None:
 
 
 def _check_size(graph: OpGraph, limit: int) -> None:
-    held = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
-    made = max((t for t in graph.tensors.values() if t.kind == "intermediate"), key=lambda t: t.bytes, default=None)
-    need = held + (made.bytes if made else 0)
+    external = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
+    largest = max((t.bytes for t in graph.tensors.values() if t.kind == "intermediate"), default=0)
+    need = external + largest
     if need > limit:
         largest = max(graph.tensors.values(), key=lambda t: prod(t.shape) * DTYPE_BYTES[t.dtype])
         line = next((op.line for op in graph.ops if largest.name in op.outputs), None)

@@ -1,4 +1,4 @@
-"""Imported by a child while it waits: does one small export, so that the first real one finds all of torch loaded."""
+"""Run one small export at import, while a child waits, so that the first real export has all of torch loaded."""
 
 import torch
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F, Max, Q
 from django.utils import timezone
 
 from engine.session import events
@@ -27,6 +27,10 @@ MAX_EVENT_BYTES = 1 << 19  # what is larger is a text, and texts are blobs
 
 class LeaseLost(Exception):
     """Another engine holds this session now (or it was deleted): stop, and write nothing more."""
+
+
+class UnreadableLog(Exception):
+    """A log that this version cannot continue. The message says which event and why, for the session's reason."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
     """
     now = timezone.now()
     free = Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=now)
-    waiting = Session.objects.filter(free).order_by("created")
+    waiting = Session.objects.filter(free).order_by("created").only("id", "state", "claims", "last_seq")
     if serves != "cuda":
         waiting = waiting.exclude(device="cuda")
     with transaction.atomic():
@@ -110,23 +114,27 @@ def append(
 
     `t`: seconds since the epoch at the engine, now if None. `handled`: ids of the commands that the engine took
     before these events; marked in the same transaction. Raises LeaseLost when this lease is not the session's any
-    more, ValueError when a blob does not bear its name or an event is too large for the socket.
+    more, ValueError when a blob does not bear its name or an event is too large for the socket, UnreadableLog when
+    a newer version wrote the log and the event is not its end.
     """
     with transaction.atomic():
         # The row lock is what keeps seq without a gap: the next writer waits here (SQLite locked at BEGIN).
         session = lease.held().select_for_update().first()
         if session is None:
             raise LeaseLost(lease.session_id)
+        if not all(isinstance(e, events.SessionEnded) for e, _ in items):
+            check_version(session)
         write(session, [(e, b, time.time() if t is None else t) for e, b in items])
         if handled:
             Command.objects.filter(id__in=handled).update(handled=timezone.now())
-        session.save(update_fields=["title", "state", "ended", "last_seq", "summary", "losses"])
+        session.save(update_fields=["title", "state", "ended", "last_seq", "log_version", "summary", "losses"])
         return session.last_seq
 
 
 def write(session: Session, rows: Iterable[tuple[events.Event, Mapping[str, str], float]]) -> None:
     """Insert rows after `session.last_seq` and fold them into the row; the caller holds it and saves it."""
     inserted, texts = [], {}
+    session.log_version = max(session.log_version, events.VERSION)
     for event, blobs, t in rows:
         session.last_seq += 1
         data = events.encode(event)
@@ -154,10 +162,57 @@ def store_blobs(session: Session, texts: Mapping[str, str]) -> None:
     session.blobs.add(*texts)
 
 
+def check_version(session: Session) -> None:
+    """Raises UnreadableLog for a log that a newer version wrote."""
+    if session.log_version > events.VERSION:
+        raise UnreadableLog(
+            f"This session's log has version {session.log_version}, and this engine reads logs up to version "
+            f"{events.VERSION}. Update the engine, then fork the session to run it again."
+        )
+
+
 def history(session_id: str) -> list[tuple[int, events.Event]]:
-    """The typed log so far, for an engine that takes a session up."""
+    """The typed log so far, for an engine that takes a session up. Raises UnreadableLog."""
     rows = SessionEvent.objects.filter(session_id=session_id).order_by("seq").values_list("seq", "kind", "data")
-    return [(seq, events.decode(kind, data)) for seq, kind, data in rows]
+    typed: list[tuple[int, events.Event]] = []
+    try:
+        for seq, kind, data in rows.iterator():
+            typed.append((seq, events.decode(kind, data)))
+    except ValueError as e:
+        raise UnreadableLog(
+            f"Event {len(typed) + 1} of this session's log cannot be read: {str(e)[:200]}. Fork the session to run it "
+            "again."
+        ) from None
+    return typed
+
+
+def abandon(lease: Lease, reason: str) -> None:
+    """End a session that `append` cannot end, because its summary cannot be folded; nothing when the lease is lost.
+    What its summary holds stays."""
+    end = events.SessionEnded("failed", reason, {}, 0, 0.0, "unreadable_session")
+    with transaction.atomic():
+        held = lease.held().select_for_update().values("summary").first()
+        if held is None:
+            return
+        summary = held["summary"] if isinstance(held["summary"], dict) else {}
+        rows = SessionEvent.objects.filter(session_id=lease.session_id)
+        seq = (rows.aggregate(last=Max("seq"))["last"] or 0) + 1
+        rows.bulk_create(
+            [SessionEvent(session_id=lease.session_id, seq=seq, kind=end.KIND, t=time.time(), data=events.encode(end))]
+        )
+        summary["end"] = {"state": end.state, "reason": reason, "seconds": 0.0, "code": end.code, "line": None}
+        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=summary)
+
+
+def reached(session_id: str) -> tuple[int, dict[str, int]]:
+    """(trials proposed, {class: its best trial}) by the rows of a log, whether or not they can be read as events."""
+    rows = SessionEvent.objects.filter(session_id=session_id).order_by("seq")
+    best: dict[str, int] = {}
+    for data in rows.filter(kind=events.TrialJudged.KIND).values_list("data", flat=True):
+        match data:
+            case {"best": True, "cls": str(cls), "trial": int(trial)}:
+                best[cls] = trial
+    return rows.filter(kind=events.TrialProposed.KIND).count(), best
 
 
 def began(session_id: str) -> float | None:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Set
 from heapq import heapify, heappop, heappush
 
+from sol.cost.cost import canonical
+from sol.cost.graph_costs import costs_of
 from sol.cost.op_table import LAYOUT_COPIES, is_inference_batch_norm
-from sol.cost.ops import canonical
 from sol.graph import Op, OpGraph
 
 
 def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
-    """The pointwise ops that can run on a product's tile while it is in registers, and the tensors they add.
+    """The pointwise ops that can run on a product's tile while it is in registers, and the other tensors they read.
 
-    An op joins when it is pointwise, keeps the shape, and needs nothing but the tile, earlier results and externals.
+    An op joins if it is pointwise, has the product's shape, and reads only the tile, earlier results and externals.
     """
-    order, producer, costs = graph.order, graph.producer, graph.costs
+    order, producer, costs = graph.order, graph.producer, costs_of(graph)
     shape = graph.tensors[root.outputs[0]].shape
     inside, ops, extra = set(root.outputs), [], []
-    # Readers of what is inside, in the order in which the module runs them.
+    # Positions of the ops that read a tensor of `inside`, in the order in which the module runs them.
     waiting = [order[o.name] for n in root.outputs for o in graph.readers.get(n, ())]
     seen: set[str] = set()
     heapify(waiting)
@@ -47,15 +48,15 @@ def tail(graph: OpGraph, root: Op) -> tuple[tuple[Op, ...], tuple[str, ...]]:
 
 
 def groups(graph: OpGraph, loose: Set[str]) -> list[tuple[Op, ...]]:
-    """Groups of at least two of the ops named in `loose` that hand tensors to one another, with no other op between.
+    """Groups of at least two of the ops named in `loose` that pass tensors to one another, with no other op between.
 
-    An op's rank is the largest number of other ops (products, copies, gathers; views do not count) on a way from an
-    external tensor to it. Only ops of one rank are joined, so no way from one of a group to another of it leads
-    through a product, which would have to run in the middle of their kernel.
+    An op's rank is the largest number of other ops (products, copies, gathers; views do not count) on a path from an
+    external tensor to it. Only ops of the same rank are joined, so no path between two ops of a group leads through a
+    product, which would have to run in the middle of their kernel.
     """
-    rank: dict[str, int] = {}  # tensor -> rank of the op that makes it
-    maker: dict[str, str] = {}  # tensor -> the loose op whose memory it is
-    of: dict[str, list[Op]] = {}  # loose op -> its group, a list that the whole group shares
+    rank: dict[str, int] = {}  # tensor -> rank of the op that writes it
+    maker: dict[str, str] = {}  # tensor -> the loose op that wrote its memory
+    of: dict[str, list[Op]] = {}  # loose op -> its group; the whole group shares one list
     for op in graph.live:
         here = max((rank.get(n, 0) for n in op.inputs), default=0)
         if op.name in loose:
@@ -67,10 +68,10 @@ def groups(graph: OpGraph, loose: Set[str]) -> list[tuple[Op, ...]]:
                     of.update((o.name, other) for o in own)
                     own = other
             maker.update((n, op.name) for n in op.outputs)
-        elif graph.costs[op.name].kind == "view":
+        elif costs_of(graph)[op.name].kind == "view":
             maker.update((n, maker[op.inputs[0]]) for n in op.outputs if op.inputs and op.inputs[0] in maker)
-        elif graph.costs[op.name].kind != "none":
+        elif costs_of(graph)[op.name].kind != "none":
             here += 1
         rank.update((n, here) for n in op.outputs)
-    found = {id(group): group for group in of.values()}
-    return [tuple(sorted(group, key=lambda o: graph.order[o.name])) for group in found.values() if len(group) > 1]
+    distinct = {id(group): group for group in of.values()}
+    return [tuple(sorted(group, key=lambda o: graph.order[o.name])) for group in distinct.values() if len(group) > 1]

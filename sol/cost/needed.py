@@ -1,9 +1,10 @@
-"""The least that a module must do, where it is less than what PyTorch does and its FLOP counter counts.
+"""Work that no kernel can skip, where it is less than the work that PyTorch's FLOP counter counts.
 
-A bound that counts work which a kernel may leave out is no bound. Left out are, from shapes and arguments alone:
-taps of a convolution that fall on its padding or outside its result; parts of a product that nothing reads, since a
-`tril`, `triu` or slice follows; products with the zeros of a `tril`, `triu` or `diag` that feeds it; dear orders of an
-einsum of several factors. Not considered: other algorithms (Winograd, FFT, Strassen) and algebra across operations.
+A lower bound must not count work that a kernel may skip. From shapes and arguments alone, these functions leave out:
+taps of a convolution that fall on its padding or outside its result; parts of a product that nothing reads because a
+`tril`, `triu` or slice follows; products with the zeros of an operand that comes from `tril`, `triu` or `diag`; all
+but the cheapest order of an einsum. Other algorithms (Winograd, FFT, Strassen) and algebra across operations are not
+considered.
 """
 
 from __future__ import annotations
@@ -12,22 +13,20 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sol.cost.cost import Cost
 from sol.cost.op_table import SUBSETS, VIEWS
-
-if TYPE_CHECKING:
-    from sol.cost.ops import Cost
-    from sol.graph import Op, OpGraph, Tensor
+from sol.graph import Op, OpGraph, Tensor
 
 _TRIANGLES, _DIAGONALS = ("tril", "triu"), ("diag", "diag_embed")
-_LONGEST_EINSUM = 8  # factors; orders of more are not searched
+_LONGEST_EINSUM = 8  # factors; the orders of longer ones are not searched
 
 # ---- windows: convolutions and pools --------------------------------------------------------------------------
 
 
 def _each(value: Any, dims: int, default: int) -> list[int]:
-    """An argument that may be one number, a list of one, or one a spatial axis."""
+    """One number for each spatial axis, from an argument that may be a number, a list of one or such a list."""
     if value is None or value == []:
         return [default] * dims
     if isinstance(value, int):
@@ -36,46 +35,46 @@ def _each(value: Any, dims: int, default: int) -> list[int]:
 
 
 def _taps(steps: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int, int]]:
-    """Along one axis, for each tap t the range of steps o (of `steps`) with 0 <= o * stride - padding + t * dilation
-    < size, and the place that the first of them reads: (first, count, place)."""
-    found = []
+    """Return (first, count, place) for each tap t along one axis: `count` steps o, beginning with `first`, have
+    0 <= o * stride - padding + t * dilation < size, and step `first` reads element `place`."""
+    taps = []
     for t in range(kernel):
         shift = t * dilation - padding
         first, last = max(0, -(shift // stride)), min(steps - 1, (size - 1 - shift) // stride)
         if last >= first:
-            found.append((first, last - first + 1, first * stride + shift))
-    return found
+            taps.append((first, last - first + 1, first * stride + shift))
+    return taps
 
 
 @lru_cache(maxsize=4096)
 def _valid(steps: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> tuple[int, int]:
-    """Along one axis: pairs of a step and a tap that meet inside, and how many distinct places they read."""
+    """Count, along one axis, the pairs of a step and a tap inside the input, and the distinct elements they read."""
     taps = _taps(steps, size, kernel, stride, padding, dilation)
-    runs: dict[int, list[tuple[int, int]]] = {}  # places of one remainder are runs of neighbours
+    runs: dict[int, list[tuple[int, int]]] = {}  # places of one remainder modulo the stride form runs
     for _, count, place in taps:
         runs.setdefault(place % stride, []).append((place // stride, place // stride + count))
     places = 0
-    for some in runs.values():
+    for intervals in runs.values():
         end = None
-        for low, high in sorted(some):
+        for low, high in sorted(intervals):
             places += max(0, high - (low if end is None else max(low, end)))
             end = high if end is None else max(end, high)
     return sum(count for _, count, _ in taps), places
 
 
 def _windows(x: Sequence[int], out: Sequence[int], kernel: Sequence[int], attrs: Mapping[str, Any], back: bool):
-    """Axis by axis (pairs, places) of a window that slides over x, or (`back`) from x over the result."""
+    """Yield (pairs, places) for each axis of a window that slides over x or, with `back`, over the result."""
     dims = len(kernel)
     stride = _each(attrs.get("stride"), dims, 1)
     dilation = _each(attrs.get("dilation"), dims, 1)
     padding = attrs.get("padding")
-    if isinstance(padding, str):  # "same": the odd one is behind; "valid": none
+    if isinstance(padding, str):  # "same" pads the end more when the sum is odd; "valid" pads nothing
         around = [d * (k - 1) // 2 for k, d in zip(kernel, dilation, strict=True)]
         padding = around if padding == "same" else 0
     padding = _each(padding, dims, 0)
     for i in range(dims):
         steps, size = (x[i], out[i]) if back else (out[i], x[i])
-        if back:  # places are those of x, each of which is a step
+        if back:  # the steps are the elements of x
             taps = _taps(steps, size, kernel[i], stride[i], padding[i], dilation[i])
             low, high = min((t[0] for t in taps), default=0), max((t[0] + t[1] for t in taps), default=0)
             yield sum(t[1] for t in taps), high - low
@@ -84,7 +83,7 @@ def _windows(x: Sequence[int], out: Sequence[int], kernel: Sequence[int], attrs:
 
 
 def convolution(op: Op, x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> tuple[float, int]:
-    """The FLOPs of the taps that meet real elements, and how many elements of x they read."""
+    """Return the FLOPs of the taps that are not on padding, and the number of elements of x that they read."""
     dims = len(weight.shape) - 2
     spatial, result = x.shape[len(x.shape) - dims :], out.shape[len(out.shape) - dims :]
     axes = list(_windows(spatial, result, weight.shape[2:], op.attrs, transposed))
@@ -94,7 +93,7 @@ def convolution(op: Op, x: Tensor, weight: Tensor, out: Tensor, transposed: bool
 
 
 def pooled(op: Op, x: Tensor, out: Tensor) -> int:
-    """How many elements of x a pool reads: a stride longer than its window passes some by."""
+    """The number of elements of x that a pool reads: a stride longer than its window skips some."""
     kernel = op.attrs.get("kernel_size")
     if kernel is None:  # an adaptive pool reads everything
         return x.elements
@@ -110,53 +109,55 @@ def pooled(op: Op, x: Tensor, out: Tensor) -> int:
 
 
 def contraction(terms: Sequence[frozenset[str]], out: frozenset[str], size: Mapping[str, int]) -> float:
-    """Matrix FLOPs of an einsum in its cheapest order of pairs: 2 x the product of every index of a pair that sums
-    some, none of a pair that sums nothing. Indices of one factor alone are summed beforehand. Infinite where there
-    are too many factors to look at every order."""
+    """Matrix FLOPs of an einsum that is contracted pair by pair in the cheapest order.
+
+    A pair that sums over an index costs 2 x the product of the sizes of all its indices, any other pair nothing.
+    Indices of one factor alone are summed beforehand. Return infinity for more than `_LONGEST_EINSUM` factors.
+    """
     if len(terms) > _LONGEST_EINSUM:
         return float("inf")
-    everyone = frozenset(range(len(terms)))
+    factors = frozenset(range(len(terms)))
 
-    def left(some: frozenset[int]) -> frozenset[str]:
-        """What indices remain when these factors are one."""
-        outside = out.union(*(terms[i] for i in everyone - some))
-        return frozenset().union(*(terms[i] for i in some)) & outside
+    def left(subset: frozenset[int]) -> frozenset[str]:
+        """The indices that remain after these factors are contracted into one."""
+        outside = out.union(*(terms[i] for i in factors - subset))
+        return frozenset().union(*(terms[i] for i in subset)) & outside
 
-    best: dict[frozenset[int], float] = {frozenset([i]): 0.0 for i in everyone}
+    best: dict[frozenset[int], float] = {frozenset([i]): 0.0 for i in factors}
     for count in range(2, len(terms) + 1):
-        for some in map(frozenset, combinations(sorted(everyone), count)):
+        for subset in map(frozenset, combinations(sorted(factors), count)):
             costs = []
-            first = min(some)
+            first = min(subset)
             for k in range(count - 1):
-                for others in combinations(sorted(some - {first}), k):
+                for others in combinations(sorted(subset - {first}), k):
                     a = frozenset({first, *others})
-                    span = left(a) | left(some - a)
-                    own = 2.0 * prod(size[c] for c in span) if span - left(some) else 0.0
-                    costs.append(best[a] + best[some - a] + own)
-            best[some] = min(costs)
-    return best[everyone]
+                    span = left(a) | left(subset - a)
+                    own = 2.0 * prod(size[c] for c in span) if span - left(subset) else 0.0
+                    costs.append(best[a] + best[subset - a] + own)
+            best[subset] = min(costs)
+    return best[factors]
 
 
 # ---- parts of products ----------------------------------------------------------------------------------------
 
 
 def _below(rows: int, columns: int, shift: int) -> int:
-    """The sum over the rows i of i + shift, held between 0 and the number of columns."""
+    """The sum of i + shift over the rows i, each clamped to [0, columns]."""
     first, full = min(rows, max(0, -shift)), min(rows, max(0, columns - shift))
     ramp = (first + full - 1 + 2 * shift) * (full - first) // 2 if full > first else 0
     return ramp + (rows - max(first, full)) * columns
 
 
-def kept(op: Op, t: Tensor) -> int:
-    """How many elements a tril or triu of t keeps."""
+def triangle_elements(op: Op, t: Tensor) -> int:
+    """The number of elements that a tril or triu of t keeps."""
     rows, columns = t.shape[-2:]
     d = int(op.attrs.get("diagonal", 0) or 0)
-    one = rows * columns - _below(rows, columns, d) if op.op.startswith("triu") else _below(rows, columns, d + 1)
-    return t.elements // max(1, rows * columns) * one
+    in_one = rows * columns - _below(rows, columns, d) if op.op.startswith("triu") else _below(rows, columns, d + 1)
+    return t.elements // max(1, rows * columns) * in_one
 
 
 def _zeros(name: str, graph: OpGraph) -> float:
-    """The share of a tensor's elements that are zero whatever the inputs are."""
+    """The share of a tensor's elements that are zero for all inputs."""
     op = graph.producer.get(name)
     while op is not None and op.inputs and op.op not in (*_TRIANGLES, *_DIAGONALS):
         if op.op not in ("t", "transpose", "mT", "numpy_T", "T", "contiguous", "to", "_to_copy", "neg"):
@@ -168,15 +169,15 @@ def _zeros(name: str, graph: OpGraph) -> float:
     if not t.elements:
         return 0.0
     if op.op in _TRIANGLES:
-        return 1 - kept(op, t) / t.elements
+        return 1 - triangle_elements(op, t) / t.elements
     wide = len(t.shape) > len(source.shape)  # diag of a matrix takes its diagonal: no zeros
     return 1 - source.elements / t.elements if wide else 0.0
 
 
 def shares(graph: OpGraph, costs: Mapping[str, Cost]) -> dict[str, float]:
-    """Product -> the share of its FLOPs that the outputs depend on, for those where it is below 1."""
+    """Product -> the share of its FLOPs that the outputs depend on, for products where it is below 1."""
     need: dict[str, float] = dict.fromkeys(graph.outputs, 1.0)  # tensor -> share of its elements that is read
-    parts: dict[str, set[str]] = {}  # tensor -> reads of a part of it that were counted
+    parts: dict[str, set[str]] = {}  # tensor -> its parts that are counted already
     for op in reversed(graph.live):
         kind = costs[op.name].kind
         outs = [graph.tensors[n] for n in op.outputs]
@@ -185,25 +186,25 @@ def shares(graph: OpGraph, costs: Mapping[str, Cost]) -> dict[str, float]:
             t = graph.tensors[name]
             take, part = 1.0, ""
             if op.op in _TRIANGLES and t.elements:
-                take, part = min(of_outs, kept(op, t) / t.elements), f"{op.op} {op.attrs}"
+                take, part = min(of_outs, triangle_elements(op, t) / t.elements), f"{op.op} {op.attrs}"
             elif op.op in SUBSETS and t.elements:
-                got = sum(need.get(o.name, 0.0) * o.elements for o in outs)
-                take, part = got / t.elements, f"{op.op} {op.attrs}"
+                elements = sum(need.get(o.name, 0.0) * o.elements for o in outs)
+                take, part = elements / t.elements, f"{op.op} {op.attrs}"
             elif (kind == "pointwise" or op.op in VIEWS) and outs and outs[0].elements == t.elements:
                 take = of_outs
             if part and part in parts.setdefault(name, set()):
-                need[name] = max(need[name], take)  # the same part once more
+                need[name] = max(need[name], take)  # the same part again
             else:
                 parts.setdefault(name, set()).add(part)
                 need[name] = min(1.0, need.get(name, 0.0) + take)
-    found = {}
+    result = {}
     for op in graph.live:
         if costs[op.name].kind not in ("matrix", "conv"):
             continue
         share = need.get(op.outputs[0], 1.0) if len(op.outputs) == 1 else 1.0
         if costs[op.name].kind == "matrix" and op.inputs:
-            # What two kinds of zeros leave out together is at most the sum of what each does.
+            # If both operands have zeros, the skipped products are at most the sum of both shares.
             share = max(0.0, share - sum(_zeros(n, graph) for n in op.inputs))
         if share < 1.0:
-            found[op.name] = share
-    return found
+            result[op.name] = share
+    return result

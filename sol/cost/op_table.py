@@ -1,6 +1,6 @@
-"""ATen's operations by kind, with what they cost an element: the tables behind `sol.cost.ops`.
+"""ATen's operations by kind, with their cost per element: the tables that `sol.cost.ops` reads.
 
-Vector FLOPs are the least that the ordinary pipes must do, specials the results of the special-function units.
+Vector FLOPs are the least that the vector pipes must do, specials the results of the special-function units.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ def _names(text: str) -> list[str]:
     return text.split()
 
 
-# ---- element by element: (vector FLOPs, special functions) a result -------------------------------------------
+# ---- element-wise: (vector FLOPs, special functions) per result -----------------------------------------------
 
 POINTWISE: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
@@ -59,7 +59,7 @@ POINTWISE: dict[str, tuple[float, float]] = {
 }
 EXACT_POWERS = {"pow": {2: (1, 0), 3: (2, 0), 0.5: (0, 1), -0.5: (0, 1), -1: (0, 1), 1: (0, 0)}}
 
-# ---- reductions, norms, losses: (vector FLOPs, special functions) an input element ----------------------------
+# ---- reductions, norms, losses: (vector FLOPs, special functions) per input element---------------------------
 
 REDUCTIONS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
@@ -130,9 +130,9 @@ VIEWS = frozenset(
         "resolve_conj resolve_neg set_ requires_grad_ unfold _conj _neg_view _reshape_alias"
     )
 )
-SHAPED_LIKE = frozenset(_names("view_as expand_as reshape_as type_as"))  # of their second input, only shape or type
+SHAPED_LIKE = frozenset(_names("view_as expand_as reshape_as type_as"))  # of their second input: shape or type
 SUBSETS = frozenset(_names("slice select narrow chunk split split_with_sizes tensor_split unbind diagonal getitem"))
-MAY_COPY = frozenset(_names("reshape flatten reshape_as ravel unflatten"))  # a view where the strides allow it
+MAY_COPY = frozenset(_names("reshape flatten reshape_as ravel unflatten"))  # views where the strides allow it
 COPIES = frozenset(
     _names(
         "clone contiguous copy to _to_copy type_as float half bfloat16 double int long bool cat concat "
@@ -146,13 +146,13 @@ COPIES = frozenset(
         "_index_put_impl index_reduce diagonal_scatter as_strided_scatter atleast_nd chalf cfloat cdouble"
     )
 )
-LAYOUT_COPIES = MAY_COPY | frozenset(  # the same numbers in another order or type
+LAYOUT_COPIES = MAY_COPY | frozenset(  # the same values in another order or type
     _names(
         "clone contiguous copy to _to_copy type_as float half bfloat16 double int long bool convert_element_type "
         "chalf cfloat cdouble"
     )
 )
-UPSAMPLE: dict[str, float] = {  # and how many elements of its input a result is made of; antialiased ones take all
+UPSAMPLE: dict[str, float] = {  # input elements per result; antialiased variants read all
     "upsample_linear1d": 2,
     "upsample_bilinear2d": 4,
     "upsample_trilinear3d": 8,

@@ -1,8 +1,8 @@
 """`cpu`: the machine we run on, from what it reports about itself and one short copy.
 
 Vector width and clock come from /proc/cpuinfo; two fused multiply-add pipes a core is the rule of every x86 server
-core since Haswell and of Arm's Neoverse N and V (a core that has one gets a bound that is twice too fast, which a
-lower bound may be). Bandwidth is timed, because no file tells it.
+core since Haswell and of Arm's Neoverse N and V (for a core with one pipe, the bound is half of what it could
+be, and still a lower bound). Bandwidth is timed, because no file states it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-from sol.hardware import Hardware
+from sol.hardware.device import Hardware
 
 FMA_PIPES = 2
 
@@ -50,7 +50,7 @@ def _last_level_cache() -> int:
 
 
 def copy_rate(size: int = 64 << 20, repeats: int = 3) -> float:
-    """Bytes/s read plus written by one thread's copy of `size` bytes, the best of a few."""
+    """Bytes/s, reads plus writes, of one thread's copy of `size` bytes, the best of `repeats`."""
     source, target = memoryview(bytearray(size)), memoryview(bytearray(size))
     best = float("inf")
     for _ in range(repeats):
@@ -62,7 +62,7 @@ def copy_rate(size: int = 64 << 20, repeats: int = 3) -> float:
 
 @lru_cache(maxsize=1)
 def this_machine() -> Hardware:
-    """This machine as a Hardware: a core stands for an SM, the last cache for L2."""
+    """This machine as a Hardware: a core counts as an SM, the last-level cache as L2."""
     model, flags, mhz = _cpuinfo()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     bits = 512 if "avx512f" in flags else 256 if flags & {"avx2", "sve"} else 128

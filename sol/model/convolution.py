@@ -1,12 +1,13 @@
-"""The time of a convolution on wgmma whose boxes of pixels TMA brings from channels-last x (the kernel of `cute`).
+"""The time of a convolution on wgmma that loads boxes of pixels from channels-last x by TMA (the kernel of `cute`).
 
-Not that of its implicit product: a pixel is fetched once for each position of the window, but from L2, and meets device
-memory once; TMA moves a box row by row, one pixel each, however few channels it has; a step of K holds whole boxes of
-channels, and the tensor cores multiply what is beyond the last channel too; a tile is a box of one image's pixels, paid
-for whole at the image's edges. How a tile is cut is asked of the kernel's own plan (dsl.lower.cute.conv.conv_tiles).
+It differs from the time of the implicit product: each window position fetches a pixel again, but from L2, so x crosses
+device memory once; TMA moves a box row by row, one pixel a row, however few channels it has; a step of K holds whole
+boxes of channels, and the tensor cores multiply the padding beyond the last channel too; a tile is a box of one image's
+pixels, and its full cost is paid at the image's edges. The kernel's plan (dsl.lower.cute.conv.conv_tiles) cuts the
+tiles.
 
-The constants are fitted to 141 trials of whole programs, 26 convolutions of the suite on an H200 (engine/results): the
-error's median is 10%, its root mean square 17%; priced as products they were 22% and 38%.
+The constants are fitted to 141 trials of whole programs, 26 convolutions of the suite on an H200 (engine/results). The
+median error is 10%, the root mean square 17%; with the model of the implicit product they are 22% and 38%.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from dsl.rules import legal
 from sol.hardware import Hardware
 from sol.model.tiles import GAP_MS, LAUNCH_MS, PROLOGUE_CLOCKS, Product, TileTime
 
-NARROW = 48  # columns that an instruction takes as long for as for fewer
+NARROW = 48  # an instruction takes as long for fewer columns
 ISSUE = 0.81  # best share of the tensor peak
-STEP_CLOCKS = 29.0  # barriers and address work a step of K
-TILE_CLOCKS = 300.0  # the same where a tile ends; other blocks work meanwhile
-BOX_CLOCKS = 156.0  # what TMA takes for a box of x and one of w, however small
-PIXEL_CLOCKS, FILTER_CLOCKS = 1.86, 0.57  # and for each of their rows of 64 bytes or less
-# Pixels of fewer than 64 bytes whose rows of the window are read as one run: rows of a box overlap in memory.
+STEP_CLOCKS = 29.0  # barriers and address work per step of K
+TILE_CLOCKS = 300.0  # the same at the end of a tile, while other blocks work
+BOX_CLOCKS = 156.0  # TMA's fixed cost for a box of x and a box of w
+PIXEL_CLOCKS, FILTER_CLOCKS = 1.86, 0.57  # TMA's cost for each of their rows of 64 bytes or less
+# Factor for pixels of fewer than 64 bytes if window rows are read as one run: rows of a box overlap in memory.
 SECTOR, OVERLAPPING = 64, 4.9
-L2_CLOCK = 69.0  # bytes of boxes a clock of one multiprocessor
-ELEMENT_CLOCKS = 0.079  # a result: converted, put in order, stored
-ALONE, BESIDE = 0.58, 0.15  # share of that which shows where one block stands on a multiprocessor, and where more do
-OVERLAP = 5.7  # order of the norm that joins a multiprocessor's products and its boxes
-OVERLAP_MEMORY = 1.2  # of the one that joins those and device memory: tiles begin and end together
+L2_CLOCK = 69.0  # bytes of boxes per clock and multiprocessor
+ELEMENT_CLOCKS = 0.079  # per result: convert, reorder, store
+ALONE, BESIDE = 0.58, 0.15  # exposed share of it with one resident block, and with more
+OVERLAP = 5.7  # order of the norm over a multiprocessor's products and its boxes
+OVERLAP_MEMORY = 1.2  # of the norm over those and device memory: tiles begin and end together
 
 
 def implicit(program: ir.Program, stage: ir.Collective) -> bool:
-    """Whether a checked stage is a convolution with a tile that this kernel takes: f16 or bf16, channels last, on
+    """Return True if this kernel takes a checked stage: a convolution with a tile in f16 or bf16, channels last, on
     sm_90a."""
     if not isinstance(stage, ir.Conv) or stage.config.tile is None or program.arch not in (None, "sm_90a"):
         return False
@@ -60,8 +61,8 @@ class _Work:
 
 
 def convolution_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware) -> TileTime | None:
-    """Predicted time of all launches of a stage with a tile; `p`: its implicit product. None for what the kernel does
-    not take (`cpp` may). Raises HardwareError when the device has no units of its class."""
+    """Predicted time of all launches of a stage with a tile; `p`: its implicit product. None if the kernel does not
+    take the stage (`cpp` may). Raises HardwareError when the device has no units of its class."""
     types = legal.types_of(program)
     x, w, y = types[stage.x.name], types[stage.w.name], stage.type
     try:
@@ -71,7 +72,7 @@ def convolution_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardwa
         return None
     clock, full = hw.tensor_mhz * 1e6, float(p.l * p.m * p.n)
     moved = full * (p.out_bytes + p.extra_bytes)
-    each = full / y.elements  # p counts an element of the product
+    each = full / y.elements  # p counts per element of the product
     element = max(
         ELEMENT_CLOCKS,
         p.extra_flops * each / 128.0,

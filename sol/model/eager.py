@@ -1,9 +1,9 @@
-"""What PyTorch eager takes: one library kernel an operation, every pointwise op a round trip through memory.
+"""The time of PyTorch eager: one library kernel per operation, each pointwise op a round trip through memory.
 
 The library's products are priced by the same tile model as our own programs, at the best of the tiles that cuBLAS
-ships; three facts of the library, seen in recorded times, are added: operands whose rows are not 16-byte aligned
-fall to old kernels, tf32 with neither operand contiguous along K pays a slower path, and a matrix times a vector
-streams. Convolutions run as implicit GEMMs with a layout conversion on each side, as cuDNN does for NCHW tensors.
+ships. Recorded times show three more effects: operands whose rows are not 16-byte aligned use old, slow kernels; tf32
+with neither operand contiguous along K takes a slower path; a matrix times a vector runs at memory speed.
+Convolutions run as implicit GEMMs with a layout conversion on each side, as cuDNN does for NCHW tensors.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from functools import lru_cache
 from math import ceil, prod
 
-from sol import attainable as at
 from sol.bounds import native_class, recast
+from sol.cost.cost import Cost, canonical
+from sol.cost.graph_costs import costs_of
 from sol.cost.op_table import is_inference_batch_norm
-from sol.cost.ops import Cost, canonical
 from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
+from sol.model.prediction import Attainable, StageTime, queued, stream_ms
 from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, engine_of, tile_time
 
 _LIBRARY_TILES = {
@@ -26,8 +27,8 @@ _LIBRARY_TILES = {
 }
 _MISALIGNED = {"tf32": 0.25, "f16": 0.14, "bf16": 0.14, "fp8": 0.14}  # share of the peak without 16-byte rows
 _TF32_BOTH_STRIDED = 0.6
-GROUP_NS = 0.85  # a group or row of a norm costs at least this: one block each
-FLAT_GROUP_NORM_NS = 0.013  # an element of a group norm without spatial axes: its kernel is bound by neither roof
+GROUP_NS = 0.85  # the least time of a group or row of a norm, which is one block
+FLAT_GROUP_NORM_NS = 0.013  # per element of a group norm without spatial axes: neither roof binds it
 _PLAIN = frozenset(["linear", "mm", "bmm", "matmul", "mv", "dot", "addmm", "baddbmm", "addmv", "addbmm"])
 _ATTENTION_SHARE = 0.55
 _CONV_SHARE = 0.62
@@ -35,7 +36,7 @@ _CONV_SHARE = 0.62
 
 @lru_cache(maxsize=4096)
 def library_product(p: Product, hw: Hardware) -> TileTime:
-    """The best tile time over what a vendor's library would try, split-K for the products with few tiles included."""
+    """The best tile time over a vendor library's tiles, with split-K for products of few tiles."""
     engine = engine_of(hw, p.cls)
     k = 32 if engine == "simt" else max(16, int(128 // p.in_bytes))
     best = None
@@ -55,7 +56,7 @@ def library_product(p: Product, hw: Hardware) -> TileTime:
 
 
 class _Layout:
-    """Follows views, so that a product knows which way its operands lie and a copy knows whether it copies."""
+    """Which tensors are transposed views, for the layout of a product's operands and for copies."""
 
     def __init__(self, graph: OpGraph):
         self.swapped: dict[str, bool] = {}
@@ -70,7 +71,7 @@ class _Layout:
             elif name == "permute":
                 dims = list(op.attrs.get("dims", ()))
                 flips = bool(dims) and dims[-1] % len(dims) != len(dims) - 1
-            elif graph.costs[op.name].kind == "view" and op.inputs:
+            elif costs_of(graph)[op.name].kind == "view" and op.inputs:
                 for out in op.outputs:
                     self.swapped[out] = self.swapped.get(op.inputs[0], False)
                 continue
@@ -85,7 +86,7 @@ class _Layout:
 
 
 def product_dims(op: Op, graph: OpGraph) -> tuple[int, int, int, int, int, int] | None:
-    """L, M, N, K of a product and which of its inputs are A and B; None for a contraction that is no plain product."""
+    """L, M, N, K of a product and the indices of its inputs A and B; None for any other contraction."""
     name = canonical(op.op)
     if name not in _PLAIN:
         return None
@@ -104,7 +105,7 @@ def product_dims(op: Op, graph: OpGraph) -> tuple[int, int, int, int, int, int] 
     return prod(out.shape[:-2]), x.shape[-2], y.shape[-1], k, a, b
 
 
-def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _Layout) -> at.StageTime:
+def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _Layout) -> StageTime:
     ins, out = [graph.tensors[n] for n in op.inputs], graph.tensors[op.outputs[0]]
     name = canonical(op.op)
     dims = product_dims(op, graph)
@@ -114,7 +115,7 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
     bytes_ = DTYPE_BYTES[ins[a].dtype]
     if min(m, n) == 1:  # gemv: a stream of the matrix
         ms = LAUNCH_MS + c.bytes / (0.89 * hw.copy_rate) * 1e3
-        return at.StageTime(
+        return StageTime(
             op.name, "library", ms, "memory", {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS}, c.matrix, c.bytes
         )
     p = Product(l, m, n, k, cls, bytes_, DTYPE_BYTES[out.dtype], extra_flops=1.0 if len(ins) > 2 else 0.0)
@@ -126,7 +127,7 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
     if cls in _MISALIGNED and any(r * bytes_ % 16 for r in rows):
         rate = _MISALIGNED[cls] * hw.peak(cls)
         slow = max(1.0, p.flops / rate * 1e3 / max(1e-9, time.main_ms))
-        note = "rows not 16-byte aligned: the library falls to its slow kernels"
+        note = "rows not 16-byte aligned: the library falls back to slow kernels"
     elif cls == "tf32" and a_strided and not b_strided:
         slow, note = 1 / _TF32_BOTH_STRIDED, "tf32 with neither operand contiguous along K"
     main = time.main_ms * slow
@@ -138,11 +139,11 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
         "epilogue": time.epilogue_ms,
         "reduction": time.reduction_ms,
     }
-    return at.StageTime(op.name, "library", ms, time.bound_by, parts, c.flops, time.hbm_bytes, note)
+    return StageTime(op.name, "library", ms, time.bound_by, parts, c.flops, time.hbm_bytes, note)
 
 
-def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, cls: str) -> at.StageTime:
-    """A contraction whose roles we do not untangle: the square-ish product with the same FLOPs and result."""
+def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, cls: str) -> StageTime:
+    """Any other contraction, priced as a product with the same FLOPs, first operand and result."""
     if len(ins) == 2 and min(t.elements for t in ins) and c.matrix:
         k = max(1, round(c.matrix / 2 / out.elements))
         m = max(1, ins[0].elements // k)
@@ -150,14 +151,14 @@ def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, 
         p = Product(1, m, n, k, cls, DTYPE_BYTES[ins[0].dtype], DTYPE_BYTES[out.dtype])
         t = library_product(p, hw)
         parts = {"launch": LAUNCH_MS, "main": t.ms - LAUNCH_MS}
-        return at.StageTime(op.name, "library", t.ms, t.bound_by, parts, c.flops, t.hbm_bytes)
+        return StageTime(op.name, "library", t.ms, t.bound_by, parts, c.flops, t.hbm_bytes)
     main = max(c.matrix / (0.5 * hw.ceiling(cls)), c.bytes / hw.copy_rate) * 1e3
-    return at.StageTime(
+    return StageTime(
         op.name, "library", LAUNCH_MS + main, "tensor", {"launch": LAUNCH_MS, "main": main}, c.flops, c.bytes
     )
 
 
-def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTime:
+def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> StageTime:
     """Implicit GEMM at a share of the peak that grows with the channels, plus NCHW <-> NHWC on the tensor cores."""
     x, weight, out = graph.tensors[op.inputs[0]], graph.tensors[op.inputs[1]], graph.tensors[op.outputs[0]]
     groups = int(op.attrs.get("groups", 1) or 1)
@@ -172,7 +173,7 @@ def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTi
     if inner == 1:
         main, by = c.bytes / ((0.4 if half else 0.2) * hw.copy_rate) * 1e3, "memory"
     else:
-        # An instruction takes 16 to 64 channels at once; fewer leave lanes empty. Exact kernels mind it less.
+        # An instruction takes 16 to 64 channels at once; fewer leave lanes empty. Exact kernels lose less.
         fill = min(1.0, inner / 32) ** 0.5 * min(1.0, outer / 128) ** 0.5
         share = _CONV_SHARE * (fill if tensor_cores else max(0.5, fill)) * (0.6 if transposed else 1.0)
         if tensor_cores:
@@ -186,11 +187,11 @@ def _conv(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTi
     launches = 1 + 2 * (convert > 0) + (bias > 0)
     parts = {"launch": launches * LAUNCH_MS, "main": main, "layout": convert, "bias": bias}
     moved = c.bytes + (2 * (x.bytes + out.bytes) if convert else 0) + (2 * out.bytes if bias else 0)
-    return at.StageTime(op.name, "library", sum(parts.values()), by, parts, c.flops, moved)
+    return StageTime(op.name, "library", sum(parts.values()), by, parts, c.flops, moved)
 
 
-def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageTime:
-    """A bandwidth-bound kernel; norms and softmaxes read their input twice and pay for each group."""
+def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> StageTime:
+    """A bandwidth-bound kernel; most norms read their input twice and have a cost per group."""
     name = canonical(op.op)
     read, written = sum(c.read.values()), c.write
     floor = 0.0
@@ -209,41 +210,43 @@ def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> at.StageT
         x = max(c.read.values(), default=0.0)
         read, written, launches = 4 * x, 2 * x + written, 5
     compute = max(c.special / hw.sfu, c.vector / hw.peaks["f32"] * 2) * 1e3
-    moved_ms = at.stream_ms(read, written, hw, launch_ms=0.0)
+    moved_ms = stream_ms(read, written, hw, launch_ms=0.0)
     main = max(moved_ms, compute, floor)
     by = "memory" if main == moved_ms else "special" if c.special else "vector"
-    launch = LAUNCH_MS + (launches - 1) * (LAUNCH_MS - GAP_MS)  # its further kernels start up behind each other
-    return at.StageTime(op.name, c.kind, launch + main, by, {"launch": launch, "main": main}, c.flops, read + written)
+    launch = LAUNCH_MS + (launches - 1) * (LAUNCH_MS - GAP_MS)  # its further launches overlap
+    return StageTime(op.name, c.kind, launch + main, by, {"launch": launch, "main": main}, c.flops, read + written)
 
 
-def _cast(t: Tensor, hw: Hardware, read: float) -> at.StageTime:
+def _cast(t: Tensor, hw: Hardware, read: float) -> StageTime:
     """float32 to a 16-bit type (`read` 1) or back (`read` 0.5): 1.5 times the float32 bytes either way."""
-    ms = at.stream_ms(t.bytes * read, t.bytes * (1.5 - read), hw)
-    return at.StageTime(
+    ms = stream_ms(t.bytes * read, t.bytes * (1.5 - read), hw)
+    return StageTime(
         f"cast {t.name}", "cast", ms, "memory", {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS}, 0.0, 1.5 * t.bytes
     )
 
 
 def predict_eager(
     graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool = True, cast_parameters: bool = False
-) -> at.Attainable:
+) -> Attainable:
     """PyTorch eager in one precision class, kernels queued back to back.
 
     tf32 turns PyTorch's tf32 switches on. f16, bf16 and fp8 of a float32 module mean a module cast beforehand and
-    `module(x.half()).float()`: the same inputs and outputs as the programs it stands beside, so casting them is timed.
-    `cast_inputs=False` gives it inputs that were cast already and takes half outputs; `cast_parameters` times the cast
-    of every float32 parameter too, as torch.autocast without its cache does. fp8 products run at fp8 rates on
+    `module(x.half()).float()`: it has the inputs and outputs of the programs that it is compared with, so these casts
+    are timed. `cast_inputs=False`: inputs are cast already and outputs stay half. `cast_parameters`: the cast of every
+    float32 parameter is timed too, as in torch.autocast without its cache. fp8 products run at fp8 rates on
     bf16 storage. Raises HardwareError when the device has no such class.
     """
     hw.peak(cls)
     notes: list[str] = []
-    before: list[at.StageTime] = []
-    after: list[at.StageTime] = []
+    before: list[StageTime] = []
+    after: list[StageTime] = []
     if native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8"):
         if cast_parameters:
             used = {n for op in graph.ops for n in op.inputs}
-            held = [t for n, t in graph.tensors.items() if n in used and t.kind == "parameter" and t.dtype == "f32"]
-            before += [_cast(t, hw, 1.0) for t in held]
+            parameters = [
+                t for n, t in graph.tensors.items() if n in used and t.kind == "parameter" and t.dtype == "f32"
+            ]
+            before += [_cast(t, hw, 1.0) for t in parameters]
         if cast_inputs:
             before += [_cast(graph.tensors[n], hw, 1.0) for n in graph.inputs if graph.tensors[n].dtype == "f32"]
             after = [_cast(graph.tensors[n], hw, 0.5) for n in graph.outputs if graph.tensors[n].dtype == "f32"]
@@ -251,7 +254,7 @@ def predict_eager(
     stages = list(before)
     layout = _Layout(graph)
     for op in graph.ops:
-        c = graph.costs[op.name]
+        c = costs_of(graph)[op.name]
         name = canonical(op.op)
         if c.kind in ("view", "none") or not op.outputs:
             continue
@@ -264,14 +267,14 @@ def predict_eager(
         elif c.kind == "attention":
             main = max(c.matrix / (_ATTENTION_SHARE * hw.peak(cls)), c.special / (0.8 * hw.sfu), c.bytes / hw.copy_rate)
             parts = {"launch": LAUNCH_MS, "main": main * 1e3}
-            stage = at.StageTime(op.name, "library", sum(parts.values()), "tensor", parts, c.flops, c.bytes)
+            stage = StageTime(op.name, "library", sum(parts.values()), "tensor", parts, c.flops, c.bytes)
         else:
             stage = _other(op, c, graph, hw, cls)
         if stage.note:
             notes.append(f"{op.name}: {stage.note}")
         stages.append(stage)
     if not stages:
-        return at.Attainable(LAUNCH_MS, (), "launch", ("the module moves no data: it only takes views",))
-    stages = at.queued([*stages, *after])
+        return Attainable(LAUNCH_MS, (), "launch", ("the module moves no data: it only takes views",))
+    stages = queued([*stages, *after])
     longest = max(stages, key=lambda s: s.ms)
-    return at.Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))
+    return Attainable(sum(s.ms for s in stages), stages, longest.bound_by, tuple(notes))

@@ -1,12 +1,12 @@
-"""How well the attainable model knows a recorded sweep: does it find the fast configurations, and how far off is it?
+"""How well the attainable model predicts a recorded sweep: whether it finds the fast configurations, and its error.
 
-A sweep holds products and, for each, configurations that a GPU really ran (JSON, see `Sweep.from_json`). The model is
-asked what steering asks of it: rank a problem's configurations without having seen them. Two numbers answer:
+A sweep is JSON with products and, for each, configurations that a GPU ran (`judge` reads it). The model ranks each
+problem's configurations without their measured times, as it does for steering. Two numbers score it:
 
     hit       one of the model's first `top` is within `within` of the best that was measured
     error     |predicted / measured - 1|, its median over all configurations
 
-Problems marked `held_out` were not looked at when the model's constants were fitted, and are counted apart too.
+Problems marked `held_out` had no part in fitting the model's constants; a row of the report counts them alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Judged:
-    """One problem of a sweep. `runs` by predicted time; `torch_ms`: PyTorch's own product beside it, or None."""
+    """One problem of a sweep. `runs` by predicted time; `torch_ms`: the time of PyTorch's product, or None."""
 
     id: str
     runs: tuple[Run, ...]
@@ -54,28 +54,28 @@ class Judged:
 
     @property
     def regret(self) -> float:
-        """How far the best of the model's first choices is from the best of all: 0 is perfect."""
+        """The best of the model's first `top` over the best of all, minus 1: 0 is perfect."""
         return min(r.ms for r in self.runs[: self.top]) / self.best_ms - 1
 
     @property
     def error(self) -> float:
-        """Median over the configurations, unsigned."""
+        """Median over the configurations of the absolute relative error."""
         return median(abs(r.error) for r in self.runs)
 
     @property
     def bias(self) -> float:
-        """Median over the configurations, signed: above 0 the model is too slow."""
+        """Median over the configurations of the signed relative error: above 0 the model predicts too long a time."""
         return median(r.error for r in self.runs)
 
     @property
     def rank_of_best(self) -> int:
-        """Where in the model's order the measured best stands, from 1."""
+        """The position of the measured best in the model's order, from 1."""
         return 1 + min(range(len(self.runs)), key=lambda i: self.runs[i].ms)
 
 
 @dataclass(frozen=True)
 class Total:
-    """Over the problems with at least `LEAST` configurations."""
+    """Scores over the problems with at least `LEAST` configurations."""
 
     problems: int
     configurations: int
@@ -86,7 +86,7 @@ class Total:
 
 
 def judge(text: str, hw: Hardware, *, top: int = TOP) -> list[Judged]:
-    """Every problem of a sweep under the model. Raises ValueError when the text is no sweep, naming the problem."""
+    """Every problem of a sweep under the model. Raises ValueError that names the problem when the text is no sweep."""
     try:
         raw = json.loads(text)
         problems = raw["problems"]
@@ -105,7 +105,7 @@ def _judge(problem: dict[str, Any], hw: Hardware, top: int) -> Judged:
     try:
         for row in problem["configs"]:
             if row.get("ms") is None:
-                continue  # it did not run; the row says why
+                continue  # it did not run; the row has the reason
             checked = check(program_text(problem, row["config"]))
             if not checked.ok:
                 raise ValueError(f"{row['config']}: {checked.diagnostics[0].message}")
@@ -136,37 +136,37 @@ def total(judged: Sequence[Judged], within: float = WITHIN) -> Total:
 
 
 def document(text: str, hw: Hardware, *, top: int = TOP) -> str:
-    """The report with what the sweep says of itself (gpu, driver, date, recorded, method) above it, where it does."""
-    judged, told = judge(text, hw, top=top), json.loads(text)
+    """The report, below the provenance that the sweep states: gpu, driver, date, recorded, method."""
+    judged, raw = judge(text, hw, top=top), json.loads(text)
     lines = ["# The attainable model against configurations that a GPU really ran", ""]
-    if "gpu" in told:
-        lines += [f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}."]
-    lines += [f"{told[key]}." for key in ("recorded", "method") if key in told]
+    if "gpu" in raw:
+        lines += [f"{raw['gpu']}, driver {raw['driver']}, {raw['date']}; torch {raw['toolchain']['torch']}."]
+    lines += [f"{raw[key]}." for key in ("recorded", "method") if key in raw]
     lines += [
         "",
-        "The model sees a program and prices it (`sol/model/tiles.py`); it is held to what was measured. "
-        f"Of each problem, the best of the model's first {top} is shown beside the best of all. Held out: not "
-        "looked at when the model's constants were set. Bias below zero: the model is too fast.",
+        "The model (`sol/model/tiles.py`) predicts the time of each program; the table compares it with the measured "
+        f"time. For each problem it shows the best of the model's first {top} beside the best of all. Held out: not "
+        "used to fit the model's constants. Bias below zero: the model predicts too short a time.",
         "",
     ]
     return "\n".join(lines) + "\n" + markdown(judged)
 
 
 def markdown(judged: Sequence[Judged], within: float = WITHIN) -> str:
-    """The report: totals (all, fitted on, held out), then a line a problem."""
+    """The report: totals (all, fitted on, held out), then one line per problem."""
     top = judged[0].top if judged else TOP
     lines = [
-        f"| problems | configurations | first {top} hold one within {within:.0%} of the best | median error "
+        f"| problems | configurations | one of the first {top} is within {within:.0%} of the best | median error "
         "| of the best ones | worst regret |",
         "|---|---|---|---|---|---|",
     ]
-    for name, some in (
+    for name, group in (
         ("all", list(judged)),
         ("fitted on", [j for j in judged if not j.held_out]),
         ("held out", [j for j in judged if j.held_out]),
     ):
-        if any(len(j.runs) >= LEAST for j in some):
-            t = total(some, within)
+        if any(len(j.runs) >= LEAST for j in group):
+            t = total(group, within)
             lines.append(
                 f"| {name}: {t.problems} | {t.configurations} | {t.hits:.0%} | {t.error:.1%} | {t.best_error:.1%} "
                 f"| {t.worst_regret:.1%} |"

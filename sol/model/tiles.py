@@ -1,13 +1,13 @@
-"""The tile and wave model of one matrix product: what a tiled kernel really costs beyond its FLOPs and bytes.
+"""The tile and wave model of one matrix product: the time of a tiled kernel beyond its FLOPs and bytes.
 
-A product L x M x N x K is cut into output tiles; each SM works through its share one tile after another. Time is
+A product L x M x N x K is cut into output tiles; each SM computes its share one tile after another. Time is
 
     launch + prologue + waves x (main loop + exposed epilogue) + last epilogue
 
-where a main loop is bound by the tensor cores (with a fixed cost an iteration, so small tiles reach less of the
-peak), by the L2 (every tile fetches its two panels; a cluster shares them by multicast) or by device memory (what a
-wave of tiles, walked in the raster's order, cannot find in L2). Tiles that stick out of the matrix, SMs without a
-tile and clusters that do not fit the chip's SM count are paid in full: that is quantisation.
+where a main loop is bound by the tensor cores (with a fixed cost per iteration, so small tiles reach less of the
+peak), by the L2 (every tile fetches its two panels; a cluster shares them by multicast) or by device memory (the part
+of a wave's panels, in raster order, that is not in L2). Quantisation counts in full: tiles that cross the edge of the
+matrix, SMs without a tile and clusters that do not fit the chip's SM count.
 
 The constants were fitted to recorded H200 times: cuBLAS and quack products of 1024x8192x8192 and 4096 cubed (f16 and
 tf32), the 59-problem suite's GEMM half, and 8192-cube products. They scale to other chips by peak and clock.
@@ -24,50 +24,50 @@ from sol.hardware import Hardware
 
 LAUNCH_MS = 0.004  # a launch between two CUDA events on an otherwise idle stream
 GAP_MS = 0.0015  # from the end of a kernel to the start of the next when launches are queued ahead
-PROLOGUE_CLOCKS = 3000.0  # descriptor fetch, first stages of the pipeline filling from device memory
-ITERATION_CLOCKS = {"wgmma": 30.0, "mma": 60.0, "simt": 40.0}  # barriers and address work a main-loop step
+PROLOGUE_CLOCKS = 3000.0  # descriptor fetch, and the first pipeline stages filled from device memory
+ITERATION_CLOCKS = {"wgmma": 30.0, "mma": 60.0, "simt": 40.0}  # barriers and address work per step
 ISSUE_FRACTION = {"wgmma": 0.875, "mma": 0.88, "simt": 0.82}  # best share of the peak that real data sustains
-TF32_ISSUE_FRACTION = 0.90  # half the switching a clock: the power limit bites later
-SM_L2_BYTES_CLOCK = 64.0  # what one SM can take from the L2
-# A pixel that im2col TMA brings, times its bytes (4 to 16 channels in tf32, suite convolutions on an H200).
+TF32_ISSUE_FRACTION = 0.90  # half the switching per clock: throttles later
+SM_L2_BYTES_CLOCK = 64.0  # one SM's rate from the L2
+# Clocks of im2col TMA per pixel, times its bytes (4 to 16 channels in tf32, suite convolutions on an H200).
 PIXEL_BYTES_CLOCKS = 184.0
-EPILOGUE_ELEMENTS_CLOCK = 16.0  # output elements an SM finishes a clock: convert, stage through shared, store
-BOTH_ACROSS = 1.3  # tf32 with both operands across K: the second is transposed in shared memory too
-L2_FIT = 0.7  # share of the L2 that holds a panel across waves
-# Order of the p-norm that joins resources: a sharp maximum with a soft corner where loads, products and stores are
-# asynchronous; nearly a sum for SIMT kernels, whose epilogue stores while nothing multiplies.
+EPILOGUE_ELEMENTS_CLOCK = 16.0  # output elements per clock and SM: convert, stage in shared memory, store
+BOTH_ACROSS = 1.3  # tf32 with neither operand along K: the second is transposed in shared memory too
+L2_FIT = 0.7  # share of the L2 that can keep panels across waves
+# Order of the p-norm over the resources: close to the maximum where loads, products and stores are asynchronous; close
+# to the sum for SIMT kernels, whose epilogue stores while nothing multiplies.
 OVERLAP = {"wgmma": 8.0, "mma": 4.0, "simt": 1.1}
 
 
 @dataclass(frozen=True)
 class Product:
-    """What is multiplied. Sizes in bytes an element; `extra_*` count an output element of the epilogue."""
+    """The product. Sizes in bytes per element; `extra_*`: the epilogue's work per output element."""
 
-    l: int  # noqa: E741 - the field's own name
+    l: int  # noqa: E741 - the usual name of the batch size
     m: int
     n: int
     k: int
     cls: str
     in_bytes: float
     out_bytes: float
-    extra_bytes: float = 0.0  # further tensors read by the epilogue, bytes an output element
+    extra_bytes: float = 0.0  # further tensors that the epilogue reads, bytes per output element
     extra_flops: float = 0.0
     extra_special: float = 0.0
     shared_b: bool = False  # a 2-D B against a batched A: read once
-    across: str = ""  # operands of tf32 that do not lie along K: a | b | ab
-    triangle: bool = False  # one triangle of a square result is kept
-    again: float = 1.0  # times that an element of a stands in the product: a convolution's window meets it in L2
-    run: int = 0  # of a convolution: channels at one position of its window, which no step of K goes beyond
+    across: str = ""  # tf32 operands that are not contiguous along K: a | b | ab
+    triangle: bool = False  # the program keeps one triangle of a square result
+    again: float = 1.0  # uses of an element of a convolution's x in the product, all but one from L2
+    run: int = 0  # channels at one window position of a convolution: no step of K crosses it
 
     @property
     def flops(self) -> float:
-        """Of what is needed: a triangle's with its diagonal."""
+        """FLOPs of the result that is kept: of a triangle with its diagonal."""
         return 2.0 * self.l * self.m * self.n * self.k * ((self.m + 1) / (2 * self.m) if self.triangle else 1.0)
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """How it is cut: tile and cluster in (m, n[, k]); `scheduler`: persistent | stream_k | split_k."""
+    """How a product is cut: tile and cluster in (m, n[, k]); `scheduler`: persistent | stream_k | split_k."""
 
     tile: tuple[int, int, int]
     cluster: tuple[int, int] = (1, 1)
@@ -79,9 +79,9 @@ class Tiling:
 
 @dataclass(frozen=True)
 class TileTime:
-    """The answer. Times in ms; the parts of `ms` are `launch + fill + main + epilogue + reduction`.
+    """A predicted time. Times in ms; the parts of `ms` are `launch + fill + main + epilogue + reduction`.
 
-    `tensor_ms`, `l2_ms`, `memory_ms` are the three resources' own times over the whole product; `hbm_bytes` and
+    `tensor_ms`, `l2_ms`, `memory_ms` are the times of each resource alone over the whole product; `hbm_bytes` and
     `l2_bytes` the traffic; `tiles`, `waves` and `busy` (share of SM-waves that hold real work) the quantisation.
     """
 
@@ -103,7 +103,7 @@ class TileTime:
 
 
 def engine_of(hw: Hardware, cls: str) -> str:
-    """Which instruction does the products: wgmma (asynchronous, Hopper and later), mma, or simt for f32 and f64."""
+    """The instruction that multiplies: wgmma (asynchronous, Hopper and later), mma, or simt for f32 and f64."""
     if cls in ("f32",) or hw.kind == "cpu":
         return "simt"
     return "wgmma" if hw.arch.startswith(("sm_90", "sm_100")) and cls != "f64" else "mma"
@@ -121,19 +121,19 @@ def _usable_sms(sms: int, cluster: int) -> int:
 
 
 def tiles_of(p: Product, t: Tiling) -> int:
-    """Output tiles that a batch's product takes, whole clusters of them: of a triangle those that touch it, where the
-    kernel leaves the others out (dsl.lower.cpp.gemm.gemm_3x: square steps that cover it evenly)."""
+    """Output tiles of one product of the batch, in whole clusters. For a triangle, only the tiles that touch it, if the
+    kernel skips the others (dsl.lower.cpp.gemm.gemm_3x: square steps that cover it evenly)."""
     (bm, bn), (cm, cn) = t.tile[:2], (max(1, c) for c in t.cluster[:2])
     rows, columns = ceil(ceil(p.m / bm) / cm), ceil(ceil(p.n / bn) / cn)
-    able = p.cls == "tf32" or t.scheduler == "stream_k"  # written by `cpp` alone
+    able = p.cls == "tf32" or t.scheduler == "stream_k"  # only `cpp` writes these
     if p.triangle and able and bm * cm == bn * cn and p.m % (2 * bm * cm) == 0:
         return rows * (rows + 1) // 2 * cm * cn
     return rows * columns * cm * cn
 
 
 def _across(p: Product, t: Tiling) -> float:
-    """How much longer a step takes for a tf32 operand that comes through registers, 64 rows at a time: read element by
-    element it takes five times what it does along K. The instruction's width is that of the other operand's tile."""
+    """The factor on a step's time for a tf32 operand that passes through registers, 64 rows at a time: reading single
+    elements takes five times as long as along K. The instruction's width is that of the other operand's tile."""
     if not p.across or p.cls != "tf32":
         return 1.0
     width = t.tile[0] if p.across == "b" else t.tile[1]
@@ -168,7 +168,7 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     step = mma + ITERATION_CLOCKS[engine] * (0.7 if t.schedule == "pingpong" else 1.0)
     tile_clocks = k_steps * step
 
-    # Every tile's epilogue. Pingpong hides it behind the other warp group's main loop; the last one shows.
+    # The epilogue of every tile. Pingpong overlaps it with the other warp group's main loop; the last one is exposed.
     lanes = 128.0  # FMA lanes an SM
     per_element = max(
         1.0 / EPILOGUE_ELEMENTS_CLOCK,
@@ -177,13 +177,13 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         (p.out_bytes + p.extra_bytes) * hw.sms * clock / hw.l2_bandwidth,
     )
     epilogue_clocks = bm * bn * per_element
-    # cooperative: loads of the next tile run on, and writes drain behind them
+    # cooperative: the next tile's loads continue, and the writes drain meanwhile
     hidden = min(0.85, 0.5 * tile_clocks / max(1.0, epilogue_clocks)) if t.schedule == "pingpong" else 0.35
-    if engine == "simt" and bm * bn <= 128 * 128:  # two blocks an SM cover each other
+    if engine == "simt" and bm * bn <= 128 * 128:  # two blocks per SM overlap
         hidden = 0.6
 
     waves = ceil(units / sms)
-    # Stream-K deals work out in k-steps, at least one an SM: no idle wave, at the price of fixing up shared tiles.
+    # Stream-K distributes k-steps, at least one per SM: no idle wave, but shared tiles need a fix-up.
     busy_waves = max(units / sms, 1.0 / k_steps) if t.scheduler == "stream_k" else float(waves)
     main_clocks = busy_waves * tile_clocks
     epilogue_total = (busy_waves - 1 if busy_waves > 1 else 0) * epilogue_clocks * (1 - hidden) + epilogue_clocks
@@ -194,15 +194,15 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     l2_ms = max(l2_bytes / hw.l2_bandwidth, panels / (SM_L2_BYTES_CLOCK * clock)) * 1e3
     hbm = _device_traffic(p, t, hw, tiles_m, tiles_n, sms, splits)
     written = p.l * p.m * p.n * p.out_bytes
-    # A product's write-heavy traffic runs further from the copy rate than a stream of reads does.
+    # Write-heavy traffic reaches a smaller share of the copy rate than reads.
     heavy = written / hbm if hbm else 0.0
     memory_ms = hbm / (hw.copy_rate * (0.93 - 0.17 * heavy)) * 1e3
     resources = {"tensor": tensor_ms, "l2": l2_ms, "memory": memory_ms}
     order = OVERLAP[engine]
     if engine == "simt":  # its L2 traffic is hidden by the other block of the SM
         resources["l2"] = min(l2_ms, 0.02 * tensor_ms)
-    # An SM multiplies, then finishes its tile; memory and L2 work behind both. So where memory binds, the epilogue
-    # hides behind it, and where the tensor cores bind, it adds up.
+    # An SM multiplies, then finishes its tile; memory and L2 work during both. So the epilogue is hidden where memory
+    # binds, and adds to the time where the tensor cores bind.
     main_ms = _joined(resources.values(), order)
     exposed = resources["tensor"] + epilogue_total / clock * 1e3
     epilogue_ms = _joined((exposed, resources["l2"], resources["memory"]), order) - main_ms
@@ -212,7 +212,7 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         reduction_ms = 2 * splits * p.l * p.m * p.n * 4 / hw.l2_bandwidth * 1e3 + 0.5 * LAUNCH_MS
     elif t.scheduler == "stream_k":
         reduction_ms = 2 * min(sms, tiles) * bm * bn * 4 / hw.l2_bandwidth * 1e3 + 0.002
-        # Blocks that share a tile add their sums up one after the other: 64 of them 0.2 ms on an H200.
+        # Blocks that share a tile add their sums one after another: 64 blocks take 0.2 ms on an H200.
         reduction_ms += max(0.0, sms / tiles - 1) * 2 * bm * bn * 4 / (SM_L2_BYTES_CLOCK * clock) * 1e3
     fill_ms = PROLOGUE_CLOCKS / clock * 1e3
     ms = LAUNCH_MS + fill_ms + main_ms + epilogue_ms + reduction_ms
@@ -246,7 +246,7 @@ def _joined(times: Iterable[float], order: float) -> float:
 
 
 def _device_traffic(p: Product, t: Tiling, hw: Hardware, tiles_m: int, tiles_n: int, sms: int, splits: int) -> float:
-    """Bytes from and to device memory: panels a wave needs and does not find in L2, plus outputs.
+    """Bytes from and to device memory: panels of a wave that are not in L2, plus outputs.
 
     A wave of P tiles walked with swizzle s covers about s columns by P / s rows (or the other way, whichever the
     kernel's raster heuristic finds cheaper). An operand that fits in the L2 as a whole is fetched once.
@@ -268,7 +268,7 @@ def _device_traffic(p: Product, t: Tiling, hw: Hardware, tiles_m: int, tiles_n: 
         waves = max(1.0, per_product / (rows * columns))
         fetch_major = whole_major if whole_major <= room else rows * panel_major * waves
         fetch_minor = whole_minor if whole_minor <= room else columns * panel_minor * waves
-        # Running down a band keeps the band's own panel while it fits.
+        # A walk down a band reuses the band's panel while it fits.
         if columns * panel_minor <= room:
             fetch_minor = min(fetch_minor, whole_minor)
         if whole_major <= room:

@@ -98,10 +98,10 @@ def test_format_writes_files_anew_once(capsys, three):
     code, _, err = run(capsys, "format", str(file), str(EXAMPLE))
     assert code == 2 and "--write" in err
     assert run(capsys, "format", "--check", str(file))[0] == 1
-    assert run(capsys, "format", "--write", str(file))[:2] == (0, f"{file}: laid out anew\n")
+    assert run(capsys, "format", "--write", str(file))[:2] == (0, f"{file}: formatted\n")
     assert file.read_text().startswith("# kept\n")
-    assert run(capsys, "format", "--check", str(file))[:2] == (0, f"{file}: is laid out\n")
-    assert run(capsys, "format", "--write", str(file))[:2] == (0, f"{file}: is laid out\n")
+    assert run(capsys, "format", "--check", str(file))[:2] == (0, f"{file}: is formatted\n")
+    assert run(capsys, "format", "--write", str(file))[:2] == (0, f"{file}: is already formatted\n")
 
 
 def test_compile_writes_the_texts_of_each_back_end(capsys, three):

@@ -154,14 +154,14 @@ LINEAR = """program linear(x: f32[64, 128], w: f32[256, 128], h: f32[64, 256]) -
 @pytest.mark.parametrize(
     ("old", "new", "message", "help"),
     [
-        ("transform(w) { to f16", "transform(w) { to f16  prepack", "watches every call, and prepack is done once",
+        ("transform(w) { to f16", "transform(w) { to f16  prepack", "checks every call, and prepack runs once",
          "leave prepack out"),
         ("h: f32[64, 256]", "h: f16[64, 256]", "h is f16", "h: f32"),
-        ("store f32", "store f16", "y is rounded to f16 where it is stored, and the caller may need what f32 holds",
+        ("store f32", "store f16", "y is stored in f16, and the caller may need the range of f32",
          "store f32"),
         ("{ to f16 }\n  y", "{ to bf16 }\n  y", "wh casts to bf16", "leave guard out"),
         ("gemm(xh, wh.T) {", "gemm(x, w.T) {", "y computes tf32 from f32", "x_h = transform(x) { to f16 }"),
-        ("guard f32", "guard f16", "`f16` is not what a guard falls back to; that is f32", "guard f32"),
+        ("guard f32", "guard f16", "a guard falls back to f32, not to `f16`", "guard f32"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_guarded_is_said_with_what_to_write(old, new, message, help):
@@ -184,10 +184,10 @@ def test_what_cannot_be_guarded_is_said_with_what_to_write(old, new, message, he
         ("compute f16", "compute bf16", "y computes bf16 from f32", "compute f16"),
         ("z = pool(y) { op max  window 2x2 }",
          "yh = transform(y) { view 12x12544  to f16 }\n  z = gemm(yh, yh.T) { store f32 }",
-         "a convolution converts its operands itself, and yh is a cast",
+         "a convolution here converts its own operands, and yh is a cast",
          "leave the cast out, or cast all operands"),
         ("z = pool(y) { op max  window 2x2 }", "v = transform(y) { view 12x12544 }\n  z = gemm(v, v.T)",
-         "a guard has no f32 kernel for a gemm beside a convolution that converts its operands itself, as z is",
+         "a guard has no f32 kernel for z, a gemm beside a convolution that converts its own operands",
          "leave guard out"),
     ],
 )  # fmt: skip
@@ -202,7 +202,7 @@ def test_what_cannot_stand_beside_such_a_convolution(old, new, message, help):
 def test_pairs_have_no_kernel_in_f32():
     text = LINEAR.replace("store f32", "pairs  store f32").replace("acc + h", "acc * acc2 + h")
     text = text.replace("f32[64, 256]", "f32[64, 128]")
-    assert [d.message for d in check(text).diagnostics] == ["a guard has no f32 kernel for a gemm with pairs, as y is"]
+    assert [d.message for d in check(text).diagnostics] == ["a guard has no f32 kernel for y, a gemm with pairs"]
 
 
 def test_resolving_gives_what_the_cute_back_end_takes():

@@ -52,18 +52,18 @@ HEAD = """program p(x: f32[64, 128], w: f32[128, 128]) -> f32[64, 128] {
     [
         (("h = gemm(xh, wh.T) { store f16 }", "q = map(h) { store f16  epilogue relu(acc) }",
           "y = gemm(q, wh.T) { store f32 }"),
-         "h is rounded to f16 where it is stored, and q may need what f32 holds"),
+         "h is stored in f16, and q may need the range of f32"),
         (("h = gemm(xh, wh.T) { store f16 }", "y = gemm(h, wh.T) { store f32  epilogue acc + h[m, n] }"),
-         "h is rounded to f16 where it is stored, and y may need what f32 holds"),
+         "h is stored in f16, and y may need the range of f32"),
         (("h = gemm(xh, wh.T) { store f16 }", "v = transform(h) { view 64x64x2 }",
           "s = reduce(v) { op sum  over c, w  store f32 }", "y = gemm(h, wh.T) { store f32  epilogue acc + s[m] }"),
-         "h is rounded to f16 where it is stored, and s may need what f32 holds"),
+         "h is stored in f16, and s may need the range of f32"),
         (("g = gemm(xh, wh.T) { store f32 }", "i = transform(g) { view 64x128x1x1 }",
           "h = pool(i) { op max  window 1x1  store f16 }", "v = transform(h) { view 64x128 }",
           "y = gemm(v, wh.T) { store f32 }"),
-         "h is rounded to f16 where it is stored, which a guard watches in products, normalize and map alone"),
+         "h is stored in f16; a guard checks the stores of products, normalize and map only"),
         (("h = gemm(xh, wh.T) { store bf16 }", "y = map(h) { store f32  epilogue relu(acc) }"),
-         "a guard watches what is rounded to f16, and h is rounded to bf16 where it is stored"),
+         "a guard checks conversions to f16, and h is stored in bf16"),
     ],
 )  # fmt: skip
 def test_who_needs_f32_is_named(stages, why):

@@ -48,6 +48,7 @@ def test_it_shows_what_stands_between_axes():
 def test_it_states_the_limits_that_the_checks_use():
     for number in (legal.MAX_ACCUMULATORS, legal.MAX_STAGES, legal.MAX_SPLITS, "232,448"):
         assert str(number) in TEXT
+    assert f"split_k: n at most {legal.MAX_SPLITS}," in TEXT
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=lambda t: t.split("(")[0])

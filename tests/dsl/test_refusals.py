@@ -26,7 +26,7 @@ def test_refusals_have_pages():
 
 def test_a_page_reads_like_an_error_s():
     told = page("cute-tf32")
-    assert told.code == "cute-tf32" and "`cpp` serves tf32" in told.why and "Rejected" not in str(told)
+    assert told.code == "cute-tf32" and "`cpp` builds tf32" in told.why and "Rejected" not in str(told)
     assert page("e204") is CODES["E204"]
     assert page("cute-nothing") is None and page("tf32") is None and page("gpu-tf32") is None
 

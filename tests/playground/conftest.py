@@ -59,8 +59,9 @@ class House:
         self.processes.append(process)
         return process
 
-    def web(self) -> None:
-        arguments = ("-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "-v", "0")
+    def web(self, verbosity: str = "0") -> None:
+        """Start daphne; from verbosity 1 on it writes its access log too."""
+        arguments = ("-u", "-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "-v", verbosity)
         self.daphne = self.start(*arguments, "ucutlass_web.asgi:application", name="daphne")
         deadline = time.monotonic() + 90
         while True:

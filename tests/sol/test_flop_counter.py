@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.bounds import bounds, external_bytes  # noqa: E402
+from sol.cost.graph_costs import costs_of  # noqa: E402
 from sol.cost.ops import bytes_only  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402
@@ -31,7 +32,7 @@ def traced(name):
 
 
 def matrix_flops(name):
-    return sum(c.matrix for c in traced(name).costs.values())
+    return sum(c.matrix for c in costs_of(traced(name)).values())
 
 
 def test_there_are_modules_of_every_level():

@@ -3,6 +3,7 @@
 from suite59 import Builder, gemm_problem
 
 from sol.cost.fusion import groups, tail
+from sol.cost.graph_costs import costs_of
 
 
 def test_a_tail_reaches_as_far_as_the_tile_does():
@@ -22,7 +23,7 @@ def test_a_tail_names_the_tensors_it_adds():
 def grouped(b, *outputs):
     """The groups of everything but products and copies, as the words of their ops."""
     graph = b.done(*outputs)
-    loose = {o.name for o in graph.ops if graph.costs[o.name].kind in ("pointwise", "norm", "reduction")}
+    loose = {o.name for o in graph.ops if costs_of(graph)[o.name].kind in ("pointwise", "norm", "reduction")}
     return [[o.op for o in group] for group in groups(graph, loose)]
 
 

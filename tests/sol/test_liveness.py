@@ -13,7 +13,7 @@ def test_a_chain_holds_two_intermediates_at_once():
     for _ in range(5):
         y = b.op("relu", y)
     found = liveness(b.done(y))
-    assert found.held_bytes == KB
+    assert found.external_bytes == KB
     assert found.peak_bytes == 3 * KB  # the input, what an op reads, what it writes
 
 

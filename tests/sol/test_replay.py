@@ -158,10 +158,10 @@ def test_what_is_no_bench_gets_one_line(tmp_path, capsys, text):
 @pytest.mark.parametrize(
     ("flag", "value", "said"),
     [
-        ("--eps", "-1", "'-1' is no number from 0 up"),
-        ("--eps", "nan", "is no number from 0 up"),
-        ("--window", "1.5", "'1.5' is no whole number from 0 up"),
-        ("--keep", "96", "'96' is no number from 0 to 1"),
+        ("--eps", "-1", "'-1' is not a number from 0 up"),
+        ("--eps", "nan", "is not a number from 0 up"),
+        ("--window", "1.5", "'1.5' is not a whole number from 0 up"),
+        ("--keep", "96", "'96' is not a number from 0 to 1"),
     ],
 )
 def test_a_rule_that_is_none_is_refused_with_its_range(flag, value, said, capsys):

@@ -46,7 +46,7 @@ def test_an_action_that_never_ran_falls_behind_one_that_did():
 
 def test_a_promise_that_is_never_kept_is_discounted():
     taught = memory(*[("split_k", 3.0, 1.05)] * 20)
-    assert taught.kept("split_k") < 0.15
+    assert taught.gain_share("split_k") < 0.15
     assert 1.0 < taught.expected("split_k", 3.0) < 1.2
     assert taught.performance_risk("split_k", 3.0) > 2.5
 

@@ -1,10 +1,11 @@
-"""The `cpp` back end: a resolved program becomes CUDA C++ over CUTLASS, behind a plain C entry.
+"""The `cpp` back end: it generates CUDA C++ over CUTLASS, with a plain C entry point, from a resolved program.
 
-Products on sm_90a and sm_100a are CUTLASS 3.x's collectives, those of sm_80 and sm_89 and those on the CUDA cores
-CUTLASS 2.x's mainloops; convolutions on the tensor cores are for sm_90a; the other stages are kernels of our own.
+Products on sm_90a and sm_100a use CUTLASS 3.x collectives. Products on sm_80 and sm_89 and on the CUDA cores use
+CUTLASS 2.x mainloops. Channels-last convolutions on the tensor cores need sm_90a. The kernels of the other stages are
+generated here (generated/).
 
-Pure text: nothing here imports torch or CUTLASS. One module plans a kernel family (gemm.py, transform.py), one
-Jinja2 template writes it (templates/), emit.py puts the program together.
+Nothing here imports torch or CUTLASS. One module plans each kernel family, one Jinja2 template writes it (templates/),
+and emit.py assembles the program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An expression over a product's finished sums, whose other tensors are read from memory where they are needed."""
+"""An expression over a product's complete sums that reads its other tensors directly from memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsl.lower.cpp.names import identifier, storage
 
 
 def direct_tree(expr: Expr, types: dict[str, TensorType], m: int, n: int) -> Tree:
-    """`expr` at (row, column) of an m x n result: no leaf is fetched by the epilogue's own means."""
+    """The tree of `expr` at (row, column) of an m x n result, in which every tensor is read directly."""
     out = Output(1, m, n)
 
     def fetch(load: Load, _: bool) -> Leaf:
@@ -22,11 +22,11 @@ def direct_tree(expr: Expr, types: dict[str, TensorType], m: int, n: int) -> Tre
 
 
 def readable(every: tuple[Expr, ...], types: dict[str, TensorType], m: int, n: int) -> bool:
-    """Whether each tensor that these read is a scalar, a vector along m or n, or whole, and always the same way."""
+    """Return True if each tensor is a scalar, a vector along m or n, or m x n, and is always read at the same axes."""
     sizes = {frozenset(): 1, frozenset("m"): m, frozenset("n"): n, frozenset("mn"): m * n}
     axes: dict[str, frozenset] = {}
     for load in (x for e in every for x in loads(e)):
-        found = frozenset(load.axes)
-        if axes.setdefault(load.name, found) != found or types[load.name].elements not in (1, sizes.get(found)):
+        names = frozenset(load.axes)
+        if axes.setdefault(load.name, names) != names or types[load.name].elements not in (1, sizes.get(names)):
             return False
     return True

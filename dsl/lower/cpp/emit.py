@@ -1,8 +1,8 @@
-"""A whole program as one CUDA C++ unit and its Python binding.
+"""Generate one CUDA C++ unit and its Python binding for a whole program.
 
-Run-time choices (swizzle, split factor) are arguments of the C entry, not text: programs that differ in them alone
-share one unit, hence one namespace and one build. So the namespace is the digest of the program as far as it is
-compiled in, and the binding carries the choices.
+Run-time choices (swizzle, split factor) are arguments of the C entry and not part of the text. Programs that differ
+only in them share one unit, one namespace and one build. So the namespace is the digest of the program without these
+choices, and the binding passes them.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ def lower(program: Program) -> Source:
     if not program.stages:
         raise Refusal("cpp-empty", "the program has no stage", "write at least one gemm or transform")
     if program.guard and "cpp" not in writers(program):
-        raise Refusal("cpp-guard", "the cpp back end writes no casts that watch", "leave guard out")
+        raise Refusal("cpp-guard", "the cpp back end has no casts that check their range", "leave guard out")
     try:
         types = buffers.types_of(program)
     except ValueError as error:
         raise Refusal("cpp-unresolved", str(error), "check the program first (dsl.check.program)") from error
     for name, kind in types.items():
         if kind.dtype not in TORCH:
-            raise Refusal("cpp-dtype", f"the cpp back end holds no {kind.dtype.value} in memory ({name})", "cast it")
+            raise Refusal("cpp-dtype", f"the cpp back end stores no {kind.dtype.value} in memory ({name})", "cast it")
         identifier(name)
-    written, program = program, fused(program, types)  # what one kernel does for two stages
+    written, program = program, fused(program, types)  # one kernel may compute two stages
     places = _places(program)
     plans = {s.name: plan_stage(program, s, types) for s in program.stages if s.name not in places.views}
     namespace = f"uc_{digest(compiled_in(written))}"
     intermediates, launch = places.prepacked + places.workspace, [0]
     fallback = second(program) if program.guard else None
     if fallback is not None:
-        # When a rescue begins, nothing of the first pipeline but its inputs is needed any more.
+        # A rescue needs only the inputs, so both pipelines share the workspace.
         apart = dataclasses.replace(_places(fallback), prepacked=places.prepacked)
         intermediates = places.prepacked + max(places.workspace, apart.workspace)
     views = _views(program, plans, places, intermediates, launch)
@@ -96,7 +96,7 @@ def lower(program: Program) -> Source:
 
 
 def compiled_in(program: Program) -> Program:
-    """The program with every run-time choice taken out: what the unit's text depends on."""
+    """The program without its run-time choices; the unit's text depends only on this."""
 
     def strip(stage):
         if not isinstance(stage, Collective) or stage.config.scheduler is None:
@@ -112,8 +112,10 @@ def compiled_in(program: Program) -> Program:
 def _views(
     program: Program, plans: dict[str, Plan], places: buffers.Buffers, flag: int, launch: list[int], before: int = 0
 ) -> list[_View]:
-    """The plans of a pipeline in order, as the template sees them; their run-time choices are added to `launch`.
-    `flag`: the first byte of the guard's in the workspace; `before`: stages that run earlier."""
+    """The plans of a pipeline in order, for the template. Their run-time choices are appended to `launch`.
+
+    `flag`: offset of the guard's flag in the workspace, in bytes; `before`: number of stages that run earlier.
+    """
     views = []
     for number, stage in enumerate(program.stages, before + 1):
         if stage.name in places.views:
@@ -123,14 +125,20 @@ def _views(
         named = [_pointer(places, name) for name in plan.tensors]
         named += [f"scratch + {flag}"] if getattr(plan, "flag", False) else []
         pointers = "{" + ", ".join(named) + "}"
-        extra = {"number": number, "what": _what(stage), "at": len(launch), "prepack": prepack, "pointers": pointers}
+        extra = {
+            "number": number,
+            "what": _call_text(stage),
+            "at": len(launch),
+            "prepack": prepack,
+            "pointers": pointers,
+        }
         launch += plan.launch
         views.append(_View(plan, extra))
     return views
 
 
 class _View:
-    """A plan as the template sees it, with what only the whole program knows."""
+    """A plan for the template, with the fields that depend on the whole program."""
 
     def __init__(self, plan: Plan, extra: dict):
         self._plan = plan
@@ -153,12 +161,12 @@ def _environment() -> jinja2.Environment:
 
 
 def _places(program: Program) -> buffers.Buffers:
-    """Where each tensor lies; what the plan cannot place is refused."""
+    """The places of all tensors. Raises Refusal for results and prepack stages that cannot be placed."""
     params = {p.name for p in program.params}
     for name in program.results:
         if name in params or program.results.count(name) > 1:
-            what = "a parameter" if name in params else "returned twice"
-            raise Refusal("cpp-result", f"result {name} is {what}", "return each stage once, and only stages")
+            problem = "a parameter" if name in params else "returned twice"
+            raise Refusal("cpp-result", f"result {name} is {problem}", "return each stage once, and only stages")
     try:
         return buffers.plan(program)
     except ValueError as error:
@@ -166,14 +174,16 @@ def _places(program: Program) -> buffers.Buffers:
 
 
 def _pointer(places: buffers.Buffers, name: str) -> str:
-    """A tensor's address as C++. What is prepacked lies first in the workspace, then what the stages share."""
+    """A tensor's address as C++. In the workspace prepacked tensors come first, then the intermediates."""
     place = places.places[name]
     if place.where in (buffers.INPUT, buffers.OUTPUT):
         return f"{place.where}s[{place.at}]"
     return f"scratch + {place.at + (places.prepacked if place.where == buffers.WORKSPACE else 0)}"
 
 
-def _what(stage) -> str:
+def _call_text(stage) -> str:
+    """The stage as the program calls it: `gemm(x, w.T)`."""
+
     def operand(o) -> str:
         return o.name + (".T" if o.transposed else "")
 
@@ -182,19 +192,19 @@ def _what(stage) -> str:
 
 
 def _unmark(text: str) -> tuple[str, dict[tuple[str, str], list[int]]]:
-    """Takes the template's `//@stage.clause` marks out; the lines they stood on, 1-based."""
+    """The text without the template's `//@stage.clause` marks, and the lines (1-based) of each mark."""
     lines, marks = [], {}
     for number, line in enumerate(text.split("\n"), 1):
-        if found := _MARK.search(line):
-            marks.setdefault((found[1], found[2] or ""), []).append(number)
-            line = line[: found.start()]
+        if mark := _MARK.search(line):
+            marks.setdefault((mark[1], mark[2] or ""), []).append(number)
+            line = line[: mark.start()]
         lines.append(line)
     return "\n".join(lines), marks
 
 
 def _line_map(printed: str, marks: dict[tuple[str, str], list[int]]) -> tuple[tuple[int, int, int], ...]:
-    """Each printed line to the generated lines it decides: a stage's line to its namespace, a clause to its text."""
-    found, stage = [], ""
+    """The generated lines of each printed line: a stage's line maps to its namespace, a clause to its text."""
+    ranges, stage = [], ""
     for number, line in enumerate(printed.split("\n"), 1):
         words = line.replace("{", " ").split()
         if len(words) > 2 and words[1] == "=":
@@ -203,11 +213,11 @@ def _line_map(printed: str, marks: dict[tuple[str, str], list[int]]) -> tuple[tu
             clause = words[0] if words else "-"
         at = marks.get((stage, clause))
         if at:
-            # A clause's marks may lie apart (type and run-time argument): one range for each unbroken stretch.
+            # A clause may have marks in several places (type and run-time argument): one range for each.
             start = at[0]
             for here, after in zip(at, [*at[1:], None], strict=True):
                 if clause and after is not None and after > here + 1:
-                    found.append((number, start, here))
+                    ranges.append((number, start, here))
                     start = after
-            found.append((number, start, at[-1]))
-    return tuple(found)
+            ranges.append((number, start, at[-1]))
+    return tuple(ranges)

@@ -1,8 +1,8 @@
-"""An epilogue expression becomes an epilogue visitor tree: its leaves fetch, one compute node evaluates.
+"""Epilogue visitor trees: leaves fetch tensors, and one compute node evaluates the expression.
 
-CUTLASS's own trees have a node an operator. Ours has one n-ary node over the leaves: each tensor is fetched once
-however often the expression names it, all arithmetic stays in f32, and the unit instantiates a third of the templates.
-The leaves stand in order of first use, `acc` among them; arguments are given in the same order, the node's own last.
+CUTLASS's trees have a node for each operator. Ours have one n-ary node over the leaves. So each tensor is fetched once,
+all arithmetic is in f32, and the unit instantiates a third of the templates. The leaves, including `acc`, are in order
+of first use; the arguments have the same order, with those of the node last.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dsl.lower.cpp.names import aligned, identifier, storage
 
 @dataclass(frozen=True)
 class Leaf:
-    """A fetch of the tree.
+    """A leaf of the tree, which fetches one tensor.
 
-    kind       acc | scalar | row | column | source | aux | direct. `row` is a vector along n that every row adds
-               (b[n]), `column` one along m; `source` is a full tensor through the kernel's C path, `aux` a further one,
-               both by TMA. `direct` is read by the compute node itself, from `offset`.
-    batch      elements from one batch to the next; 0 where every batch reads the same.
+    kind       acc | scalar | row | column | source | aux | direct. `row` is a vector along n (b[n]), `column` one along
+               m. `source` is a full tensor through the kernel's C path, `aux` a second full tensor; both use TMA. The
+               compute node reads a `direct` tensor itself, at `offset`.
+    batch      elements from one batch to the next; 0 if all batches share the tensor.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Leaf:
 
     @property
     def argument(self) -> str:
-        """Its name as an argument of the compute node."""
+        """The name of the argument of the compute node."""
         return "acc" if self.kind == "acc" else f"in_{self.name}_{self.kind}"
 
     @property
@@ -48,8 +48,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor that the compute node writes itself, element by element: an `also`, or a result that TMA cannot write.
-    `offset` and `value` are C++ expressions."""
+    """A tensor that the compute node writes element by element: an `also`, or a result that TMA cannot write.
+
+    `offset` and `value` are C++ expressions.
+    """
 
     name: str
     dtype: DType
@@ -67,10 +69,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Total:
-    """A reduction of every element's `value` over the output's rows or columns, while it is computed.
+    """A reduction of `value` over the rows or columns of the output, in the same launch.
 
-    op       TotalSum | TotalMax | TotalLogSumExp, as templates/totals.cu.j2 has them.
-    along    "n": one value a row; "m": one a column.
+    op       TotalSum | TotalMax | TotalLogSumExp of templates/totals.cu.j2.
+    along    "n": one value for each row; "m": one for each column.
     """
 
     name: str
@@ -90,8 +92,8 @@ class Tree:
     value: str
     functions: tuple[str, ...]
     outputs: tuple[Output, ...] = ()
-    place: tuple[str, ...] = ()  # where in the output the element stands, as C++ declarations over m, n and l
-    indexed: bool = False  # the expressions know their place
+    place: tuple[str, ...] = ()  # C++ declarations of the element's indices in the output, from m, n and l
+    indexed: bool = False  # the expressions use these indices
     totals: tuple[Total, ...] = ()
 
     @property
@@ -109,7 +111,7 @@ class Tree:
 
     @property
     def node(self) -> bool:
-        """Whether the compute node reads or writes memory itself, or must know its place."""
+        """Return True if the compute node reads or writes memory itself, or uses the element's indices."""
         return bool(self.direct or self.outputs or self.indexed or self.totals)
 
     @property
@@ -131,7 +133,7 @@ class Write:
     expr: Expr
 
 
-# A reduction of the language -> the state that it keeps, and the axis that it sums over.
+# A reduction of the language -> its state, and the axis that it reduces.
 REDUCED = {
     "row_sum": ("TotalSum", "n"),
     "row_max": ("TotalMax", "n"),
@@ -141,27 +143,29 @@ REDUCED = {
 
 
 def reduction(expr: Expr) -> tuple[str, str, Expr] | None:
-    """State, axis and argument of an expression that is a reduction; None for an element-wise one."""
+    """The state, axis and argument of a reduction; None for an element-wise expression."""
     if isinstance(expr, Call) and expr.fn in REDUCED:
         return (*REDUCED[expr.fn], expr.args[0])
     return None
 
 
 def shared(stage: StageBase) -> tuple[Expr, tuple[Expr, ...]]:
-    """The epilogue and the expressions of `also`, every let written out; what a let names stays one object, so that it
-    becomes one temporary."""
-    made: dict[str, Expr] = {}
+    """The epilogue and the expressions of `also` with every let expanded.
+
+    The expression of a let stays one object, so that it becomes one temporary.
+    """
+    lets: dict[str, Expr] = {}
 
     def walk(e: Expr) -> Expr:
         if isinstance(e, Ref):
-            return made[e.name]
+            return lets[e.name]
         if isinstance(e, Call):
             args = tuple(walk(arg) for arg in e.args)
             return e if all(x is y for x, y in zip(args, e.args, strict=True)) else Call(e.fn, args, e.span)
         return e
 
     for let in stage.lets:
-        made[let.name] = walk(let.expr)
+        lets[let.name] = walk(let.expr)
     return walk(stage.epilogue), tuple(walk(extra.expr) for extra in stage.also)
 
 
@@ -172,8 +176,11 @@ def build(
     place: tuple[str, ...] = (),
     totals: tuple[tuple[str, str, str, Expr], ...] = (),
 ) -> Tree:
-    """Leaves and C++ text of `expr` and of what else is written. `fetch(load, have_source)` says how a tensor is read
-    and raises Refusal for what nothing can fetch. `totals`: name, state, axis and expression of what is reduced."""
+    """The leaves and the C++ text of `expr`, of other writes and of reductions.
+
+    `fetch(load, have_source)` returns the leaf of a tensor, and raises Refusal if none can fetch it. `totals`: name,
+    state, axis and expression of each reduction.
+    """
     order: list[Load | Acc] = []
     uses: dict[int, int] = {}
     for each in (expr, *(w.expr for w in writes), *(t[-1] for t in totals)):
@@ -186,7 +193,7 @@ def build(
             leaves[key] = Leaf("acc") if isinstance(node, Acc) else fetch(node, have_source)
     if ("acc",) not in leaves:
         raise Refusal(
-            "cpp-epilogue-acc", "the epilogue never uses acc, so the product is thrown away", "use acc in the epilogue"
+            "cpp-epilogue-acc", "the epilogue never uses acc, so the product is not used", "use acc in the epilogue"
         )
     writer = _Writer(leaves, uses)
     value = writer.bare(expr)
@@ -198,16 +205,17 @@ def build(
     )  # fmt: skip
 
 
-def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, turned: bool = False) -> Tree:  # noqa: E741
-    """Leaves and C++ text of `expr` for a product's output of l x m x n. Raises Refusal for what no leaf can fetch.
+def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, transposed_result: bool = False) -> Tree:  # noqa: E741
+    """The leaves and the C++ text of `expr` for an l x m x n output. Raises Refusal if no leaf can fetch a tensor.
 
-    `turned`: the kernel computes the output's transpose, so a vector along n is a column to it and one along m a row.
+    `transposed_result`: the kernel computes the transposed output, so a vector along n is a column for it and one along
+    m a row.
     """
-    return build(expr, lambda load, have_source: leaf(load, types, l, m, n, have_source, turned))
+    return build(expr, lambda load, have_source: leaf(load, types, l, m, n, have_source, transposed_result))
 
 
 def _walk(expr: Expr, order: list, uses: dict[int, int]) -> None:
-    """Leaves in order of first use; `uses` counts how often each node object stands in the tree (let shares them)."""
+    """Collect the leaves in order of first use. `uses` counts the uses of each node object, which lets share."""
     uses[id(expr)] = uses.get(id(expr), 0) + 1
     if uses[id(expr)] > 1:
         return
@@ -219,7 +227,7 @@ def _walk(expr: Expr, order: list, uses: dict[int, int]) -> None:
 
 
 def _key(node: Load | Acc) -> tuple:
-    """`r[m, n]` and `r[l, m, n]` of one tensor are one fetch: its size says whether it differs by batch."""
+    """The key of a fetch. `r[m, n]` and `r[l, m, n]` of one tensor are one; the size tells if it is batched."""
     return ("acc",) if isinstance(node, Acc) else (node.name, *sorted(set(node.axes) - {"l"}))
 
 
@@ -230,10 +238,10 @@ def leaf(
     m: int,
     n: int,
     have_source: bool,
-    turned: bool,
+    transposed_result: bool,
     by_tma: bool = True,
 ) -> Leaf:
-    """How a tensor of m x n rows and columns (or a part of them) is read; `by_tma`: full ones in whole tiles."""
+    """The leaf that reads a scalar, a vector along m or n, or an m x n tensor; `by_tma`: full tensors use TMA."""
     name, axes, kind = identifier(node.name), set(node.axes), types[node.name]
     storage(kind.dtype, name)
     inner = axes & {"m", "n"}
@@ -251,7 +259,7 @@ def leaf(
     if not inner:
         return Leaf("scalar", name, kind.dtype, batch, varies=True)
     if inner != {"m", "n"}:
-        return Leaf("row" if (inner == {"n"}) != turned else "column", name, kind.dtype, batch)
+        return Leaf("row" if (inner == {"n"}) != transposed_result else "column", name, kind.dtype, batch)
     if by_tma and not aligned(n, kind.dtype):
         raise Refusal(
             "cpp-alignment",
@@ -262,7 +270,7 @@ def leaf(
 
 
 class _Writer:
-    """C++ text of an expression; a subexpression that stands more than once becomes a temporary."""
+    """The C++ text of an expression; a subexpression that is used more than once becomes a temporary."""
 
     def __init__(self, leaves: dict[tuple, Leaf], uses: dict[int, int]):
         self.leaves, self.uses = leaves, uses
@@ -272,7 +280,7 @@ class _Writer:
         self.named: dict[int, str] = {}
 
     def bare(self, expr: Expr) -> str:
-        """Where nothing stands around it: without the operator's own brackets."""
+        """The text of a whole expression, without brackets around it."""
         text = self.text(expr)
         operator = isinstance(expr, Call) and expr.fn in OPERATORS and id(expr) not in self.named
         return text[1:-1] if operator and text.startswith("(") else text
@@ -315,7 +323,7 @@ class _Writer:
                 f"it has {', '.join(sorted(FUNCTIONS))} and + - * /",
             )
         args = [self.bare(arg) for arg in expr.args]
-        for missing in TABLE[expr.fn].args[len(args) :]:  # the checker has seen that a default stands there
+        for missing in TABLE[expr.fn].args[len(args) :]:  # the checker ensures that these have defaults
             args.append(literal(missing.default))
         self.functions.add(expr.fn)
         return f"fn_{expr.fn}({', '.join(args)})"

@@ -1,12 +1,12 @@
 """The language's pointwise functions as CUDA device functions on float.
 
-CUTLASS's functors differ from PyTorch's formulas (its ReLU drops NaN, tanh.approx keeps 11 bits), and there is none for
-clamp, min or exp on a scalar. So the generated namespace carries its own, with PyTorch's definitions; only those that
-a program uses are emitted.
+CUTLASS's functors differ from PyTorch's formulas (its ReLU drops NaN, tanh.approx has 11 bits), and there is none for
+clamp, min or exp on a scalar. So the generated namespace has functions of its own with PyTorch's definitions. Only
+those that a program uses are emitted.
 
-An epilogue's arithmetic is not hidden behind the tensor cores, and a warp works on 16 elements at once: a branch (the
-slow path of a division, a square root, tanhf or log1pf) would make it one after the other. So all of these are free of
-branches: 2^x and 1/x by the hardware's approximation (2 ulp), series with a select where a difference would cancel.
+The tensor cores do not hide an epilogue's arithmetic, and a warp computes 16 elements at once; a branch (the slow path
+of a division, a square root, tanhf or log1pf) would serialise them. So all functions are free of branches: 2^x and 1/x
+use the hardware's approximation (2 ulp), and a select chooses a series where a difference would cancel.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
-# name -> (number of arguments, body). Comparisons are written so that a NaN goes through, as in PyTorch.
+# name -> (number of arguments, body). Comparisons propagate NaN, as in PyTorch.
 FUNCTIONS: dict[str, tuple[int, str]] = {
     "relu": (1, "x < 0.0f ? 0.0f : x"),
     "leaky_relu": (2, "x > 0.0f ? x : x * y"),
@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, tuple[int, str]] = {
 }
 
 
-# An instruction of the GPU, and what it means for the host.
+# An instruction for the GPU, and the equivalent for the host.
 _DEVICE = """
 #if defined(__CUDA_ARCH__)
   {gpu}
@@ -60,7 +60,7 @@ def _asm(instruction: str, host: str) -> str:
     return _device(f'float y; asm("{instruction} %0, %1;" : "=f"(y) : "f"(x)); return y;', host)
 
 
-# What the functions are made of: name -> (parameters, body, what of these the body uses).
+# Helper functions: name -> (parameters, body, the helpers that the body uses).
 PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # Relative error: 2^-22, and that of the rounded x * log2(e): |x| / 2^24.
     "fast_exp": (
@@ -88,7 +88,7 @@ PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "float const far = 1.0f - 2.0f * fast_reciprocal(e + 1.0f); return q < 0.36f ? near : copysignf(far, x);",
         ("fast_reciprocal",),
     ),
-    # exp(x) - 1 for x <= 0: near 0 its series to x^7, since there the difference would be all rounding.
+    # exp(x) - 1 for x <= 0: near 0 its series to x^7, because there the difference would cancel.
     "expm1_below": (
         "float x",
         "float const near = x + x * x * (0.5f + x * (0.166666667f + x * (0.0416666667f + x * (0.00833333333f + x * "
@@ -103,7 +103,7 @@ PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "(0.0909090909f + q * 0.0769230769f))))));",
         ("fast_reciprocal",),
     ),
-    # tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2), which cancels nowhere.
+    # tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2), without cancellation.
     "mish_gate": (
         "float e",
         "float const n = e * (e + 2.0f); return n * fast_reciprocal(n + 2.0f);",
@@ -113,16 +113,18 @@ PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 
 def definitions(names: Iterable[str]) -> list[str]:
-    """The device functions `fn_<name>` of these functions and, before them, what they are made of; `div` is the
-    epilogues' division. Their names have a prefix, because min, max, exp ... are taken in every scope."""
+    """The texts of the device functions `fn_<name>`, after the helpers that they use; `div` is the division.
+
+    The prefix avoids a clash with min, max, exp and others, which exist in every scope.
+    """
     names = sorted(set(names))
     texts = {name: "fast_divide(" if name == "div" else FUNCTIONS[name][1] for name in names}
     parts = [part for part in PARTS if any(f"{part}(" in text for text in texts.values())]
-    found: dict[str, None] = {}
+    needed_parts: dict[str, None] = {}
     for part in parts:
         for needed in (*PARTS[part][2], part):
-            found[needed] = None
-    lines = [_function(part, *PARTS[part][:2]) for part in PARTS if part in found]
+            needed_parts[needed] = None
+    lines = [_function(part, *PARTS[part][:2]) for part in PARTS if part in needed_parts]
     for name in names:
         if name != "div":
             arity, body = FUNCTIONS[name]

@@ -1,8 +1,8 @@
-"""What a guarded program has besides its pipeline (dsl.guard): a flag, and rescue kernels that wait for it.
+"""The flag and the rescue kernels of a guarded program (dsl.guard).
 
-A convolution that rounds its operands itself raises the flag, one i32 of the workspace that the call clears first. A
-rescue kernel is a kernel of our own with its blocks taken by turns by a few that stay: each asks the flag once, and
-where it is down that is all.
+A convolution that rounds its own operands sets the flag, one i32 of the workspace that each call clears first. A rescue
+kernel is a generated kernel with a small grid whose blocks loop over the original blocks. Each block checks the flag
+once and exits if it is not set.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from dsl.lower import Refusal
 from dsl.lower.cpp.generated.parts import MULTIPROCESSORS, OwnPlan
 from dsl.lower.cpp.stages import plan_stage
 
-BLOCKS = 4 * MULTIPROCESSORS  # of a rescue kernel: what a GPU starts at once
-SUFFIX = "_f32"  # of the rescue's own names
+BLOCKS = 4 * MULTIPROCESSORS  # grid of a rescue kernel: the blocks that a GPU starts at once
+SUFFIX = "_f32"  # of the tensors of the rescue pipeline
 
 
 class Waiting:
-    """A part of a plan as a template sees it whose kernel leaves at once where the flag is down. `waits`: the grid
-    whose `turns` blocks are taken by turns by those of `grid`."""
+    """A part whose kernel exits if the flag is not set.
+
+    `waits` is the original grid of `turns` blocks; the blocks of the smaller `grid` loop over them.
+    """
 
     def __init__(self, part):
         self._part = part
@@ -34,24 +36,24 @@ class Waiting:
 
 
 def second(program: Program) -> Program:
-    """The pipeline that a guarded program falls back to; its stages' names are none of the program's."""
-    made = rescue(program)
-    taken = {p.name for p in program.params}
+    """The rescue pipeline of a guarded program; the names of its stages differ from those of the program."""
+    pipeline = rescue(program)
+    names_in_use = {p.name for p in program.params}
     for s in program.stages:
-        taken |= {s.name, *(a.name for a in s.also)}
+        names_in_use |= {s.name, *(a.name for a in s.also)}
     names: dict[str, str] = {}
-    for name in (n for s in made.stages for n in (s.name, *(a.name for a in s.also))):
+    for name in (n for s in pipeline.stages for n in (s.name, *(a.name for a in s.also))):
         fresh = name + SUFFIX
-        while fresh in taken:
+        while fresh in names_in_use:
             fresh += "_"
         names[name] = fresh
-        taken.add(fresh)
-    return renamed(made, names)
+        names_in_use.add(fresh)
+    return renamed(pipeline, names)
 
 
 def plan_rescue(program: Program, stage: Stage, types: dict[str, TensorType]) -> OwnPlan:
-    """The plan of a stage of the second pipeline, whose kernels ask the flag first. Raises Refusal."""
-    made = plan_stage(program, stage, types)
-    if not isinstance(made, OwnPlan):
-        raise Refusal("cpp-guard", f"there is no f32 kernel for {stage.name} that could wait", "leave guard out")
-    return replace(made, parts=tuple(map(Waiting, made.parts)), flag=True)
+    """The plan of a stage of the rescue pipeline, whose kernels check the flag first. Raises Refusal."""
+    plan = plan_stage(program, stage, types)
+    if not isinstance(plan, OwnPlan):
+        raise Refusal("cpp-guard", f"there is no f32 rescue kernel for {stage.name}", "leave guard out")
+    return replace(plan, parts=tuple(map(Waiting, plan.parts)), flag=True)

@@ -1,4 +1,4 @@
-"""Element types and identifiers as C++ spells them, and the refusal every planner raises."""
+"""Element types and identifiers in C++, and TMA's rule of alignment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dsl.ir import DType
 from dsl.lower import Refusal
 
-# What memory holds. TF32 is an operand precision, never a storage type: it is `float` in memory.
+# Element types in memory. TF32 is an operand precision and not a storage type: in memory it is `float`.
 STORAGE = {
     DType.F32: "float",
     DType.F16: "cutlass::half_t",
@@ -32,24 +32,24 @@ TORCH = {
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def storage(dtype: DType, what: str) -> str:
-    """The C++ type of a tensor in memory; refuses what this back end does not store yet."""
+def storage(dtype: DType, name: str) -> str:
+    """The C++ type of a tensor in memory. Raises Refusal for a type that this back end does not store."""
     if dtype not in STORAGE:
         raise Refusal(
             "cpp-dtype",
-            f"the cpp back end holds no {dtype.value} in memory ({what})",
+            f"the cpp back end stores no {dtype.value} in memory ({name})",
             "write f32, f16 or bf16 there",
         )
     return STORAGE[dtype]
 
 
 def identifier(name: str) -> str:
-    """A name of the program as part of a C++ identifier. Always used with a prefix, so no keyword can clash."""
+    """A name of the program as part of a C++ identifier. It is used with a prefix, so it cannot be a keyword."""
     if not _IDENTIFIER.match(name):
         raise Refusal("cpp-name", f"{name!r} is no plain identifier", "use letters, digits and _")
     return name
 
 
 def aligned(elements: int, dtype: DType) -> bool:
-    """TMA moves rows whose pitch is a multiple of 16 bytes."""
+    """Return True if a row of `elements` elements is a multiple of 16 bytes, as TMA needs."""
     return elements * dtype.bits % 128 == 0

@@ -1,13 +1,13 @@
-"""The table of this back end: a stage kind leads to its planner, and what every plan says of itself.
+"""The planner of each kind of stage, and the fields of every plan.
 
 A planner is `plan(program, stage, types) -> Plan`, or raises Refusal. Its template writes one namespace `stage_<name>`
 with `struct Operands` (pointers, in the order of `tensors`) and four functions:
 
     int facts(char* text, size_t size, char const* before, char const* after)
-    size_t workspace(Device const&, int const* launch)                     bytes that `run` may scribble on
+    size_t workspace(Device const&, int const* launch)                     bytes that `run` may overwrite
     int run(Device const&, Operands const&, void* workspace, cudaStream_t, int const* launch)
 
-Kernels are `extern "C"` and named `<ns>_stage_<name>`, or `<ns>_<part>_<name>` where a stage has several.
+Kernels are `extern "C"` and named `<ns>_stage_<name>`, or `<ns>_<part>_<name>` if a stage has several.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dsl.ir import (
     Transform,
 )
 from dsl.lower import Refusal
-from dsl.lower.cpp.conv import plan_conv
+from dsl.lower.cpp.conv.conv_plan import plan_conv
 from dsl.lower.cpp.gemm.gemm_2x import plan_gemm_2x
 from dsl.lower.cpp.gemm.gemm_3x import plan_gemm
 from dsl.lower.cpp.gemm.gemm_variants import plan_grouped, plan_normalized
@@ -45,21 +45,20 @@ from dsl.rules.problem import is_rowmajor
 
 
 class Plan(Protocol):
-    """What emit.py and program.cu.j2 read of any plan; the rest is between a planner and its template."""
+    """The fields of a plan that emit.py and program.cu.j2 read. Others are only for the planner's template."""
 
     name: str
     kind: str  # for the facts
     template: str  # file in templates/
     tensors: tuple[str, ...]  # names, in the order of the template's Operands
     functions: tuple[str, ...]  # of dsl.lower.cpp.functions
-    headers: tuple[str, ...]  # files to include; none of CUTLASS's in a program without a collective stage
-    shared: tuple[str, ...]  # templates that stand once in a program, before its stages
-    launch: tuple[int, ...]  # run-time choices: arguments of the C entry, not text
+    headers: tuple[str, ...]  # files to include; a program without a collective stage includes none of CUTLASS's
+    shared: tuple[str, ...]  # templates that a program includes once, before its stages
+    launch: tuple[int, ...]  # run-time choices, which are arguments of the C entry
 
 
 def _plan_conv(program: Program, stage: Conv, types: dict[str, TensorType]) -> Plan:
-    """Channels last goes to the tensor cores by CUTLASS, row-major by a kernel of our own; what is asked for in f32 to
-    the direct kernel."""
+    """CUTLASS for channels last on the tensor cores, a generated kernel for row-major, the direct kernel otherwise."""
     if is_rowmajor(stage, types):
         return plan_rowmajor(program, stage, types)
     if types[stage.x.name].layout == NHWC or (stage.transposed and stage.config.compute is not DType.F32):
@@ -74,14 +73,14 @@ def _plan_grouped(program: Program, stage: GroupedGemm, types: dict[str, TensorT
 
 
 def _hopper(program: Program, stage: Stage) -> None:
-    """Refuses what is written for sm_90a alone: warp-group instructions under CUTLASS's persistent kernels."""
+    """Raise Refusal for other architectures than sm_90a; these stages need its warp-group instructions."""
     if program.arch not in (None, "sm_90a"):
-        what = "a grouped product" if isinstance(stage, GroupedGemm) else "a convolution on the tensor cores"
-        raise Refusal("cpp-arch", f"the cpp back end writes {what} for sm_90a, not {program.arch}", "write arch sm_90a")
+        kind = "a grouped product" if isinstance(stage, GroupedGemm) else "a convolution on the tensor cores"
+        raise Refusal("cpp-arch", f"the cpp back end writes {kind} for sm_90a, not {program.arch}", "write arch sm_90a")
 
 
 def _plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Plan:
-    """CUTLASS 2.x for the CUDA cores and for what came before sm_90a, 3.x for the others."""
+    """CUTLASS 2.x for the CUDA cores and for sm_80 and sm_89, 3.x for the others."""
     if stage.config.compute is DType.F32 or program.arch in ("sm_80", "sm_89"):
         return plan_gemm_2x(program, stage, types)
     return plan_gemm(program, stage, types)

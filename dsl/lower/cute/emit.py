@@ -1,8 +1,8 @@
-"""A whole program as one Python module, and the map from its lines to the module's.
+"""Generate one Python module for a whole program, and the map from the program's lines to its lines.
 
-The module's `run` launches the stages in order and decides nothing else: kernels are planned at the first call, and
-the memory between stages is allocated once by `load`, where dsl.lower.plan.buffers says. What a stage says is its
-lowering's work (stage.py has the table).
+The module's `run` launches the stages in order. Kernels are planned at the first call, and `load` allocates the memory
+between stages once, as dsl.lower.plan.buffers plans it. The lowering of each stage writes its text (stage.py has the
+table).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def lower(program: Program) -> Source:
         if t is None:
             raise Refusal("cute-unresolved", f"{name} has no type yet", "check the program first (dsl.check.program)")
         if t.dtype not in TORCH:
-            raise Refusal("cute-dtype", f"no tensor in memory is {t.dtype.value}, as {name} is", "cast it")
+            raise Refusal("cute-dtype", f"{name} is {t.dtype.value}, which cute does not store in memory", "cast it")
     _results(program)
     own = program.guard or not all(isinstance(s, Gemm | GroupedGemm) for s in program.stages)
     second = rescue(program) if program.guard else None
-    others = {n: _beside(n, types) for n in made_by(second)} if second else {}
+    others = {n: _beside(n, types) for n in written_by(second)} if second else {}
     names = names_of([*types, *others.values()], own)
     pipes = [_pipe(program, names, plan_stage)]
     if second:
@@ -53,11 +53,11 @@ def lower(program: Program) -> Source:
     _imports(out, program, plans, any(getattr(s, "prepack", False) for s in program.stages))
     _tensors(out, program, pipes)
     for number, stage in enumerate(program.stages, 1):
-        what = f"stage {number} of {len(program.stages)}: {names[stage.name]} = {_call(stage)}"
-        _section(out, what, stage, pipes[0], (stage.name, ""))
+        title = f"stage {number} of {len(program.stages)}: {names[stage.name]} = {_call(stage)}"
+        _section(out, title, stage, pipes[0], (stage.name, ""))
     for stage in pipes[1].program.stages if second else ():
-        what = f"where the guard's flag is up: {pipes[1].names[stage.name]} = {_call(stage)}"
-        _section(out, what, stage, pipes[1], ("", "guard"))
+        title = f"where the guard's flag is up: {pipes[1].names[stage.name]} = {_call(stage)}"
+        _section(out, title, stage, pipes[1], ("", "guard"))
     out.gap(2)
     keyed = [(n if pipe is pipes[0] else pipe.names[n], pipe.names[n]) for pipe in pipes for n in pipe.plans]
     rows = [f'    "{key}": ({name.upper()}, {name}_operands),' for key, name in keyed]
@@ -72,8 +72,10 @@ def lower(program: Program) -> Source:
 
 @dataclass(frozen=True)
 class _Pipe:
-    """A pipeline of the module: the program's own, or the one that a guard falls back to. `names`: of its tensors in
-    Python; `plans`: of its stages that launch, by their own names."""
+    """A pipeline of the module: that of the program, or the rescue pipeline of its guard.
+
+    `names`: the tensors' names in Python. `plans`: of the stages that launch something, by stage name.
+    """
 
     program: Program
     names: dict[str, str]
@@ -83,9 +85,9 @@ class _Pipe:
 
     @property
     def scratch(self) -> list[tuple[str, TensorType]]:
-        """Each stage's own memory, under its name in the module."""
+        """The scratch tensors of the stages, with their names in the module."""
         names, plans = self.names, self.plans
-        return [(f"{names[n]}_{s.what}", TensorType(s.dtype, s.shape)) for n, p in plans.items() for s in p.scratch]
+        return [(f"{names[n]}_{s.suffix}", TensorType(s.dtype, s.shape)) for n, p in plans.items() for s in p.scratch]
 
 
 def _pipe(program: Program, names: dict[str, str], planned) -> _Pipe:
@@ -98,24 +100,24 @@ def _pipe(program: Program, names: dict[str, str], planned) -> _Pipe:
     return _Pipe(program, names, buffers, plans, types_of(program))
 
 
-def made_by(program: Program) -> list[str]:
-    """What its stages write."""
+def written_by(program: Program) -> list[str]:
+    """The names of the tensors that the stages write."""
     return [name for s in program.stages for name in (s.name, *(a.name for a in s.also))]
 
 
-def _beside(name: str, taken: dict[str, TensorType]) -> str:
-    """What the rescue pipeline writes for `name`."""
+def _beside(name: str, names: dict[str, TensorType]) -> str:
+    """The name of the rescue pipeline's tensor for `name`."""
     name = f"{name}_f32"
-    while name in taken:
+    while name in names:
         name += "_"
     return name
 
 
-def _section(out: Text, what: str, stage: Stage, pipe: _Pipe, mark: tuple[str, str]) -> None:
+def _section(out: Text, title: str, stage: Stage, pipe: _Pipe, mark: tuple[str, str]) -> None:
     out.gap(2)
     first = out.next
-    what = f"# ---- {what} "
-    out.add(what + "-" * max(4, _WIDTH - len(what)))
+    title = f"# ---- {title} "
+    out.add(title + "-" * max(4, _WIDTH - len(title)))
     if stage.name in pipe.buffers.views:
         out.add(f"# No launch: {pipe.names[stage.name]} is another name of {pipe.names[stage.operands[0].name]}.")
     else:
@@ -125,22 +127,22 @@ def _section(out: Text, what: str, stage: Stage, pipe: _Pipe, mark: tuple[str, s
 
 
 def _results(program: Program) -> None:
-    made = made_by(program)
+    written = written_by(program)
     for name in program.results:
-        if name not in made or program.results.count(name) > 1:
-            what = "returned twice" if name in made else "a parameter"
-            raise Refusal("cute-result", f"result {name} is {what}", "return each stage once, and only stages")
-    kept = {p.name for p in program.params}
+        if name not in written or program.results.count(name) > 1:
+            problem = "returned twice" if name in written else "a parameter"
+            raise Refusal("cute-result", f"result {name} is {problem}", "return each stage once, and only stages")
+    constant = {p.name for p in program.params}
     for s in program.stages:
         if not isinstance(s, Transform) or not s.prepack:
             continue
         origins = [o.name for o in s.operands]
-        if not kept.issuperset(origins) or s.name in program.results:
+        if not constant.issuperset(origins) or s.name in program.results:
             raise Refusal(
                 "cute-prepack", f"{s.name} is prepacked, but {origins[0]} is no parameter or {s.name} is returned",
                 "leave prepack out",
             )  # fmt: skip
-        kept.add(s.name)
+        constant.add(s.name)
 
 
 def _call(stage: Stage) -> str:
@@ -170,16 +172,16 @@ def _imports(out: Text, program: Program, plans: list[StagePlan], prepack: bool)
     out.add(parts.HEADER.format(arch=arch, capability=_CAPABILITY[arch]), ("", "arch"))
     out.gap()
     modules = {"torch", "quack.gemm_runtime.host"}
-    wanted: set[tuple[str, str]] = {("torch._subclasses.fake_tensor", "FakeTensorMode")}
+    imports: set[tuple[str, str]] = {("torch._subclasses.fake_tensor", "FakeTensorMode")}
     for one in plans:
         modules |= one.modules
-        wanted |= one.imports
-    if ("cutlass", "cute") in wanted:
-        wanted.discard(("cutlass", "cute"))
+        imports |= one.imports
+    if ("cutlass", "cute") in imports:
+        imports.discard(("cutlass", "cute"))
         modules.add("cutlass.cute as cute")
     lines = [f"import {m}" for m in sorted(modules)]
     by_module: dict[str, list[str]] = {}
-    for module, name in sorted(wanted):
+    for module, name in sorted(imports):
         by_module.setdefault(module, []).append(name)
     lines += [f"from {m} import {', '.join(sorted(n))}" for m, n in sorted(by_module.items())]
     out.add("\n".join(lines))
@@ -203,7 +205,7 @@ def _tensors(out: Text, program: Program, pipes: list[_Pipe]) -> None:
     where = " in memory (channels last)." if last else "."
     out.add(f"# Every tensor of the program: name, element type, shape{where}")
     for pipe in pipes[1:]:
-        shapes += [(pipe.names[n], pipe.types[n], pipe.types[n].shape) for n in made_by(pipe.program)]
+        shapes += [(pipe.names[n], pipe.types[n], pipe.types[n].shape) for n in written_by(pipe.program)]
     shapes += [(n, t, t.shape) for pipe in pipes for n, t in pipe.scratch]
     rows = [f'    ("{n}", torch.{TORCH[t.dtype]}, {shape!r}),' for n, t, shape in shapes]
     rows += [f'    ("{FLAG}", torch.int32, (1,)),'] if program.guard else []
@@ -248,7 +250,7 @@ def _load(out: Text, program: Program, pipes: list[_Pipe]) -> None:
     out.add(unpack)
     out.add(f"        {_unpack([names[r] for r in program.results])} = outputs", ("", "return"))
     out.span(("", "program"), first)
-    packing = Text() if program.graph else out  # a graph begins with what is packed already
+    packing = Text() if program.graph else out  # packing runs before the graph
     if program.guard:
         out.add(f"        {FLAG}.zero_()", ("", "guard"))
     _calls(out, packing, pipes[0], origins)
@@ -277,7 +279,7 @@ def _load(out: Text, program: Program, pipes: list[_Pipe]) -> None:
 
 
 def _origins(program: Program) -> dict[str, tuple[str, ...]]:
-    """Of what is prepacked: the parameters that it is made of."""
+    """The parameters that each prepacked tensor is computed from."""
     origins: dict[str, tuple[str, ...]] = {}
     for s in program.stages:
         if getattr(s, "prepack", False):
@@ -286,7 +288,7 @@ def _origins(program: Program) -> dict[str, tuple[str, ...]]:
 
 
 def _memory(out: Text, program: Program, pipes: list[_Pipe]) -> bool:
-    """Lines of `load` that allocate what lies between stages; whether there are any."""
+    """Add the lines of `load` that allocate the tensors between stages; False if there are none."""
     own = {
         id(pipe): [
             name
@@ -305,7 +307,7 @@ def _memory(out: Text, program: Program, pipes: list[_Pipe]) -> bool:
     out.add("    # Tensors between stages live as long as `run` does.")
     main = pipes[0]
     between = [name for name in own[id(main)] if main.buffers.places[name].where == WORKSPACE]
-    # When a rescue begins, nothing of the first pipeline but its inputs is needed any more.
+    # A rescue needs only the inputs, so both pipelines share the workspace.
     bytes_ = max(pipe.buffers.workspace for pipe in pipes)
     shared = bytes_ < sum(-(-main.types[n].bytes // 256) * 256 for n in between) or any(own[id(p)] for p in pipes[1:])
     if shared:
@@ -329,7 +331,7 @@ def _memory(out: Text, program: Program, pipes: list[_Pipe]) -> bool:
 
 
 def _calls(out: Text, packing: Text, pipe: _Pipe, origins: dict[str, tuple[str, ...]]) -> None:
-    """Lines of `run` that launch the stages of a pipeline in order."""
+    """Add the lines of `run` that launch the stages of a pipeline in order."""
     program, names, buffers, plans, types = pipe.program, pipe.names, pipe.buffers, pipe.plans, pipe.types
     outputs = {buffers.places[r].at: r for r in program.results}
     for s in program.stages:
@@ -359,8 +361,8 @@ def _unpack(names: list[str]) -> str:
 
 
 def _line_map(program_text: str, out: Text) -> tuple[tuple[int, int, int], ...]:
-    """A program line to the lines it decides; a line with several unbroken stretches has several entries."""
-    found, stage = [], ""
+    """The generated lines of each program line; a line with several separate ranges has several entries."""
+    entries, stage = [], ""
     for number, line in enumerate(program_text.split("\n"), 1):
         words = line.replace("{", " ").split()
         if not words or words == ["}"]:
@@ -374,7 +376,7 @@ def _line_map(program_text: str, out: Text) -> tuple[tuple[int, int, int], ...]:
             key = (stage, "epilogue")
         else:
             key = (stage, words[0])
-        # A clause whose mark no lowering set decides something all over its stage's definition.
+        # A clause without a mark maps to the whole definition of its stage.
         ranges = out.marks.get(key) or (out.marks.get((stage, ""), [])[:1] if key[0] else [])
-        found += [(number, first, last) for first, last in sorted(set(ranges))]
-    return tuple(found)
+        entries += [(number, first, last) for first, last in sorted(set(ranges))]
+    return tuple(entries)

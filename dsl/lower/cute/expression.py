@@ -1,8 +1,8 @@
-"""An epilogue expression in the words of quack and CuTe: what one element (or f32 pair) of the accumulator becomes.
+"""The text of an expression in CuTe and quack, for one element (or f32 pair) of the accumulator.
 
-The text runs once at trace time; CuTe inlines it into the epilogue loop. Everything is f32. min, max, relu and clamp
-propagate NaN, as PyTorch's do. `acc2` is the second of a pair, `offset` the element's n - m. Where the hardware's
-approximation is used, FUNCTIONS says so and the generated module repeats it beside the expression.
+The text runs once at trace time, and CuTe inlines it into the epilogue loop. Everything is f32. min, max, relu and
+clamp propagate NaN, as PyTorch's do. `acc2` is the second element of a pair, `offset` is n - m of the element.
+FUNCTIONS notes the hardware's approximations, and the generated module repeats these notes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dsl.ir import Acc, Call, Expr, Let, Load, Number, Ref
 
-WIDTH = 84  # a longer part gets a line and a name of its own
+WIDTH = 84  # a longer subexpression gets a line and a name
 
 _SUM, _PRODUCT, _ATOM = 1, 2, 4
 Name = Callable[[str], str]
@@ -23,10 +23,10 @@ _INFIX = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODUCT), "div":
 
 @dataclass(frozen=True)
 class Function:
-    """How a function is written. `imports`: {module: names}; `note`: what a reader must know of its accuracy.
+    """The text of a function. `imports`: (module, name) pairs; `note`: its accuracy.
 
-    `write` gets the arguments' texts (and, for `slope`, `lo`, `hi`, literals); `twice`: it repeats its first argument;
-    `parts`: it is also given `name`, which puts a part on a line of its own and gives the name of it.
+    `write` takes the texts of the arguments (`slope`, `lo` and `hi` are literals). `twice`: it uses its first argument
+    more than once. `parts`: it also takes `name`, which puts a subexpression on a line and returns its name.
     """
 
     write: Callable[..., str]
@@ -66,7 +66,7 @@ def _series(x: str, *divisors: int) -> str:
 
 
 def _expm1(z: str, name: Name) -> str:
-    """exp(z) - 1 for z <= 0: near 0 its series to z^7, since there the difference would be all rounding."""
+    """exp(z) - 1 for z <= 0: near 0 its series to z^7, because there the difference would cancel."""
     tail = name(_series(z, 24, 120, 720, 5040)[1:-1])
     near = name(f"{z} + {z} * {z} * (0.5 + {z} * ({1 / 6:.8g} + {z} * {tail}))")
     return name(f"Float32(select_({z} > -0.35, {near}, cute.math.exp({z}, fastmath=True) - 1.0))")
@@ -91,7 +91,7 @@ def _softplus(x: str, name: Name) -> str:
 
 
 def _mish(x: str, name: Name) -> str:
-    """tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2) and e = exp(x), which cancels nowhere."""
+    """tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2) and e = exp(x), without cancellation."""
     e = name(f"cute.math.exp(fmin({x}, 20.0, nan=True), fastmath=True)")
     n = name(f"{e} * ({e} + 2.0)")
     return f"({x} * {n} * rcp_approx({n} + 2.0))"
@@ -102,7 +102,7 @@ def _hardsigmoid(x: str) -> str:
 
 
 def _triangle(sign: str) -> Callable[..., str]:
-    """Where n - m is on the right side of the diagonal; a select, so that what is cut off may be anything."""
+    """The element if n - m is on one side of the diagonal, else 0; a select, so the other value may be NaN."""
     return lambda x, diagonal: f"Float32(select_(offset {sign} {int(float(diagonal))}, {x}, Float32(0.0)))"
 
 
@@ -142,13 +142,16 @@ FUNCTIONS: dict[str, Function] = {
     "triu": Function(_triangle(">="), (("cutlass", "Float32"), ("cutlass", "select_"))),
     "tril": Function(_triangle("<="), (("cutlass", "Float32"), ("cutlass", "select_"))),
 }
-INDEXED = ("triu", "tril")  # they read `offset`, n - m of the element, which a gemm alone can give
+INDEXED = ("triu", "tril")  # they read `offset`, n - m of the element, which only a gemm has
 
 
 @dataclass(frozen=True)
 class Body:
-    """`lines` before the return, the returned texts (`value`: the first), what to import, and the notes on accuracy,
-    in order of use. `indexed`: the lines read `offset`, the element's n - m."""
+    """The body of a generated function.
+
+    `lines` before the return, the returned texts (`value`: the first), the imports, and the notes on accuracy in order
+    of use. `indexed`: the lines read `offset`, n - m of the element.
+    """
 
     lines: tuple[str, ...]
     values: tuple[str, ...]
@@ -162,26 +165,26 @@ class Body:
 
 
 def literal(value: float) -> str:
-    """A float as Python text; infinities cannot come from a checked program."""
+    """A float as Python text; a checked program has no infinities."""
     return repr(float(value))
 
 
-def write(expr: Expr, operands: dict[tuple, str], taken: set[str]) -> Body:
+def write(expr: Expr, operands: dict[tuple, str], reserved: set[str]) -> Body:
     """The body of an epilogue function of one expression.
 
-    `operands`: (tensor, axes) -> the text that reads it; `taken`: names that a temporary may not have.
+    `operands`: (tensor, axes) -> the text that reads it; `reserved`: names that a temporary may not have.
     """
-    return write_all((), (expr,), operands, taken)
+    return write_all((), (expr,), operands, reserved)
 
 
-def write_all(lets: tuple[Let, ...], exprs: tuple[Expr, ...], operands: dict[tuple, str], taken: set[str]) -> Body:
-    """As `write`, of several expressions over the same element; a let gets a line and, where it is free, its name."""
-    return _Writer(operands, taken).body(lets, exprs)
+def write_all(lets: tuple[Let, ...], exprs: tuple[Expr, ...], operands: dict[tuple, str], reserved: set[str]) -> Body:
+    """The body for several expressions of one element; see `write`. A let gets a line, with its own name if free."""
+    return _Writer(operands, reserved).body(lets, exprs)
 
 
 class _Writer:
-    def __init__(self, operands: dict[tuple, str], taken: set[str]):
-        self.operands, self.taken = operands, set(taken)
+    def __init__(self, operands: dict[tuple, str], reserved: set[str]):
+        self.operands, self.names = operands, set(reserved)
         self.lines: list[str] = []
         self.known: dict[Expr, str] = {}  # equal parts are computed once
         self.lets: dict[str, str] = {}
@@ -201,11 +204,11 @@ class _Writer:
 
     def _let(self, name: str, text: str) -> str:
         safe = name
-        while safe in self.taken or keyword.iskeyword(safe):
+        while safe in self.names or keyword.iskeyword(safe):
             safe += "_"
         if text == safe:
             return safe
-        self.taken.add(safe)
+        self.names.add(safe)
         self.lines.append(f"{safe} = {text}")
         return safe
 
@@ -218,15 +221,15 @@ class _Writer:
 
     def _name(self, text: str) -> str:
         number = len(self.lines) + 1
-        while f"t{number}" in self.taken:
+        while f"t{number}" in self.names:
             number += 1
         name = f"t{number}"
-        self.taken.add(name)
+        self.names.add(name)
         self.lines.append(f"{name} = {text}")
         return name
 
     def _text(self, e: Expr) -> tuple[str, int]:
-        """The text of a part and how tightly it binds."""
+        """The text of a subexpression and its precedence."""
         if isinstance(e, Acc):
             return "acc2" if e.second else "acc", _ATOM
         if isinstance(e, Ref):

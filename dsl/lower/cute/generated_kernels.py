@@ -1,4 +1,4 @@
-"""What every kernel of our own shares: its expressions as functions, and the text around its launch."""
+"""Shared parts of the generated kernels: expressions as functions, and the text around a launch."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def write(tensor, offset, values, step=1, whole=True):
             cute.make_tensor(tensor.iterator + (offset + lane * step), cute.make_layout((1,)))[0] = values[lane]
 '''
 
-FLAG = "guard_flag"  # one i32 that a watching cast raises (dsl.guard)
+FLAG = "guard_flag"  # one i32 that a kernel sets if a value is out of f16's range (dsl.guard)
 WATCH = '''\
 def greatest(most, values):
     """The greater of `most` and the magnitudes of f32 `values`, as bits: in this order NaN is above infinity."""
@@ -133,28 +133,31 @@ MODULES = frozenset({"cutlass", "cutlass.cute as cute"})
 
 @dataclass(frozen=True)
 class Element:
-    """An expression as a function of `acc` and what it reads: `text` defines `name(acc, *arguments)`."""
+    """An expression as a function: `text` defines `name(acc, *arguments)`."""
 
     name: str
     text: str
     loads: tuple[Load, ...]  # in the order of the arguments after acc
     arguments: tuple[str, ...]
     imports: frozenset[tuple[str, str]]
-    plain: bool  # acc as it is
+    plain: bool  # the expression is acc alone
 
     def call(self, *values: str) -> str:
-        """The call's text on these values: acc, then the loads'."""
+        """The text of a call with these values: acc, then those of the loads."""
         return values[0] if self.plain else f"{self.name}({', '.join(values)})"
 
 
 def element(stage: Stage, expr: Expr, name: str, doc: str = "") -> Element:
-    """An expression of the stage, its lets written out, as a function. Raises Refusal for what no own kernel does."""
+    """An expression of the stage, with its lets expanded, as a function.
+
+    Raises Refusal for a function that the generated kernels do not have.
+    """
     expr = inlined(stage, expr)
     _refuse(stage, expr)
-    found = loads(expr)
-    several = [load.name for load in found]
+    reads = loads(expr)
+    several = [load.name for load in reads]
     arguments: dict[tuple, str] = {}
-    for load in found:
+    for load in reads:
         argument = load.name + ("_" + "".join(load.axes) if several.count(load.name) > 1 else "")
         while argument in arguments.values() or argument == "acc":
             argument += "_"
@@ -167,7 +170,7 @@ def element(stage: Stage, expr: Expr, name: str, doc: str = "") -> Element:
     if not _has_tensor(expr):
         value = f"Float32({value})"
     text = head + "\n".join([*lines, f"    return {value}"]) + "\n"
-    return Element(name, text, found, tuple(arguments.values()), frozenset(body.imports), isinstance(expr, Acc))
+    return Element(name, text, reads, tuple(arguments.values()), frozenset(body.imports), isinstance(expr, Acc))
 
 
 def _has_tensor(e: Expr) -> bool:
@@ -179,29 +182,27 @@ def _refuse(stage: Stage, e: Expr) -> None:
         raise Refusal("cute-pairs", f"acc2 in {stage.name} belongs to a gemm with pairs", "write acc")
     if isinstance(e, Call):
         if e.fn in REDUCED or e.fn in ("triu", "tril"):
-            raise Refusal(
-                "cute-epilogue", f"{e.fn} in {stage.name} works on a gemm's tiles alone", "reduce in a stage of its own"
-            )
+            raise Refusal("cute-epilogue", f"{e.fn} in {stage.name} needs a gemm's tiles", "reduce in a separate stage")
         for a in e.args:
             _refuse(stage, a)
 
 
 def refuse_types(stage: Stage, types: dict[str, TensorType], names: Sequence[str]) -> None:
-    """f64 would be rounded to f32 on its way."""
+    """Raise Refusal for types that f32 arithmetic cannot represent, such as f64."""
     for name in names:
         if types[name].dtype not in COMPUTED:
             raise Refusal(
-                "cute-dtype", f"kernels of our own compute in f32; {name} is {types[name].dtype.value}", "cast it first"
+                "cute-dtype", f"generated kernels compute in f32; {name} is {types[name].dtype.value}", "cast it first"
             )
 
 
-def told(program: Program, stage: Stage) -> tuple[str, ...]:
-    """The results of which a stage's kernels tell the guard as they store them."""
+def watched_results(program: Program, stage: Stage) -> tuple[str, ...]:
+    """The results whose range a stage's kernels check for the guard; none in a program without a guard."""
     return watched_stores(program, stage) if program.guard else ()
 
 
 def version_of(text: str) -> str:
-    """What names a kernel's text in the cache."""
+    """The key of a kernel's text in quack's cache."""
     return hashlib.sha256((OWN + text).encode()).hexdigest()[:16]
 
 
@@ -217,9 +218,9 @@ def own_plan(
     note: str = "",
     watches: bool = False,
 ) -> StagePlan:
-    """The plan of a stage whose kernels `text` defines, launched by the function `launch(*tensors, *scratch, stream)`.
+    """The plan of a stage whose kernels `text` defines and `launch(*tensors, *scratch, stream)` launches.
 
-    `watches`: the launch takes the guard's flag last. Adds the definition of `<STAGE>` to the text.
+    `watches`: the launch takes the guard's flag after the scratch. This adds the definition of `<STAGE>` to the text.
     """
     types = types_of(program)
     shapes = [(types[n].dtype, memory_shape(types[n])) for n in tensors]
@@ -234,7 +235,7 @@ def own_plan(
     for dtype, shape in shapes:
         text.add(f"    (cutlass.{CUTE[dtype]}, {shape!r}),")
     text.add(")")
-    arguments = [*tensors, *(f"{name}_{s.what}" for s in scratch), *([FLAG] if watches else [])]
+    arguments = [*tensors, *(f"{name}_{s.suffix}" for s in scratch), *([FLAG] if watches else [])]
     return StagePlan(
         text,
         ", ".join(arguments),

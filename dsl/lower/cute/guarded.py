@@ -1,7 +1,8 @@
-"""What a guarded program has besides its pipeline (dsl.guard): casts that watch, and rescue kernels that wait.
+"""The rescue kernels of a guarded program (dsl.guard).
 
-A watching cast raises `guard_flag`, one i32 that the call clears first. A rescue kernel is a kernel of our own with
-its blocks taken by turns by a few that stay: each asks the flag once, and where it is down that is all.
+A kernel that finds a value out of range sets `guard_flag`, one i32 that each call clears first. A rescue kernel is a
+generated kernel with a small grid whose blocks loop over the original blocks. Each block checks the flag once and exits
+if it is not set.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of
 from dsl.lower.cute.stage import CUTE, StagePlan, Text
 from dsl.lower.cute.stage import plan_stage as plan_plain
 
-UNROLLED = 96  # multiplications of a rescue convolution between two loop ends: it must build in no time
-BLOCKS = 4 * SMS  # of a rescue kernel: what a GPU starts at once
+UNROLLED = 96  # unrolled multiplications of a rescue convolution; few, so that it builds fast
+BLOCKS = 4 * SMS  # grid of a rescue kernel: the blocks that a GPU starts at once
 
 _KERNEL = re.compile(r"@cute\.kernel\ndef (\w+)\(([^)]*)\):\n")
 _BLOCK = re.compile(r"    block, (\w+), _ = cute\.arch\.block_idx\(\)\n")
@@ -28,19 +29,19 @@ _LAUNCHED = re.compile(
 
 
 def plan_rescue(program: Program, stage: Stage) -> StagePlan:
-    """The plan of a stage of the rescue pipeline, whose kernels ask the flag first. Raises Refusal."""
+    """The plan of a stage of the rescue pipeline, whose kernels check the flag first. Raises Refusal."""
     if isinstance(stage, Conv):
-        made = direct.plan(program, stage, UNROLLED)
+        plan = direct.plan(program, stage, UNROLLED)
     else:
-        made = simt.plan(program, stage) if isinstance(stage, Gemm) else plan_plain(program, stage)
-    return waiting(made, stage.name)
+        plan = simt.plan(program, stage) if isinstance(stage, Gemm) else plan_plain(program, stage)
+    return gated(plan, stage.name)
 
 
-def waiting(plan: StagePlan, name: str) -> StagePlan:
-    """The plan with kernels that leave at once where the flag is down."""
+def gated(plan: StagePlan, name: str) -> StagePlan:
+    """The plan with kernels that exit if the flag is not set. Raises Refusal for a plan without generated kernels."""
     text = "\n".join(plan.text.lines)
     if "ucutlass_own" not in "".join(p.text for p in plan.parts):
-        raise Refusal("cute-guard", f"there is no f32 kernel for {name} that could wait for a guard", "leave guard out")
+        raise Refusal("cute-guard", f"there is no f32 rescue kernel for {name}", "leave guard out")
     launches = {m[1]: tuple(map(int, m.group(3, 4, 5))) for m in _LAUNCHED.finditer(text)}
 
     def kernel(m: re.Match) -> str:
@@ -66,10 +67,10 @@ def waiting(plan: StagePlan, name: str) -> StagePlan:
     launch, rest = re.match(r"(.*?\n?\s*\w+_launch, )\"\w+\"(.*)\Z", tail, re.S).groups()
     kernels = "".join(p.text for p in plan.parts) + head + rest
     rest = rest.rstrip("\n").removesuffix(")") + f"    (cutlass.{CUTE[DType.I32]}, (1,)),\n)"
-    made = Text()
-    made.add(f'{head}OwnStage({launch}"{version_of(kernels)}"{rest}')
+    gated_text = Text()
+    gated_text.add(f'{head}OwnStage({launch}"{version_of(kernels)}"{rest}')
     return replace(
-        plan, text=made, arguments=f"{plan.arguments}, {FLAG}", tensors=(*plan.tensors, FLAG), reads=(),
+        plan, text=gated_text, arguments=f"{plan.arguments}, {FLAG}", tensors=(*plan.tensors, FLAG), reads=(),
     )  # fmt: skip
 
 

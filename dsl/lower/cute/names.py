@@ -1,4 +1,4 @@
-"""Names of tensors in the generated module: their own, unless Python or the module needs that name."""
+"""Names of tensors in the generated module: their own names, unless Python or the module uses them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 
 from dsl.ir import Also, Load, Operand, Program, StageBase
 
-# Names of the module that a stage or tensor must not shadow, and constants whose lower case it must not have.
+# Names of the module that a stage or tensor must not shadow, and constants that its upper case must not equal.
 CONSTANTS = {"THREADS", "ROWS", "TENSORS", "STAGES", "INPUTS", "OUTPUTS", "CAST_VERSION", "WORKSPACE", "LANES"}
 CONSTANTS |= {f"{part}_VERSION" for part in ("REDUCE", "OFFSET", "OFFSETS", "PAIRS", "WATCHED")}
 RESERVED = {
@@ -16,7 +16,7 @@ RESERVED = {
     *("fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "partial", "graphs"),
     *("guard_flag", "greatest", "watch"),
 }
-# Names that kernels of our own give their variables: a tensor of that name would be hidden by one.
+# Names of variables in generated kernels, which would hide a tensor of the same name.
 LOCALS = {
     name
     for line in (
@@ -39,7 +39,7 @@ DERIVED = (
 
 
 def names_of(tensors: list[str], own: bool = False) -> dict[str, str]:
-    """Tensor -> its name in Python; `own`: the module has kernels of our own."""
+    """Tensor -> its name in Python. `own`: the module has generated kernels."""
     reserved = RESERVED | (LOCALS if own else set())
     out: dict[str, str] = {}
     constants = set(CONSTANTS)
@@ -60,7 +60,7 @@ def names_of(tensors: list[str], own: bool = False) -> dict[str, str]:
 
 
 def renamed(item, names: dict[str, str]):
-    """A program, a stage or an expression with every tensor under its Python name; names of lets stay."""
+    """A program, a stage or an expression with its tensors renamed; the names of lets stay."""
     if isinstance(item, tuple):
         return tuple(renamed(x, names) for x in item)
     if isinstance(item, str) or not is_dataclass(item):
@@ -69,10 +69,10 @@ def renamed(item, names: dict[str, str]):
     for f in fields(item):
         if f.name in ("span", "clauses", "arch_span", "type", "config"):
             continue
-        have = getattr(item, f.name)
-        if isinstance(have, tuple) or is_dataclass(have):
-            new = renamed(have, names)
-            if new is not have and new != have:
+        value = getattr(item, f.name)
+        if isinstance(value, tuple) or is_dataclass(value):
+            new = renamed(value, names)
+            if new is not value and new != value:
                 changes[f.name] = new
     if isinstance(item, Operand | Load | Also | StageBase) or type(item).__name__ == "Param":
         changes["name"] = names[item.name]

@@ -1,7 +1,7 @@
 """The text of a generated module that does not depend on the program.
 
-Kept short and plain: a reader of the generated file should not have to know this package. Each part is emitted only
-where a program uses it.
+It is short, so that a reader of the generated file need not know this package. Each part is emitted only if a program
+uses it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ os.environ.setdefault("CUTE_DSL_ARCH", "{arch}")  # what is compiled for, GPU or
 os.environ.setdefault("QUACK_ARCH", "{capability}")  # which of quack's kernels is taken
 """
 
-# quack fingerprints an epilogue by its module's name and its source. One name for all generated modules lets
-# programs that differ in shapes alone share a build, whatever file they are loaded from.
+# quack's cache key of an epilogue has its module's name and its source. One name for all generated modules lets
+# programs that differ only in shapes share a build, from whatever file they are loaded.
 MODULE_NAME = """\
 __name__ = "ucutlass_generated"  # part of quack's cache key: programs with equal kernels share one build
 """

@@ -1,8 +1,7 @@
-"""Iteration spaces: the axes that a kernel walks, what each tensor's stride along them is, and the text that turns an
-index into offsets.
+"""Iteration spaces: the axes of a kernel, the strides of each tensor along them, and the text of index functions.
 
-Axes are listed from the slowest to the fastest. Neighbouring axes that every tensor walks as one are merged, so that
-the text divides as seldom as it can. Offsets are counted in elements, in 64 bits where a tensor needs them.
+Axes are in order from the slowest to the fastest. Neighbouring axes that are contiguous in every tensor are merged, so
+that the text has few divisions. Offsets are in elements, in 64 bits if a tensor needs them.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from math import prod
 
 from dsl.ir import Load, TensorType
 
-WIDE = 2**31  # elements: from here on offsets are computed in 64 bits
+WIDE = 2**31  # elements; larger tensors have 64-bit offsets
 Strides = tuple[int, ...]
 
 
 def load_strides(t: TensorType, load: Load, axes: Mapping[str, tuple[int, ...]], rank: int) -> Strides:
-    """The stride of `name[axes]` along each of the stage's axes: 0 where it is broadcast."""
+    """The strides of `name[axes]` along the stage's axes, 0 for broadcast axes."""
     out, own = [0] * rank, list(zip(t.shape, t.strides, strict=True))
     if not load.axes:
         return tuple(out)
@@ -31,7 +30,7 @@ def load_strides(t: TensorType, load: Load, axes: Mapping[str, tuple[int, ...]],
 
 @dataclass(frozen=True)
 class Space:
-    """`extents` of the axes, slowest first; `strides`: of each tensor (by a label of the caller's) along them."""
+    """The `extents` of the axes, slowest first, and the `strides` of each tensor along them, by the caller's labels."""
 
     extents: tuple[int, ...]
     strides: Mapping[str, Strides]
@@ -41,14 +40,16 @@ class Space:
         return prod(self.extents)
 
     def ordered(self, order: Sequence[int]) -> Space:
-        """The same axes in another order."""
+        """The same space with its axes in another order."""
         return Space(
             tuple(self.extents[i] for i in order), {k: tuple(s[i] for i in order) for k, s in self.strides.items()}
         )
 
     def merged(self, tag: Callable[[int], object] = lambda axis: None, alone: Iterable[int] = ()) -> MergedSpace:
-        """Without axes of length 1, neighbours walked as one. Axes of different `tag` stay apart, those in `alone` do
-        whatever they are."""
+        """The space without axes of length 1, and with contiguous neighbours merged.
+
+        Only axes with the same `tag` are merged, and none in `alone`.
+        """
         extents: list[int] = []
         strides: dict[str, list[int]] = {k: [] for k in self.strides}
         tags: list[object] = []
@@ -80,13 +81,13 @@ class Space:
 
 @dataclass(frozen=True)
 class MergedSpace(Space):
-    """`tags` of the axes, and the axes of the space before that each is made of."""
+    """A space after merging: the `tags` of its axes, and the original axes of each (`members`)."""
 
     tags: tuple[object, ...] = ()
     members: tuple[tuple[int, ...], ...] = ()
 
     def part(self, tag: object) -> MergedSpace:
-        """The axes of one tag alone."""
+        """The space of the axes with one tag."""
         keep = [i for i, t in enumerate(self.tags) if t == tag]
         return MergedSpace(
             tuple(self.extents[i] for i in keep),
@@ -97,9 +98,11 @@ class MergedSpace(Space):
 
 
 def aligned_vector(extent: int, strides: Sequence[Strides], bits: Sequence[int], most: int = 16) -> int:
-    """Elements that may move at a time along the fastest axis, of `extent`, where each of the tensors (their strides
-    along all axes, 1 along the fastest) starts on a boundary of its vectors or of 16 bytes: the widest gets 16 bytes
-    from one access, or two where its neighbour is half as wide."""
+    """The number of elements of a vector along the fastest axis of length `extent`.
+
+    Every tensor (given by its strides along all axes, 1 along the fastest) must be aligned to its vectors or to 16
+    bytes. The narrowest type gets 16 bytes from one access; a type twice as wide needs two.
+    """
     width = min(most, 128 // min(bits))
     while width > 1:
         fits = extent % width == 0
@@ -113,16 +116,13 @@ def aligned_vector(extent: int, strides: Sequence[Strides], bits: Sequence[int],
 
 
 def reach(extents: Sequence[int], strides: Strides) -> int:
-    """The greatest offset."""
+    """The largest offset, in elements."""
     return sum((e - 1) * s for e, s in zip(extents, strides, strict=True))
 
 
 @dataclass(frozen=True)
 class Offset:
-    """One value that an index function returns: sum of coordinate times stride, from `base` on.
-
-    `wide`: in 64 bits.
-    """
+    """One value of an index function: `base` + the sum of coordinate times stride; `wide`: in 64 bits."""
 
     label: str
     strides: Strides
@@ -138,8 +138,10 @@ def index_function(
     argument: str = "index",
     inside: Sequence[tuple[int, int]] = (),
 ) -> str:
-    """The text of `name(index)`: a tuple with each offset, in order, then, where `inside` is given ((axis, limit)
-    pairs), whether every such coordinate is below its limit."""
+    """The text of `name(index)`, which returns a tuple of the offsets in order.
+
+    With `inside`, (axis, limit) pairs, the last value is a boolean: every such coordinate is below its limit.
+    """
     inside = [(a, limit) for a, limit in inside if extents[a] > 1]
     used = [
         extent > 1 and (any(o.strides[i] for o in offsets) or any(a == i for a, _ in inside))

@@ -1,8 +1,8 @@
-"""What one stage adds to the generated module, and who writes it: the table from stage kinds to modules.
+"""The text that one stage adds to the generated module, and the table of lowering modules.
 
-A lowering module has `plan(program, stage) -> StagePlan | None`: None when the stage is not its kind of work (the next
-module of the row is asked), a Refusal where no module here could do it. Program and stage come renamed: every name in
-them may stand in Python. Modules are imported when first asked for, so that rooms build apart.
+A lowering module has `plan(program, stage) -> StagePlan | None`. It returns None if the next module in the table should
+plan the stage, and raises Refusal if no module can. The names in program and stage are already valid in Python. Modules
+are imported at their first use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TORCH = {
     DType.F64: "float64",
 }
 
-# Stage kind -> modules of dsl.lower.cute, the first that takes the stage writes it.
+# Kind of stage -> modules of dsl.lower.cute; the first one that returns a plan is used.
 LOWERINGS: dict[type, tuple[str, ...]] = {
     ir.Gemm: ("gemm.gemm_text",),
     ir.GroupedGemm: ("gemm.gemm_text",),
@@ -49,7 +49,7 @@ LOWERINGS: dict[type, tuple[str, ...]] = {
 
 
 class Text:
-    """Lines with marks: which (stage, clause) decides which generated lines."""
+    """Generated lines, with marks: the ranges of lines that a (stage, clause) determines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -65,11 +65,11 @@ class Text:
         self.lines += [""] * lines
 
     def span(self, mark: tuple[str, str], first: int) -> None:
-        """Mark everything from line `first` to the last."""
+        """Mark the lines from `first` to the last."""
         self.marks.setdefault(mark, []).append((first, len(self.lines)))
 
     def include(self, other: Text) -> None:
-        """The lines and marks of another text, below these."""
+        """Append the lines and marks of another text."""
         at = len(self.lines)
         self.lines += other.lines
         for mark, ranges in other.marks.items():
@@ -85,7 +85,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Part:
-    """Text that stages share (a class, a kernel): emitted once a module, in the order of `rank`, then of first use."""
+    """Text that stages share (a class, a kernel). A module has it once, in the order of `rank`, then of first use."""
 
     text: str
     rank: int = 50
@@ -93,23 +93,23 @@ class Part:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory that a stage needs for itself: `<stage>_<what>` in the module, allocated once by `load`."""
+    """Scratch memory of a stage: the tensor `<stage>_<suffix>` of the module, which `load` allocates once."""
 
-    what: str
+    suffix: str
     dtype: DType
     shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """Everything the module says of one stage.
+    """The text of one stage in the module.
 
     text       defines `<STAGE>` (the stage's name in capitals): an object with `plan(*arguments)`, which compiles with
                no GPU and launches nothing, and `__call__(*arguments)`, which launches on the current stream.
-               Its marks name the clause alone: ("", clause).
-    arguments  the text between the brackets of the call, over names of tensors.
-    tensors    the names that `arguments` uses, in order of use.
-    reads      clauses that decide the arguments (for the line map).
+               Its marks have no stage: ("", clause).
+    arguments  the text of the call's arguments, over names of tensors.
+    tensors    the names in `arguments`, in order of use.
+    reads      clauses that determine the arguments (for the line map).
     """
 
     text: Text
@@ -124,11 +124,11 @@ class StagePlan:
 
 def types_of(program: Program) -> dict[str, TensorType | None]:
     """The type of every tensor by name, in program order: parameters, results, `also`s."""
-    found: dict[str, TensorType | None] = {p.name: p.type for p in program.params}
+    types: dict[str, TensorType | None] = {p.name: p.type for p in program.params}
     for s in program.stages:
-        found[s.name] = s.type
-        found.update({a.name: a.type for a in s.also})
-    return found
+        types[s.name] = s.type
+        types.update({a.name: a.type for a in s.also})
+    return types
 
 
 def plan_stage(program: Program, stage: Stage) -> StagePlan:
@@ -140,13 +140,13 @@ def plan_stage(program: Program, stage: Stage) -> StagePlan:
             if missing.name != f"dsl.lower.cute.{name}":
                 raise
             continue
-        found = module.plan(program, stage)
-        if found is not None:
-            return found
-    what = type(stage).__name__.lower()
-    raise Refusal("cute-stage", f"the cute back end does not write {stage.name}, a {what} like this", "use `cpp`")
+        plan = module.plan(program, stage)
+        if plan is not None:
+            return plan
+    kind = type(stage).__name__.lower()
+    raise Refusal("cute-stage", f"the cute back end has no kernel for {stage.name}, this kind of {kind}", "use `cpp`")
 
 
 def memory_shape(t: TensorType) -> tuple[int, ...]:
-    """The shape of a tensor as the module holds it: row-major, so (b, h, w, c) for a channels-last one."""
+    """The row-major shape of a tensor in the module: (b, h, w, c) for a channels-last one."""
     return tuple(t.shape[axis] for axis in t.memory_order)

@@ -1,7 +1,7 @@
-"""A transform stage: interleave, view, permute, pad, crop, layout and cast, all of it where x's elements are read.
+"""A transform stage: interleave, view, permute, pad, crop, layout and cast.
 
-A cast of a whole tensor as it lies is one flat launch that serves every size; the rest are element-wise kernels over
-the result's axes, with x's strides seen through the changes.
+A cast that keeps the layout is one flat launch for every size. The other transforms are element-wise kernels over the
+result's axes that read x with changed strides.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dsl.ir import Acc, Program, TensorType, Transform
 from dsl.lower import Refusal
 from dsl.lower.cute import parts
 from dsl.lower.cute.generated_kernels import COMPUTED, FLAG, element, own_plan
-from dsl.lower.cute.pointwise import Reading, Walk, add_kernel, add_launch, blocks_of, walk_tensors
+from dsl.lower.cute.pointwise import add_kernel
 from dsl.lower.cute.space import Strides
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
+from dsl.lower.cute.walk import Reading, Walk, add_launch, blocks_of, walk_tensors
 
 _FLAT = ("f32", "f16", "bf16")
 
@@ -71,7 +72,7 @@ def _cast(stage: Transform, t: TensorType, to: TensorType) -> StagePlan:
 
 
 def _walks(stage: Transform, types: dict[str, TensorType]) -> list[Walk]:
-    """One walk over the result; two where rows of two tensors alternate, one a tensor."""
+    """One walk over the result; for an interleave two, one for each tensor."""
     x, to = types[stage.x.name], stage.type
     plain = element(stage, Acc(), f"{stage.name}_element")
     if stage.other is not None:
@@ -93,20 +94,20 @@ def _walks(stage: Transform, types: dict[str, TensorType]) -> list[Walk]:
         strides = view_strides(shape, strides, stage.view)
         if strides is None:
             raise Refusal(
-                "cute-transform", f"{stage.name} views {stage.x.name}, whose rows do not lie one after another",
+                "cute-transform", f"{stage.name} views {stage.x.name}, whose rows are not contiguous",
                 f"first {stage.x.name}_ = transform({stage.x.name}) {{ layout nchw }}",
             )  # fmt: skip
         shape = stage.view
     if stage.permute is not None:
         shape, strides = tuple(shape[i] for i in stage.permute), tuple(strides[i] for i in stage.permute)
-    inside = {i: have for i, (have, want) in enumerate(zip(shape, to.shape, strict=True)) if have < want}
+    inside = {i: size for i, (size, padded) in enumerate(zip(shape, to.shape, strict=True)) if size < padded}
     reading, result = Reading(stage.x.name, x.dtype, strides), Reading(stage.name, to.dtype, to.strides)
     return [Walk(stage.name, to.shape, to.memory_order, reading, ((result, plain, ()),), inside=inside)]
 
 
 def view_strides(shape: tuple[int, ...], strides: Strides, view: tuple[int, ...]) -> Strides | None:
-    """The strides of another shape over the same elements in row-major order; None where none exist."""
-    runs: list[list[int]] = []  # stretches of axes that lie as one: elements, stride of the last
+    """The strides of another shape over the same elements in row-major order; None if there are none."""
+    runs: list[list[int]] = []  # contiguous groups of axes: number of elements, stride of the last
     for extent, stride in zip(shape, strides, strict=True):
         if extent == 1:
             continue

@@ -1,4 +1,4 @@
-"""What kernels over windows of the spatial axes share: which element of x a result and a place in the window meet."""
+"""Windows of the spatial axes, for pools and direct convolutions: the element of x at a window position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dsl.lower.cute.space import WIDE, reach
 
 @dataclass(frozen=True)
 class Windows:
-    """Axis by axis, outermost first. `extents`, `strides`: of x in space; `total`: the greatest offset in x."""
+    """The windows of a stage; tuples have one number for each spatial axis, outermost first.
+
+    `extents` and `strides` are those of x; `wide`: offsets in x need 64 bits.
+    """
 
     extents: tuple[int, ...]
     strides: tuple[int, ...]
@@ -22,9 +25,9 @@ class Windows:
 
     @classmethod
     def of(cls, x, y, size, step, padding, dilation) -> Windows:
-        """Of the types of x and y."""
+        """The windows for the types of x and y."""
         n = len(size)
-        fill = lambda given, value: tuple(given) if given else (value,) * n  # noqa: E731
+        fill = lambda values, value: tuple(values) if values else (value,) * n  # noqa: E731
         strides = x.strides[2:]
         return cls(
             x.shape[2:], strides, tuple(size), fill(step, 1), fill(padding, 0), fill(dilation, 1), y.shape[2:],
@@ -39,17 +42,18 @@ class Windows:
         return n
 
     def checked(self, axis: int) -> bool:
-        """Whether a window may leave x along an axis."""
+        """Return True if a window may reach outside x along an axis."""
         last = (self.results[axis] - 1) * self.step[axis] + (self.size[axis] - 1) * self.dilation[axis]
         return self.padding[axis] > 0 or last >= self.extents[axis]
 
     def locate(
         self, results: list[str], places: list[str], indent: str, over: int | None = None
     ) -> tuple[list[str], str, bool]:
-        """Lines that name each coordinate in x (`c<axis>`, counted from the padding's first element), the text of
-        their offset cut to x, and whether `inside` (a boolean) is defined: some axis may be outside.
+        """The lines of an element's coordinates in x, the text of its offset, and True if `inside` is defined.
 
-        `over`: an axis along which results past the last are asked for too; what they get does not matter.
+        The coordinates `c<axis>` count from the first element of the padding. The offset is clamped to x, and `inside`
+        is a boolean that tells if the element exists. `over`: an axis along which results past the last one are
+        computed too; their values are not used.
         """
         lines, terms, tests = [], [], []
         for axis, (result, place) in enumerate(zip(results, places, strict=True)):

@@ -1,1 +1,1 @@
-"""What both back ends plan alike, before either writes text."""
+"""Plans that both back ends share: the buffers of a pipeline, and its launch as a CUDA graph."""

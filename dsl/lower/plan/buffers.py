@@ -1,9 +1,9 @@
-"""Where every tensor of a pipeline lies: decided once a program, for both back ends.
+"""The memory of every tensor of a pipeline, for both back ends.
 
-A parameter is the caller's; a result is written straight into the caller's output. What a prepack stage makes lies
-apart, because it outlives the call. Everything else is an intermediate: it lives from the stage that writes it to the
-last that reads it, and intermediates that are never alive together share the bytes of one workspace. A transform that
-changes no byte (a `view`) is another name of its source.
+Parameters and results are the caller's tensors; a stage writes its result directly into the output. The results of
+prepack stages have memory of their own, because they outlive the call. Every other tensor is an intermediate: it is
+live from the stage that writes it to the last stage that reads it. Intermediates that are never live together share the
+bytes of one workspace. A transform that changes no byte (a `view`) is an alias of its source.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from dsl.ir import NCHW, Acc, Program, Stage, TensorType, Transform, reads
 
-ALIGNMENT = 256  # bytes: what cudaMalloc gives, and more than any vector access or TMA descriptor asks for
+ALIGNMENT = 256  # bytes; cudaMalloc's alignment, and more than any vector access or TMA descriptor needs
 
 INPUT, OUTPUT, WORKSPACE, PREPACKED = "input", "output", "workspace", "prepacked"
 
 
 @dataclass(frozen=True)
 class Place:
-    """`at`: the position among the parameters (input) or results (output), else the first byte in its memory."""
+    """Where a tensor is. `at`: its index among the parameters or results, else its offset in bytes."""
 
     where: str  # input | output | workspace | prepacked
     at: int
@@ -31,10 +31,10 @@ class Buffers:
     """The plan of a program.
 
     places     every parameter, stage result and `also` by name.
-    workspace  bytes that the intermediates share; holds nothing between calls.
-    prepacked  bytes of what prepack stages made; must stay as it is for as long as their sources do.
-    views      stages that launch nothing: their place is their source's.
-    sources    positions of the parameters that prepack stages read, ascending.
+    workspace  bytes that the intermediates share; its content is not needed between calls.
+    prepacked  bytes of the results of prepack stages; valid as long as their parameters do not change.
+    views      stages that launch nothing, because they are aliases of their source.
+    sources    indices of the parameters that prepack stages read, ascending.
     """
 
     places: dict[str, Place]
@@ -46,7 +46,7 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of `size` bytes in use from stage `first` to stage `last`, both included."""
+    """A buffer of `size` bytes that is live from stage `first` to stage `last`, inclusive."""
 
     name: str
     size: int
@@ -58,48 +58,50 @@ class Lifetime:
 
 
 def plan(program: Program) -> Buffers:
-    """Places of all tensors of a checked program (every type known). Raises ValueError where a result is no stage's,
-    is returned twice, or is prepacked: back ends refuse those by name before they ask."""
+    """The places of all tensors of a checked program.
+
+    Raises ValueError if a result is no stage, is returned twice, or is prepacked; back ends refuse these before.
+    """
     types = types_of(program)
     index = {p.name: i for i, p in enumerate(program.params)}
-    made = {name for stage in program.stages for name in (stage.name, *(a.name for a in stage.also))}
+    written = {name for stage in program.stages for name in (stage.name, *(a.name for a in stage.also))}
     for name in program.results:
-        if name not in made or program.results.count(name) > 1:
-            raise ValueError(f"result {name} is {'returned twice' if name in made else 'computed by no stage'}")
+        if name not in written or program.results.count(name) > 1:
+            raise ValueError(f"result {name} is {'returned twice' if name in written else 'computed by no stage'}")
     root, views = _roots(program, types)
     places = {name: Place(INPUT, i) for name, i in index.items()}
     for i, name in enumerate(program.results):
         places[root[name]] = Place(OUTPUT, i)
-    kept = _prepacked(program, root, index, set(program.results))
+    prepacked = _prepacked(program, root, index, set(program.results))
     at = 0
-    for name in kept:
+    for name in prepacked:
         places[name] = Place(PREPACKED, at)
         at += rounded(types[name].bytes)
     offsets, total = assign(_lifetimes(program, types, root, places))
     places |= {name: Place(WORKSPACE, offset) for name, offset in offsets.items()}
-    sources = {index[p] for origins in kept.values() for p in origins}
+    sources = {index[p] for origins in prepacked.values() for p in origins}
     return Buffers({n: places[root[n]] for n in types}, total, at, frozenset(views), tuple(sorted(sources)))
 
 
 def types_of(program: Program) -> dict[str, TensorType]:
-    """The type of every tensor by name: parameters, then each stage's result and its `also`s."""
-    found = {p.name: p.type for p in program.params}
+    """The type of every tensor by name: parameters, then the result and second results of each stage."""
+    types = {p.name: p.type for p in program.params}
     for stage in program.stages:
-        found[stage.name] = stage.type
-        found |= {a.name: a.type for a in stage.also}
-    missing = [name for name, kind in found.items() if kind is None]
+        types[stage.name] = stage.type
+        types |= {a.name: a.type for a in stage.also}
+    missing = [name for name, kind in types.items() if kind is None]
     if missing:
         raise ValueError(f"{missing[0]} has no type yet")
-    return found
+    return types
 
 
 def rounded(size: int) -> int:
-    """`size` bytes up to the next multiple of the alignment."""
+    """`size` in bytes, rounded up to the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def changes_no_byte(stage: Stage, source: TensorType) -> bool:
-    """Whether a transform only names its source's elements anew: the same type, in the same order in memory."""
+    """Return True for a transform whose result has the same bytes as its source: same type, same order in memory."""
     if not isinstance(stage, Transform) or stage.other is not None or stage.x.transposed or stage.prepack:
         return False
     if stage.type.dtype is not source.dtype or stage.type.elements != source.elements:
@@ -116,7 +118,7 @@ def changes_no_byte(stage: Stage, source: TensorType) -> bool:
 
 
 def _row_major(kind: TensorType) -> bool:
-    """Whether its elements lie as in a row-major tensor (axes of length 1 have no say)."""
+    """Return True if the elements are in row-major order; axes of length 1 do not count."""
     long = [axis for axis in kind.memory_order if kind.shape[axis] > 1]
     return kind.layout == NCHW or long == sorted(long)
 
@@ -126,13 +128,15 @@ def _in_order(kind: TensorType) -> list[tuple[int, int]]:
 
 
 def _roots(program: Program, types: dict[str, TensorType]) -> tuple[dict[str, str], set[str]]:
-    """Each tensor's root (the one whose bytes it names), and the views. A result is at home in one output, so a view
-    that would tie two results, or a parameter and a result, together is no view: it is copied."""
+    """The root of each tensor (the tensor that it is an alias of, or itself), and the views.
+
+    A result needs its own output, so a view is copied if it would alias two results, or a parameter and a result.
+    """
     root = {name: name for name in types}
     views: set[str] = set()
-    taken = {p.name for p in program.params} | {s.name for s in program.stages if getattr(s, "prepack", False)}
+    fixed = {p.name for p in program.params} | {s.name for s in program.stages if getattr(s, "prepack", False)}
     results = set(program.results)
-    bound = taken | results  # roots whose place is settled already
+    bound = fixed | results  # roots whose place is decided
     for stage in program.stages:
         if not changes_no_byte(stage, types[stage.operands[0].name]):
             continue
@@ -149,18 +153,18 @@ def _roots(program: Program, types: dict[str, TensorType]) -> tuple[dict[str, st
 def _prepacked(
     program: Program, root: dict[str, str], index: dict[str, int], results: set[str]
 ) -> dict[str, tuple[str, ...]]:
-    """The tensors that outlive a call, each with the parameters that it is made of."""
-    kept: dict[str, tuple[str, ...]] = {}
+    """The results of prepack stages, each with the parameters that it is computed from."""
+    prepacked: dict[str, tuple[str, ...]] = {}
     for stage in program.stages:
         if not getattr(stage, "prepack", False):
             continue
-        origins = tuple(dict.fromkeys(p for o in stage.operands for p in kept.get(root[o.name], (root[o.name],))))
+        origins = tuple(dict.fromkeys(p for o in stage.operands for p in prepacked.get(root[o.name], (root[o.name],))))
         computed = [name for name in origins if name not in index]
         if computed or stage.name in results:
-            what = f"made of {computed[0]}, which is computed in each call" if computed else "returned"
-            raise ValueError(f"{stage.name} is prepacked and {what}")
-        kept[stage.name] = origins
-    return kept
+            reason = f"reads {computed[0]}, which is computed in each call" if computed else "is returned"
+            raise ValueError(f"{stage.name} is prepacked and {reason}")
+        prepacked[stage.name] = origins
+    return prepacked
 
 
 def _lifetimes(
@@ -179,10 +183,10 @@ def _lifetimes(
 
 
 def assign(buffers: Sequence[Lifetime]) -> tuple[dict[str, int], int]:
-    """An offset for each buffer, such that those in use together do not overlap, and the bytes of it all.
+    """An offset for each buffer, so that live buffers do not overlap, and the total size in bytes.
 
-    Lowest fitting gap, tried in several orders; the smallest total is kept (ties: the first order's). Finding the
-    least total is NP-hard; on pipelines of a dozen stages one of these orders nearly always meets the peak.
+    Each buffer goes into the lowest gap that fits. Several orders are tried, and the first one with the smallest total
+    wins. Minimising the total is NP-hard; for a dozen stages one of these orders nearly always reaches the peak.
     """
     orders = (
         sorted(buffers, key=lambda b: (-b.size, b.first, b.name)),
@@ -191,11 +195,11 @@ def assign(buffers: Sequence[Lifetime]) -> tuple[dict[str, int], int]:
         sorted(buffers, key=lambda b: (-b.size * (b.last - b.first + 1), b.first, b.name)),
         sorted(buffers, key=lambda b: (-b.last, -b.size, b.name)),
     )
-    return min((_fit(order) for order in orders), key=lambda found: found[1])
+    return min((_fit(order) for order in orders), key=lambda packing: packing[1])
 
 
 def peak(buffers: Sequence[Lifetime]) -> int:
-    """The most bytes in use at any one stage: no plan can do with less."""
+    """The most bytes that are live at any stage, a lower bound of every plan."""
     return max((sum(rounded(o.size) for o in buffers if o.first <= b.first <= o.last) for b in buffers), default=0)
 
 

@@ -1,9 +1,9 @@
-"""`launch graph`: the text, in the bindings of both back ends, that replays a whole pipeline as one CUDA graph."""
+"""`launch graph`: the text in a binding that replays a whole pipeline as one CUDA graph."""
 
-# A binding that includes it defines `launch(inputs, outputs, home)`: check nothing, allocate nothing that must outlive
-# the call, launch every stage on the current stream, and use the workspace that belongs to `home`, a device and
-# the handle of the stream that was current. `Graphs(launch)(inputs, outputs)` then runs it, under the right device.
-# `fresh(inputs, home)` says whether this call does more than the next ones will (prepacking): it is not captured.
+# The binding defines `launch(inputs, outputs, home)`, which launches every stage on the current stream. It checks
+# nothing, allocates nothing that must outlive the call, and uses the workspace of `home`: a device and the handle of
+# its current stream. `Graphs(launch)(inputs, outputs)` runs it; the caller sets the device. `fresh(inputs, home)`
+# returns True if this call does work that later calls do not (prepacking); such a call is not captured.
 GRAPHS = '''\
 class Graphs:
     """Launches a pipeline, and from the second call with the same tensors replays it as one CUDA graph.

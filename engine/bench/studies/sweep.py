@@ -61,8 +61,8 @@ class Swept:
     held_out: bool = False
 
 
-def _swept(name: str, m: int, n: int, k: int, l: int = 0, *, b: str = "w.T", kind: str = "f16", out: str = "",  # noqa: E741
-           gelu: bool = False, held_out: bool = False) -> Swept:  # fmt: skip
+def _swept(name: str, m: int, n: int, k: int, l: int = 0, *, b: str = "w.T", kind: str = "f16",  # noqa: E741
+           out: str = "", gelu: bool = False, held_out: bool = False) -> Swept:  # fmt: skip
     lead = f"{l}, " if l else ""
     w = f"{lead}{n}, {k}" if b == "w.T" else f"{lead}{k}, {n}"
     bias = f", b: {kind}[{n}]" if gelu else ""

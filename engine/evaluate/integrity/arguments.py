@@ -18,7 +18,7 @@ DEVICE = {
 }
 CLASS = {
     "verify": "the precision class that it declares (default f32)",
-    "measure": "the precision class that it declares (default f32; of a program tf32)",
+    "measure": "the precision class that it declares (default f32; of a program its own)",
 }
 ABOUT = {
     "verify": "is a raw kernel right, and is it what it seems? Run in the sandbox",

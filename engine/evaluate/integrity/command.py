@@ -16,7 +16,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from dsl.ir import Program
+from engine.classes import class_of, roof_of
 from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError
+from engine.evaluate.integrity import trial as integrity
+from engine.evaluate.integrity.clocks import TOO_FAST
 from engine.evaluate.integrity.findings import CHEAT, Finding, Report
 from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.integrity.process.judge import JudgeLost
@@ -24,7 +28,10 @@ from engine.evaluate.integrity.verify import KINDS, Verifier
 from engine.evaluate.reference import baseline_cache
 from engine.sandbox import Sandbox
 from engine.session import events
+from sol.bounds import pytorch_class, t_sol
+from sol.budget import gap
 from sol.graph import OpGraph
+from sol.hardware import Hardware
 
 
 class Refused(Exception):
@@ -53,7 +60,7 @@ def run(args: argparse.Namespace, module: str) -> bool:
         for name in wanted:
             if name not in baseline_cache.NAMES:
                 raise Refused(f"there is no baseline {name!r}; there are {', '.join(baseline_cache.NAMES)}")
-        cls = args.cls or ("tf32" if kind == "program" else "f32")
+        cls = args.cls or ("" if kind == "program" else "f32")  # of a program its own
         made = measure(text, kind, module, device=args.device, cls=cls, wanted=wanted, nondeterministic=loose)
     if args.json == "-":
         print(json.dumps(made, indent=1))
@@ -117,7 +124,9 @@ def measure(
                     timed.append(one.to_json())
                     _remember(v, one)
                 report.conclude()
-            return {**report.to_json(), "timed": timed}
+            # What was found while it was timed makes its times claims, which are compared with nothing.
+            times = {"timed": timed, "claims": []} if report.accepted else {"timed": [], "claims": timed}
+            return {**report.to_json(), **times}
     except CandidateEnded as e:
         report.add(Finding(e.code, e.reason, e.line, dynamic=True))
         return {**report.conclude().to_json(), "timed": []}
@@ -152,6 +161,7 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
 
     try:
         program = trial.checked(text)
+        cls = cls or class_of(program)
         graph = trace(module, local_user=True).graph
         on = registry.get(device, local_user=True)
         compiled = generate(program, load(on.hardware).sms)
@@ -167,7 +177,7 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
             built = on.build(candidate)
             right = on.validate(candidate)
             timed = []
-            for baseline in _beside(on, cls, wanted):
+            for baseline in _beside(on, pytorch_class(cls, graph), wanted):
                 timed.append(on.measure(candidate, baseline))
         finally:
             on.close()
@@ -175,10 +185,29 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
         raise Refused(e.reason) from None
     except TrialError as e:
         return {"verdict": "wrong", "accepted": False, "step": e.step, "code": e.code, "reason": e.reason, "timed": []}
-    return {
-        "verdict": "clean", "accepted": True, "backend": backend, "compiled": asdict(built), "error": right.error,
-        "scope": right.scope, "timed": [asdict(t) for t in timed],
+    evidence = [c for t in timed for c in judged(t, program, cls, graph, load(on.hardware))]
+    verdict = integrity.worst(evidence)
+    accepted = verdict != "gaming"
+    times = [asdict(t) for t in timed]
+    made = {
+        "verdict": verdict, "accepted": accepted, "backend": backend, "compiled": asdict(built), "error": right.error,
+        "scope": right.scope, "timed": times if accepted else [],
     }  # fmt: skip
+    if not accepted:
+        why = next(c["said"] for c in evidence if c["verdict"] == verdict)
+        made |= {"step": "measure", "code": "not_counted", "reason": why, "claims": [t | t["time"] for t in times]}
+    return made
+
+
+def judged(m: events.TrialMeasured, program: Program, cls: str, graph: OpGraph, hardware: Hardware) -> list[dict]:
+    """The evidence of a program's run with that of its class and its limit, as a session has it."""
+    roof = roof_of(program)
+    limit = t_sol(graph, hardware, roof if program.guard else cls)
+    return [
+        *m.checks,
+        integrity.of_precision(class_of(program), cls, roof),
+        integrity.of_limit(gap(m.time.ms, limit), limit, TOO_FAST),
+    ]
 
 
 def _beside(on: Any, cls: str, wanted: list[str]) -> Iterator[events.Baseline]:
@@ -198,12 +227,12 @@ def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Bindi
     known = {}
     for t in graph.tensors.values():
         if t.name in graph.inputs or t.kind in ("parameter", "buffer"):
-            known[t.name] = t
+            known[t.name.lower()] = t
             if t.path:
-                known.setdefault(t.path.replace(".", "_"), t)
+                known.setdefault(t.path.replace(".", "_").lower(), t)
     inputs = []
     for p in program.params:
-        t = known.get(p.name)
+        t = known.get(p.name.lower())
         if t is None or prod(t.shape) != prod(p.type.shape):
             there = ", ".join(f"{n} {list(t.shape)}" for n, t in known.items())
             raise Refused(f"the module has no tensor {p.name} of {list(p.type.shape)}; it has {there}")
@@ -236,6 +265,7 @@ def report_text(made: dict[str, Any], name: str) -> str:
     if made.get("scope"):
         lines.append(f"   {made['scope']}")
     lines += [_time_line(t) for t in made.get("timed", [])]
+    lines += [f"   not counted: {t['ms']:.4g} ms claimed beside {t['baseline']}" for t in made.get("claims", [])]
     return "\n".join(lines)
 
 
@@ -246,4 +276,7 @@ def _time_line(t: dict[str, Any]) -> str:
     between = f" ({low:.3f} to {high:.3f})" if low is not None and high is not None else ""
     mark = "~" if said == "predicted" else ""
     theirs = f"{t['baseline']} {mark}{t['baseline_ms']:.4g} ms"
+    if t.get("confirmed") is False:
+        told = f"{t['ms']:.4g} ms claimed, {t['wall_ms']:.4g} ms a call by the engine's clock"
+        return f"   {told}; {theirs}; ratio of call times {t['ratio']:.3f}{between}"
     return f"   {mark}{time_['ms']:.4g} ms {said}; {theirs}; ratio {t['ratio']:.3f}{between}"

@@ -62,7 +62,9 @@ CODES: dict[str, tuple[str, str]] = {
     "range_lost": (CHEAT, "computes in a type with less range than its class"),
     "uninformative": (CHEAT, "was right where a trivial answer is right, and nowhere else could be tried"),
     "late_change": (CHEAT, "was right at first and wrong in later calls"),
-    "clock": (CHEAT, "claims less time than passes outside"),
+    "clock": (CHEAT, "claims a time that contradicts the clocks around it"),
+    "too_fast": (CHEAT, "claims less time than the hardware needs, or leaves out work"),
+    "unconfirmed": (NOTE, "claims a device time that the engine cannot confirm"),
     "patched": (CHEAT, "replaced functions in its process"),
     "sandbox": (CHEAT, "tried to leave its sandbox"),
 }

@@ -4,8 +4,8 @@
         report = v.verify(text)
         timed = measure(v.examiner, text, "python", "f32", "eager")
 
-Both sides are untrusted processes, and the candidate's could lie about its time. So three clocks must agree: events
-on its stream, CUPTI's record of all streams, and the engine's own clock around many calls.
+Both sides are untrusted processes, and the candidate's could lie about its time. So events on its stream, CUPTI's
+record of all streams, the engine's own clock and the hardware's limit must agree (engine.evaluate.integrity.clocks).
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from statistics import median
 from typing import Any
 
 from engine.evaluate.correctness.tolerance import TOLERANCES
+from engine.evaluate.integrity import clocks
 from engine.evaluate.integrity.examination import OPEN_SECONDS
 from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import Finding
 from engine.evaluate.integrity.judging import explain, number
+from engine.evaluate.integrity.judging import text as texts
 from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.cupti import busy_us
@@ -32,14 +34,16 @@ NARROW = 0.02  # the interval's width, as a share of the ratio, at which no more
 SETS, CHECKED = 4, 0.1
 HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden
 SLACK_US = 20.0  # of a kernel's start and of CUPTI's clock
-WALL_MS = 40.0  # the engine's clock is held against a run of at least so long
 CALL_SECONDS = 60.0
 
 
 @dataclass
 class Timed:
-    """`ms` with its interval: device time by events. `ratio`: baseline over candidate, median of pairs, with its
-    interval. `busy_ms`: CUPTI's time of one call over all streams. `kernels`: [{name, us, stream, library}]."""
+    """`ms` with its interval: device time by events in the candidate's process. `ratio`: baseline over candidate,
+    median of pairs, with its interval, of device times where the engine's clock confirms `ms` (`confirmed`) and else
+    of call times. `limit_ms`: t_sol of the class. `busy_ms`: CUPTI's time of one call over all streams. `wall_ms`: of
+    one call by the engine's clock, `call_sample` the call times of the pairs, each at least that. `kernels`: [{name,
+    us, stream, library}]."""
 
     ms: float
     low: float
@@ -58,7 +62,11 @@ class Timed:
     method: str = METHOD
     device: dict[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    confirmed: bool = True
+    limit_ms: float | None = None
     looked_at: int = 0  # of the timed results
+    call_sample: list[float] = field(default_factory=list)
+    baseline_call_ms: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,6 +80,26 @@ def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str 
         run = Run(examiner, c, cls)
         run.prepare(source, kind, entry)
         return run.time(baseline)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Neighbours in time, in ms: the baseline's device and call time, the candidate's by its own word, and the request
+    for the candidate's call by the engine's clock."""
+
+    baseline_ms: float
+    baseline_call_ms: float
+    ms: float
+    call_ms: float
+    request_ms: float
+
+    @property
+    def device(self) -> tuple[float, float]:
+        return self.baseline_ms, self.ms
+
+    def call(self, wall_ms: float) -> tuple[float, float]:
+        """Of call times; the candidate's is at least what the engine's clock saw."""
+        return self.baseline_call_ms, max(self.call_ms, wall_ms)
 
 
 class Run:
@@ -95,20 +123,26 @@ class Run:
         self.c.ask("time_open", CALL_SECONDS)
         pairs, before = self._pairs(self.keys)
         after = gpu_condition.read() or {}
-        ratio, low, high = paired_ratio([(a, b[0]) for a, b in pairs])
-        sample = [b[0] for _, b in pairs]
+        sample = [p.ms for p in pairs]
         ms, ms_low, ms_high = interval(sample)
-        call_ms = median(b[1] for _, b in pairs)
+        call_ms = median(p.call_ms for p in pairs)
         busy = busy_us(self.kernels) / 1e3
         if busy > HIDDEN * ms + SLACK_US / 1e3:
             told = f"{ms:.4g} ms by events on its stream, {busy:.4g} ms on all streams"
             self.findings.append(Finding("side_stream", told, dynamic=True))
-        wall = self._wall(call_ms)
+        wall, calls = self._wall(call_ms)
+        limit = clocks.limit_ms(self.examiner.graph, str(after.get("name") or ""), self.cls)
+        request = median(p.request_ms for p in pairs)
+        claim = clocks.Claim(ms, call_ms, request, wall, calls, self.cls, limit)
+        self.findings += clocks.findings(claim)
+        ratio, low, high = paired_ratio([p.device if claim.confirmed else p.call(wall) for p in pairs])
         device = {**after, "before": {k: before.get(k) for k in ("sm_mhz", "temperature_c", "power_w", "throttle")}}
         device["events_us"] = self.overhead * 1e3
         return Timed(
-            ms, ms_low, ms_high, call_ms, baseline, base_cls, median(a for a, _ in pairs), ratio, low, high, busy, wall,
-            self.kernels[:40], sample, device=device, findings=self.findings, looked_at=self.looked_at,
+            ms, ms_low, ms_high, call_ms, baseline, base_cls, median(p.baseline_ms for p in pairs), ratio, low, high,
+            busy, wall, self.kernels[:40], sample, device=device, findings=self.findings, confirmed=claim.confirmed,
+            limit_ms=limit, looked_at=self.looked_at, call_sample=[p.call(wall)[1] for p in pairs],
+            baseline_call_ms=median(p.baseline_call_ms for p in pairs),
         )  # fmt: skip
 
     def _sets(self, seed: int) -> list[str]:
@@ -137,7 +171,7 @@ class Run:
             )  # fmt: skip
         return found
 
-    def _pairs(self, keys: list[str]) -> tuple[list[tuple[float, tuple[float, float]]], dict]:
+    def _pairs(self, keys: list[str]) -> tuple[list[Pair], dict]:
         ratio = low = high = 0.0
         for _ in range(WARM_UP):
             self._pair(keys, False)
@@ -145,12 +179,14 @@ class Run:
         while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and high - low > NARROW * ratio):
             pairs.append(self._pair(keys, not pairs or random.random() < CHECKED))
             if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
-                ratio, low, high = paired_ratio([(a, b[0]) for a, b in pairs])
+                ratio, low, high = paired_ratio([p.device for p in pairs])
         return pairs, before
 
-    def _pair(self, keys: list[str], check: bool) -> tuple[float, tuple[float, float]]:
-        theirs = net(self.examiner.reference.baseline_sample().ms, self.overhead)
+    def _pair(self, keys: list[str], check: bool) -> Pair:
+        theirs = self.examiner.reference.baseline_sample()
+        began = time.monotonic()
         ours = self.c.ask("time_sample", CALL_SECONDS, keep=check)
+        request_ms = (time.monotonic() - began) * 1e3
         ms, call_ms, at = number(ours.get("ms")), number(ours.get("call_ms")), ours.get("set")
         if ms <= 0 or at not in range(SETS):
             raise CandidateEnded("clock", "its process gave no time")
@@ -164,18 +200,17 @@ class Run:
             for a in looked["results"]:
                 found = explain(self.cls, a, "timed", self.error, {}, loose=True)
                 self.findings += [f for f in found if f.code not in {o.code for o in self.findings}]
-        return theirs, (net(ms, self.overhead), call_ms)
+        return Pair(net(theirs.ms, self.overhead), theirs.call_ms, net(ms, self.overhead), call_ms, request_ms)
 
-    def _wall(self, call_ms: float) -> float:
-        """Milliseconds of a call by our own clock: a long run less a short one, so that the pipes cancel out."""
-        many = max(8, min(2000, int(WALL_MS / max(call_ms, 0.01))))
+    def _wall(self, call_ms: float) -> tuple[float, int]:
+        """(milliseconds of a call by the engine's clock, of how many calls): a long run less a short one, so that the
+        pipes cancel out. Afterwards the process says which functions were replaced while it was timed."""
+        many = max(8, min(2000, int(clocks.LONG_MS / max(call_ms, 0.01))))
         spent = []
         for calls in (4, 4 + many):
             began = time.monotonic()
-            self.c.ask("wall", CALL_SECONDS, calls=calls)
+            answer = self.c.ask("wall", CALL_SECONDS, calls=calls)
             spent.append(time.monotonic() - began)
-        wall = (spent[1] - spent[0]) * 1e3 / many
-        if wall * many > WALL_MS and call_ms < wall / 3:
-            told = f"{call_ms:.4g} ms a call claimed, {wall:.4g} ms by the engine's clock"
-            self.findings.append(Finding("clock", told, dynamic=True))
-        return wall
+        patched = texts(answer.get("patched"))[:8]
+        self.findings += [Finding("patched", f"{name}, while it was timed", dynamic=True) for name in patched]
+        return max(0.0, spent[1] - spent[0]) * 1e3 / many, many

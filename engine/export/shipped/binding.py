@@ -5,8 +5,8 @@
     ucutlass_NAME.run([x, w], [y], backend="cpp")           # or by you; work goes to the current CUDA stream
 
 `PARAMETERS` and `RESULTS` are (name, shape, element type), in order; tensors are contiguous and start at a multiple of
-16 bytes. `BACKENDS` are the implementations that came along, the one that was chosen first: `cute` (CuTe DSL) is
-compiled as it is first called, in seconds; `cpp` (CUDA C++) by nvcc, once on each machine, in a minute.
+16 bytes. `BACKENDS` are the implementations in this package, the default first: `cute` (CuTe DSL) is compiled at
+the first call, in seconds; `cpp` (CUDA C++) by nvcc, once on each machine, in a minute.
 """
 
 import functools
@@ -38,13 +38,13 @@ def load(backend=None):
     """`run(inputs, outputs)` of a back end, built on the first call."""
     backend = backend or BACKENDS[0]
     if backend not in BACKENDS:
-        raise ValueError(f"there is no back end {backend!r} here; there is {', '.join(BACKENDS)}")
+        raise ValueError(f"this package has no back end {backend!r}; it has {', '.join(BACKENDS)}")
     artifact = None
     if backend == "cpp":
-        from engine.export.shipped import _nvcc
+        from . import _nvcc
 
         artifact = str(_nvcc.build(_HERE / "cpp_kernel.cu", FACTS["arch"]))
-    # From its file: CuTe DSL reads the text of kernels where it lies.
+    # Load it from its file, because CuTe DSL reads the text of kernels from there.
     path = _HERE / f"{backend}_kernel.py"
     spec = importlib.util.spec_from_file_location(f"{__name__}.{backend}_kernel", path)
     module = importlib.util.module_from_spec(spec)
@@ -58,7 +58,7 @@ def run(inputs, outputs, backend=None):
 
 
 def call(*inputs, backend=None):
-    """The results of the program: a tensor, or a tuple where it returns several."""
+    """The results of the program: a tensor, or a tuple of several."""
     import torch
 
     if len(inputs) != len(PARAMETERS):

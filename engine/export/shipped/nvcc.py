@@ -1,4 +1,4 @@
-"""CUDA C++ to a shared library, once on each machine: nvcc and CUTLASS's headers from the wheels or from the system."""
+"""Build CUDA C++ to a shared library, once on each machine, with nvcc and CUTLASS's headers of wheels or the system."""
 
 import hashlib
 import importlib.util
@@ -23,7 +23,7 @@ SECONDS = 600
 
 
 def build(unit, arch):
-    """The library of a .cu file for an architecture such as sm_90a. Raises RuntimeError with what to do."""
+    """The library of a .cu file for an architecture such as sm_90a. Raises RuntimeError that says what to do."""
     nvcc, libraries = _nvcc()
     version = arch.removeprefix("sm_")
     code = f"-gencode=arch=compute_{version},code=sm_{version}"
@@ -68,12 +68,12 @@ def _nvcc():
     if wheel and (wheel / "bin/nvcc").exists():
         return wheel / "bin/nvcc", wheel / "lib"
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    found = str(Path(home) / "bin/nvcc") if home and (Path(home) / "bin/nvcc").exists() else shutil.which("nvcc")
-    if not found:
+    nvcc = str(Path(home) / "bin/nvcc") if home and (Path(home) / "bin/nvcc").exists() else shutil.which("nvcc")
+    if not nvcc:
         raise RuntimeError("no nvcc: pip install --no-deps -r requirements.txt, or put CUDA 13's nvcc on PATH")
-    root = Path(found).resolve().parent.parent
+    root = Path(nvcc).resolve().parent.parent
     places = (root / name for name in ("lib64", "targets/x86_64-linux/lib", "lib"))
-    return Path(found), next((place for place in places if place.exists()), None)
+    return Path(nvcc), next((place for place in places if place.exists()), None)
 
 
 def _cutlass():
@@ -86,7 +86,7 @@ def _cutlass():
 
 
 def _runtime(libraries):
-    """The linker's word for the shared runtime: wheels carry libcudart.so.13 and no plain libcudart.so."""
+    """The linker's argument for the shared runtime: wheels contain libcudart.so.13 and no plain libcudart.so."""
     names = [p.name for p in libraries.glob("libcudart.so.*")] if libraries else []
     exact = sorted(name for name in names if re.fullmatch(r"libcudart\.so\.\d+", name))
     return f"-l:{exact[0]}" if exact else "-lcudart"

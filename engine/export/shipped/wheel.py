@@ -1,4 +1,4 @@
-"""Builds this package's wheel with the standard library alone, so that pip needs no other build tool and no network."""
+"""Build this package's wheel with the standard library alone, so that pip needs no other build tool and no network."""
 
 import base64
 import hashlib

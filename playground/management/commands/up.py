@@ -85,7 +85,7 @@ class Command(BaseCommand):
         except CommandError as e:
             self.stderr.write(str(e))  # a bad recording is no reason to start nothing
         commands = {
-            # -v 0: the access log would write control links to the terminal
+            # -v 0: no access log in the terminal
             "web": ["-m", "daphne", "-b", host, "-p", str(port), "-v", "0", "ucutlass_web.asgi:application"]
         }
         if not no_engine:

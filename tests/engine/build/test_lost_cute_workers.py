@@ -23,9 +23,10 @@ def build(request):
     if "hang" in text: time.sleep(600)
     if "swell" in text: keep = bytearray(400 << 20); keep[::4096] = b"x" * len(keep[::4096]); time.sleep(600)
     if "fail" in text: raise TypeError("\\nmma atom does not fit\\nframe 1\\nframe 2")
-    return {"seconds": 0.1, "cached": False, "objects": [], "resources": [{"kernel": "k", "stage": "y", "pid": os.getpid()}]}
+    resources = [{"kernel": "k", "stage": "y", "pid": os.getpid()}]
+    return {"seconds": 0.1, "cached": False, "objects": [], "resources": resources}
 serve({"warm": lambda r: {"pid": os.getpid()}, "build": build})
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """An exported program: what its zip holds, that pip installs it without a network, and that it says what it needs."""
 
+import ast
 import io
 import json
 import subprocess
@@ -39,6 +40,19 @@ def test_it_holds_the_program_both_sources_a_package_and_a_check(files):
     assert files["ucutlass-mlp/ucutlass_mlp/cute_kernel.py"] == made.sources["cute"].text
     assert files["ucutlass-mlp/ucutlass_mlp/cpp_kernel.cu"] == made.sources["cpp"].text
     assert files["ucutlass-mlp/ucutlass_mlp/cpp_kernel.py"] == made.sources["cpp"].binding
+
+
+def test_its_python_imports_nothing_of_ours(files):
+    """The package runs where this repository is not installed; a relative import names a file of the package."""
+    for path, text in files.items():
+        for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level:
+                folder = path.rpartition("/")[0]
+                assert all(f"{folder}/{a.name}.py" in files for a in node.names), path
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            assert not {n.partition(".")[0] for n in names} & {"dsl", "sol", "engine", "playground"}, path
 
 
 def test_every_python_file_is_python_and_every_requirement_is_pinned_here(files):

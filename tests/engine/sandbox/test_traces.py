@@ -3,7 +3,7 @@
 import os
 
 from engine.sandbox import channel
-from engine.sandbox.traces import KEPT, MAX_PRINTED, Printed, Stacks
+from engine.sandbox.traces import MAX_PRINTED, STORED, Printed, Stacks
 
 
 def test_of_much_text_the_beginning_and_the_end_are_kept():
@@ -11,7 +11,7 @@ def test_of_much_text_the_beginning_and_the_end_are_kept():
     for i in range(2000):
         printed.add(f"line {i:5} of many\n".encode())
     assert printed.text.startswith("line     0 of many\n") and printed.text.endswith("line  1999 of many\n")
-    assert len(printed.text) == 2 * KEPT and not printed.too_much
+    assert len(printed.text) == 2 * STORED and not printed.too_much
     printed.add(b"x" * MAX_PRINTED)
     assert printed.too_much
     printed.clear()

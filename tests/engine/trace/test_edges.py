@@ -87,7 +87,7 @@ def test_a_compiled_function_is_what_it_compiles():
 
 
 def test_tensors_inside_a_list_are_asked_for_alone():
-    assert "inside a list; give each of them alone" in refused("return args[0][0]", f"[{X}, {X}]").reason
+    assert "give each of them as a separate argument" in refused("return args[0][0]", f"[{X}, {X}]").reason
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_recurrent_layer_with_dropout_between_its_layers_draws_nothing_in_eval
 @pytest.mark.parametrize(
     ("forward", "line", "said", "way"),
     [
-        ("self.n += 1\nreturn args[0] * self.n", 10, "the module's buffer n", "return it where the caller needs it"),
+        ("self.n += 1\nreturn args[0] * self.n", 10, "the module's buffer n", "return it if the caller needs it"),
         ("self.n = self.n + 1\nreturn args[0] * self.n", 10, "the module's buffer n", "return it"),
         ("y = args[0] * 2\nself.n.copy_(y.sum())\nreturn y", 11, "the module's buffer n", "return it"),
         ("args[0].mul_(2)\nreturn args[0] + 1", 10, "its input args_0", "args_0.clone()"),
@@ -61,7 +61,7 @@ def test_a_recurrent_layer_with_dropout_between_its_layers_draws_nothing_in_eval
 def test_a_write_to_an_input_or_to_state_is_refused_with_its_line_and_a_way_out(forward, line, said, way):
     bad = refused(forward, init=COUNTS)
     assert (bad.code, bad.line) == ("writes", line)
-    assert f"writes to {said};" in bad.reason and way in bad.reason
+    assert f"writes to {said}." in bad.reason and way in bad.reason
 
 
 def test_a_write_to_what_forward_made_itself_is_traced():

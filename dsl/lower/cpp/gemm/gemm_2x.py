@@ -1,8 +1,8 @@
 """The plan of a product by CUTLASS 2.x: `compute f32` on every architecture, and the tensor cores of sm_80 and sm_89.
 
-The mainloop and the way out of the registers are CUTLASS's; the epilogue is one function of our own over runs of
-neighbouring columns (templates/product_2x.cu.j2), so a result may have rows of any length. `split_k` splits leave their
-sums in the workspace, and a second kernel adds them in their order: results repeat bit for bit.
+CUTLASS provides the mainloop and the exchange of accumulators. The epilogue is one generated function over runs of
+neighbouring columns (templates/product_2x.cu.j2), so the rows of a result may have any length. The splits of `split_k`
+store their sums in the workspace, and a second kernel adds them in a fixed order, so results are reproducible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADERS = (
     "cutlass/epilogue/thread/linear_combination.h",
 )
 
-# compute -> operands in memory, as C++ has them, K of one instruction of m 16 x n 8.
+# compute -> operands in memory, their C++ type, K of one instruction of m 16 x n 8.
 TENSOR = {
     DType.TF32: (DType.F32, "float", 8),
     DType.F16: (DType.F16, "cutlass::half_t", 16),
@@ -38,7 +38,7 @@ TENSOR = {
 }
 FP8 = (DType.E4M3, DType.E5M2)
 
-# Warps along m and n of each tile, as CUTLASS's own generator has them.
+# Warps along m and n of each tile, as in CUTLASS's generator.
 WARPS = {
     (64, 64): (2, 2), (64, 128): (2, 2), (128, 64): (2, 2), (128, 128): (2, 2), (64, 256): (1, 4), (256, 64): (4, 1),
     (128, 256): (2, 4), (256, 128): (4, 2),
@@ -110,7 +110,7 @@ class Gemm2xPlan(Product):
 
 
 def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Gemm2xPlan:
-    """Everything the template says about `stage`. Raises Refusal with what to write instead."""
+    """The plan of a gemm stage. Raises Refusal with what to write instead."""
     config, name = stage.config, identifier(stage.name)
     for clause in ("compute", "tile", "scheduler", "stages"):
         if getattr(config, clause) is None:
@@ -122,8 +122,8 @@ def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) ->
     check_operands(stage, types, memory)
     warps = (WARPS_SIMT if simt else WARPS).get(config.tile[:2])
     if warps is None or config.scheduler.kind == "stream_k":
-        what = f"tile {config.tile[0]}x{config.tile[1]}" if warps is None else "scheduler stream_k"
-        raise Refusal("cpp-2x-configuration", f"CUTLASS 2.x has no {what} here", "leave it to auto")
+        clause_text = f"tile {config.tile[0]}x{config.tile[1]}" if warps is None else "scheduler stream_k"
+        raise Refusal("cpp-2x-configuration", f"CUTLASS 2.x has no {clause_text} here", "leave it to auto")
     shape = gemm_shape(program, stage)
     l, m, n, k = shape.l, shape.m, shape.n, shape.k  # noqa: E741
     fold = l > 1 and folds(stage, types, l, m, n)
@@ -133,7 +133,7 @@ def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) ->
     b = _matrix(stage.b.name, types, n, k, stage.b.transposed, ("ColumnMajor", "RowMajor"), l, simt)
     width = 1 if simt else next(v for v in (4, 2, 1) if n % v == 0)
     if stage.pairs and width == 1:
-        raise Refusal("cpp-2x-pairs", "compute f32 hands out single columns, not pairs", "write compute tf32")
+        raise Refusal("cpp-2x-pairs", "compute f32 has single columns in a thread, not pairs", "write compute tf32")
     tree, written = _epilogue(stage, types, l, m, n // 2 if stage.pairs else n)
     fp8 = config.compute in FP8
     return Gemm2xPlan(
@@ -146,8 +146,17 @@ def plan_gemm_2x(program: Program, stage: Gemm, types: dict[str, TensorType]) ->
     )  # fmt: skip
 
 
-def _matrix(name: str, types: dict, free: int, k: int, k_major: bool, tags: tuple[str, str], l: int, any_row: bool):  # noqa: E741
-    """An operand of `free` (m or n) by k; `tags`: its layout where k is contiguous, and where the other axis is."""
+def _matrix(
+    name: str,
+    types: dict,
+    free: int,
+    k: int,
+    k_major: bool,
+    tags: tuple[str, str],
+    l: int,  # noqa: E741
+    any_row: bool,
+):
+    """An operand of `free` (m or n) by k. `tags`: its layout if k is contiguous, and if the other axis is."""
     kind = types[identifier(name)]
     row = k if k_major else free
     if not any_row and not aligned(row, kind.dtype):
@@ -160,22 +169,22 @@ def _matrix(name: str, types: dict, free: int, k: int, k_major: bool, tags: tupl
 
 
 def _epilogue(stage: Gemm, types: dict, l: int, m: int, n: int) -> tuple[Tree, tuple[Output, ...]]:  # noqa: E741
-    """The expressions as C++, and every tensor that is written, the stage's own first."""
+    """The expressions as C++, and every tensor that is written, the stage's result first."""
     main, also = shared(stage)
     for expr in (main, *also):
         if reduction(expr):
             raise Refusal(
                 "cpp-2x-reduction",
-                f"{stage.name} reduces rows or columns while it is computed; CUTLASS 2.x has no place for that here",
-                f"store {stage.name} whole, and write reduce({stage.name}) as a stage of its own",
+                f"{stage.name} reduces rows or columns in its epilogue; CUTLASS 2.x kernels cannot do that",
+                f"store {stage.name}, and write reduce({stage.name}) as a stage of its own",
             )
     dtype = stage.type.dtype if stage.type else stage.store or types[stage.a.name].dtype
 
     def fetch(load: Load, have_source: bool) -> Leaf:
-        found = leaf(load, types, l, m, n, have_source, False, by_tma=False)
-        if found.kind in ("source", "aux"):
-            return Leaf("full", found.name, found.dtype, found.batch)
-        return found
+        fetched = leaf(load, types, l, m, n, have_source, False, by_tma=False)
+        if fetched.kind in ("source", "aux"):
+            return Leaf("full", fetched.name, fetched.dtype, fetched.batch)
+        return fetched
 
     writes = [
         Write(identifier(x.name), x.type.dtype if x.type else dtype, "", e)

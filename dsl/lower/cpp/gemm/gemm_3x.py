@@ -1,4 +1,4 @@
-"""The plan of one gemm stage by CUTLASS 3.x, on sm_90a or sm_100a: what the template needs, decided and checked."""
+"""The plan of one gemm stage by CUTLASS 3.x, on sm_90a or sm_100a."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsl.lower.cpp.gemm.normalized import Rows
 from dsl.lower.cpp.gemm.product import Product3x
 from dsl.lower.cpp.names import aligned, identifier, storage
 
-# Headers of a GEMM on sm_90a, and on sm_100a, whose epilogues have the same visitors.
+# Headers of a GEMM on sm_90a and on sm_100a, whose epilogues use the same visitors.
 CUTLASS_GEMM = (
     "cutlass/cutlass.h",
     "cutlass/device_kernel.h",
@@ -50,24 +50,24 @@ class GemmPlan(Product3x):
     tree: Tree
     swizzle: int
     splits: int
-    turned: bool = False  # D^T = B^T A^T: every m here is the program's n, and the result lies column-major
+    transposed_result: bool = False  # D^T = B^T A^T: m here is the program's n, and the result is column-major
     pairs: bool = False  # columns 2j and 2j + 1 of the product are acc and acc2 of column j
-    stored: bool = True  # the result leaves by TMA; else the compute node writes or reduces it
-    sizes: str = ""  # of a grouped product: the tensor of the groups' rows
+    stored: bool = True  # TMA stores the result; else the compute node writes or reduces it
+    sizes: str = ""  # of a grouped product: the tensor with the rows of each group
     groups: int = 0
-    tokens: int = 0  # rows of a grouped product, where m counts whole tiles
-    raster: int = AUTO  # which way tiles are walked, in the kernel's m and n
-    triangle: int = 0  # cluster tiles a side where only a triangle of them is computed; 0: all are
-    upper: bool = False  # which one, as the program has it
-    rows: Rows | None = None  # its rows are normalised before they are stored
-    into: str = ""  # the tensor stored, where that is another stage's
-    finish: Tree | None = None  # splits of K leave sums of their own, and a second kernel makes the result of them
-    result: DType = DType.F32  # what it stores then
+    tokens: int = 0  # rows of a grouped product, whose m counts whole tiles
+    raster: int = AUTO  # the order of the tiles, in the kernel's m and n
+    triangle: int = 0  # cluster tiles along a side if only one triangle of them is computed; 0: all are
+    upper: bool = False  # the upper triangle, in the program's rows and columns
+    rows: Rows | None = None  # the norm that is applied to its rows before they are stored
+    into: str = ""  # the stored tensor, if it is that of another stage
+    finish: Tree | None = None  # splits of K store separate sums, and a second kernel computes the result from them
+    result: DType = DType.F32  # the element type that the second kernel stores
     arch: str = "sm_90a"
     kind: str = "gemm"
     template: str = "gemm_sm90.cu.j2"
     headers: tuple[str, ...] = CUTLASS_GEMM
-    beside = ()  # no columns of a product are neighbours in memory that the compute node stores at once
+    beside = ()  # only convolutions have phases that share a tile
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class GemmPlan(Product3x):
 
     @property
     def later_leaves(self) -> tuple[Leaf, ...]:
-        """What is read once the product is whole, by neither visitor nor compute node."""
+        """The tensors that are read after the epilogue, by the norm or by the second kernel."""
         return self.rows.leaves if self.rows else self.finish.direct if self.finish else ()
 
     @property
@@ -88,7 +88,7 @@ class GemmPlan(Product3x):
 
     @property
     def blackwell(self) -> bool:
-        """sm_100a: one instruction serves one SM or two, accumulators lie in tensor memory."""
+        """Return True for sm_100a: one instruction uses one SM or two, and accumulators are in tensor memory."""
         return self.arch == "sm_100a"
 
     @property
@@ -97,7 +97,7 @@ class GemmPlan(Product3x):
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The operands (its own order, turned or not), the result, and what the epilogue reads."""
+        """The operands (in the kernel's order), the result, and the tensors that the epilogue reads."""
         sizes = (self.sizes,) if self.sizes else ()
         return (
             self.a.name, self.b.name, *sizes, self.into or self.name, *self.tree.tensors,
@@ -106,17 +106,17 @@ class GemmPlan(Product3x):
 
     @property
     def element_result(self) -> str:
-        """C++ type of the result where the kernel stores f32 sums first."""
+        """C++ type of the result, if the kernel stores f32 sums first."""
         return storage(self.result, self.name)
 
     @property
     def layout_d(self) -> str:
-        return "ColumnMajor" if self.turned else "RowMajor"
+        return "ColumnMajor" if self.transposed_result else "RowMajor"
 
     @property
     def pitch(self) -> str:
-        """Strides of the result and of tensors like it along m and n, as CuTe spells them."""
-        return "cute::Int<1>{}, int64_t(M)" if self.turned else "int64_t(N), cute::Int<1>{}"
+        """CuTe strides of the result, and of tensors of its shape, along m and n."""
+        return "cute::Int<1>{}, int64_t(M)" if self.transposed_result else "int64_t(N), cute::Int<1>{}"
 
     @property
     def accumulator(self) -> str:
@@ -137,15 +137,15 @@ class GemmPlan(Product3x):
 
     @property
     def scratch(self) -> dict[str, tuple[int, int, int]]:
-        """Of each total: where its parts begin in the stage's workspace in bytes, parts a result, results a batch."""
-        warps, at, found = 4 if self.schedule == "pingpong" else 8, self.groups_bytes, {}
+        """For each total: offset of its parts in the stage's workspace in bytes, parts a result, results a batch."""
+        warps, at, parts = 4 if self.schedule == "pingpong" else 8, self.groups_bytes, {}
         for total in self.tree.totals:
-            by_row = (total.along == "n") != self.turned
+            by_row = (total.along == "n") != self.transposed_result
             count = self.tiles[1] if by_row else self.tiles[0] * warps
             width = self.total_rows if by_row else self.total_columns
-            found[total.name] = (at, count, width)
+            parts[total.name] = (at, count, width)
             at += -(-self.l * count * width * (8 if total.op == "LogSumExp" else 4) // 256) * 256
-        return found
+        return parts
 
     @property
     def groups_bytes(self) -> int:
@@ -153,7 +153,7 @@ class GemmPlan(Product3x):
 
     @property
     def own_bytes(self) -> int:
-        """Bytes of workspace before what the kernel itself asks for."""
+        """Bytes of workspace before CUTLASS's own workspace."""
         end = self.groups_bytes
         for total, (at, count, width) in zip(self.tree.totals, self.scratch.values(), strict=True):
             end = at + -(-self.l * count * width * (8 if total.op == "LogSumExp" else 4) // 256) * 256
@@ -176,11 +176,11 @@ class GemmPlan(Product3x):
 
     @property
     def schedule_tags(self) -> tuple[str, str]:
-        """Kernel and epilogue schedule. Ping-pong's epilogue serves one warp group at a time."""
+        """CUTLASS's tags of the kernel's and the epilogue's schedule."""
         if self.blackwell:
             sms = self.tile[0] // 128
             return f"KernelTmaWarpSpecialized{sms}SmSm100", f"TmaWarpSpecialized{sms}Sm"
-        fast = "FP8FastAccum" if "float_e" in self.element else ""  # sums stay in the tensor core: 14 bits
+        fast = "FP8FastAccum" if "float_e" in self.element else ""  # accumulates in the tensor core, with 14 bits
         if self.schedule == "pingpong":
             return f"KernelTmaWarpSpecializedPingpong{fast}", "TmaWarpSpecialized"
         return f"KernelTmaWarpSpecializedCooperative{fast}", "TmaWarpSpecializedCooperative"
@@ -192,16 +192,16 @@ class GemmPlan(Product3x):
             return f"Splits<{tag}, {-(-self.k // self.tile[2])}>"
         if not self.triangle:
             return tag
-        return f"Triangle<{tag}, {self.triangle}, {'true' if self.upper != self.turned else 'false'}>"
+        return f"Triangle<{tag}, {self.triangle}, {'true' if self.upper != self.transposed_result else 'false'}>"
 
     @property
     def through_registers(self) -> bool:
-        """tf32 whose operand is not k-major: the tensor core has no such layout, so it comes through registers."""
+        """Return True for tf32 with an operand that is not k-major, which goes through registers for wgmma."""
         return self.element == "float" and not (self.a.k_major and self.b.k_major) and not self.blackwell
 
 
 def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> GemmPlan:
-    """Everything the template says about `stage`. Raises Refusal with what to write instead."""
+    """The plan of a gemm stage. Raises Refusal with what to write instead."""
     operand, element = checked(stage, types, program.arch)
     config, name = stage.config, identifier(stage.name)
     shape = gemm_shape(program, stage)
@@ -216,20 +216,20 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         raise Refusal(
             "cpp-sm100-pairs", "pairs of columns are written for sm_90a, not for sm_100a", "write arch sm_90a"
         )
-    turned = element == "float" and a.k_major and not b.k_major and not blackwell
-    if turned and stage.pairs:
+    transposed_result = element == "float" and a.k_major and not b.k_major and not blackwell
+    if transposed_result and stage.pairs:
         raise Refusal(
             "cpp-tf32-layout",
-            f"tf32 of {stage.b.name} lying along n computes the transposed result, whose rows are no pairs of columns",
+            f"tf32 with {stage.b.name} contiguous along n computes the transposed result, without pairs of columns",
             f"store {stage.b.name} as [n, k] and read it with .T",
         )
-    output = Output(l, m, n // 2 if stage.pairs else n, turned, stage.pairs, one_source=blackwell)
+    output = Output(l, m, n // 2 if stage.pairs else n, transposed_result, stage.pairs, one_source=blackwell)
     tree, stored, store = plan_output(stage, types, output, fold)
     if blackwell and tree.totals:
         raise Refusal(
             "cpp-sm100-reduction",
-            "rows and columns are reduced beside a product on sm_90a, not on sm_100a",
-            f"store {name} whole, and write reduce({name}) as a stage of its own",
+            "only products on sm_90a can reduce rows and columns in the same launch, not on sm_100a",
+            f"store {name}, and write reduce({name}) as a stage of its own",
         )
     if stored and not aligned(n, store):
         raise Refusal(
@@ -238,12 +238,12 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
             f"make n a multiple of {128 // store.bits}",
         )
     tile, cluster, m0, n0 = config.tile, config.cluster, m, n
-    if turned:
+    if transposed_result:
         a, b, m, n, tile, cluster = turn(stage, a, b, m, n)
     if element == "float" and not a.k_major and not b.k_major and config.tile[2] != 32 and not blackwell:
         raise Refusal(
             "cpp-tf32-layout",
-            f"tf32 with {stage.a.name}.T and {stage.b.name} both lying along their free axis is transposed in shared "
+            f"tf32 with {stage.a.name}.T and {stage.b.name} both contiguous along m and n is transposed in shared "
             f"memory 128 bytes of k at a time, and the tile has k {config.tile[2]}",
             f"write tile {config.tile[0]}x{config.tile[1]}x32",
         )
@@ -256,8 +256,8 @@ def plan_gemm(program: Program, stage: Gemm, types: dict[str, TensorType]) -> Ge
         name, l, m, n, k, a, b, element, 128 // operand.bits, store, tile, cluster, config.schedule,
         config.scheduler.kind != "persistent" and not finish, config.stages, tree,
         1 if side else whole_groups(m, n, tile, cluster, config.swizzle or 1),
-        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, turned, stage.pairs, stored,
-        raster=AUTO if side or finish else raster(n0, k, operand.bits, turned, l > 1),
+        config.scheduler.splits if config.scheduler.kind == "split_k" else 1, transposed_result, stage.pairs, stored,
+        raster=AUTO if side or finish else raster(n0, k, operand.bits, transposed_result, l > 1),
         triangle=side, upper=bool(side) and stage.epilogue.fn == "triu", finish=finish, result=result,
         arch=program.arch or DEFAULT,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The epilogue of a product: what its leaves fetch, what the compute node reads, writes and reduces, and where."""
+"""The epilogue of a product: its leaves, and the tensors that the compute node reads, writes and reduces."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from dsl.lower.cpp.names import identifier, storage
 
 @dataclass(frozen=True)
 class Output:
-    """The result's shape as the program has it. `turned`: the kernel computes its transpose. `direct`: the compute node
-    itself stores the result, element by element. `one_source`: TMA reads one full tensor, the node any others."""
+    """The result's shape in the program.
+
+    `transposed_result`: the kernel computes its transpose. `direct`: the compute node stores the result element by
+    element. `one_source`: TMA reads one full tensor, and the compute node reads the others.
+    """
 
     l: int  # noqa: E741 - the field's own name
     m: int
     n: int
-    turned: bool = False
+    transposed_result: bool = False
     pairs: bool = False
     direct: bool = False
     one_source: bool = False
 
     @property
     def place(self) -> tuple[str, ...]:
-        return ("int const row = n, column = m;",) if self.turned else ("int const row = m, column = n;",)
+        return ("int const row = n, column = m;",) if self.transposed_result else ("int const row = m, column = n;",)
 
     def offset(self, axes: set[str], batched: bool) -> str:
-        """Of the element in a dense tensor with these of m and n, and l where it is `batched`."""
+        """The element's offset in a dense tensor with these axes of m and n, and with l if it is `batched`."""
         terms, size = [], {"m": self.m, "n": self.n}
         step = 1
         for axis, at in (("n", "column"), ("m", "row")):
@@ -42,7 +45,7 @@ class Output:
 def plan_output(
     stage: Gemm | GroupedGemm, types: dict[str, TensorType], out: Output, fold: bool
 ) -> tuple[Tree, bool, DType]:
-    """The tree, whether the result leaves by TMA, and its element type. `fold`: batches are one tall product."""
+    """The tree, True if TMA stores the result, and its element type. `fold`: the batches are one tall product."""
     main, also = shared(stage)
     main, *also = _without_batches((main, *also)) if fold else (main, *also)
     name, writes, totals = identifier(stage.name), [], []
@@ -57,29 +60,32 @@ def plan_output(
     elif not stored:
         writes.append(Write(name, store, everywhere, main))
     for extra, expr in zip(stage.also, also, strict=True):
-        if found := reduction(expr):
-            totals.append((identifier(extra.name), *found))
+        if total := reduction(expr):
+            totals.append((identifier(extra.name), *total))
         else:
             kind = extra.type.dtype if extra.type else store
             storage(kind, extra.name)
             writes.append(Write(identifier(extra.name), kind, everywhere, expr))
 
     def fetch(load: Load, have_source: bool) -> Leaf:
-        found = leaf(load, types, out.l, out.m, out.n, have_source, out.turned, by_tma=stored)
-        whole = found.kind in ("source", "aux")
-        moved = out.direct and found.kind == "column"  # rows that are not the kernel's
-        further = out.one_source and found.kind == "aux"
+        fetched = leaf(load, types, out.l, out.m, out.n, have_source, out.transposed_result, by_tma=stored)
+        whole = fetched.kind in ("source", "aux")
+        moved = out.direct and fetched.kind == "column"  # the kernel's rows are not those of the result
+        further = out.one_source and fetched.kind == "aux"
         if not (out.pairs or moved or further or (whole and not stored)):
-            return found
-        axes = set(load.axes) & {"m", "n"} if found.kind != "scalar" else set()
-        return Leaf("direct", found.name, found.dtype, offset=out.offset(axes, found.batch > 0))
+            return fetched
+        axes = set(load.axes) & {"m", "n"} if fetched.kind != "scalar" else set()
+        return Leaf("direct", fetched.name, fetched.dtype, offset=out.offset(axes, fetched.batch > 0))
 
     tree = build(main, fetch, tuple(writes), out.place, tuple(totals))
     return tree, stored, store
 
 
 def folds(stage: Gemm, types: dict[str, TensorType], l: int, m: int, n: int) -> bool:  # noqa: E741
-    """Whether batches of A against one B are one product of l*m rows: nothing may depend on m or l alone."""
+    """Return True if batches of A with one shared B can be one product of l*m rows.
+
+    No expression may then depend on m or l alone.
+    """
     if len(types[stage.b.name].shape) > 2 or stage.a.transposed:
         return False
     every = expressions(stage)
@@ -99,22 +105,22 @@ def folds(stage: Gemm, types: dict[str, TensorType], l: int, m: int, n: int) -> 
 
 
 def _fixed(e: Expr) -> bool:
-    """Whether an expression asks for an element's own row, or sums over the rows of a batch."""
+    """Return True if an expression uses the row index of an element, or sums over the rows of a batch."""
     return isinstance(e, Call) and (e.fn in ("triu", "tril", "col_sum") or any(map(_fixed, e.args)))
 
 
 def _without_batches(exprs: tuple[Expr, ...]) -> list[Expr]:
-    """`r[l, m, n]` reads as `r[m, n]` of the tall product. Shared subexpressions stay shared."""
-    done: dict[int, Expr] = {}
+    """The expressions with `r[l, m, n]` as `r[m, n]` of the tall product; shared subexpressions stay shared."""
+    folded: dict[int, Expr] = {}
 
     def walk(node: Expr) -> Expr:
-        if id(node) not in done:
+        if id(node) not in folded:
             if isinstance(node, Load):
-                done[id(node)] = Load(node.name, tuple(a for a in node.axes if a in ("m", "n")))
+                folded[id(node)] = Load(node.name, tuple(a for a in node.axes if a in ("m", "n")))
             elif isinstance(node, Call):
-                done[id(node)] = Call(node.fn, tuple(walk(arg) for arg in node.args))
+                folded[id(node)] = Call(node.fn, tuple(walk(arg) for arg in node.args))
             else:
-                done[id(node)] = node
-        return done[id(node)]
+                folded[id(node)] = node
+        return folded[id(node)]
 
     return [walk(e) for e in exprs]

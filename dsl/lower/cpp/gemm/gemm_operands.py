@@ -1,4 +1,4 @@
-"""The operands of a CUTLASS 3.x product: which types it takes, how they lie, when the transposed result is computed."""
+"""The operands of a CUTLASS 3.x product: types, layouts, and the case in which it computes the transposed result."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from dsl.ir import DType, Gemm, GroupedGemm, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.names import aligned, identifier
-from dsl.rules.sm90 import TURNED_N
+from dsl.rules.sm90 import TRANSPOSED_N
 
-# compute -> (element types the operands may have in memory, element the collective builder is given).
+# compute -> (element type of the operands in memory, element type for the collective builder).
 # For tf32 the builder gets `float`, not `tfloat32_t`: then the TMA descriptor is of type TFLOAT32 and the copy into
 # shared memory converts. With `tfloat32_t` the raw bits would reach the tensor core, which drops the low 13.
 COMPUTE = {
@@ -25,7 +25,7 @@ COMPUTE = {
 
 @dataclass(frozen=True)
 class Matrix:
-    """An operand in memory: its layout tag as CUTLASS names it, leading dimension and batch stride in elements."""
+    """An operand in memory: CUTLASS's layout tag, and CuTe's strides in elements."""
 
     name: str
     tag: str
@@ -34,26 +34,26 @@ class Matrix:
 
 
 def check_operands(stage: Gemm | GroupedGemm, types: dict[str, TensorType], memory: DType) -> None:
-    """Raises Refusal for operands that are not `memory`, and for those of one byte that do not lie along k."""
+    """Raise Refusal for operands whose type is not `memory`, and for 8-bit operands that are not contiguous along k."""
     for side in (stage.a, stage.b):
-        have = types[side.name].dtype
-        if have is not memory:
+        dtype = types[side.name].dtype
+        if dtype is not memory:
             raise Refusal(
                 "cpp-operand",
-                f"compute {stage.config.compute.value} reads {memory.value} operands, and {side.name} is {have.value}",
+                f"compute {stage.config.compute.value} reads {memory.value} operands, and {side.name} is {dtype.value}",
                 f"{side.name}_c = transform({side.name}) {{ to {memory.value} }}",
             )
     if memory.bits == 8 and (stage.a.transposed or not stage.b.transposed):
         side = stage.a if stage.a.transposed else stage.b
         raise Refusal(
             "cpp-operand",
-            f"operands of one byte are read along k, and {side.name} lies along its other axis",
+            f"8-bit operands are read along k, and {side.name} is contiguous along its other axis",
             f"store {side.name} with k last, and read the second operand with .T",
         )
 
 
 def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str | None = None) -> tuple[DType, str]:
-    """The operands' element in memory and what the builder is given; raises Refusal."""
+    """The element type of the operands in memory and that for the builder. Raises Refusal for an illegal stage."""
     config = stage.config
     for clause in ("compute", "tile", "cluster", "schedule", "scheduler", "stages"):
         if getattr(config, clause) is None and not (clause == "schedule" and arch == "sm_100a"):
@@ -69,7 +69,7 @@ def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str |
             "write compute tf32 for f32 operands, or transform them to f16",
         )
     if config.tile[0] == 192 and arch in (None, "sm_90a"):
-        # CUTLASS stores a cooperative tile by pieces of 128 rows, and asserts that they divide it.
+        # CUTLASS stores a cooperative tile in pieces of 128 rows, and asserts that they divide it.
         raise Refusal(
             "cpp-config",
             f"stage {stage.name}: a tile of 192 rows is more than the cpp back end takes",
@@ -89,12 +89,11 @@ def checked(stage: Gemm | GroupedGemm, types: dict[str, TensorType], arch: str |
 def turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:
     """tf32 `x @ w`: the product of the transposes, as the tensor core reads tf32 along k alone.
 
-    B must come through registers, which is A's way. CUTLASS's builder turns the mainloop by itself, but leaves the
-    result's strides and the epilogue's vectors to the caller; here all of it is turned, and the tile and the cluster
-    with it, so they keep the program's meaning.
+    B must go through registers, which only A can. CUTLASS's builder would transpose the mainloop, but not the result's
+    strides and the epilogue's vectors. So this transposes everything, with the tile and the cluster.
     """
     config = stage.config
-    allowed = TURNED_N[config.schedule]
+    allowed = TRANSPOSED_N[config.schedule]
     if config.tile[1] not in allowed:
         fit = min((n for n in allowed if n >= config.tile[1]), default=allowed[-1])
         raise Refusal(
@@ -103,16 +102,25 @@ def turn(stage: Gemm, a: Matrix, b: Matrix, m: int, n: int) -> tuple:
             f"n {' or '.join(map(str, allowed))}, and this one has {config.tile[1]}",
             f"write tile {config.tile[0]}x{fit}x{config.tile[2]}",
         )
-    turned = {"RowMajor": "ColumnMajor", "ColumnMajor": "RowMajor"}
-    first = dataclasses.replace(b, tag=turned[b.tag])
-    second = dataclasses.replace(a, tag=turned[a.tag])
+    other_tag = {"RowMajor": "ColumnMajor", "ColumnMajor": "RowMajor"}
+    first = dataclasses.replace(b, tag=other_tag[b.tag])
+    second = dataclasses.replace(a, tag=other_tag[a.tag])
     tile = (config.tile[1], config.tile[0], config.tile[2])
     cluster = (config.cluster[1], config.cluster[0], config.cluster[2])
     return first, second, n, m, tile, cluster
 
 
-def matrix(name: str, types: dict, free: int, k: int, k_major: bool, tag_k: str, tag_free: str, l: int) -> Matrix:  # noqa: E741
-    """An operand of `free` (m or n) by k. The stride is CuTe's (free, k, l); 0 in l for one that all batches share."""
+def matrix(
+    name: str,
+    types: dict,
+    free: int,
+    k: int,
+    k_major: bool,
+    tag_k: str,
+    tag_free: str,
+    l: int,  # noqa: E741
+) -> Matrix:
+    """An operand of `free` (m or n) by k. The stride is CuTe's (free, k, l), with 0 for l if all batches share it."""
     kind = types[name]
     identifier(name)
     if not aligned(k if k_major else free, kind.dtype):

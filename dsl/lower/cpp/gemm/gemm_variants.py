@@ -1,4 +1,4 @@
-"""Products that are more than one matrix times another: those of groups of rows, those whose rows are normalised."""
+"""Variants of a product: grouped products, and products fused with a norm of their rows."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from dsl.lower.cpp.names import identifier
 
 
 def plan_normalized(program: Program, stage: NormalizedGemm, types: dict[str, TensorType]) -> GemmPlan:
-    """As plan_gemm, of a product that is normalised in its registers."""
+    """The plan of a product fused with a norm."""
     plain = Gemm(stage.name, stage.a, stage.b, stage.config, store=stage.store, type=stage.type)
     plan = plan_gemm(program, plain, types)
     return dataclasses.replace(plan, name=identifier(stage.product), into=plan.name, rows=plan_rows(stage, types))
 
 
 def plan_grouped(program: Program, stage: GroupedGemm, types: dict[str, TensorType]) -> GemmPlan:
-    """As plan_gemm, for a product whose rows belong to several matrices.
+    """The plan of a grouped product. Raises Refusal with what to write instead.
 
-    A group's rows begin anywhere, so a tile is placed by a table that a small kernel makes of the sizes: as many tiles
-    as could be needed, those that are not needed empty. Rows leave one by one, as a tile may end inside the next group.
+    A group may start at any row, so a small kernel computes a table of tiles from the sizes. The launch has the largest
+    number of tiles that any sizes need, and the unused ones are empty. Rows are stored one by one, because a tile may
+    end inside the next group.
     """
     operand, element = checked(stage, types)
     config, name = stage.config, identifier(stage.name)
@@ -35,7 +36,7 @@ def plan_grouped(program: Program, stage: GroupedGemm, types: dict[str, TensorTy
         side = stage.a if stage.a.transposed else stage.b
         raise Refusal(
             "cpp-grouped-layout",
-            f"a grouped product in {config.compute.value} reads {side.name} along k, and it lies along its other axis",
+            f"a grouped product in {config.compute.value} reads {side.name} along k, its non-contiguous axis here",
             f"store {side.name} with k last",
         )
     if config.cluster[0] != 1:

@@ -1,9 +1,10 @@
-"""A product whose rows are normalised while they are in registers: a gemm and the normalize that alone reads it.
+"""A gemm fused with the only normalize that reads it: its rows are normalised in registers.
 
-A group norm of a matrix normalises so many neighbouring columns of a row, a layer or rms norm the whole row. Where such
-a group lies in one tile, four lanes hold it among their accumulators, and the two passes over memory that a normalize
-of its own takes (two gigabytes for 32768 x 4096) fall away: the epilogue evaluates the product's expression in place,
-sums over each group by two shuffles, and stores what the norm makes of it. Statistics are of two passes over registers.
+A group norm of a matrix normalises groups of neighbouring columns of a row; a layer or rms norm normalises the whole
+row. If a group fits in one tile, four lanes hold it in their accumulators. The epilogue evaluates the product's
+expression in place, sums over each group with two shuffles, and stores the normalised elements. This saves the two
+passes over memory of a separate normalize (two gigabytes for 32768 x 4096). The statistics take two passes over
+registers.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ COMPUTE = (DType.TF32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
 
 @dataclass(frozen=True)
 class NormalizedGemm(Gemm):
-    """A gemm named as the normalize whose result it stores; `product` was its name, `norm` the stage."""
+    """A gemm with the name of the normalize whose result it stores. `product`: its own name; `norm`: the normalize."""
 
     product: str = ""
     norm: Normalize | None = None
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        found = dict.fromkeys(x.name for e in expressions(self.norm) for x in loads(e))
-        return (self.a, self.b, *self.norm.params, *map(Operand, found))
+        names = dict.fromkeys(x.name for e in expressions(self.norm) for x in loads(e))
+        return (self.a, self.b, *self.norm.params, *map(Operand, names))
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What the epilogue does to a row, for templates/normalized.cu.j2.
+    """The norm of a row, for templates/normalized.cu.j2.
 
     width     columns of a group
-    first     the product's own expression; `last`: what becomes of a normalised element
-    centred   the mean is taken off (not in an rms norm)
+    first     the product's expression; `last`: the expression of a normalised element
+    centred   the mean is subtracted (not in an rms norm)
     """
 
     name: str
@@ -74,7 +75,7 @@ class Rows:
 
 
 def fused(program: Program, types: dict[str, TensorType]) -> Program:
-    """The program with every such pair as one stage, where the normalize stood."""
+    """The program with each such pair as one stage, in the place of the normalize."""
     if program.arch not in (None, "sm_90a"):
         return program
     stages = {s.name: s for s in program.stages}
@@ -90,18 +91,18 @@ def fused(program: Program, types: dict[str, TensorType]) -> Program:
 
 
 def _fusible(program: Program, gemm: Gemm, norm: Normalize, types: dict[str, TensorType]) -> bool:
-    """Whether each row's groups lie in one tile and nothing else needs the product."""
+    """Return True if the groups of each row fit in one tile and only the norm reads the product."""
     kind, config = types[gemm.name], gemm.config
-    wanted = [s.name for s in program.stages if gemm.name in reads(s)]
+    readers = [s.name for s in program.stages if gemm.name in reads(s)]
     again = [x.name for x in norm.params] + [x.name for e in expressions(norm) for x in loads(e)]
-    if wanted != [norm.name] or gemm.name in (*again, *program.results) or gemm.also or norm.also or gemm.pairs:
+    if readers != [norm.name] or gemm.name in (*again, *program.results) or gemm.also or norm.also or gemm.pairs:
         return False
     if len(kind.shape) != 2 or norm.type.shape != kind.shape or norm.type.layout != NCHW or norm.x.transposed:
         return False
     if config.compute not in COMPUTE or not (config.tile and config.schedule) or not isinstance(norm.of, Acc):
         return False
     if config.compute is DType.TF32 and not gemm.a.transposed and not gemm.b.transposed:
-        return False  # computed as its transpose: the rows lie across warps
+        return False  # the kernel computes the transpose, in which a row is spread over warps
     every = (*expressions(gemm), *expressions(norm))
     if any(_placed(e) for e in every) or not aligned(kind.shape[1], norm.type.dtype):
         return False
@@ -113,19 +114,19 @@ def _fusible(program: Program, gemm: Gemm, norm: Normalize, types: dict[str, Ten
 
 
 def _placed(e: Expr) -> bool:
-    """Whether an expression reduces, or asks for its element's own place."""
+    """Return True if an expression has a reduction, or uses the indices of its element."""
     if not isinstance(e, Call):
         return False
     return reduction(e) is not None or e.fn in ("triu", "tril") or any(map(_placed, e.args))
 
 
 def _matrix(load: Load) -> Load:
-    """With its axes named m and n."""
+    """The load with its axes named m and n."""
     return Load(load.name, tuple({"b": "m", "c": "n"}.get(a, a) for a in load.axes))
 
 
 def plan_rows(stage: NormalizedGemm, types: dict[str, TensorType]) -> Rows:
-    """The two expressions and the group, of a pair that `fused` made one."""
+    """The norm of a fused stage."""
     (m, n), norm = stage.type.shape, stage.norm
     element: Expr = Acc()
     for param, fn in zip(norm.params, ("mul", "add"), strict=False):
@@ -137,17 +138,17 @@ def plan_rows(stage: NormalizedGemm, types: dict[str, TensorType]) -> Rows:
 
 
 def _on(e: Expr, acc: Expr) -> Expr:
-    """The expression over another element, its loads as m and n; what is shared stays shared."""
-    made: dict[int, Expr] = {}
+    """The expression with acc replaced and its loads at m and n; shared subexpressions stay shared."""
+    replaced: dict[int, Expr] = {}
 
     def walk(node: Expr) -> Expr:
-        if id(node) not in made:
+        if id(node) not in replaced:
             if isinstance(node, Acc):
-                made[id(node)] = acc
+                replaced[id(node)] = acc
             elif isinstance(node, Load):
-                made[id(node)] = _matrix(node)
+                replaced[id(node)] = _matrix(node)
             else:
-                made[id(node)] = Call(node.fn, tuple(map(walk, node.args))) if isinstance(node, Call) else node
-        return made[id(node)]
+                replaced[id(node)] = Call(node.fn, tuple(map(walk, node.args))) if isinstance(node, Call) else node
+        return replaced[id(node)]
 
     return walk(e)

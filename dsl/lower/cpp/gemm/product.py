@@ -1,4 +1,4 @@
-"""What the templates ask of every planned product, a convolution's implicit one among them."""
+"""The properties of every planned product, and of a convolution's implicit product, that templates use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsl.lower.cpp.names import storage
 
 
 class Product:
-    """A product's plan: the functions that its epilogue calls, and what its launch may be told."""
+    """A product's plan: the functions that its epilogue calls, and its run-time choices."""
 
     tree: Tree
     swizzle: int
@@ -24,14 +24,14 @@ class Product:
 
 
 class Product3x(Product):
-    """One by a collective of CUTLASS 3.x, whose result D has `store` elements."""
+    """A product by a collective of CUTLASS 3.x, whose result D has elements of type `store`."""
 
     name: str
     store: DType
 
     @property
     def aux(self) -> bool:
-        """Whether it reads a second full tensor."""
+        """Return True if the epilogue reads a second full tensor."""
         return any(leaf.kind == "aux" for leaf in self.tree.leaves)
 
     @property

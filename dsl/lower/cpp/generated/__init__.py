@@ -1,5 +1,5 @@
-"""Kernels of our own in plain CUDA C++: map, transform, reduce, normalize, pool and direct convolution.
+"""Generated kernels in CUDA C++: map, transform, reduce, normalize, pool, and direct and row-major convolutions.
 
-A stage is one or more parts (parts.py), each a kernel over an index space (space.py) whose element-wise expressions
-are device functions (values.py). Sizes, strides and grids are constants of the text.
+A stage is one or more parts (parts.py). A part is a kernel over an index space (space.py), and its element-wise
+expressions are device functions (values.py). Sizes, strides and grids are constants in the code.
 """

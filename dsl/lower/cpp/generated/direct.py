@@ -1,8 +1,8 @@
-"""Direct convolution on CUDA cores, f32 accumulation: depthwise, grouped, and few channels, in row-major layout.
+"""Direct convolution on the CUDA cores in f32: depthwise, grouped, and few channels, in row-major layout.
 
-A thread computes `filters` output channels at `rows` neighbouring rows of one column: a weight read from shared memory
-serves all rows, an element of x serves every filter and every tap of its column. Along a warp, threads stand at
-neighbouring columns, so each read of x is one line.
+A thread computes `filters` output channels at `rows` neighbouring rows of one column. It uses a weight from shared
+memory for all rows, and an element of x for every filter and every tap of its column. The threads of a warp have
+neighbouring columns, so each read of x is coalesced.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dsl.lower.cpp.generated.space import CTYPE, grid_of
 from dsl.lower.cpp.generated.values import Reader, Value
 from dsl.rules.image import padding_of
 
-ROOM = 48 << 10  # bytes of shared memory that a block has without asking
-SHARED = 40 << 10  # bytes of weights that a block holds at once
+ROOM = 48 << 10  # bytes of shared memory of a block without an opt-in
+SHARED = 40 << 10  # bytes of weights in shared memory at a time
 FLOATS = (DType.F32, DType.F16, DType.BF16)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A tensor at an output: strides along b, k, d, h, w."""
+    """A tensor that is read or written at each output: its strides along b, k, d, h, w."""
 
     pointer: str
     ctype: str
@@ -36,8 +36,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class DirectPart:
-    """Spatial tuples are (d, h, w), ones in front where there are fewer axes. `spaced`: rows are columns that lie a
-    block apart (one spatial axis). `image_first`: blocks of one channel follow each other, else those of one place."""
+    """The part of a direct convolution.
+
+    Spatial tuples are (d, h, w); with fewer axes the first ones are 1. `spaced`: with one spatial axis, the rows of a
+    thread are columns one block apart. `image_first`: consecutive blocks have the same channel, else the same pixels.
+    """
 
     label: str
     entry: str
@@ -47,7 +50,7 @@ class DirectPart:
     w_type: str
     x: Seen
     w: Seen
-    first: int  # the place of a filter's first tap in w, elements: a transposed one's are walked from the last
+    first: int  # offset of a filter's first tap in w, in elements; a transposed convolution starts at the last tap
     reads: tuple[Seen, ...]
     outputs: tuple[Seen, ...]
     batch: int
@@ -77,11 +80,11 @@ class DirectPart:
 
 
 def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> OwnPlan:
-    """Raises Refusal for what needs the tensor cores or has another layout."""
+    """The plan of a direct convolution. Raises Refusal for a stage that needs the tensor cores or another layout."""
     xt, wt, yt = types[stage.x.name], types[stage.w.name], stage.type
     if stage.transposed and (stage.groups != 1 or any(s != 1 for s in stage.stride)):
-        what = f"{stage.name} is transposed with a stride or groups, which has no direct kernel"
-        raise Refusal("cpp-conv-direct", what, "use layout nhwc")
+        message = f"{stage.name} is transposed with a stride or groups, which has no direct kernel"
+        raise Refusal("cpp-conv-direct", message, "use layout nhwc")
     if xt.layout != NCHW or xt.dtype not in FLOATS or wt.dtype not in FLOATS:
         raise Refusal(
             "cpp-conv-direct",
@@ -168,7 +171,9 @@ def plan_direct(program: Program, stage: Conv, types: dict[str, TensorType]) -> 
 
 
 def _filters(of_group: int, taps: int) -> int:
-    """Output channels of a thread: the largest divisor of a group's of at most 16 whose weights of one channel fit, in
-    fours where there is one."""
+    """Output channels of a thread: the largest divisor of `of_group` up to 16 whose weights of one channel fit.
+
+    A multiple of four is preferred.
+    """
     fits = [k for k in range(1, 17) if of_group % k == 0 and (k == 1 or 4 * taps * k <= ROOM)]
     return max((k for k in fits if k % 4 == 0), default=max(fits))

@@ -1,5 +1,4 @@
-"""Parts that compute element by element: streaming in the result's order, or tile by tile where the source runs along
-another axis than the result."""
+"""Element-wise parts: streaming in the result's order, or in tiles if the source is contiguous along another axis."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ from dsl.lower.cpp.generated.space import Space, decode, grid_of, power_of_two_a
 from dsl.lower.cpp.generated.values import Value
 
 THREADS = 256
-ONCE = 64 << 20  # bytes from which on a tensor is read past the caches: it would not stay in L2
+ONCE = 64 << 20  # bytes; a larger tensor is read past the caches, because it does not fit in L2
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Streaming: `vectors` of `vector` elements; `tail` elements behind the last whole one."""
+    """A streaming part: `vectors` vectors of `vector` elements, and `tail` elements after the last whole vector."""
 
     label: str
     entry: str
@@ -44,7 +43,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Tile:
-    """Through shared memory: tiles of tile_a elements along the source's axis by tile_b along the result's."""
+    """A part through shared memory: tiles of tile_a elements along the source's axis by tile_b along the result's."""
 
     label: str
     entry: str
@@ -96,10 +95,10 @@ def elementwise(
     limits: dict[int, int] | None = None,
     select: int | None = None,
 ) -> None:
-    """Adds the part that computes `results` at every point of `space`, whose dimensions may stand in any order.
+    """Add the part that computes `results` at every point of `space`, whose dimensions may have any order.
 
-    `acc`: what `acc` is, of `e_x` and the other elements read. `limits`: dimension -> where the source ends (zeros
-    beyond). `select`: the dimension, of length 2, whose second half comes from the tensor `x_2`.
+    `acc`: the C++ expression of acc over `e_x` and the other elements. `limits`: dimension -> length of the source;
+    beyond it the source is zero. `select`: a dimension of length 2 whose second half is read from the tensor `x_2`.
     """
     limits = limits or {}
     y = space.of(results[0].pointer)
@@ -125,12 +124,12 @@ def _worth_tiling(space: Space, a: int) -> bool:
 
 
 def _outputs(space: Space, results: Sequence[Result], a: int | None = None) -> tuple[Output, ...]:
-    found = []
+    written = []
     for r in results:
         one = space.of(r.pointer)
         steps = (one.strides[a], one.strides[-1]) if a is not None else (0, 0)
-        found.append(Output(r.pointer, one.ctype, r.value.call("acc", "e_{}"), r.copied, *steps))
-    return tuple(found)
+        written.append(Output(r.pointer, one.ctype, r.value.call("acc", "e_{}"), r.copied, *steps))
+    return tuple(written)
 
 
 def _stream(
@@ -153,7 +152,7 @@ def _stream(
     flat = space.with_only({a.pointer for a in main}).merged()
     even = not ends and chosen is None and len(flat.sizes) == 1 and all(a.strides == (1,) for a in flat.accesses)
     if even and (rank == 1 or width < most):
-        # Source and result are one run of elements: whole vectors, wherever the rows of other tensors end.
+        # Source and result are contiguous, so vectors may cross the rows of other tensors.
         width = min(most, power_of_two_above(max(1, total // 2)))
         each, tail = rank > 1, total % width
     reads = []
@@ -286,7 +285,7 @@ def _tile(
 
 
 def _width(most: int, lengths: Sequence[int], strides: Sequence[int]) -> int:
-    """A power of two of at most `most` that divides them all."""
+    """The largest power of two up to `most` that divides all lengths and strides."""
     while most > 1 and any(n % most for n in (*lengths, *strides)):
         most //= 2
     return max(1, most)

@@ -12,7 +12,7 @@ from dsl.lower.cpp.generated.values import Reader, Value, value
 
 
 def plan_map(program: Program, stage: Map, types: dict[str, TensorType]) -> OwnPlan:
-    """y = epilogue at each element of x."""
+    """The plan of a map: y = epilogue at each element of x."""
     builder = Builder(stage.name, "map", types)
     shape, x = operand(stage.x, "x", types)
     reader = Reader(axes_of(stage, len(shape)), types, len(shape))
@@ -27,18 +27,18 @@ def plan_map(program: Program, stage: Map, types: dict[str, TensorType]) -> OwnP
 
 
 def operand(o: Operand, pointer: str, types: dict[str, TensorType]) -> tuple[tuple[int, ...], Access]:
-    """An operand's shape and access, its last two axes swapped where it is written `.T`."""
+    """An operand's shape and access, with its last two axes swapped for `.T`."""
     kind = types[o.name]
-    shape, found = kind.shape, access(pointer, kind)
+    shape, whole = kind.shape, access(pointer, kind)
     if not o.transposed:
-        return shape, found
-    s = found.strides
+        return shape, whole
+    s = whole.strides
     return (*shape[:-2], shape[-1], shape[-2]), Access(pointer, kind.dtype, (*s[:-2], s[-1], s[-2]))
 
 
 def results_of(builder: Builder, stage: Stage, reader: Reader) -> tuple[list[Result], list[Access]]:
-    """The epilogue's and each also's function and access; all have the stage's shape and layout."""
-    found, outputs = [], []
+    """The functions and accesses of the result and the second results. All have the stage's shape and layout."""
+    results, outputs = [], []
     for pointer, name, expr, kind, clause in (
         ("y", stage.name, stage.epilogue, stage.type, "epilogue"),
         *((f"y_{a.name}", a.name, a.expr, a.type, "also") for a in stage.also),
@@ -46,13 +46,13 @@ def results_of(builder: Builder, stage: Stage, reader: Reader) -> tuple[list[Res
         if (kind.shape, kind.layout) != (stage.type.shape, stage.type.layout):
             raise Refusal("cpp-also", f"{name} is {kind}, and {stage.name} {stage.type}", "make it a stage of its own")
         builder.tensor(pointer, name)
-        found.append(Result(pointer, value(f"value_{pointer}", expr, stage.lets, reader, clause)))
+        results.append(Result(pointer, value(f"value_{pointer}", expr, stage.lets, reader, clause)))
         outputs.append(access(pointer, kind))
-    return found, outputs
+    return results, outputs
 
 
 def plan_transform(program: Program, stage: Transform, types: dict[str, TensorType]) -> OwnPlan:
-    """A change of representation: what the source's strides become, then one element-wise part."""
+    """The plan of a transform: one element-wise part that reads the source with changed strides."""
     builder = Builder(stage.name, "transform", types)
     shape, x = operand(stage.x, "x", types)
     strides, y = list(x.strides), stage.type
@@ -84,7 +84,7 @@ def plan_transform(program: Program, stage: Transform, types: dict[str, TensorTy
 
 
 def _interleaved(builder: Builder, stage: Transform, types: dict, shape: tuple[int, ...], x: Access) -> Space:
-    """Rows in turn: the rows' axis is split in two, the second of length 2 choosing the tensor."""
+    """The space of an interleave: the row axis is split in two, and the second one, of length 2, selects the tensor."""
     other_shape, x_2 = operand(stage.other, "x_2", types)
     if any(part is not None for part in (stage.view, stage.permute, stage.pad, stage.crop)):
         raise Refusal("cpp-interleave", f"{stage.name} interleaves and changes the shape", "write two transforms")
@@ -107,8 +107,8 @@ def _interleaved(builder: Builder, stage: Transform, types: dict, shape: tuple[i
 
 
 def _viewed(stage: Transform, shape: tuple[int, ...], strides: list[int]) -> list[int]:
-    """Strides of the same elements, in row-major order, under another shape; where none exist, a refusal."""
-    runs: list[list[int]] = []  # [elements, stride] of axes that lie one behind the other, slowest first
+    """The strides of the same elements, in row-major order, in the new shape. Raises Refusal if there are none."""
+    runs: list[list[int]] = []  # [elements, stride] of contiguous axes, slowest first
     for n, s in zip(shape, strides, strict=True):
         if n == 1:
             continue
@@ -116,19 +116,19 @@ def _viewed(stage: Transform, shape: tuple[int, ...], strides: list[int]) -> lis
             runs[-1] = [runs[-1][0] * n, s]
         else:
             runs.append([n, s])
-    found, left = [], 1
+    view_strides, left = [], 1
     for n in reversed(stage.view):
         if n == 1:
-            found.append(0)
+            view_strides.append(0)
             continue
         if left == 1 and runs:
             left, step = runs.pop()
         if left % n:
             raise Refusal(
                 "cpp-view",
-                f"{stage.x.name} does not lie row-major, so its elements are no {'x'.join(map(str, stage.view))}",
+                f"{stage.x.name} is not row-major, so it has no view {'x'.join(map(str, stage.view))}",
                 f"first write {stage.x.name}_r = transform({stage.x.name}) {{ layout nchw }}",
             )
-        found.append(step)
+        view_strides.append(step)
         step, left = step * n, left // n
-    return found[::-1]
+    return view_strides[::-1]

@@ -1,5 +1,8 @@
-"""Normalisations: a row that fits a block's registers is read once; a longer or strided one has its statistics made by
-a reduction first (over several blocks where that fills the GPU), and a second part applies them to each element."""
+"""Normalisations. A row that fits in a block's registers is read once.
+
+For a longer or strided row a reduction computes the statistics first (with several blocks a row if that fills the GPU),
+and a second part applies them to each element.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ SOFT = ("softmax", "log_softmax")
 
 @dataclass(frozen=True)
 class RowPart:
-    """One read of each row: `team` threads hold its `steps` vectors in registers, `held` each."""
+    """A part that reads each row once: `team` threads have its `steps` vectors in registers, `per_thread` each."""
 
     label: str
     entry: str
     pointers: tuple
     values: tuple[Value, ...]
-    reads: tuple[Read, ...]  # what `of` reads, x first
-    late: tuple[Read, ...]  # what the affine part and the epilogue read at each element
+    reads: tuple[Read, ...]  # of `of`, x first
+    late: tuple[Read, ...]  # of weight, bias and the epilogue, at each element
     outputs: tuple[Output, ...]
     op: str
     of: str
@@ -40,7 +43,7 @@ class RowPart:
     rows: int
     count: int
     steps: int
-    held: int
+    per_thread: int
     team: int
     vector: int
     wide: bool
@@ -97,10 +100,10 @@ def _over(stage: Normalize, axes: dict, rank: int) -> set[int]:
 
 
 def _parameters(builder: Builder, stage: Normalize, types: dict, over: set[int], rank: int) -> tuple[list[Access], str]:
-    """Accesses of mean, var, weight and bias, and what follows the normalised element in C++."""
+    """The accesses of mean, var, weight and bias, and the C++ text after the normalised element."""
     names = ["mean", "var", "weight", "bias"] if stage.op == "batchnorm" else ["weight", "bias"]
-    found, affine = [], ""
-    for what, o in zip(names, stage.params, strict=False):
+    accesses, affine = [], ""
+    for role, o in zip(names, stage.params, strict=False):
         kind, strides = types[o.name], [0] * rank
         dims = sorted(over) if stage.op in ("layernorm", "rmsnorm") else [1]
         if kind.elements > 1:
@@ -108,19 +111,19 @@ def _parameters(builder: Builder, stage: Normalize, types: dict, over: set[int],
             if len(own) == len(dims):
                 for d, s in zip(dims, own, strict=True):
                     strides[d] = s
-            else:  # the normalised shape in one
+            else:  # a parameter whose axes are merged
                 for d in reversed(dims):
                     strides[d] = prod(builder.types[stage.x.name].shape[e] for e in dims if e > d)
-        pointer = f"n_{what}"
+        pointer = f"n_{role}"
         builder.tensor(pointer, o.name)
-        found.append(Access(pointer, kind.dtype, tuple(strides)))
-        if what in ("weight", "bias"):
-            affine += f" {'*' if what == 'weight' else '+'} e_{pointer}"
-    return found, affine
+        accesses.append(Access(pointer, kind.dtype, tuple(strides)))
+        if role in ("weight", "bias"):
+            affine += f" {'*' if role == 'weight' else '+'} e_{pointer}"
+    return accesses, affine
 
 
 def _split_channels(space: Space, stage: Normalize, shape: tuple[int, ...]) -> Space:
-    """Channels as groups and channels of a group."""
+    """The space with the channels as two axes: groups, and channels of a group."""
     if stage.groups < 1 or shape[1] % stage.groups:
         raise Refusal("cpp-groups", f"{shape[1]} channels are no {stage.groups} groups", "let groups divide them")
     each = shape[1] // stage.groups
@@ -143,7 +146,7 @@ def _rows(
     results: Sequence[Result],
     affine: str,
 ) -> RowPart | None:
-    """The part that reads each row once, or None where rows are strided or too long."""
+    """The part that reads each row once; None if rows are strided or too long."""
     long = [d for d, n in enumerate(space.sizes) if n > 1]
     x, outs = space.of("x"), [r.pointer for r in results]
     if not long or space.marks[long[-1]] != "reduced" or x.strides[long[-1]] != 1:
@@ -165,20 +168,20 @@ def _rows(
         team *= 2
     while team < min(steps, 256) and rows.count * team < FILL:
         team *= 2
-    held = -(-steps // team)
-    if held * width > HELD or (rows.count < 64 and inner.count > 16384):
-        return None  # too long for registers, or too few blocks: several for each row
+    per_thread = -(-steps // team)
+    if per_thread * width > HELD or (rows.count < 64 and inner.count > 16384):
+        return None  # too long for registers, or so few rows that each needs several blocks
     threads = team if team > 32 else 128
     wide = rows.count >= 2**31
     modes = tuple(_mode(inner.of(p), width) for p in early)
     last = tuple(_mode(inner.of(p), width) for p in after)
     early_decode = decode("r", inner, early, unit=width, tag="s", at="in")
     late_decode = decode("r", inner, [*after, *outs], unit=width, tag="t", at="in2")
-    shown = list(dict.fromkeys([*early, *after, *outs]))
+    pointers = list(dict.fromkeys([*early, *after, *outs]))
     return RowPart(
         label="part1",
         entry=entry(0),
-        pointers=builder.pointers(shown),
+        pointers=builder.pointers(pointers),
         values=(of, *(r.value for r in results)),
         reads=modes,
         late=last,
@@ -190,11 +193,11 @@ def _rows(
         rows=rows.count,
         count=inner.count,
         steps=steps,
-        held=held,
+        per_thread=per_thread,
         team=team,
         vector=width,
         wide=wide,
-        decode_row=decode("row", rows, shown, wide=wide, tag="k", at="at"),
+        decode_row=decode("row", rows, pointers, wide=wide, tag="k", at="at"),
         decode_step=early_decode,
         decode_late=late_decode,
         grid=(grid_of(-(-rows.count // (threads // team)), stage.name),),
@@ -218,10 +221,10 @@ def _two_passes(
     results: Sequence[Result],
     affine: str,
 ) -> None:
-    """Statistics of every row into scratch, then an element-wise part."""
-    kept = [d for d, m in enumerate(space.marks) if m == "kept"]
+    """Add a reduction that stores the statistics of every row in scratch, and an element-wise part."""
+    outer = [d for d, m in enumerate(space.marks) if m == "kept"]
     strides, step = [0] * len(space.sizes), 1
-    for d in reversed(kept):
+    for d in reversed(outer):
         strides[d], step = step, step * space.sizes[d]
     count = prod(n for n, m in zip(space.sizes, space.marks, strict=True) if m == "reduced")
     stats = [Access(f"stat{i}", DType.F32, tuple(strides)) for i in range(2)]

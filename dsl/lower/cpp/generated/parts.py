@@ -1,4 +1,4 @@
-"""A stage of our own as the template sees it: its parts in launch order, and the scratch between them."""
+"""The plan of a stage with generated kernels: its parts in launch order, and the scratch between them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from dsl.ir import DType, TensorType
 from dsl.lower.cpp.generated.space import HEADER, Access
 from dsl.lower.cpp.generated.values import Reader, Value
 
-FLAG = "guard_flag"  # pointer to the i32 that a watching kernel raises (dsl.guard)
-MULTIPROCESSORS = 132  # of an H200; grids of other devices differ in balance, never in results
+FLAG = "guard_flag"  # pointer to the i32 that a kernel sets if a value is out of range (dsl.guard)
+MULTIPROCESSORS = 132  # of an H200; on other devices the grids are less balanced, with the same results
 
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor that a part writes: the C++ expression of its element, of `acc` and of `e_<pointer>` for each tensor
-    read. `copied`: the source's element goes through as it is."""
+    """A tensor that a part writes.
+
+    `expression`: the C++ expression of an element over `acc` and `e_<pointer>` of each tensor that is read. `copied`:
+    the source's element is copied unchanged.
+    """
 
     pointer: str
     ctype: str
@@ -28,7 +31,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor that a part reads. `mode`: vector | scalar | gather | each, `step` between a gather's elements."""
+    """A tensor that a part reads. `mode`: vector | scalar | gather | each; `step`: stride of a gather's elements."""
 
     pointer: str
     ctype: str
@@ -41,8 +44,11 @@ class Read:
 
 @dataclass(frozen=True)
 class OwnPlan:
-    """`tensors` in the order of Operands, each as member t_<name>; `scratch` in bytes; `main`: the part whose threads
-    and shared memory the facts name; `flag`: Operands ends with the guard's."""
+    """The plan of a stage with generated kernels.
+
+    `tensors` are in the order of Operands, each as member t_<name>. `scratch` is in bytes. `main`: index of the part
+    whose threads and shared memory the facts report. `flag`: the last member of Operands is the guard's flag.
+    """
 
     name: str
     kind: str
@@ -60,7 +66,7 @@ class OwnPlan:
 
 @dataclass
 class Builder:
-    """Collects a stage's parts, and where each pointer of a part comes from."""
+    """Collects the parts of a stage, and the C++ expression of each pointer that they use."""
 
     name: str
     kind: str
@@ -72,7 +78,7 @@ class Builder:
     dtypes: set[DType] = field(default_factory=set)
 
     def tensor(self, pointer: str, name: str) -> None:
-        """A pointer of the parts that is a tensor of the program."""
+        """Add a pointer to a tensor of the program."""
         self.tensors[name] = None
         self.places[pointer] = f"on.t_{name}"
         self.dtypes.add(self.types[name].dtype)
@@ -82,12 +88,12 @@ class Builder:
             self.tensor(pointer, name)
 
     def room(self, pointer: str, size: int) -> None:
-        """A pointer of the parts that is `size` bytes of scratch."""
+        """Add a pointer to `size` bytes of scratch."""
         self.places[pointer] = f"scratch + {self.scratch}"
         self.scratch += -(-size // 256) * 256
 
     def flag(self) -> None:
-        """A pointer of the parts that is the guard's flag."""
+        """Add a pointer to the guard's flag."""
         self.places[FLAG] = f"on.{FLAG}"
 
     def pointers(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -103,10 +109,10 @@ class Builder:
 
 
 def entry(number: int) -> str:
-    """The kernel's name prefix: the first part is the stage's own kernel."""
+    """The prefix of a kernel's name: `stage` for the first part, then `part2` and so on."""
     return "stage" if number == 0 else f"part{number + 1}"
 
 
 def access(pointer: str, kind: TensorType) -> Access:
-    """A whole tensor at its own strides."""
+    """The access of a whole tensor with its own strides."""
     return Access(pointer, kind.dtype, tuple(s if n > 1 else 0 for s, n in zip(kind.strides, kind.shape, strict=True)))

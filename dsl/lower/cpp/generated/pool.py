@@ -1,4 +1,4 @@
-"""Pooling over windows: a thread computes a few outputs, each from its window; global pooling is a reduction."""
+"""Pooling: a thread computes a few outputs, each from its window. Global pooling is a reduction."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class PoolPart:
     pointers: tuple
     values: tuple[Value, ...]
     x: Read
-    reads: tuple[Read, ...]  # what the epilogue reads
+    reads: tuple[Read, ...]  # of the epilogue
     outputs: tuple[Output, ...]
     op: str
     windows: tuple[Window, ...]
     taps: int
-    back: int  # elements from an output's first tap without padding to its real one
+    back: int  # offset of the padding, in elements: subtracted from the address of an output's first tap
     vectors: int
     vector: int
     unroll: int
@@ -77,7 +77,7 @@ def plan_pool(program: Program, stage: Pool, types: dict[str, TensorType]) -> Ow
     space = Space(shape, marks, (moved, *outputs, *reader.accesses()))
     y = space.of("y")
     space = space.ordered(sorted(range(rank), key=lambda d: (-y.strides[d], d))).merged()
-    across = space.marks[-1].endswith("!")  # the contiguous axis is one that the window moves along
+    across = space.marks[-1].endswith("!")  # the contiguous axis is a spatial one
     width = 1 if across or x.strides[1] != 1 else vector_width(space, min(8, 16 // x.size), steps)
     vectors = space.count // width
     unroll = 4 if width == 1 else 2

@@ -1,7 +1,7 @@
-"""Reductions: along rows by teams of threads, or along columns where the contiguous axis is one that stays.
+"""Reductions: along rows by teams of threads, or along columns if the contiguous axis is not reduced.
 
-Where the results alone are too few to fill the GPU, each is split over several blocks that leave partial results in
-scratch, and a second part joins them.
+If the results are too few to fill the GPU, each is split over several blocks, which store partial results in scratch,
+and a second part joins them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dsl.lower.cpp.generated.parts import MULTIPROCESSORS, Builder, Output, OwnP
 from dsl.lower.cpp.generated.space import Access, Space, decode, grid_of, power_of_two_above, vector_width
 from dsl.lower.cpp.generated.values import Reader, Value, value
 
-# op -> the struct of parts.cu.j2, its bytes, and the result of a part that has joined `count` elements.
+# op -> the struct in parts.cu.j2, its size in bytes, and the result of a struct that has joined `count` elements.
 STRUCTS = {
     "sum": ("Sum", 4, "part.v"),
     "mean": ("Sum", 4, "part.v / {count}.0f"),
@@ -30,19 +30,22 @@ STRUCTS = {
     "moments": ("Moments", 16, "part.mean"),
 }
 THREADS = 256
-FILL = MULTIPROCESSORS * 1024  # threads that keep the memory busy
+FILL = MULTIPROCESSORS * 1024  # threads that saturate memory
 
 
 @dataclass(frozen=True)
 class ReducePart:
-    """`mode`: row | column | join. `kept` outputs, `steps` vectors to each, in `splits` pieces of `piece`."""
+    """A part of a reduction. `mode`: row | column | join.
+
+    It has `kept` outputs with `steps` vectors each, in `splits` pieces of `piece` vectors.
+    """
 
     label: str
     entry: str
     pointers: tuple
     values: tuple[Value, ...]
-    reads: tuple[Read, ...]  # while reducing: x, and what `of` reads
-    late: tuple[Read, ...]  # what the epilogue reads
+    reads: tuple[Read, ...]  # of the reduction: x, and the tensors of `of`
+    late: tuple[Read, ...]  # of the epilogue
     outputs: tuple[Output, ...]
     mode: str
     struct: str
@@ -74,30 +77,32 @@ def plan_reduce(program: Program, stage: Reduce, types: dict[str, TensorType]) -
     shape, x = operand(stage.x, "x", types)
     rank = len(shape)
     axes = axes_of(stage, rank)
-    gone = sorted({p for name in stage.over for p in axes[name]})
-    early, late = Reader(axes, types, rank), Reader(_left(axes, gone, stage.keepdim), types, rank)
+    reduced = sorted({p for name in stage.over for p in axes[name]})
+    early, late = Reader(axes, types, rank), Reader(_left(axes, reduced, stage.keepdim), types, rank)
     of = value("value_of", stage.of, (), early, "over")
     if stage.also:
         raise Refusal("cpp-also", f"{stage.name} is a reduction with a second result", "make it a stage of its own")
     finish = value("value_y", stage.epilogue, stage.lets, late)
     # Strides of the result and of what the epilogue reads, at the positions of x.
-    order = list(range(rank)) if stage.keepdim else [d for d in range(rank) if d not in gone]
+    order = list(range(rank)) if stage.keepdim else [d for d in range(rank) if d not in reduced]
     y = access("y", stage.type)
-    y = Access("y", y.dtype, _spread(y.strides, order, rank, gone))
-    shown = tuple(replace(a, strides=_spread(a.strides[: len(order)], order, rank, gone)) for a in late.accesses())
+    y = Access("y", y.dtype, _spread(y.strides, order, rank, reduced))
+    late_accesses = tuple(
+        replace(a, strides=_spread(a.strides[: len(order)], order, rank, reduced)) for a in late.accesses()
+    )
     builder.tensor("y", stage.name)
     builder.tensor("x", stage.x.name)
     builder.reads(early)
     clash = {p: f"{p}_l" for p in late.names if p in early.names}
     for pointer, name in late.names.items():
         builder.tensor(clash.get(pointer, pointer), name)
-    shown = tuple(replace(a, pointer=clash.get(a.pointer, a.pointer)) for a in shown)
+    late_accesses = tuple(replace(a, pointer=clash.get(a.pointer, a.pointer)) for a in late_accesses)
     finish_call = finish.name + "(" + ", ".join(["acc", *(f"e_{clash.get(r, r)}" for r in finish.reads)]) + ")"
-    index = Access("index", x.dtype, _weights(shape, gone))
-    marks = tuple("reduced" if d in gone else "kept" for d in range(rank))
-    space = Space(shape, marks, (x, y, index, *early.accesses(), *shown)).ordered(_by_stride(x, shape))
+    index = Access("index", x.dtype, _weights(shape, reduced))
+    marks = tuple("reduced" if d in reduced else "kept" for d in range(rank))
+    space = Space(shape, marks, (x, y, index, *early.accesses(), *late_accesses)).ordered(_by_stride(x, shape))
     _, _, result = STRUCTS[stage.op]
-    count = prod(shape[d] for d in gone)
+    count = prod(shape[d] for d in reduced)
     integer = stage.op == "argmax"
     expression = "acc_index" if integer else f"from_float<{y.ctype}>({finish_call})"
     output = Output("y", y.ctype, expression)
@@ -106,7 +111,7 @@ def plan_reduce(program: Program, stage: Reduce, types: dict[str, TensorType]) -
         space,
         stage.op,
         early=["x", *early.names],
-        late=[a.pointer for a in shown],
+        late=[a.pointer for a in late_accesses],
         of=of,
         acc=result.format(count=count),
         outputs=[output],
@@ -115,26 +120,26 @@ def plan_reduce(program: Program, stage: Reduce, types: dict[str, TensorType]) -
     return builder.plan([of, finish])
 
 
-def _left(axes: dict[str, tuple[int, ...]], gone: list[int], keepdim: bool) -> dict[str, tuple[int, ...]]:
+def _left(axes: dict[str, tuple[int, ...]], reduced: list[int], keepdim: bool) -> dict[str, tuple[int, ...]]:
     """The axes that an epilogue may name, at their positions in the result."""
     if keepdim:
         return axes
-    place = {p: i for i, p in enumerate(p for p in range(8) if p not in gone)}
-    return {name: tuple(place[p] for p in at) for name, at in axes.items() if not set(gone) & set(at)}
+    place = {p: i for i, p in enumerate(p for p in range(8) if p not in reduced)}
+    return {name: tuple(place[p] for p in at) for name, at in axes.items() if not set(reduced) & set(at)}
 
 
-def _spread(strides: Sequence[int], order: Sequence[int], rank: int, gone: Sequence[int]) -> tuple[int, ...]:
-    """Strides of the result's axes at the positions of x; none along what is reduced."""
+def _spread(strides: Sequence[int], order: Sequence[int], rank: int, reduced: Sequence[int]) -> tuple[int, ...]:
+    """The strides of the result's axes at the positions of x, with 0 for reduced axes."""
     out = [0] * rank
     for s, d in zip(strides, order, strict=False):
-        out[d] = 0 if d in gone else s
+        out[d] = 0 if d in reduced else s
     return tuple(out)
 
 
-def _weights(shape: tuple[int, ...], gone: Sequence[int]) -> tuple[int, ...]:
-    """What each coordinate adds to the index that an argmax gives: row-major over the axes reduced."""
+def _weights(shape: tuple[int, ...], reduced: Sequence[int]) -> tuple[int, ...]:
+    """The weight of each coordinate in the index of an argmax, which is row-major over the reduced axes."""
     out, step = [0] * len(shape), 1
-    for d in reversed(gone):
+    for d in reversed(reduced):
         out[d], step = step, step * shape[d]
     return tuple(out)
 
@@ -156,49 +161,51 @@ def reduction(
     outputs: Sequence[Output],
     values: Sequence[Value],
 ) -> None:
-    """Adds the parts that reduce `space` over its dimensions marked `reduced`.
+    """Add the parts that reduce `space` over its dimensions marked `reduced`.
 
-    `early`: pointers read at each element (x first), `late`: at each result. `acc`: the result of `part`;
-    `outputs`: expressions of it.
+    `early`: pointers that are read at each element (x first); `late`: those read at each result. `acc`: the C++ result
+    of the struct `part`; `outputs`: expressions of it.
     """
     struct, size, _ = STRUCTS[op]
     index = op == "argmax"
     seen = [*early, *(["index"] if index else [])]
     out = [o.pointer for o in outputs]
     reduced = space.only("reduced").with_only(seen).merged()
-    kept = space.only("kept").with_only({*early, *late, *out}).merged()
+    outer = space.only("kept").with_only({*early, *late, *out}).merged()
     x = space.of("x")
     long = [d for d in range(len(space.sizes)) if space.sizes[d] > 1]
     contiguous = max(long, key=lambda d: (-x.strides[d], d)) if long else None
     column = contiguous is not None and space.marks[contiguous] == "kept" and x.strides[contiguous] == 1
     most = min(8, 16 // x.size)
-    inner = kept if column else reduced
-    # Only what is read element by element must allow vectors; the other dimensions must keep them aligned.
+    inner = outer if column else reduced
+    # The tensors that are read at each element must allow vectors; other dimensions must preserve their alignment.
     width = vector_width(inner.with_only(early), most)
-    other = reduced if column else kept
+    other = reduced if column else outer
     for p in early:
         if inner.sizes and inner.of(p).strides[-1] == 1:
             while width > 1 and any(s % min(width, 16 // inner.of(p).size) for s in other.of(p).strides):
                 width //= 2
     modes = tuple(_read(inner.of(p), width) for p in early)
     last = tuple(Read(p, space.of(p).ctype, "scalar") for p in late)
-    shape = _columns(kept, reduced, width, size) if column else _rows(kept, reduced, width)
+    shape = _columns(outer, reduced, width, size) if column else _rows(outer, reduced, width)
     team, across, splits, threads, unroll = shape
     steps = reduced.count if column else reduced.count // width
     piece = -(-steps // splits)
-    inner_vectors = (kept.sizes[-1] // width) if column else 1
-    wide = kept.count >= 2**31 or steps >= 2**31
+    inner_vectors = (outer.sizes[-1] // width) if column else 1
+    wide = outer.count >= 2**31 or steps >= 2**31
     if index and reduced.count >= 2**31:
-        raise Refusal("cpp-size", f"{builder.name} counts {reduced.count:,} elements; an i32 index ends before", None)
+        raise Refusal(
+            "cpp-size", f"{builder.name} reduces {reduced.count:,} elements, more than an i32 index can count", None
+        )
     if column:
-        blocks = -(-inner_vectors // across) * (kept.count // kept.sizes[-1])
+        blocks = -(-inner_vectors // across) * (outer.count // outer.sizes[-1])
     else:
-        blocks = -(-kept.count // (threads // team))
+        blocks = -(-outer.count // (threads // team))
     if splits > 1:
-        builder.room(f"partial{len(builder.parts)}", splits * kept.count * size)
+        builder.room(f"partial{len(builder.parts)}", splits * outer.count * size)
     partial = f"partial{len(builder.parts)}"
     final = tuple(outputs)
-    common = {"struct": struct, "of": of.call("e_x", "e_{}"), "acc": acc, "kept": kept.count, "unroll": unroll}
+    common = {"struct": struct, "of": of.call("e_x", "e_{}"), "acc": acc, "kept": outer.count, "unroll": unroll}
     common |= {"wide": wide, "index": index}
     common["index_step"] = reduced.of("index").strides[-1] if index and reduced.sizes else 0
     pointers = [*early, *([partial] if splits > 1 else [*late, *out])]
@@ -220,16 +227,16 @@ def reduction(
             vector=width,
             inner=inner_vectors,
             across=across,
-            decode_kept=decode("keep", kept, early, unit=unit_kept, wide=wide, tag="k", at="at"),
+            decode_kept=decode("keep", outer, early, unit=unit_kept, wide=wide, tag="k", at="at"),
             decode_step=decode("r", reduced, seen, unit=unit_step, wide=wide, tag="s", at="in"),
-            decode_out=[] if splits > 1 else decode("result", kept, [*late, *out], wide=wide, tag="o", at="to"),
+            decode_out=[] if splits > 1 else decode("result", outer, [*late, *out], wide=wide, tag="o", at="to"),
             grid=(grid_of(blocks, builder.name), splits),
             threads=threads,
             **common,
         )
     )
     if splits > 1:
-        team = 1 if kept.count >= FILL // 8 else min(32, power_of_two_above(splits))
+        team = 1 if outer.count >= FILL // 8 else min(32, power_of_two_above(splits))
         builder.parts.append(
             ReducePart(
                 label=f"part{len(builder.parts) + 1}",
@@ -249,8 +256,8 @@ def reduction(
                 across=1,
                 decode_kept=[],
                 decode_step=[],
-                decode_out=decode("result", kept, [*late, *out], wide=wide, tag="o", at="to"),
-                grid=(grid_of(-(-kept.count * team // THREADS), builder.name), 1),
+                decode_out=decode("result", outer, [*late, *out], wide=wide, tag="o", at="to"),
+                grid=(grid_of(-(-outer.count * team // THREADS), builder.name), 1),
                 threads=THREADS,
                 **common,
             )
@@ -264,26 +271,26 @@ def _read(inner: Access, width: int) -> Read:
     return Read(inner.pointer, inner.ctype, "vector" if step == 1 else "gather", step)
 
 
-def _rows(kept: Space, reduced: Space, width: int) -> tuple[int, int, int, int, int]:
-    """Threads a result, 1, pieces a result, threads a block, vectors a thread has in flight."""
+def _rows(outer: Space, reduced: Space, width: int) -> tuple[int, int, int, int, int]:
+    """Threads of each result, 1, pieces of each result, threads of a block, vectors in flight in each thread."""
     steps = reduced.count // width
     team = power_of_two_above(-(-steps // 4))
-    while team < steps and kept.count * team < FILL and team < THREADS:
+    while team < steps and outer.count * team < FILL and team < THREADS:
         team *= 2
-    team = min(team, 32) if steps <= 512 and kept.count * 32 >= FILL else min(team, THREADS)
+    team = min(team, 32) if steps <= 512 and outer.count * 32 >= FILL else min(team, THREADS)
     team = max(1, team)
     threads = team if team > 32 else THREADS
     unroll = 4 if steps >= 4 * team else (2 if steps >= 2 * team else 1)
     splits = 1
-    if team == THREADS and kept.count < 2 * MULTIPROCESSORS:
-        splits = max(1, min(-(-4 * MULTIPROCESSORS // kept.count), steps // (THREADS * 4)))
+    if team == THREADS and outer.count < 2 * MULTIPROCESSORS:
+        splits = max(1, min(-(-4 * MULTIPROCESSORS // outer.count), steps // (THREADS * 4)))
     return team, 1, splits, threads, unroll
 
 
-def _columns(kept: Space, reduced: Space, width: int, size: int) -> tuple[int, int, int, int, int]:
-    """Threads a result, threads along the contiguous dimension, pieces, threads a block, vectors in flight."""
-    inner = kept.sizes[-1] // width
-    columns = kept.count // width
+def _columns(outer: Space, reduced: Space, width: int, size: int) -> tuple[int, int, int, int, int]:
+    """Threads of each result, threads along the contiguous dimension, pieces, threads of a block, vectors in flight."""
+    inner = outer.sizes[-1] // width
+    columns = outer.count // width
     deep = 1
     while deep < 32 and 2 * deep <= reduced.count and columns * deep < FILL:
         deep *= 2

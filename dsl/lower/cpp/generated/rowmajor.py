@@ -1,10 +1,10 @@
-"""Convolution on the tensor cores that reads x and w as they lie (nchw), by mma.sync and asynchronous copies.
+"""Row-major (nchw) convolution on the tensor cores, by mma.sync and asynchronous copies.
 
-One image is y[filters, pixels] = w[filters, K] x[K, pixels]. A first, small kernel writes the weights once in the order
-of the instruction's fragments, rounded, and those of a transposed convolution turned round. The second is persistent:
-each block takes tiles of filters x (rows x columns) in turn and walks K in steps of whole channels, the halo boxes of
-the next steps (of this tile or the next) on their way into shared memory meanwhile. Weights that fit stay there; else
-each step brings its own.
+For one image, y[filters, pixels] = w[filters, K] x[K, pixels]. A small kernel first rounds the weights and stores them
+in the order of the instruction's fragments; for a transposed convolution it reverses them. The second kernel is
+persistent: each block computes several tiles of filters x (rows x columns) and loops over K in steps of whole channels.
+Meanwhile it copies the halo boxes of the next steps, of this tile or the next, to shared memory. Weights stay in shared
+memory if they fit; else each step loads its own.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ ROUND = {DType.TF32: "tf32", DType.F16: "f16", DType.BF16: "bf16"}
 SHARED = ("own/common.cu.j2", "own/tensor.cu.j2")  # templates
 WATCH = "own/watch.cu.j2"  # under a guard
 PACK_THREADS = 256
-COPIES = 8  # of results that are written out in the text, one after the other
-FINDING = 6  # copies that take as long as to find the place of the first
-LOOKED = 16  # elements that a lane of the guard looks at before its warp speaks
-# Instructions along K that are written out, so that every offset is part of an instruction: of 23 (L1/50 in f16) and 27
-# (L1/61 in tf32) a loop takes 1.17 and 1.20 times as long.
+COPIES = 8  # unrolled copies of results
+FINDING = 6  # computing the address of the first copy takes as long as this number of copies
+LOOKED = 16  # elements that a lane checks for the guard before its warp combines the result
+# Up to this number of instructions along K the loop is unrolled, so that every offset is part of an instruction. With
+# 23 (L1/50 in f16) and 27 (L1/61 in tf32) a loop takes 1.17 and 1.20 times as long.
 UNROLLED = 40
 
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor that the epilogue reads. `each`: 0 one element for a row, 1 a pair, 2 an element for each pixel."""
+    """A tensor that the epilogue reads. `each`: 0 one element for a row, 1 a pair, 2 one element for each pixel."""
 
     pointer: str
     ctype: str
@@ -58,8 +58,8 @@ class PackPart:
     round: str
     words: int
     groups: int  # quads of a tap, or of a window's row
-    first: int  # the place of a filter's first tap in w, elements: a transposed one's are walked from the last
-    watches: bool  # the range of what it rounds (dsl.guard)
+    first: int  # offset of a filter's first tap in w, in elements; a transposed convolution starts at the last tap
+    watches: bool  # it checks the range of the values that it rounds (dsl.guard)
     grid: tuple[int, ...]
     values: tuple[Value, ...] = ()
     threads: int = PACK_THREADS
@@ -69,9 +69,12 @@ class PackPart:
 
 @dataclass(frozen=True)
 class RowmajorPart:
-    """`warp_m` x `warp_n`: a warp's part of the tile. `resident`: weights stay in shared memory. `buffers`: there, of
-    results. `pair`: elements of one access to those. `suffix`: of constants that count elements. `watches`: the range
-    of what it rounds (dsl.guard)."""
+    """The main kernel of a row-major convolution.
+
+    `warp_m` x `warp_n`: a warp's part of the tile. `resident`: weights stay in shared memory. `buffers`: staging
+    buffers of results, and `pair`: elements of one access to them. `suffix`: C++ suffix of constants that count
+    elements. `watches`: it checks the range of the values that it rounds (dsl.guard).
+    """
 
     label: str
     entry: str
@@ -93,16 +96,16 @@ class RowmajorPart:
     blocks: int
     stage_words: int
     suffix: str
-    groups: int  # of a step's channels, whose boxes are copied beside each other
+    groups: int  # of a step's channels; different threads copy their boxes at the same time
     places_unrolled: int
     copies_unrolled: int
     runs_unrolled: int
     unrolled: bool
     watches: bool
     watched: tuple[int, ...]  # planes, rows, vectors of the box, groups of channels
-    watched_last: tuple[int, ...]  # of tiles that are the last along an axis
-    inner: str  # whether a tile is none of those; empty where all tiles look at the same
-    looks: int  # vectors that a lane looks at before its warp speaks
+    watched_last: tuple[int, ...]  # the same for tiles that are the last along an axis
+    inner: str  # C++ condition of a tile that is not the last; empty if all tiles check the same
+    looks: int  # vectors that a lane checks before its warp combines the result
     grid: tuple[int, ...]
     threads: int
     shared_bytes: int
@@ -145,7 +148,7 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
     pair = 1 if image.out[2] % 2 or any(n % 2 for o in written for n in o.strides[:4]) else 2
     reads = tuple(_read(a, spatial(a.strides, shape, image.out), pair) for a in reader.accesses())
     k_step, c_step, *taps = access("w", wt).strides
-    if stage.transposed:  # [C, K, ...], its taps in reverse
+    if stage.transposed:  # [C, K, ...], with the taps in reverse
         k_step, c_step, taps = c_step, k_step, [-s for s in taps]
     first = sum((n - 1) * -s for n, s in zip(wt.shape[2:], taps, strict=True) if s < 0)
     builder.parts.append(
@@ -193,32 +196,34 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
 
 
 def _fit(program: Program, stage: Conv, layout: Layout) -> dict:
-    """How a tile is shared among warps and what of it lies in shared memory. Raises Refusal where it does not fit."""
+    """The warps and the shared memory of a tile, as fields of RowmajorPart. Raises Refusal if it does not fit."""
     limit = ARCHS[program.arch or DEFAULT].smem_block
-    made = fit(layout, stage.config.stages or 2, limit)
-    if not made.splits:
-        what = f"{layout.rows} rows of {layout.columns} pixels are no whole pieces of {made.warps} warps"
-        raise Refusal("cpp-conv-rowmajor", what, "use tile N 128")
-    if made.shared_bytes > limit:
-        what = f"{made.shared_bytes:,} bytes of shared memory; {program.arch or DEFAULT} gives a block {limit:,}"
+    block = fit(layout, stage.config.stages or 2, limit)
+    if not block.splits:
+        problem = f"{layout.rows} rows of {layout.columns} pixels cannot be divided among {block.warps} warps"
+        raise Refusal("cpp-conv-rowmajor", problem, "use tile N 128")
+    if block.shared_bytes > limit:
+        problem = f"{block.shared_bytes:,} bytes of shared memory; {program.arch or DEFAULT} gives a block {limit:,}"
         raise Refusal(
             "cpp-conv-rowmajor",
-            f"{stage.name} needs {what}",
+            f"{stage.name} needs {problem}",
             "use fewer stages, a smaller tile or fewer channels a step",
         )
     along_m = layout.blocks[0]
-    grid = MULTIPROCESSORS * made.blocks // along_m * along_m or along_m
+    grid = MULTIPROCESSORS * block.blocks // along_m * along_m or along_m
     same = ("stages", "warps_m", "warp_m", "warp_n", "resident", "buffers", "blocks", "stage_words")
     return {
-        **{name: getattr(made, name) for name in (*same, "shared_bytes")},
+        **{name: getattr(block, name) for name in (*same, "shared_bytes")},
         "grid": (min(grid, layout.tiles),),
-        "threads": 32 * made.warps,
+        "threads": 32 * block.warps,
     }
 
 
 def _copies(layout: Layout, threads: int) -> dict:
-    """How a block's threads share the copies of a box. Where a place has few of them, several places are found at once:
-    each is a chain of divisions."""
+    """How the threads of a block share the copies of a box, as fields of RowmajorPart.
+
+    An address takes a chain of divisions. If each address serves few copies, several are computed at once.
+    """
     places = layout.image.window[0] * layout.inner_rows * layout.pitch // layout.vector
     groups = _groups(places, layout.channels, threads)
     turns, copies = -(-groups * places // threads), -(-layout.channels // groups)
@@ -230,8 +235,11 @@ def _copies(layout: Layout, threads: int) -> dict:
 
 
 def _groups(places: int, channels: int, threads: int) -> int:
-    """Groups of channels that a block's threads take beside each other: a thread finds its place in a channel's part of
-    the box, which takes it as long as some copies, and then the same of every such channel."""
+    """The number of groups of channels that different threads of a block copy at the same time.
+
+    A thread computes one address in a channel's box, which costs FINDING copies, and uses it for every channel of its
+    group.
+    """
 
     def clocks(groups: int) -> int:
         return -(-groups * places // threads) * (FINDING + -(-channels // groups))
@@ -240,7 +248,7 @@ def _groups(places: int, channels: int, threads: int) -> int:
 
 
 def _watching(layout: Layout, threads: int) -> dict:
-    """What of a box the guard looks at: what a later tile's box holds too is left to that one."""
+    """The part of a box that the guard checks, as fields of RowmajorPart; a later tile checks what its box contains."""
     image = layout.image
     whole, own = (image.window[0], layout.inner_rows, layout.pitch), layout.own
 
@@ -259,7 +267,7 @@ def _watching(layout: Layout, threads: int) -> dict:
 
 
 def spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> tuple[int, ...]:
-    """Strides along b, k, d, h, w of a tensor seen as an image of that size: as it is, or one long row."""
+    """The strides along b, k, d, h, w of a tensor as an image of `size`: its own axes, or one long row."""
     space, lengths = strides[2:], shape[2:]
     if (*(1,) * (3 - len(space)), *lengths) == size:
         return (*strides[:2], *(0,) * (3 - len(space)), *space)
@@ -270,7 +278,7 @@ def spatial(strides: tuple[int, ...], shape: tuple[int, ...], size: Triple) -> t
 
 
 def _runs(image: Image, layout: Layout, strides: tuple[int, ...], name: str) -> None:
-    """Raises Refusal for a result whose rows are not as the kernel writes them: runs of memory, whole ones in a row."""
+    """Raise Refusal for a result whose rows are not contiguous, or not adjacent if the tile has whole rows."""
     along_row, rows = image.out[2] == 1 or strides[4] == 1, min(layout.rows, image.out[1])
     if not along_row or (layout.whole_rows and rows > 1 and strides[3] != image.out[2]):
         raise Refusal("cpp-conv-rowmajor", f"{name}'s rows and columns are exchanged", "store it nchw")
@@ -284,5 +292,5 @@ def _read(a: Access, strides: tuple[int, ...], pair: int) -> Read:
 
 
 def _extent(strides: tuple[int, ...], channels: int, size: tuple[int, int, int]) -> int:
-    """Elements from the first of an image to the last."""
+    """The distance between the first and the last element of an image, in elements."""
     return sum((n - 1) * s for n, s in zip((channels, *size), strides[1:], strict=True))

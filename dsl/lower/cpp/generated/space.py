@@ -1,8 +1,8 @@
-"""Index spaces: sizes, and for each tensor the elements between neighbours along each dimension.
+"""Index spaces: the sizes of the dimensions, and the strides of each tensor along them.
 
-Every kernel of ours walks a space in some order and reads or writes tensors at affine offsets. Dimensions that all
-tensors step through alike are merged, so a kernel sees the fewest that describe it; offsets are written as C++ with
-every size and stride a constant (the compiler turns the divisions into multiplications).
+A generated kernel iterates over a space in some order and reads or writes tensors at affine offsets. Dimensions that
+are contiguous in all tensors are merged, so a kernel has as few as possible. Offsets are C++ expressions with constant
+sizes and strides, and the compiler turns the divisions into multiplications.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER = {
 
 @dataclass(frozen=True)
 class Access:
-    """A tensor seen from a space: the name of its pointer, its element type, a stride for each dimension."""
+    """A tensor in a space: the name of its pointer, its element type, and its stride along each dimension."""
 
     pointer: str
     dtype: DType
@@ -52,8 +52,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Space:
-    """Sizes from the slowest to the fastest dimension. Only dimensions of one mark are ever merged; a mark that ends
-    with `!` stands alone."""
+    """The sizes from the slowest to the fastest dimension.
+
+    Only dimensions with the same mark are merged, and none whose mark ends with `!`.
+    """
 
     sizes: tuple[int, ...]
     marks: tuple[str, ...]
@@ -67,7 +69,7 @@ class Space:
         return next(a for a in self.accesses if a.pointer == pointer)
 
     def ordered(self, order: Sequence[int]) -> Space:
-        """The dimensions in another order."""
+        """The same space with its dimensions in another order."""
         return Space(
             tuple(self.sizes[i] for i in order),
             tuple(self.marks[i] for i in order),
@@ -75,16 +77,16 @@ class Space:
         )
 
     def only(self, mark: str) -> Space:
-        """The dimensions of one mark."""
+        """The space of the dimensions with one mark."""
         return self.ordered([i for i, m in enumerate(self.marks) if m.rstrip("!") == mark])
 
     def with_only(self, pointers: Iterable[str]) -> Space:
-        """The same dimensions, fewer tensors."""
-        wanted = set(pointers)
-        return replace(self, accesses=tuple(a for a in self.accesses if a.pointer in wanted))
+        """The space with the accesses of these pointers only."""
+        names = set(pointers)
+        return replace(self, accesses=tuple(a for a in self.accesses if a.pointer in names))
 
     def merged(self) -> Space:
-        """Without dimensions of length 1, and neighbours joined where every tensor steps through both alike."""
+        """The space without dimensions of length 1, and with neighbours merged that are contiguous in every tensor."""
         keep = [i for i, n in enumerate(self.sizes) if n > 1 or self.marks[i].endswith("!")]
         space = self.ordered(keep)
         sizes, marks = list(space.sizes), list(space.marks)
@@ -107,8 +109,11 @@ class Space:
 
 
 def vector_width(space: Space, most: int, limits: Iterable[int] = ()) -> int:
-    """Elements of the fastest dimension that one access may take: a power of two of at most `most` that divides the
-    dimension and `limits`, and keeps every tensor that is contiguous there aligned."""
+    """The number of elements of one access along the fastest dimension.
+
+    It is a power of two up to `most` that divides the dimension and `limits` and preserves the alignment of every
+    tensor that is contiguous along it.
+    """
     if not space.sizes:
         return 1
     width = most
@@ -136,8 +141,11 @@ def decode(
     tag: str = "i",
     at: str = "at",
 ) -> list[str]:
-    """C++ lines: coordinates `<tag>0`, `<tag>1`... of the `index`-th vector of `unit` elements along the fastest
-    dimension, and an offset `<at>_<pointer>` for each tensor asked for. `wide`: the index may pass 2^31."""
+    """The C++ lines that compute coordinates and offsets from an index.
+
+    They define the coordinates `<tag>0`, `<tag>1`... of vector number `index` of `unit` elements along the fastest
+    dimension, and an offset `<at>_<pointer>` for each of `pointers`. `wide`: the index may exceed 2^31.
+    """
     kind = "unsigned long long" if wide else "unsigned"
     lines, rank = [], len(space.sizes)
     if rank == 0:
@@ -162,7 +170,7 @@ def decode(
 
 
 def offset(space: Space, a: Access, name: str, tag: str) -> str:
-    """The statement that computes where `a` is at the coordinates `<tag>0`...; 64 bits where 32 do not reach."""
+    """The statement that computes the offset of `a` at the coordinates `<tag>0`..., in 64 bits if it needs them."""
     far = sum((n - 1) * s for n, s in zip(space.sizes, a.strides, strict=True)) >= 2**31
     kind = "long long" if far else "int"
     terms = [
@@ -172,12 +180,12 @@ def offset(space: Space, a: Access, name: str, tag: str) -> str:
 
 
 def grid_of(blocks: int, name: str) -> int:
-    """A grid's x extent, within what a launch takes."""
+    """The x extent of a grid. Raises Refusal if it exceeds the limit of a launch."""
     if blocks >= 2**31:
         raise Refusal("cpp-size", f"{name} needs {blocks:,} thread blocks; a launch takes 2^31 - 1", "split the tensor")
     return max(1, blocks)
 
 
 def power_of_two_above(n: int) -> int:
-    """The least power of two that is not below n."""
+    """The smallest power of two that is at least n."""
     return 1 << max(0, n - 1).bit_length()

@@ -1,4 +1,4 @@
-"""Element-wise expressions as device functions, and the tensors that they read as accesses of a space."""
+"""Element-wise expressions as device functions, and the accesses of the tensors that they read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ACC = Acc()
 
 @dataclass(frozen=True)
 class Value:
-    """A device function `float <name>(float acc, float in_...)` of an expression.
+    """An expression as a device function `float <name>(float acc, float in_...)`.
 
-    `reads` are the pointers of its further arguments, in order; `plain`: it is acc alone.
+    `reads` are the pointers of its arguments after acc, in order. `plain`: the expression is acc alone.
     """
 
     name: str
@@ -31,15 +31,14 @@ class Value:
     clause: str = "epilogue"
 
     def call(self, acc: str, read: str = "{}") -> str:
-        """A call of it; `read` turns a pointer's name into the element that was read."""
+        """The text of a call; `read` is the format of an element's name from its pointer's name."""
         return f"{self.name}({', '.join([acc, *(read.format(r) for r in self.reads)])})"
 
 
 class Reader:
-    """Gives each tensor that a stage's expressions read one access, however often they name it.
+    """The accesses of the tensors that a stage's expressions read, one for each tensor and set of axes.
 
-    `axes`: positions of each axis name in the stage's own shape; `dims`: for each position the dimensions of the space
-    that stand for it with the multiple of the position's stride (a split axis has two).
+    `axes`: the positions of each axis name in the stage's shape.
     """
 
     def __init__(self, axes: dict[str, tuple[int, ...]], types: dict[str, TensorType], rank: int):
@@ -57,7 +56,7 @@ class Reader:
         return self.pointers[key]
 
     def strides(self, load: Load) -> tuple[int, ...]:
-        """Elements between neighbours along each position of the stage's shape."""
+        """The strides of a tensor along each position of the stage's shape."""
         kind = self.types[load.name]
         out = [0] * self.rank
         positions = [p for axis in load.axes for p in self.axes[axis]]
@@ -139,7 +138,7 @@ class _Writer:
 
 
 def replaced(e: Expr, acc: Expr) -> Expr:
-    """`e` with another expression for acc."""
+    """`e` with acc replaced by another expression."""
     if isinstance(e, Acc):
         return acc
     if isinstance(e, Call):
@@ -148,10 +147,10 @@ def replaced(e: Expr, acc: Expr) -> Expr:
 
 
 def names_read(exprs: Sequence[Expr]) -> tuple[str, ...]:
-    """Tensors that expressions read, each once."""
+    """The tensors that expressions read, each once."""
     return tuple(dict.fromkeys(x.name for e in exprs for x in loads(e)))
 
 
 def floats(dtype: DType) -> bool:
-    """Whether an element goes through f32 without loss."""
+    """Return True if converting an element to f32 and back is exact."""
     return dtype is not DType.I32

@@ -1,17 +1,17 @@
-"""A convolution on the tensor cores as one or more launches of the generated kernel: what each reads and writes where.
+"""The launches of the generated kernel that compute a convolution on the tensor cores.
 
-Forward, an output pixel q meets the input pixel q * stride + s * dilation - padding at window position s. TMA has no
-steps between pixels, so a stride becomes one view of x for each remainder that occurs: x[remainder::stride].
+In a forward convolution the output pixel q reads the input pixel q * stride + s * dilation - padding at window position
+s. TMA has no stride between pixels, so there is one view of x for each remainder that occurs: x[remainder::stride].
 
-Where the window's innermost positions lie side by side (dilation 1, no padding along w) a row of the window is one run
-of positions x channels contiguous elements, which few channels need to fill a step of K.
+If the innermost window positions are contiguous (dilation 1, no padding along w), a row of the window is one run of
+positions x channels elements. With few channels this fills a step of K.
 
-Transposed, output pixel o meets input pixel i where o = i * stride + s * dilation - padding. All o with one remainder
-of the stride see the same window positions, so each remainder (phase) is a forward convolution of stride 1 with some
-of the positions, and writes every stride-th pixel of the result. Phases along w are columns of one product, so that
-the result's rows are written whole: a column multiplies zeros at the positions that its phase does not see. Phases
-along h and d, and along w where a tile's columns do not divide into them, are launches of their own.
-The weight lies as [C, window, K]: its n is contiguous, which warp-group MMA takes as it is.
+In a transposed convolution the output pixel o reads the input pixel i with o = i * stride + s * dilation - padding. All
+o with the same remainder of the stride read the same window positions. So each remainder (phase) is a forward
+convolution of stride 1 with some of the positions, and it writes every stride-th pixel of the result. Phases along w
+are columns of one product, so that whole rows of the result are written; a column multiplies zeros at the positions
+that its phase does not read. Phases along h and d, and along w if they do not divide a tile's columns, are separate
+launches. The weight is [C, window, K] in memory: its n is contiguous, which warp-group MMA can read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dsl.ir import Conv, Load, TensorType
 from dsl.lower import Refusal
 
 SPATIAL = ("w", "h", "d")
-MOST_PHASES, MOST_ROWS = 4, 512  # phases of a tile, and its pixels in all of them: what fits on the way out
-FAR = 2**20  # a pixel that no image has
+MOST_PHASES, MOST_ROWS = 4, 512  # most phases of a tile, and pixels in all of them, that the staging buffer holds
+FAR = 2**20  # a pixel index outside every image
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a window, as the kernel takes it (conv_text.CONV): fields in its order."""
+    """One axis of a window: the arguments of the kernel (conv_text.CONV), in its order."""
 
     count: int
     start: int
@@ -50,11 +50,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: everything that ConvKernel is told of its geometry. `run` channels meet at one window position.
+    """One launch: the geometry that ConvKernel takes. `run`: channels at one window position.
 
-    `out`: pixels that a phase has; `width`: those along w of all phases. `seen`: for each phase along w and each
-    position of the window's innermost axis the position in w, or -1; empty where there is one phase.
-    `void`: views of x that have no pixel at all.
+    `out`: pixels of a phase; `width`: pixels of all phases along w. `seen`: for each phase along w and each position of
+    the window's innermost axis the position in w, or -1; empty with one phase. `void`: views of x without any pixel.
     """
 
     axes: tuple[Axis, Axis, Axis]
@@ -78,14 +77,14 @@ class Launch:
 
 
 def launches_of(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads, tile) -> list[Launch]:
-    """The launches of a stage with this tile (pixels, columns, ..). reads: read_strides of each tensor that is read."""
+    """The launches of a stage with this tile (pixels, columns, ..); `reads`: strides of the epilogue's tensors."""
     if stage.transposed:
         return _transposed(stage, x, w, y, reads, phases_of(stage, *tile[:2]))
     return [_forward(stage, x, w, y, reads)]
 
 
 def phases_of(stage: Conv, pixels: int = 128, columns: int | None = None) -> int:
-    """Phases along w that share a tile (columns: None where they may be chosen for it)."""
+    """The number of phases along w that share a tile; `columns` None means any number of columns."""
     phases = stage.stride[-1] if stage.transposed else 1
     fits = columns is None or columns % (8 * phases) == 0
     return phases if phases <= MOST_PHASES and phases * pixels <= MOST_ROWS and fits else 1
@@ -98,13 +97,13 @@ def three(values, fill: int) -> tuple[int, int, int]:
 
 
 def _strides(t: TensorType) -> tuple[int, int, int, int, int]:
-    """Strides over (image, channel, w, h, d)."""
+    """The strides along (image, channel, w, h, d)."""
     b, c, *space = t.strides
     return (b, c, *three(space, 0))
 
 
 def read_strides(load: Load, t: TensorType, y: TensorType) -> tuple[int, ...]:
-    """A tensor read by the epilogue: first element, then strides over (image, channel, w, h, d). Raises Refusal."""
+    """Offset and strides along (image, channel, w, h, d) of a tensor that the epilogue reads. Raises Refusal."""
     names = ("b", "c", *reversed(SPATIAL[: len(y.shape) - 2]))
     by_axis = {a: 0 if n == 1 else s for a, n, s in zip(load.axes, t.shape, t.strides, strict=True)}
     if set(by_axis) - set(names):
@@ -133,11 +132,11 @@ def _forward(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads) ->
         weight *= stride[i]
         distance *= window[i]
     views, remainders, void = [], [], []
-    for found in product(*reversed(occurring)):
-        r = tuple(reversed(found))
+    for remainder_of_axes in product(*reversed(occurring)):
+        r = tuple(reversed(remainder_of_axes))
         extents = tuple(-(-(n - o) // s) for n, o, s in zip(size, r, stride, strict=True))
         first = sum(o * p for o, p in zip(r, pitch, strict=True))
-        if min(extents) < 1:  # the image ends before this remainder: every pixel of it is padding
+        if min(extents) < 1:  # the image has no pixel with this remainder, only padding
             void.append(len(views))
             first, extents = 0, tuple(max(1, n) for n in extents)
         views.append((
@@ -161,7 +160,7 @@ def _transposed(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads,
     launches = []
     for phase in product(*(range(s) for s in reversed(apart))):
         p = tuple(reversed(phase))
-        # Phases that share a launch begin at 0 and have as many pixels as the first has.
+        # Phases that share a launch start at 0 and have as many pixels as the first one.
         extents = tuple(-(-(n - o) // s) for n, o, s in zip(out, p, stride, strict=True))
         if min(extents) < 1:
             continue
@@ -175,7 +174,7 @@ def _transposed(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads,
             empty = empty or axis is None
             distance *= window[i]
         if empty:
-            # No window position reaches these pixels: they are the epilogue of 0, by one position far outside.
+            # No window position reaches these pixels; one position far outside gives them the epilogue of 0.
             axes = [replace(a, count=1, start=FAR, advance=0) for a in axes]
             seen = ((0,),) * len(seen)
         launches.append(
@@ -187,7 +186,7 @@ def _transposed(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads,
 
 
 def _phase_axis(phase: int, window: int, stride: int, dilation: int, padding: int, distance: int) -> Axis | None:
-    """The window positions that output pixels q * stride + phase see, and where: input pixel q + start + ..."""
+    """The window positions that output pixels q * stride + phase read, and their input pixels q + start + ..."""
     met = [s for s in range(window) if (phase + padding - s * dilation) % stride == 0]
     if not met:
         return None
@@ -198,22 +197,22 @@ def _phase_axis(phase: int, window: int, stride: int, dilation: int, padding: in
 
 
 def _shared(phases: int, window: int, stride: int, dilation: int, padding: int):
-    """The axis of all phases together: input pixels that any of them sees; and for each the positions in w."""
-    found = {
+    """The axis of all phases together: the input pixels that any phase reads, and for each phase the positions in w."""
+    positions = {
         (p, (p + padding - s * dilation) // stride): s
         for p in range(phases)
         for s in range(window)
         if (p + padding - s * dilation) % stride == 0
     }
-    places = sorted({place for _, place in found})
+    places = sorted({place for _, place in positions})
     advance = gcd(*(b - a for a, b in pairwise(places))) or 1
     places = range(places[0], places[-1] + 1, advance)
-    seen = tuple(tuple(found.get((p, place), -1) for place in places) for p in range(phases))
+    seen = tuple(tuple(positions.get((p, place), -1) for place in places) for p in range(phases))
     return Axis(len(places), places[0], advance, 1, 0, 0, 0, 1), seen
 
 
 def _phase(strides: tuple[int, ...], p: tuple[int, int, int], apart: tuple[int, int, int]) -> tuple[int, ...]:
-    """A tensor over the output as seen from one phase: its first element there, and every stride-th pixel."""
+    """A tensor over the output for one phase: the offset of its first element, and the strides of its pixels."""
     b, c, *space = strides
     return (sum(o * s for o, s in zip(p, space, strict=True)), b, c,
             *(s * n for s, n in zip(space, apart, strict=True)))  # fmt: skip

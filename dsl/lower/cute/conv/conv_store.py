@@ -1,8 +1,8 @@
-"""The text of generated modules that takes a convolution's sums to its results.
+"""The text that stores the results of a convolution.
 
-Written as they lie in the registers, results reach memory in pieces of a sector (8 pixels, or 2 channels), and the
-L2 cache, not the bandwidth, is the limit: about 27 cycles a multiprocessor for each such access on an H200. So tiles go
-through shared memory, a part at a time, and leave in whole rows.
+A store directly from the registers writes one sector at a time (8 pixels, or 2 channels), and L2 limits it, not the
+bandwidth: on an H200 each such access takes about 27 cycles of an SM. So tiles go through shared memory, a part at a
+time, and are stored in whole rows.
 """
 
 from __future__ import annotations
@@ -191,10 +191,10 @@ class ConvResults:
 '''
 
 
-def _lines(text: str, kept: str, dropped: str) -> str:
-    """The lines of a text without those marked `dropped`, and without the mark `kept`."""
+def _lines(text: str, unmarked: str, dropped: str) -> str:
+    """The lines of a text without those that end with the mark `dropped`, and without the mark `unmarked`."""
     lines = (line for line in text.split("\n") if not line.endswith(f"  {dropped}"))
-    return "\n".join(line.removesuffix(f"  {kept}") for line in lines)
+    return "\n".join(line.removesuffix(f"  {unmarked}") for line in lines)
 
 
 STORE = _lines(_STORE, "##", "# watched")

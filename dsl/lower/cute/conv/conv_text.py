@@ -1,7 +1,7 @@
-"""The text of generated modules that convolve on the tensor cores: one kernel class for every convolution.
+"""The text of the convolution on the tensor cores: one kernel class for every convolution.
 
-What a stage needs (windows, views, strides, tile) is decided in conv_launches.py and conv_tiles.py and comes as the
-class's arguments. How results are written is conv_store.py's text.
+conv_launches.py and conv_tiles.py choose the windows, views, strides and the tile of a stage, which are arguments of
+the class. conv_store.py has the text that stores the results.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a tensor-core convolution of the cute back end is cut: output box, channels, steps of K, blocks at once.
+"""The tiles of a tensor-core convolution of the cute back end: output box, channels, steps of K, resident blocks.
 
-A tile is M output pixels x N output channels x K channels-at-positions. M is a box of pixels of one image;
-`cooperative` gives its rows to two warp groups, `pingpong` to one, and then the blocks that share a multiprocessor take
-turns: one block's epilogue runs under another's products.
+A tile is M output pixels x N output channels x K channels-at-positions. M is a box of pixels of one image. With
+`cooperative` two warp groups share its rows. With `pingpong` one warp group has all of them, and the blocks on an SM
+alternate: the epilogue of one block overlaps the products of another.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dsl.ir import Conv, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cute.conv.conv_launches import phases_of
 
-MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's multiprocessor; 1 KiB a block is the system's
-BLOCK = 232_448  # the most one block can have
+MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's SM; the system takes 1 KiB of it a block
+BLOCK = 232_448  # most bytes of shared memory of one block
 REGISTERS = 65_536
 EPILOGUE_REGISTERS = 64  # beside the accumulators: coordinates, addresses, operands of the expression
 BARRIERS = 1024
-STAGED = 16_384  # where results are put in order on their way out, at most
+STAGED = 16_384  # bytes of shared memory that stage results before the store
 SMS = 132
 MAX_STAGES = 12
 RUN_BOXES = (64, 32, 16, 8)
@@ -28,7 +28,7 @@ RUN_BOXES = (64, 32, 16, 8)
 
 @dataclass(frozen=True)
 class Tiling:
-    """A convolution's tile. `resident`: blocks that one multiprocessor holds at once."""
+    """A convolution's tile. `resident`: resident blocks of an SM."""
 
     pixels: int
     n: int
@@ -40,19 +40,19 @@ class Tiling:
 
     @property
     def grid(self) -> int:
-        """Blocks that the device holds at once."""
+        """Resident blocks of the device."""
         return self.resident * SMS
 
     def part(self, columns: int, phases: int, channels_last: bool, bits: int) -> int:
-        """Channels that pass at once from the sums to the results: what the room for them holds, as a power of two."""
-        held = STAGED * 8 // bits // self.pixels if channels_last else STAGED // 4 // self.pixels // phases
-        return min(1 << (held.bit_length() - 1), max(8, 1 << (columns - 1).bit_length()))
+        """Channels of one pass through the staging buffer: the largest power of two that fits."""
+        channels = STAGED * 8 // bits // self.pixels if channels_last else STAGED // 4 // self.pixels // phases
+        return min(1 << (channels.bit_length() - 1), max(8, 1 << (columns - 1).bit_length()))
 
     def run_box(self, run: int, taps: int) -> tuple[int, int]:
         """Channels in a box, and boxes in a step of K.
 
-        TMA moves a row of a box at a time (a pixel), wide or narrow; the tensor cores multiply the zeros beyond the
-        last channel, too. The choice is the one that is over first.
+        TMA moves one row of a box (a pixel) at a time, whatever its width, and the tensor cores also multiply the zeros
+        beyond the last channel. This chooses the box with the shortest predicted time.
         """
         best = None
         for box in RUN_BOXES:
@@ -70,9 +70,12 @@ class Tiling:
 
 
 def boxes(pixels: int, out: tuple[int, int, int], channels_last: bool = True) -> tuple[int, int, int]:
-    """The box (w, h, d) of `pixels` pixels that wastes least at the edges of `out`; among near equals the one whose
-    neighbourhood is smallest, since that is what a window fetches again and again, and then the longest along w.
-    Where results have w innermost, short rows are put off: their ends share sectors of memory with other tiles."""
+    """The box (w, h, d) of `pixels` pixels with the lowest cost.
+
+    The cost counts the pixels wasted at the edges of `out` and the border that windows read again. With results that
+    are contiguous along w it also counts short rows, because their ends share memory sectors with other tiles. The
+    longest box along w wins a tie.
+    """
     best = None
     powers = [1 << i for i in reversed(range(pixels.bit_length()))]
     for w, h in product(powers, powers):
@@ -90,24 +93,24 @@ def boxes(pixels: int, out: tuple[int, int, int], channels_last: bool = True) ->
 
 
 def stage_bytes(pixels: int, n: int, depth: int) -> int:
-    """One stage: 16-bit boxes of x and w."""
+    """Bytes of one stage: 16-bit boxes of x and w."""
     return 2 * depth * (pixels + n)
 
 
 def registers_hold(pixels: int, n: int, warp_groups: int, resident: int) -> bool:
     threads = 128 * warp_groups + 32
-    have = min(255, REGISTERS // (threads * resident) // 8 * 8)
-    return pixels * n // (128 * warp_groups) + EPILOGUE_REGISTERS <= have
+    registers = min(255, REGISTERS // (threads * resident) // 8 * 8)
+    return pixels * n // (128 * warp_groups) + EPILOGUE_REGISTERS <= registers
 
 
 def fit(pixels: int, n: int, depth: int, resident: int) -> int:
-    """Stages that fit when `resident` blocks share a multiprocessor."""
+    """The number of stages that fit if `resident` blocks share an SM."""
     room = min(BLOCK, MULTIPROCESSOR // resident - 1024) - BARRIERS - STAGED
     return room // stage_bytes(pixels, n, depth)
 
 
 def tile_of(stage: Conv, y: TensorType) -> tuple[int, int, int]:
-    """Pixels, columns and depth of a tile: what the configuration says, else chosen here. Raises Refusal."""
+    """Pixels, columns and depth of a tile, from the configuration or chosen here. Raises Refusal."""
     channels = y.shape[1] // stage.groups
     if stage.config.tile is not None:
         pixels, n, depth = stage.config.tile
@@ -125,9 +128,9 @@ def tile_of(stage: Conv, y: TensorType) -> tuple[int, int, int]:
 
 
 def tiling(stage: Conv, y: TensorType, launches) -> Tiling:
-    """How the tile is worked on, as the configuration asks; what it leaves open is chosen here. Raises Refusal.
+    """The tiling of a stage, from its configuration; what it leaves open is chosen here. Raises Refusal.
 
-    launches: (run, window positions) of each.
+    `launches`: (run, window positions) of each launch.
     """
     c = stage.config
     pixels, n, depth = tile_of(stage, y)
@@ -145,13 +148,13 @@ def tiling(stage: Conv, y: TensorType, launches) -> Tiling:
             "take a smaller tile, or schedule cooperative",
         )  # fmt: skip
     steps = max(-(-taps * -(-run // min(depth, 64)) // max(1, depth // 64)) for run, taps in launches)
-    wanted = c.stages or min(3, max(2, steps))
+    requested = c.stages or min(3, max(2, steps))
     resident = next(
-        (r for r in (3, 2, 1) if registers_hold(pixels, n, groups, r) and fit(pixels, n, depth, r) >= wanted), 0
+        (r for r in (3, 2, 1) if registers_hold(pixels, n, groups, r) and fit(pixels, n, depth, r) >= requested), 0
     )
     if not resident:
         raise Refusal(
-            "cute-config", f"stage {stage.name}: {wanted} stages do not fit shared memory", "leave stages to auto"
+            "cute-config", f"stage {stage.name}: {requested} stages do not fit shared memory", "leave stages to auto"
         )
     stages = c.stages or min(MAX_STAGES, fit(pixels, n, depth, resident), max(2, steps + 1))
     return Tiling(pixels, n, depth, groups, stages, resident, stage.groups > 1)

@@ -1,8 +1,9 @@
-"""Convolution without tensor cores: each thread multiplies for itself. Depthwise, few channels a group, compute f32.
+"""Direct convolution on the CUDA cores: depthwise, few channels a group, compute f32.
 
-planes    x and result nchw: a thread computes a few output channels of a few rows of one column; neighbouring threads
+planes    x and result are nchw: a thread computes a few output channels of a few rows of one column. Neighbouring
+threads
           have neighbouring columns, so every access is coalesced, and rows that results share are read once.
-channels  depthwise, channels last: a thread keeps a vector of channels of a few columns; weights in shared memory.
+channels  depthwise, channels last: a thread has a vector of channels of a few columns; weights are in shared memory.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from dsl.axes import axes_of
 from dsl.ir import NHWC, Conv, DType, Program
 from dsl.lower import Refusal
 from dsl.lower.cute.generated_kernels import SMS, THREADS, element, own_plan, refuse_types
-from dsl.lower.cute.pointwise import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.space import WIDE, Offset, aligned_vector, index_function, reach
 from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.window import Windows
 from dsl.rules.problem import is_rowmajor
 
-UNROLLED = 640  # multiplications of a thread between two loop ends
+UNROLLED = 640  # most unrolled multiplications of a thread
 STAGED = 40 << 10  # bytes of shared memory for weights
 
 
 def takes(program: Program, stage: Conv) -> bool:
-    """Whether the stage is this module's work: no tensor cores asked for, or operands that they could not take."""
+    """Return True if the stage is a direct convolution: by its compute clause, or by operands that TMA cannot move."""
     types = types_of(program)
     x, w = types[stage.x.name], types[stage.w.name]
     per_group = w.shape[1]
@@ -37,12 +38,12 @@ def takes(program: Program, stage: Conv) -> bool:
 
 
 def plan(program: Program, stage: Conv, unrolled: int = UNROLLED) -> StagePlan | None:
-    """None where the stage belongs on tensor cores. `unrolled`: fewer build sooner and run slower."""
+    """The plan of a direct convolution; None for the tensor cores. `unrolled`: fewer build faster and run slower."""
     types = types_of(program)
     if is_rowmajor(stage, types):
         raise Refusal(
             "cute-conv-layout",
-            f"{stage.name} reads {stage.x.name} and {stage.w.name} as they lie; on the tensor cores cute takes nhwc",
+            f"{stage.name} reads {stage.x.name} and {stage.w.name} in nchw; on the tensor cores cute takes nhwc",
             "use `cpp`, or transform both with layout nhwc",
         )
     if not takes(program, stage):
@@ -80,7 +81,7 @@ class _Job:
         self.stage, self.text, self.x, self.w, self.y, self.windows = stage, text, x, w, y, windows
         self.readings, self.outs, self.names = readings, outs, names
         self.n, self.most = len(windows.size), most
-        # Of w: strides of output channel (within all), input channel (within a group), window.
+        # Strides of w: output channel (of all), input channel (of a group), window.
         if stage.transposed:  # [C, K / groups, window]
             self.wk, self.wc = w.strides[1], w.strides[0]
             self.channels_in, self.channels_out = w.shape[0] // stage.groups, w.shape[1]
@@ -174,7 +175,7 @@ class _Job:
         wide = "Int64({})" if windows.wide else "({})"
         plane = "at[0]" if channel == "0" else f"at[0] + {wide.format(channel)} * {x.strides[1]}"
         lines.append(f"{indent}plane = {plane}")
-        # Of w: transposed has the input channel outermost, over all groups.
+        # The weight of a transposed convolution has the input channels of all groups outermost.
         if stage.transposed:
             k = f"at[1] % {self.channels_out}" if stage.groups > 1 else "at[1]"
             filters = f"{k} * {self.wk}" + (f" + ({channel}) * {self.wc}" if channel != "0" else "")
@@ -219,7 +220,7 @@ class _Job:
         return lines
 
     def _element(self, results, spots, indent) -> list[str]:
-        """Lines that read x where a result and a place of the window meet, as `found[key]`."""
+        """The lines that read x for a result and a window position, as `found[key]`."""
         stage, windows = self.stage, self.windows
         if stage.transposed:
             return self._gather(results, spots, indent)
@@ -230,13 +231,12 @@ class _Job:
         return [*more, f"{indent}found[key] = {value}"]
 
     def _gather(self, results, spots, indent) -> list[str]:
-        """The same where the result is the larger image: place `s` of the window reaches result r from the element
-        (r + padding - s * dilation) / stride of x, where that is a whole number."""
+        """The same if transposed: window position s reads (r + padding - s * dilation) / stride, if a whole number."""
         windows, lines, tests, terms = self.windows, [], [], []
         for a, (result, spot) in enumerate(zip(results, spots, strict=True)):
             step, apart, pad = windows.step[a], windows.dilation[a], windows.padding[a]
             behind = f"({spot}) * {apart}" if spot != "0" else "0"
-            # From a multiple of the stride that keeps it positive.
+            # Add a multiple of the stride, so that the dividend is positive.
             lift = -(-((windows.size[a] - 1) * apart) // step) * step
             lines.append(f"{indent}c{a} = {result} + {pad + lift} - {behind}")
             if step > 1:

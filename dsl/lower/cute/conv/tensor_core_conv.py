@@ -1,6 +1,6 @@
-"""A convolution on the tensor cores: the stage's text around the generated kernel of conv_text.py.
+"""The text of a convolution on the tensor cores, around the kernel class of conv_text.py.
 
-conv_launches.py says which launches it takes, conv_tiles.py how they are cut.
+conv_launches.py plans its launches, and conv_tiles.py their tiles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dsl.lower.cute.conv import conv_text
 from dsl.lower.cute.conv.conv_launches import Launch, launches_of, read_strides
 from dsl.lower.cute.conv.conv_store import WATCHED
 from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tile_of, tiling
-from dsl.lower.cute.generated_kernels import FLAG, WATCH, told
+from dsl.lower.cute.generated_kernels import FLAG, WATCH, watched_results
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
 STORED = (DType.F32, DType.F16, DType.BF16)
@@ -23,27 +23,27 @@ _TAKEN = ("acc", "cute", "cutlass", "Float32", "fmax", "fmin", "rcp_approx", "se
 
 
 def plan(program: Program, stage: Conv) -> StagePlan:
-    """The text of a tensor-core convolution. Raises Refusal."""
+    """The plan of a tensor-core convolution. Raises Refusal."""
     types = types_of(program)
     x, w, y = types[stage.x.name], types[stage.w.name], stage.type
     _refuse(stage, x, w, y)
     outs = (stage.name, *(a.name for a in stage.also))
     exprs = (stage.epilogue, *(a.expr for a in stage.also))
-    found = tuple(dict.fromkeys(load for e in exprs for load in loads(inlined(stage, e))))
-    reads = tuple(read_strides(load, types[load.name], y) for load in found)
+    reads_of = tuple(dict.fromkeys(load for e in exprs for load in loads(inlined(stage, e))))
+    reads = tuple(read_strides(load, types[load.name], y) for load in reads_of)
     launches = launches_of(stage, x, w, y, reads, tile_of(stage, y))
     tile = tiling(stage, y, [(launch.run, launch.taps) for launch in launches])
     out = Text()
-    imports = _epilogue(out, stage, exprs, found)
+    imports = _epilogue(out, stage, exprs, reads_of)
     out.gap(2)
     name = stage.name.upper()
     for number, launch in enumerate(launches):
-        kind = "WatchedKernel" if told(program, stage) else "ConvKernel"
+        kind = "WatchedKernel" if watched_results(program, stage) else "ConvKernel"
         for text, *marks in _kernel(stage, w, y, launch, tile, number, kind):
             out.add(text, *(("", mark) for mark in marks))
     out.gap(2)
-    results, values = [f"out{i}" for i in range(len(outs))], [f"read{i}" for i in range(len(found))]
-    watches = [FLAG] if told(program, stage) else []
+    results, values = [f"out{i}" for i in range(len(outs))], [f"read{i}" for i in range(len(reads_of))]
+    watches = [FLAG] if watched_results(program, stage) else []
     values += watches
     out.add(f"@cute.jit\ndef {stage.name}_launch({', '.join(['x', 'w', *results, *values])}, stream: CUstream):")
     for number in range(len(launches)):
@@ -51,13 +51,13 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     out.gap(2)
     whole = [conv_text.VERSION, *([WATCHED] if watches else []), *out.lines]
     version = hashlib.sha256("\n".join(whole).encode()).hexdigest()[:16]
-    dtypes = [CUTE[t.dtype] for t in (x, w, *([y] * len(outs)), *(types[f.name] for f in found))]
+    dtypes = [CUTE[t.dtype] for t in (x, w, *([y] * len(outs)), *(types[f.name] for f in reads_of))]
     dtypes += [CUTE[DType.I32]] * len(watches)
-    listed = ", ".join(f"cutlass.{d}" for d in dtypes)
+    dtype_list = ", ".join(f"cutlass.{d}" for d in dtypes)
     aligned = 2 + len(outs)
-    text = f'{name} = ConvStage("{stage.name}_launch", ({listed}), {aligned}, "{version}")'
+    text = f'{name} = ConvStage("{stage.name}_launch", ({dtype_list}), {aligned}, "{version}")'
     out.add(text, ("", "compute"), ("", "store"))
-    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in found), *watches)
+    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *watches)
     parts = (Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
     imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
     return StagePlan(
@@ -72,10 +72,10 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     )
 
 
-def _epilogue(out: Text, stage: Conv, exprs: tuple[Expr, ...], found: tuple[Load, ...]) -> set[tuple[str, str]]:
-    """The function of one sum; what it must import."""
-    names = _argument_names(found)
-    operands = dict(zip(((f.name, f.axes) for f in found), names, strict=True))
+def _epilogue(out: Text, stage: Conv, exprs: tuple[Expr, ...], reads: tuple[Load, ...]) -> set[tuple[str, str]]:
+    """Add the functions of the epilogue. Returns their imports."""
+    names = _argument_names(reads)
+    operands = dict(zip(((f.name, f.axes) for f in reads), names, strict=True))
     body = expression.write_all(stage.lets, exprs, operands, {*names, *_TAKEN})
     first = out.next
     out.add(f"def {stage.name}_epilogue({', '.join(['acc', *names])}):")
@@ -103,11 +103,11 @@ def _refuse(stage: Conv, x: TensorType, w: TensorType, y: TensorType) -> None:
             f"{stage.name} reads {stage.x.name} {x.layout} and {stage.w.name} {w.layout}; tensor cores take nhwc",
             f"transform {stage.x.name} and {stage.w.name} with layout nhwc",
         )
-    for what, count in (("input", x.shape[1] // stage.groups), ("output", y.shape[1] // stage.groups)):
+    for reason, count in (("input", x.shape[1] // stage.groups), ("output", y.shape[1] // stage.groups)):
         if count % 8:
             raise Refusal(
                 "cute-conv-channels",
-                f"{stage.name} has {count} {what} channels a group; TMA needs a multiple of 8",
+                f"{stage.name} has {count} {reason} channels a group; TMA needs a multiple of 8",
                 "pad the channels, or write compute f32 for a direct convolution",
             )
     if any(a.type not in (None, y) for a in stage.also) or any(map(_has_other_work, _written(stage))):
@@ -131,16 +131,16 @@ def _written(stage: Conv) -> list[Expr]:
 
 
 def _has_other_work(e: Expr) -> bool:
-    """Functions of a gemm's tile alone."""
+    """Raise Refusal for functions that need a gemm's tile."""
     return isinstance(e, Call) and (
         e.fn in (*expression.INDEXED, "row_sum", "row_max", "col_sum", "row_logsumexp")
         or any(map(_has_other_work, e.args))
     )
 
 
-def _argument_names(found: tuple[Load, ...]) -> list[str]:
+def _argument_names(reads: tuple[Load, ...]) -> list[str]:
     names: list[str] = []
-    for load in found:
+    for load in reads:
         name = f"{load.name}_{''.join(load.axes)}" if load.axes else load.name
         while name in names or name in _TAKEN:
             name += "_"
@@ -152,7 +152,7 @@ def _argument_names(found: tuple[Load, ...]) -> list[str]:
 
 
 def _vector(tile: Tiling, launch: Launch, box: tuple[int, int, int], dtype: DType) -> int:
-    """Values that a thread writes at once where results have w innermost: 16 bytes, as far as rows begin there."""
+    """Elements of one store of a thread for results contiguous along w: up to 16 bytes, if rows are aligned to it."""
     first, b, c, along_w, h, d = launch.strides
     if along_w != 1:
         return 1
@@ -161,16 +161,16 @@ def _vector(tile: Tiling, launch: Launch, box: tuple[int, int, int], dtype: DTyp
 
 
 def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Tiling, number: int, kind: str):
-    """The lines of one kernel of class `kind`, each with the clauses that decide it."""
+    """The lines of one kernel of class `kind`, each with the clauses that determine it."""
     channels = y.shape[1] // stage.groups
     taps_w = prod(w.shape[2:])
     if stage.transposed:
         per_group = w.shape[1]
-        # Groups follow each other along C, the weight's outermost axis.
+        # Groups are consecutive along C, the weight's outermost axis.
         extents = (per_group, taps_w, w.shape[0], 1)
         strides = (1, per_group, per_group * taps_w, 0)
     else:
-        # A merged run takes the place of the window's innermost axis.
+        # A merged run replaces the window's innermost axis.
         taps = taps_w * w.shape[1] // launch.run
         extents = (launch.run, taps, channels, stage.groups)
         strides = (1, launch.run, launch.run * taps, launch.run * taps * channels)

@@ -1,6 +1,6 @@
-"""What a product's epilogue reads, in quack's terms: an operation pinned to each tensor, and the view that it wants.
+"""The tensors that a product's epilogue reads: quack's operation for each, and the view that it needs.
 
-Pinned, because with m == n quack could not tell a row from a column.
+The operation is explicit, because with m == n quack cannot distinguish a row from a column.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True)
 class Frame:
-    """The product as quack sees it. `rank3`: its tensors keep a batch axis; `fold`: batch and rows are one axis;
-    `pairs`: the epilogue's n counts pairs of columns; `grouped`: rows belong to groups."""
+    """The shape of the product for quack.
+
+    `rank3`: its tensors have a batch axis. `fold`: batch and rows are one axis. `pairs`: the epilogue's n counts pairs
+    of columns. `grouped`: rows belong to groups.
+    """
 
     stage: str
     l: int  # noqa: E741
@@ -40,8 +43,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Input:
-    """One epilogue operand. `op` is the pinned quack op, `view` the tensor as quack wants it, `text` how the function
-    reads it; `row`: it comes as a pair of equal values where columns come in pairs."""
+    """One epilogue operand.
+
+    `op` is the quack operation, `view` the tensor in the shape that quack needs, `text` how the function reads it.
+    `row`: with pairs of columns it is a pair of equal values.
+    """
 
     tensor: str
     argument: str
@@ -52,20 +58,20 @@ class Input:
     row: bool = False
 
 
-def argument(name: str, taken: set[str]) -> str:
-    """A name for an argument of an epilogue: quack makes them fields of a named tuple."""
+def argument(name: str, names: set[str]) -> str:
+    """A name for an argument of an epilogue, which quack makes a field of a named tuple; it is added to `names`."""
     if not _IDENTIFIER.match(name):
         raise Refusal("cute-name", f"{name!r} is no plain identifier", "use letters, digits and _")
     if name.startswith("_") or keyword.iskeyword(name):
         name = f"t{name}" if name.startswith("_") else f"{name}_"
-    while name in taken:
+    while name in names:
         name += "_"
-    taken.add(name)
+    names.add(name)
     return name
 
 
 def view(name: str, t: TensorType, batch: int, fold: bool) -> str:
-    """A dense tensor as quack sees it: (x, y), or (l, x, y) where `batch` is not 0. A view, never a copy."""
+    """The text of a view of a dense tensor with shape (x, y), or (l, x, y) if `batch` is not 0."""
     rows, cols = t.shape[-2:]
     if fold:
         return f"{name}.view({t.elements // cols}, {cols})"
@@ -76,18 +82,18 @@ def view(name: str, t: TensorType, batch: int, fold: bool) -> str:
     return name
 
 
-def inputs(exprs: tuple[Expr, ...], types: dict[str, TensorType], f: Frame, taken: set[str]) -> dict[tuple, Input]:
-    """Every tensor that the expressions read, by (name, axes). Raises Refusal."""
-    found = list(dict.fromkeys(x for e in exprs for x in loads(e)))
-    several = [load.name for load in found]
+def inputs(exprs: tuple[Expr, ...], types: dict[str, TensorType], f: Frame, names: set[str]) -> dict[tuple, Input]:
+    """The operands for all tensors that the expressions read, by (name, axes). Raises Refusal."""
+    all_loads = list(dict.fromkeys(x for e in exprs for x in loads(e)))
+    several = [load.name for load in all_loads]
     out: dict[tuple, Input] = {}
-    for load in found:
+    for load in all_loads:
         t = types[load.name]
         if t.dtype not in CUTE:
             raise Refusal(
                 "cute-dtype", f"an epilogue reads f32, f16 and bf16; {load.name} is {t.dtype.value}", "cast it"
             )
-        name = argument(load.name + ("_" + "".join(load.axes) if several.count(load.name) > 1 else ""), taken)
+        name = argument(load.name + ("_" + "".join(load.axes) if several.count(load.name) > 1 else ""), names)
         op, text = _load(load, t, f, name)
         kind = op.partition("(")[0]
         imports = [] if kind == "PairRow" else [("quack.epilogue.ops", kind)]
@@ -100,7 +106,7 @@ def inputs(exprs: tuple[Expr, ...], types: dict[str, TensorType], f: Frame, take
 
 
 def _load(load: Load, t: TensorType, f: Frame, name: str) -> tuple[str, str]:
-    """The pinned op and the view."""
+    """The quack operation and the view."""
     axes, tensor = load.axes, load.name
     if not axes:
         return f'Scalar("{name}"' + ("" if t.dtype is DType.F32 else f", {CUTE[t.dtype]}") + ")", tensor
@@ -133,10 +139,10 @@ def _load(load: Load, t: TensorType, f: Frame, name: str) -> tuple[str, str]:
 def _full(load: Load, t: TensorType, f: Frame) -> str:
     tensor = load.name
     if f.pairs or f.grouped:
-        what = "columns in pairs" if f.pairs else "groups of rows"
+        reason = "columns in pairs" if f.pairs else "groups of rows"
         raise Refusal(
             "cute-load",
-            f"stage {f.stage} reads {tensor}[{', '.join(load.axes)}] with {what}; quack loads vectors alone",
+            f"stage {f.stage} reads {tensor}[{', '.join(load.axes)}] with {reason}; quack loads vectors alone",
             f"read {tensor} in a map below {f.stage}",
         )
     if f.n * t.dtype.bits % 128:

@@ -1,9 +1,9 @@
-"""The text of a product: its epilogue function, its configuration, its operands."""
+"""The text of a product: its epilogue function, its configuration and its operands."""
 
 from __future__ import annotations
 
 from dsl.ir import DType, Gemm, GroupedGemm, Program
-from dsl.lower.cute.gemm import gemm_parts
+from dsl.lower.cute.gemm import gemm_parts, gemm_reduction_parts
 from dsl.lower.cute.gemm.quack_gemm import GemmPlan, Result, plan_gemm
 from dsl.lower.cute.generated_kernels import FLAG
 from dsl.lower.cute.stage import Part, Scratch, StagePlan, Text
@@ -12,30 +12,30 @@ _WIDTH = 118
 
 
 def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
-    """Raises Refusal where quack cannot."""
-    found = plan_gemm(program, stage)
-    out, reduced = Text(), [r for r in found.results if r.finish]
-    _epilogue(out, found)
+    """The plan of a product. Raises Refusal if quack cannot compute it."""
+    gemm = plan_gemm(program, stage)
+    out, reduced = Text(), [r for r in gemm.results if r.finish]
+    _epilogue(out, gemm)
     out.gap(2)
-    _stage(out, found, stage, reduced)
-    operands = [(i.argument, i.view) for i in found.inputs]
-    if found.body.indexed:
+    _stage(out, gemm, stage, reduced)
+    operands = [(i.argument, i.view) for i in gemm.inputs]
+    if gemm.body.indexed:
         operands.append(("offset", "1"))
-    operands += [(r.key, r.partial) for r in found.results if r.kind != "D"]
-    operands += [(key, FLAG) for key, _ in found.watched]
+    operands += [(r.key, r.partial) for r in gemm.results if r.kind != "D"]
+    operands += [(key, FLAG) for key, _ in gemm.watched]
     operands += [(f"{r.key} whole", r.whole) for r in reduced]
-    d = next((r.partial for r in found.results if r.kind == "D"), "None")
-    texts = [found.a, found.b, d, "{" + ", ".join(f'"{key}": {text}' for key, text in operands) + "}"]
+    d = next((r.partial for r in gemm.results if r.kind == "D"), "None")
+    texts = [gemm.a, gemm.b, d, "{" + ", ".join(f'"{key}": {text}' for key, text in operands) + "}"]
     scratch = [r.scratch for r in reduced]
-    tensors = [stage.a.name, stage.b.name, *(r.tensor for r in found.results), *(i.tensor for i in found.inputs)]
-    if found.frame.grouped:
+    tensors = [stage.a.name, stage.b.name, *(r.tensor for r in gemm.results), *(i.tensor for i in gemm.inputs)]
+    if gemm.frame.grouped:
         groups = Scratch("first", DType.I32, (_groups(program, stage) + 1,))
-        texts += [stage.sizes.name, f"{stage.name}_{groups.what}"]
+        texts += [stage.sizes.name, f"{stage.name}_{groups.suffix}"]
         tensors.append(stage.sizes.name)
         scratch.append(groups)
-    tensors += [f"{stage.name}_{s.what}" for s in scratch] + [FLAG] * bool(found.watched)
+    tensors += [f"{stage.name}_{s.suffix}" for s in scratch] + [FLAG] * bool(gemm.watched)
     used = tuple(dict.fromkeys(tensors))
-    parts, imports, modules = _shared(found, reduced)
+    parts, imports, modules = _shared(gemm, reduced)
     return StagePlan(
         out,
         ", ".join(texts),
@@ -53,7 +53,7 @@ def _groups(program: Program, stage: GroupedGemm) -> int:
 
 
 def _epilogue(out: Text, p: GemmPlan) -> None:
-    """The decorated function of one element."""
+    """Add the decorated epilogue function of one element."""
     first = out.next
     pins = [f'"{i.argument}": {i.op}' for i in p.inputs] + (['"offset": Offset("offset")'] if p.body.indexed else [])
     sinks = [f'"{r.key}": {_sink(r, p)}' for r in p.results if r.kind in ("row", "column")]
@@ -100,7 +100,7 @@ def _sink(r: Result, p: GemmPlan) -> str:
 
 
 def _value(r: Result, p: GemmPlan) -> str:
-    """A reduction of pairs gets two columns: the value, and what changes nothing."""
+    """The text of a result's value; a reduction of pairs gets two columns, the value and a neutral element."""
     if not p.frame.pairs or r.kind == "store":
         return r.value
     nothing = {"sum": "0.0", "max": r.value, "logsumexp": "-math.inf"}[r.op]
@@ -133,50 +133,50 @@ def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result]) -> None:
 
 
 def _shared(p: GemmPlan, reduced: list[Result]):
-    """Parts, imports and modules of the stage."""
+    """The shared parts, imports and modules of the stage."""
     parts = [Part(gemm_parts.GEMM, 10)]
-    wanted = {("quack.gemm_runtime.host", "run_gemm_epi_plan")}
+    imports = {("quack.gemm_runtime.host", "run_gemm_epi_plan")}
     modules: set[str] = set()
     own = {("cutlass", "cute")}
     if p.whole:
         parts.append(Part(gemm_parts.WHOLE, 9))
-        wanted |= {("quack.epilogue.frontend", "EpiMod"), ("quack.cute_dsl_utils", "torch2cute_dtype_map")}
-        wanted |= {("functools", "partial"), *own}
+        imports |= {("quack.epilogue.frontend", "EpiMod"), ("quack.cute_dsl_utils", "torch2cute_dtype_map")}
+        imports |= {("functools", "partial"), *own}
         modules.add("cutlass")
     else:
-        wanted.add(("quack.epilogue.frontend", "gemm_epilogue"))
+        imports.add(("quack.epilogue.frontend", "gemm_epilogue"))
     if p.splits > 1:
         parts.append(Part(gemm_parts.SPLIT_K, 11))
-        wanted |= {("quack.gemm", "_split_k_buffers"), ("quack.gemm_config", "SplitKMode")}
+        imports |= {("quack.gemm", "_split_k_buffers"), ("quack.gemm_config", "SplitKMode")}
     if p.frame.grouped:
         parts.append(Part(gemm_parts.versioned("OFFSETS_VERSION", gemm_parts.GROUPED), 12))
-        wanted |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache"), *own}
+        imports |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache"), *own}
         modules.add("cutlass")
     if any(r.kind in ("row", "column") for r in p.results):
-        parts.append(Part(gemm_parts.versioned("REDUCE_VERSION", gemm_parts.REDUCE), 13))
-        wanted |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.epilogue.ops", "RowVecReduce"), *own}
-        wanted |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache")}
-        wanted.add(("quack.compile_utils", "make_fake_tensor"))
+        parts.append(Part(gemm_parts.versioned("REDUCE_VERSION", gemm_reduction_parts.REDUCE), 13))
+        imports |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.epilogue.ops", "RowVecReduce"), *own}
+        imports |= {("cuda.bindings.driver", "CUstream"), ("quack.cache", "jit_cache")}
+        imports.add(("quack.compile_utils", "make_fake_tensor"))
         modules |= {"cutlass", "math"}
         if any(r.op == "logsumexp" for r in p.results):
-            wanted.add(("quack.epilogue.ops", "OnlineLSEReduce"))
+            imports.add(("quack.epilogue.ops", "OnlineLSEReduce"))
     if p.watched:
-        parts.append(Part(gemm_parts.versioned("WATCHED_VERSION", gemm_parts.WATCHED), 13))
-        wanted |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.sm90_utils", "partition_for_epilogue"), *own}
-        wanted.add(("quack.layout_utils", "convert_layout_zero_stride"))
+        parts.append(Part(gemm_parts.versioned("WATCHED_VERSION", gemm_reduction_parts.WATCHED), 13))
+        imports |= {("quack.epilogue.ops", "ColVecReduce"), ("quack.sm90_utils", "partition_for_epilogue"), *own}
+        imports.add(("quack.layout_utils", "convert_layout_zero_stride"))
         modules.add("cutlass")
     if p.body.indexed:
         parts.append(Part(gemm_parts.versioned("OFFSET_VERSION", gemm_parts.OFFSET), 14))
-        wanted |= {("quack.epilogue.ops", "EpiOp"), *own}
+        imports |= {("quack.epilogue.ops", "EpiOp"), *own}
         modules.add("cutlass")
     if p.frame.pairs:
-        wanted.add(("quack.epilogue.math", "unpack"))
+        imports.add(("quack.epilogue.math", "unpack"))
         if any(r.kind in ("row", "column") for r in p.results):
-            wanted.add(("quack.epilogue.math", "pack"))
+            imports.add(("quack.epilogue.math", "pack"))
     if any(i.row for i in p.inputs):
         parts.append(Part(gemm_parts.versioned("PAIRS_VERSION", gemm_parts.PAIRS), 15))
-        wanted |= {("quack.epilogue.ops", "RowVecLoad"), ("quack.compile_utils", "make_fake_tensor"), *own}
+        imports |= {("quack.epilogue.ops", "RowVecLoad"), ("quack.compile_utils", "make_fake_tensor"), *own}
         modules.add("cutlass")
     for one in p.inputs:
-        wanted |= set(one.imports)
-    return tuple(parts), frozenset(wanted | p.body.imports), frozenset(modules)
+        imports |= set(one.imports)
+    return tuple(parts), frozenset(imports | p.body.imports), frozenset(modules)

@@ -1,11 +1,11 @@
-"""A product for quack: operands, results and configuration, or the reason why quack cannot.
+"""The plan of a product for quack: operands, results and configuration, or a Refusal.
 
-quack multiplies A (l, m, k) by B (l, n, k), or by B (l, k, n) with b_kn, each with any contiguous axis of the last two;
-an unbatched operand crosses as it lies. So `.T` costs a view at most. Batches that share B are one tall product where
-the epilogue allows; otherwise the shared operand has a batch stride of 0.
+quack multiplies A (l, m, k) by B (l, n, k), or by B (l, k, n) with b_kn. Either of the last two axes may be contiguous,
+so `.T` needs at most a view. Batches that share B are one tall product if the epilogue allows it; otherwise the shared
+operand has a batch stride of 0.
 
-Results: quack's D is the element-wise epilogue; in a product of pairs, and for an `also`, it is a tile store of its
-own. A reduction leaves one value a tile and row (or column), which a small kernel combines.
+quack's D is the element-wise result. A product of pairs and an `also` use a separate tile store. A reduction stores one
+value for each tile and row (or column), and a small kernel combines them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ FLOATS8 = (DType.E4M3, DType.E5M2)
 
 @dataclass(frozen=True)
 class Result:
-    """One result of the launch. `key`: its name in the epilogue's return; `value`: what an element gives.
+    """One result of the launch. `key`: its name in the epilogue's return; `value`: the text of its element.
 
-    kind    D | store (a tile store) | row | column (a reduction within a tile).
-    op      of a reduction: sum | max | logsumexp; `finish` the object that combines the tiles, None where there is
-            one tile; `partial` what the launch writes, as quack sees it, and `whole` the tensor after that.
+    kind     D | store (a tile store) | row | column (a reduction within a tile).
+    op       of a reduction: sum | max | logsumexp.
+    partial  the text of the tensor that the launch writes; `whole`: the final tensor of a reduction.
+    finish   the text of the object that combines the tiles; None if there is only one.
     """
 
     key: str
@@ -46,7 +47,7 @@ class Result:
 
 @dataclass(frozen=True)
 class GemmPlan:
-    """`a`, `b` are the texts of the operands as quack sees them."""
+    """The plan of a product. `a` and `b` are the texts of the operands for quack."""
 
     name: str
     frame: Frame
@@ -58,14 +59,14 @@ class GemmPlan:
     results: tuple[Result, ...]
     body: expression.Body
     splits: int
-    remark: str  # how the batch is laid out, where that is not plain
+    remark: str  # on the layout of the batch; "" if it is the usual one
     ragged: tuple[bool, bool]  # M and N are no multiples of the tile
     whole: bool = False  # int8 operands
-    watched: tuple[tuple[str, str], ...] = ()  # of each result that a guard watches: an argument's name, its value
+    watched: tuple[tuple[str, str], ...] = ()  # for each result that a guard checks: an argument's name, its value
 
 
 def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
-    """Everything the emitter says about `stage`. Raises Refusal."""
+    """The plan of a gemm or grouped gemm. Raises Refusal."""
     types = types_of(program)
     c = stage.config
     for clause in ("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle"):
@@ -81,20 +82,22 @@ def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
     ta, tb = types[stage.a.name], types[stage.b.name]
     for operand, t in ((stage.a, ta), (stage.b, tb)):
         _aligned(operand.name, t.shape[-1] * t.dtype.bits // 8, "reads", t)
-    taken = set(TAKEN)
-    inputs = gemm_operands.inputs(exprs, types, frame, taken)
+    names = set(TAKEN)
+    inputs = gemm_operands.inputs(exprs, types, frame, names)
     named = [(stage.name, stage.epilogue, stage.type), *((x.name, x.expr, x.type) for x in stage.also)]
-    keys = [gemm_operands.argument(name, taken) for name, _, _ in named]
+    keys = [gemm_operands.argument(name, names) for name, _, _ in named]
     body = expression.write_all(
         stage.lets,
         tuple(e.args[0] if _reduction(e) else e for _, e, _ in named),
         {key: i.text for key, i in inputs.items()},
-        taken,
+        names,
     )
     if body.indexed and (frame.pairs or grouped):
-        what = "columns in pairs" if frame.pairs else "groups of rows"
+        columns_text = "columns in pairs" if frame.pairs else "groups of rows"
         raise Refusal(
-            "cute-indexed", f"stage {stage.name} asks where an element lies among {what}", "use a map below it"
+            "cute-indexed",
+            f"stage {stage.name} uses the indices of an element among {columns_text}",
+            "use a map below it",
         )
     results, part = [], 0
     for (name, e, t), key, value in zip(named, keys, body.values, strict=True):
@@ -103,8 +106,8 @@ def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
             part += results[-1].scratch is not None
         else:
             results.append(_stored(stage, frame, name, key, value, t))
-    told = set(generated_kernels.told(program, stage))
-    watched = tuple((gemm_operands.argument("watched", taken), r.value) for r in results if r.tensor in told)
+    checked = set(generated_kernels.watched_results(program, stage))
+    watched = tuple((gemm_operands.argument("watched", names), r.value) for r in results if r.tensor in checked)
     if stage.config.scheduler.kind == "split_k" and all(r.kind != "D" for r in results):
         message = f"{stage.name} stores no whole result, which quack needs to split K"
         raise Refusal("cute-split-k", message, "write scheduler persistent")
@@ -126,7 +129,7 @@ def _reduction(e: Expr) -> bool:
 
 
 def _frame(program, stage, types, exprs) -> tuple[Frame, int, str]:
-    """How the batch lies, K, and a remark on the batch."""
+    """The frame, K, and a remark on the layout of the batch."""
     ta, tb = types[stage.a.name], types[stage.b.name]
     if isinstance(stage, GroupedGemm):
         rows, k = ta.shape
@@ -136,7 +139,7 @@ def _frame(program, stage, types, exprs) -> tuple[Frame, int, str]:
     n = s.n // 2 if stage.pairs else s.n
     batched = max(len(ta.shape), len(tb.shape)) > 2
     axes = {load.axes for e in exprs for load in loads(e)}
-    # Batch and rows are read as one axis where nothing is indexed by one of them alone.
+    # Batch and rows can be one axis if no tensor is indexed by only one of them.
     free = axes <= {(), ("n",), ("l", "m"), ("l", "m", "n")} and not any(map(_by_row, exprs))
     if batched and len(tb.shape) == 2 and not stage.a.transposed and free:
         remark = f"the {s.l} batches share {stage.b.name}: one product of {s.l * s.m:,} rows"
@@ -149,7 +152,7 @@ def _frame(program, stage, types, exprs) -> tuple[Frame, int, str]:
 
 
 def _by_row(e: Expr) -> bool:
-    """Whether an expression needs the row of an element within its batch."""
+    """Return True if an expression needs the row index of an element within its batch."""
     if not isinstance(e, Call):
         return False
     return e.fn in (*expression.INDEXED, "col_sum") or any(map(_by_row, e.args))
@@ -192,13 +195,13 @@ def _reduced(stage, f: Frame, name: str, key: str, value: str, fn: str, t: Tenso
             return Result(key, name, value, kind, f"{name}.view({', '.join(map(str, (*lead, f.m, 1)))})", op=op)
         shape, finish = (*lead, f.m, tiles), f'Rows("{op}", {tiles})'
     scratch = Scratch(f"partial{part}", DType.F32, shape)
-    return Result(key, name, value, kind, f"{stage.name}_{scratch.what}", name, op, finish, scratch)
+    return Result(key, name, value, kind, f"{stage.name}_{scratch.suffix}", name, op, finish, scratch)
 
 
-def _aligned(what: str, size: int, does: str, t: TensorType) -> None:
+def _aligned(name: str, size: int, does: str, t: TensorType) -> None:
     if size % 16:
         raise Refusal(
-            "cute-alignment", f"rows of {what} are {size:,} bytes; TMA {does} rows of a multiple of 16",
+            "cute-alignment", f"rows of {name} are {size:,} bytes; TMA {does} rows of a multiple of 16",
             f"make its last axis a multiple of {128 // t.dtype.bits}",
         )  # fmt: skip
 
@@ -208,26 +211,26 @@ def _refuse_precision(stage, types: dict[str, TensorType]) -> None:
     if compute is DType.TF32:
         raise Refusal(
             "cute-tf32",
-            "CuTe DSL 4.8.1 has no tf32 tensor-core instruction on sm_90a; the `cpp` back end serves tf32",
+            "CuTe DSL 4.8.1 has no tf32 tensor-core instruction on sm_90a; the `cpp` back end builds tf32",
             "leave it to `cpp`, or transform the operands to f16 or bf16",
         )
     if compute not in (DType.F16, DType.BF16, *FLOATS8, DType.I8):
         raise Refusal(
-            "cute-compute", f"quack multiplies on the tensor cores of sm_90a, and those not {compute.value}",
+            "cute-compute", f"quack multiplies on the tensor cores of sm_90a, which have no {compute.value}",
             "write compute f16",
         )  # fmt: skip
     for side in (stage.a, stage.b):
-        have = types[side.name].dtype
-        if have is not compute and not (have in FLOATS8 and compute in FLOATS8):
+        dtype = types[side.name].dtype
+        if dtype is not compute and not (dtype in FLOATS8 and compute in FLOATS8):
             raise Refusal(
                 "cute-operand",
-                f"compute {compute.value} reads {compute.value} operands, and {side.name} is {have.value}",
+                f"compute {compute.value} reads {compute.value} operands, and {side.name} is {dtype.value}",
                 f"{side.name}_c = transform({side.name}) {{ to {compute.value} }}",
             )
     if compute.bits == 8 and (stage.a.transposed or not stage.b.transposed):
         raise Refusal(
             "cute-k-major",
-            f"tensor cores read {compute.value} along K alone: the first operand as it lies, the second with .T",
+            f"tensor cores read {compute.value} along K only: the first operand without .T, the second with .T",
             f"store {stage.b.name} as [n, k] and read it with .T",
         )  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""A product in f32 on the CUDA cores: what a guarded program falls back to where f16 has not the range (dsl.guard).
+"""A product in f32 on the CUDA cores, for the rescue pipeline of a guarded program (dsl.guard).
 
-A block computes a tile of 64 x 64 in steps of 16 of K through shared memory, a thread 4 x 4 elements of it. Any
-transposition, batch and size; no tensor cores, and no haste: it runs where the fast way cannot.
+A block computes a tile of 64 x 64 in K steps of 16 through shared memory, and a thread computes 4 x 4 elements of it.
+This slow fallback takes any transposition, batch and size. It runs only if values are out of f16's range.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from dsl.ir import DType, Gemm, Operand, Program, TensorType, gemm_shape, inline
 from dsl.lower import Refusal
 from dsl.lower.cute import expression
 from dsl.lower.cute.generated_kernels import THREADS, own_plan
-from dsl.lower.cute.pointwise import MOST, add_launch, unique
 from dsl.lower.cute.space import WIDE, Strides, load_strides
 from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import MOST, add_launch, unique
 
 TILE, DEPTH = 64, 16
-EACH = 4  # rows, and columns, of a thread: TILE / EACH threads along either side
+EACH = 4  # rows and columns of a thread; TILE / EACH threads along each side
 
 
 def plan(program: Program, stage: Gemm) -> StagePlan:
-    """Raises Refusal for operands that are not f32, and for pairs."""
+    """The plan of a product in f32. Raises Refusal for operands that are not f32, and for pairs."""
     types = types_of(program)
     if stage.pairs or {types[o.name].dtype for o in stage.operands} != {DType.F32}:
         raise Refusal("cute-compute", f"{stage.name} is no product of f32 tensors", "leave guard out")
     text = Text()
     outs = [(a.name, inlined(stage, a.expr)) for a in stage.also] + [(stage.name, inlined(stage, stage.epilogue))]
-    found = tuple(dict.fromkeys(load for _, e in outs for load in loads(e)))
-    names = unique([stage.a.name, stage.b.name, *(load.name for load in found), *(name for name, _ in outs)])
+    reads = tuple(dict.fromkeys(load for _, e in outs for load in loads(e)))
+    names = unique([stage.a.name, stage.b.name, *(load.name for load in reads), *(name for name, _ in outs)])
     imports: set[tuple[str, str]] = set()
-    values = [f"value{i}" for i in range(len(found))]
+    values = [f"value{i}" for i in range(len(reads))]
     for name, e in outs:
-        operands = dict(zip(((x.name, x.axes) for x in found), values, strict=True))
+        operands = dict(zip(((x.name, x.axes) for x in reads), values, strict=True))
         body = expression.write(e, operands, {"acc", "offset", *values})
         imports |= body.imports
         text.add(f"def {name}_element({', '.join(['acc', 'offset', *values])}):")
@@ -39,13 +39,13 @@ def plan(program: Program, stage: Gemm) -> StagePlan:
             text.add(f"    {line}")
         text.add(f"    return Float32({body.value})")
         text.gap(2)
-    grid = _kernel(text, program, stage, types, [name for name, _ in outs], found, names)
+    grid = _kernel(text, program, stage, types, [name for name, _ in outs], reads, names)
     add_launch(text, stage.name, names, [(f"{stage.name}_kernel", names, grid)])
     return own_plan(program, stage, text, f"{stage.name}_launch", names, imports=frozenset(imports))
 
 
 def _matrix(t: TensorType, o: Operand, first: int) -> tuple[int, int, int]:
-    """(batch stride, stride of the `first`-th axis of the last two as the product sees them, of the other)."""
+    """(batch stride, stride of axis `first` of the last two after `.T`, stride of the other one)."""
     rank = len(t.shape)
     batch = t.shape[-1] * t.shape[-2] if rank > 2 else 0
     row, column = t.strides[-2:]
@@ -59,9 +59,9 @@ def _wide(tensor: TensorType) -> bool:
 
 
 def _side(name: str, tensor: str, t: TensorType, strides: tuple[int, int, int], size: int, depth: int) -> list[str]:
-    """Lines that bring a slice (DEPTH of K by TILE rows or columns from `<name>_first` on) to shared memory.
+    """The lines that load a slice (DEPTH of K by TILE rows or columns from `<name>_first`) to shared memory.
 
-    Neighbouring threads read neighbours along whichever of the two axes is contiguous.
+    Neighbouring threads read neighbouring elements along the contiguous axis.
     """
     batch, across, along = strides
     if along == 1:  # K is contiguous
@@ -83,9 +83,9 @@ def _side(name: str, tensor: str, t: TensorType, strides: tuple[int, int, int], 
 
 
 def _kernel(
-    text: Text, program: Program, stage: Gemm, types: dict[str, TensorType], outs: list[str], found, names: list[str]
+    text: Text, program: Program, stage: Gemm, types: dict[str, TensorType], outs: list[str], reads, names: list[str]
 ) -> str:
-    """Adds `<name>_kernel`; its grid."""
+    """Add `<name>_kernel`. Returns the text of its grid."""
     s = gemm_shape(program, stage)
     down, across = -(-s.m // TILE), -(-s.n // TILE)
     if s.l * down * across > MOST:
@@ -129,12 +129,12 @@ def _kernel(
         f"            column = columns_first + x_thread + j * {lanes}",
         f"            if (row < {s.m}) & (column < {s.n}):",
     ]
-    lines.append("                reads = []") if found else None
-    for load in found:
+    lines.append("                reads = []") if reads else None
+    for load in reads:
         strides = load_strides(types[load.name], load, axes, rank)
         spot = _spot(strides, types[load.name], t)
         lines.append(f"                reads.append(Float32(read({load.name}, {spot}, 1)[0]))")
-    values = "".join(f", reads[{i}]" for i in range(len(found)))
+    values = "".join(f", reads[{i}]" for i in range(len(reads)))
     for name in outs:
         lines += [
             "                out = cute.make_rmem_tensor((1,), Float32)",
@@ -146,7 +146,7 @@ def _kernel(
 
 
 def _spot(strides: Strides, t: TensorType, result: TensorType) -> str:
-    """The offset of the element at batch, row, column; all batch axes lie as one."""
+    """The text of the offset of the element at batch, row, column; all batch axes are one."""
     terms, as_index = [], "Int64({})" if _wide(t) else "{}"
     rank = len(result.shape)
     lead = [s for s, d in zip(strides[:-2], result.shape[:-2], strict=True) if d > 1]

@@ -1,9 +1,9 @@
-"""How elements become one value: the running state of each reduction, as text of the generated module.
+"""The text of the folds: the state of each reduction, and how elements and states are combined.
 
-A fold has `start(width)`: registers for `width` independent states' worth of elements; `fold(state, vectors, live)`:
-takes vectors of f32 elements in, where `live` (one boolean a vector, or None) says which exist; `scalars(state)`: the
-state as a tuple of numbers; `merge(a, b)`: two such tuples as one; and `NUMBERS`: the type of each. Everything runs at
-trace time on CuTe values; there is no control flow on the device.
+A fold has `start(width)`, the registers of a state for vectors of `width` elements; `fold(state, vectors, live)`, which
+folds vectors of f32 elements into the state, where `live` (one boolean for each vector, or None) tells which vectors
+exist; `scalars(state)`, the state as a tuple of numbers; `merge(a, b)`, which combines two such tuples; and `NUMBERS`,
+the types of these numbers. Everything runs at trace time on CuTe values, without control flow on the device.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ NUMBERS |= {
 
 
 def fold_text(name: str) -> str:
-    """The text of a fold with what it needs."""
+    """The text of a fold and its helpers."""
     return _COMMON + "\n\n" + SPREAD + "\n\n" + FOLDS[name]
 
 

@@ -1,4 +1,4 @@
-"""Pooling: the greatest or the mean of windows, a thread a result (or a vector of channels); global pools reduce."""
+"""Pooling: the maximum or mean of windows. A thread computes a result or a vector of channels; global pools reduce."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dsl.axes import axes_of
 from dsl.ir import Pool, Program
 from dsl.lower import Refusal
 from dsl.lower.cute.generated_kernels import SMS, THREADS, element, own_plan, refuse_types
-from dsl.lower.cute.pointwise import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.reduce.reduce_kernels import add_reduction, plain_element
 from dsl.lower.cute.reduce.reduce_writer import Reduction, Result
 from dsl.lower.cute.space import WIDE, Offset, aligned_vector, index_function, reach
 from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import MOST, Reading, add_launch, read_all, unique
 from dsl.lower.cute.window import Windows
 
 UNROLLED = 128  # elements of a window times the vector
@@ -146,9 +146,9 @@ def _kernel(stage, windows: Windows, width, rows, vectors, places, outputs, name
         whole = across == 1 and all(s % unit == 0 for a, s in enumerate(r.strides) if a != 1)
         how = "" if count == 1 or whole else ", whole=False" if across == 1 else f", {across}"
         lines.append(f"        {key}_values = lanes(read({r.tensor}, at[{i}], {count}{how}))")
-    for i, (o, function, wanted) in enumerate(outputs):
+    for i, (o, function, needed) in enumerate(outputs):
         picks = []
-        for key in wanted:
+        for key in needed:
             r = dict(places)[key]
             picks.append(f"{key}_values[{'j' if width > 1 and r.strides[1] else '0'}]")
         across = o.strides[1] if width > 1 else 1
@@ -180,7 +180,9 @@ def _global(program, stage: Pool, text: Text, readings, outputs, names) -> Stage
         stage.name, x.shape, x.memory_order, reduced, Reading(stage.x.name, x.dtype, x.strides), plain_element(), (),
         "Max" if stage.op == "max" else "Sum", results, readings,
     )  # fmt: skip
-    made = add_reduction(text, job)
-    add_launch(text, stage.name, [*names, *(f"{stage.name}_{s.what}" for s in made.scratch)], made.launches)
+    kernels = add_reduction(text, job)
+    add_launch(text, stage.name, [*names, *(f"{stage.name}_{s.suffix}" for s in kernels.scratch)], kernels.launches)
     imports = frozenset().union(*(f.imports for _, f, _ in outputs)) | {("cutlass", "select_")}
-    return own_plan(program, stage, text, f"{stage.name}_launch", names, made.scratch, imports, [made.part], made.note)
+    return own_plan(
+        program, stage, text, f"{stage.name}_launch", names, kernels.scratch, imports, [kernels.part], kernels.note
+    )

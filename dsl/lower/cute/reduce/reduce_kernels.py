@@ -1,8 +1,7 @@
-"""The two ways of a reduction: `Rows` along the contiguous axis, `Columns` across it."""
+"""The kernels of a reduction: `Rows` along the contiguous axis, `Columns` across it."""
 
 from dsl.lower import Refusal
 from dsl.lower.cute.generated_kernels import SMS, THREADS, Element
-from dsl.lower.cute.pointwise import MOST
 from dsl.lower.cute.reduce import folds
 from dsl.lower.cute.reduce.reduce_writer import FLIGHT, Kernels, Reduction, Writer, halving
 from dsl.lower.cute.space import (
@@ -11,10 +10,11 @@ from dsl.lower.cute.space import (
     aligned_vector,
 )
 from dsl.lower.cute.stage import CUTE, Part, Text
+from dsl.lower.cute.walk import MOST
 
 
 def add_reduction(text: Text, job: Reduction) -> Kernels:
-    """Adds the index functions and kernels of a reduction."""
+    """Add the index functions and kernels of a reduction."""
     strides = {"x": job.x.strides, **{f"r {k}": r.strides for k, r in job.readings.items()}}
     strides |= {f"o{i}": r.out.strides for i, r in enumerate(job.results)}
     if job.fold == "ArgMax":
@@ -34,7 +34,7 @@ def add_reduction(text: Text, job: Reduction) -> Kernels:
     if merged.tags[-1] == "O":
         return Columns(text, job, merged).add()
     if _scattered(job, merged):
-        # Channels-last groups: each channel on its own as a column, a group's channels joined as its parts are.
+        # Channels-last groups: each channel is reduced as a column, and then the channels of a group are joined.
         last = set(merged.members[-1])
         columns = space.merged(lambda axis: "O" if axis in last else tags[axis])
         return Columns(text, job, columns, merged.part("O"), merged.extents[-1]).add()
@@ -42,14 +42,14 @@ def add_reduction(text: Text, job: Reduction) -> Kernels:
 
 
 def _scattered(job: Reduction, merged: MergedSpace) -> bool:
-    """Whether a result's elements lie in many short pieces between those of other results."""
+    """Return True if the elements of a result are many short runs between those of other results."""
     if job.fold == "ArgMax" or merged.tags[-3:] != ("R", "O", "R"):
         return False
     return merged.extents[-1] * job.x.dtype.bits <= 512 and merged.part("R").size > 64 * merged.extents[-1]
 
 
 class Rows(Writer):
-    """A result's elements lie in vectors along the contiguous axis."""
+    """The kernel of a reduction whose elements are vectors along the contiguous axis."""
 
     def add(self) -> Kernels:
         job, name = self.job, self.job.name
@@ -74,8 +74,8 @@ class Rows(Writer):
         shift = len(self.of_places)
         ends = f", then in {self._ends()}" if self.finishes else ""
         self.index("at", f"Of result `row`: where its elements begin in {rest}{ends}.", self.o, both, 1, "row")
-        what = f"vector of {width}" if width > 1 else "element"
-        doc = f"Of its {what} at `step`: how far that is in {rest}."
+        unit = f"vector of {width}" if width > 1 else "element"
+        doc = f"Of its {unit} at `step`: how far that is in {rest}."
         self.index("step", doc, self.r, self.of_places, width, "step")
         doc = f"{self.outputs:,} results of {self.r.size:,} elements: " + (
             "a block" if threads == THREADS else f"{threads} lanes" if threads > 1 else "a thread"
@@ -117,7 +117,7 @@ class Rows(Writer):
 
 
 class Columns(Writer):
-    """Neighbouring results lie along the contiguous axis."""
+    """The kernel of a reduction whose results are neighbours along the contiguous axis."""
 
     def add(self) -> Kernels:
         job, name = self.job, self.job.name
@@ -140,11 +140,11 @@ class Columns(Writer):
             per = -(-chunks // parts) * down * flight
             self.parts = -(-self.r.size // per)
         rest = ", ".join(r.tensor or "place" for _, r in self.of_places)
-        what = f"vector of {width} results" if width > 1 else "result"
+        unit = f"vector of {width} results" if width > 1 else "result"
         both = [*self.of_places, *(self.end_places if self.finishes else [])]
         shift = len(self.of_places)
         ends = f", then in {self._ends()}" if self.finishes else ""
-        self.index("at", f"Of the {what} at `column`: where the elements begin in {rest}{ends}.", self.o, both,
+        self.index("at", f"Of the {unit} at `column`: where the elements begin in {rest}{ends}.", self.o, both,
                    width, "column")  # fmt: skip
         self.index("step", f"Of the element at `step` of each: how far that is in {rest}.", self.r, self.of_places, 1,
                    "step")  # fmt: skip
@@ -203,5 +203,5 @@ class Columns(Writer):
 
 
 def plain_element(name: str = "acc") -> Element:
-    """The function that changes nothing."""
+    """The identity function."""
     return Element(name, "", (), (), frozenset(), True)

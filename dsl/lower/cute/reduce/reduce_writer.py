@@ -1,11 +1,10 @@
-"""What the kernels of a reduction share: the job, what its two ways write alike, and the kernel that merges parts."""
+"""Shared parts of the reduction kernels: the job, the common text of `Rows` and `Columns`, and the merging kernel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dsl.ir import DType
 from dsl.lower.cute.generated_kernels import THREADS, Element
-from dsl.lower.cute.pointwise import Reading, unique
 from dsl.lower.cute.reduce import folds
 from dsl.lower.cute.space import (
     WIDE,
@@ -15,23 +14,24 @@ from dsl.lower.cute.space import (
     reach,
 )
 from dsl.lower.cute.stage import CUTE, Part, Scratch, Text
+from dsl.lower.cute.walk import Reading, unique
 
-FLIGHT = 16  # elements that a thread reads before it folds them, where there are so many
+FLIGHT = 16  # elements that a thread reads, at most, before it folds them
 
 
 @dataclass(frozen=True)
 class Result:
-    """One tensor that a reduction writes: `value`, a text over `total` (the merged numbers), then `function` of it."""
+    """A tensor that a reduction writes: `function` of `value`, a text over `total` (the merged numbers)."""
 
     value: str
-    out: Reading  # over all of x's axes: 0 along those that are reduced
+    out: Reading  # over all of x's axes, with stride 0 along the reduced ones
     function: Element
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """`fold` of `of` (x's element and `readings`) over `reduced` axes of x. Strides of everything are over x's axes."""
+    """The reduction `fold` of `of` (x's element and `readings`) over the `reduced` axes; strides are over x's axes."""
 
     name: str
     extents: tuple[int, ...]
@@ -47,7 +47,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Kernels:
-    """What a reduction added: its kernels for the launch (function, arguments, grid), memory, shared text, a note."""
+    """The added kernels for the launch (function, arguments, grid), their scratch, their shared text, and a note."""
 
     launches: tuple[tuple[str, list[str], str], ...]
     scratch: tuple[Scratch, ...]
@@ -56,7 +56,7 @@ class Kernels:
 
 
 def halving(count: int, most: int) -> int:
-    """The least power of two that is at least `count`, at most `most`."""
+    """The smallest power of two that is at least `count`, but at most about `most`."""
     size = 1
     while size < min(count, most):
         size *= 2
@@ -64,12 +64,12 @@ def halving(count: int, most: int) -> int:
 
 
 class Writer:
-    """What rows and columns share."""
+    """The common base of `Rows` and `Columns`."""
 
     def __init__(
         self, text: Text, job: Reduction, merged: MergedSpace, ends: MergedSpace | None = None, joined: int = 1
     ):
-        """`joined`: neighbouring results of the first kernel that are one in the end, whose axes are `ends`."""
+        """`joined`: neighbouring results of the first kernel that the second one joins; `ends`: the final axes."""
         self.text, self.job, self.merged = text, job, merged
         self.r, self.o = merged.part("R"), merged.part("O")
         self.outputs, self.joined, self.ends = self.o.size, joined, ends or self.o
@@ -90,14 +90,14 @@ class Writer:
 
     @property
     def finishes(self) -> bool:
-        """Whether the first kernel stores the results itself."""
+        """Return True if the first kernel stores the final results."""
         return self.parts == 1 and self.joined == 1
 
     def wide(self, label: str, r: Reading) -> bool:
         return r.base + reach(self.merged.extents, self.merged.strides[label]) >= WIDE
 
     def offsets(self, part: MergedSpace, places: list, width: int) -> list[Offset]:
-        """Offsets over one part's axes, the last walked in vectors of `width`."""
+        """The offsets over one part's axes, with the last one in vectors of `width`."""
         out = []
         for label, r in places:
             s = part.strides[label]
@@ -114,7 +114,7 @@ class Writer:
         self.text.gap(2)
 
     def reads(self, width: int, at: str, step: str) -> str:
-        """The texts of the values that `of` wants for one vector."""
+        """The text of the values that `of` needs for one vector."""
         values = []
         for i, (label, r) in enumerate(self.of_places):
             if label == "place":
@@ -128,7 +128,7 @@ class Writer:
         return ", ".join(values)
 
     def of_lines(self, width: int, into: str, values: str, indent: str) -> list[str]:
-        """Lines that turn what was read (a tuple, text `values`) into the vector `into` of f32."""
+        """The lines that convert the read values (a tuple, text `values`) to the f32 vector `into`."""
         if self.job.of.plain:
             return [f"{indent}{into} = {values}[0]"]
         picks = []
@@ -143,7 +143,7 @@ class Writer:
         ]
 
     def finish(self, indent: str, at: str) -> list[str]:
-        """Lines that store every result of `total` at the offsets `at`."""
+        """The lines that store every result of `total` at the offsets `at`."""
         lines = []
         for i, r in enumerate(self.job.results):
             value = r.value if r.function.plain else r.function.call(
@@ -159,7 +159,7 @@ class Writer:
         return lines
 
     def head(self, name: str, doc: str) -> list[str]:
-        arguments = [*self.arguments, *([f"{self.job.name}_{s.what}" for s in self.scratch()])]
+        arguments = [*self.arguments, *([f"{self.job.name}_{s.suffix}" for s in self.scratch()])]
         return [
             "@cute.kernel",
             f"def {self.job.name}_{name}({', '.join(f'{a}: cute.Tensor' for a in arguments)}):",
@@ -178,7 +178,7 @@ class Writer:
         )
 
     def leave(self, indent: str, row: str) -> list[str]:
-        """Lines that leave a partial state in memory."""
+        """The lines that store a partial state."""
         lines, spot = [], row
         if self.parts > 1:
             spot = f"({row}) * {self.parts} + Uint32(part)"
@@ -187,19 +187,19 @@ class Writer:
             lines += [
                 f"{indent}out = cute.make_rmem_tensor((1,), {kind})",
                 f"{indent}out[0] = total[{i}]",
-                f"{indent}write({self.job.name}_{s.what}, {spot}, out)",
+                f"{indent}write({self.job.name}_{s.suffix}, {spot}, out)",
             ]
         return lines
 
     def merge_kernel(self) -> tuple[str, list[str], str]:
-        """A warp merges the partial states of one result."""
+        """Add the kernel in which a warp merges the partial states of one result. Returns its launch."""
         name, fold = self.job.name, self.job.fold
         self.text.gap(2)
         if self.text.text().count(f"def {name}_row(") == 0:
             self.index("row", f"Of result `row`: its offset in {self._ends()}.", self.ends, self.end_places, 1, "row")
         outputs, parts = self.outputs // self.joined, self.parts * self.joined
         steps = -(-parts // 32)
-        partials = [f"{name}_{s.what}" for s in self.scratch()]
+        partials = [f"{name}_{s.suffix}" for s in self.scratch()]
         several = f"row * {parts} + cutlass.min(lane + step * 32, Uint32({parts - 1}))"
         reads = ", ".join(f"read({p}, {several}, 1)[0]" for p in partials)
         neutral = ", ".join(NEUTRAL[fold])
@@ -212,14 +212,14 @@ class Writer:
             f"    for step in cutlass.range_constexpr({steps}):",
             f"        found = ({reads}{',' if len(partials) == 1 else ''})",
         ]
-        kept = [
+        numbers = [
             f"{CUTE[d]}(select_(live, found[{i}], {n}))"
             for i, (d, n) in enumerate(zip(self.numbers, NEUTRAL[fold], strict=True))
         ]
         if parts % 32:
             lines += [
                 f"        live = lane + step * 32 < {parts}",
-                f"        found = ({', '.join(kept)},)",
+                f"        found = ({', '.join(numbers)},)",
             ]
         lines += [
             f"        total = {fold}.merge(total, found)",
@@ -236,7 +236,7 @@ class Writer:
         return ", ".join(r.tensor for _, r in self.end_places)
 
     def _launch(self, name: str, grid: str) -> tuple[str, list[str], str]:
-        arguments = [*self.arguments, *(f"{self.job.name}_{s.what}" for s in self.scratch())]
+        arguments = [*self.arguments, *(f"{self.job.name}_{s.suffix}" for s in self.scratch())]
         return (f"{self.job.name}_{name}", arguments, grid)
 
     def folding(self, per: int, threads: int, flight: int, width: int, states: str, first: str, lane: str) -> list[str]:

@@ -1,9 +1,10 @@
-"""Reductions: one value from many, along the contiguous axis (rows) or across it (columns).
+"""Reductions along the contiguous axis (rows) or across it (columns).
 
-rows      a lane, a warp or a block takes one result's elements in vectors, several in flight, and merges by shuffles;
-columns   each thread keeps a vector of neighbouring results, the block's rows of threads share the elements of each.
-Where there are fewer results than the device has room for, several blocks share one, leave partial states in memory,
-and a second kernel merges those.
+rows      a lane, a warp or a block reads the elements of one result in vectors, with several in flight, and merges by
+          shuffles;
+columns   each thread has a vector of neighbouring results, and the block's rows of threads share the elements of each.
+
+With few results several blocks share one and store partial states, and a second kernel merges these.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 from dsl.axes import axes_of
 from dsl.ir import Program, Reduce, TensorType
 from dsl.lower.cute.generated_kernels import element, own_plan, refuse_types
-from dsl.lower.cute.pointwise import Reading, add_launch, read_all, unique
 from dsl.lower.cute.reduce.reduce_kernels import add_reduction
 from dsl.lower.cute.reduce.reduce_writer import Reduction, Result
 from dsl.lower.cute.space import (
     load_strides,
 )
 from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import Reading, add_launch, read_all, unique
 
 _FOLD = {"sum": "Sum", "mean": "Sum", "max": "Max", "min": "Min", "logsumexp": "LogSumExp", "argmax": "ArgMax"}
 
@@ -50,16 +51,16 @@ def plan(program: Program, stage: Reduce) -> StagePlan:
         if not one.plain:
             text.add(one.text, ("", clause))
             text.gap(2)
-    made = add_reduction(text, job)
-    add_launch(text, stage.name, [*names, *(f"{stage.name}_{s.what}" for s in made.scratch)], made.launches)
+    kernels = add_reduction(text, job)
+    add_launch(text, stage.name, [*names, *(f"{stage.name}_{s.suffix}" for s in kernels.scratch)], kernels.launches)
     return own_plan(
-        program, stage, text, f"{stage.name}_launch", names, made.scratch,
-        of.imports.union({("cutlass", "select_")}, *(f.imports for f in functions)), [made.part], made.note,
+        program, stage, text, f"{stage.name}_launch", names, kernels.scratch,
+        of.imports.union({("cutlass", "select_")}, *(f.imports for f in functions)), [kernels.part], kernels.note,
     )  # fmt: skip
 
 
 def result_strides(t: TensorType, rank: int, reduced: frozenset[int], keepdim: bool) -> tuple[int, ...]:
-    """The result's strides over x's axes, 0 along the reduced ones."""
+    """The result's strides along x's axes, 0 for the reduced ones."""
     if keepdim:
         return tuple(0 if i in reduced else s for i, s in enumerate(t.strides))
     own = iter(t.strides)
@@ -67,7 +68,7 @@ def result_strides(t: TensorType, rank: int, reduced: frozenset[int], keepdim: b
 
 
 def read_left(function, types, stage, axes, reduced, rank, readings) -> tuple[str, ...]:
-    """What the epilogue reads, over x's axes: the names of axes that are left mean what they mean in x."""
+    """Add the tensors that the epilogue reads to `readings`, with strides along x's axes. Returns their keys."""
     keys = []
     for load in function.loads:
         t = types[load.name]

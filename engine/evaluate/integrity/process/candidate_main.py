@@ -328,7 +328,8 @@ class Held:
         for _ in range(calls):
             call()
         self._sync()
-        return {"seconds": self.snapshot.real["time.perf_counter"]() - began}
+        seconds = self.snapshot.real["time.perf_counter"]() - began
+        return {"seconds": seconds, "patched": self.snapshot.changed()}
 
     # ---- what can be seen from here ----
 

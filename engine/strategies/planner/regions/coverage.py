@@ -9,6 +9,7 @@ from typing import Any
 from engine.session import events
 from engine.strategies.planner.regions.partition import Partition, Uncovered
 from sol.bounds import of_cost, t_sol
+from sol.cost.graph_costs import costs_of
 from sol.graph import OpGraph
 from sol.hardware import Hardware
 
@@ -54,7 +55,7 @@ def shares(graph: OpGraph, ops: Iterable[str], hw: Hardware, cls: str) -> dict[s
     total = {"flops": 0.0, "bytes": 0.0, "time": 0.0}
     own = dict(total)
     for op in graph.live:
-        c = graph.costs[op.name]
+        c = costs_of(graph)[op.name]
         for name, amount in (("flops", c.flops), ("bytes", c.bytes), ("time", of_cost(c, hw, cls).ms)):
             total[name] += amount
             own[name] += amount * (op.name in inside)

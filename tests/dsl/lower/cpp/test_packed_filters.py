@@ -11,7 +11,7 @@ import torch
 
 from dsl.ir import NCHW, NHWC
 from dsl.lower.cpp import lower
-from dsl.lower.cpp.conv import plan_conv
+from dsl.lower.cpp.conv.conv_plan import plan_conv
 
 from . import convolutions
 

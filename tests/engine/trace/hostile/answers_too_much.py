@@ -1,5 +1,5 @@
 # expect: garbled
-# says: more than the engine reads
+# says: longer than the engine reads
 import os
 import sys
 

@@ -5,7 +5,8 @@ import glob
 
 libc = ctypes.CDLL(None)
 wrote = []
-for folder in ["/", "/usr", "/usr/lib", "/app", "/app/engine", "/etc", "/dev", "/root", "/var/tmp", "/tmp", "/home", *glob.glob("/*")]:
+FOLDERS = ["/", "/usr", "/usr/lib", "/app", "/app/engine", "/etc", "/dev", "/root", "/var/tmp", "/tmp", "/home"]
+for folder in [*FOLDERS, *glob.glob("/*")]:
     fd = libc.open(f"{folder}/ucutlass-was-here".encode(), 0o101, 0o666)
     if fd >= 0 and folder != "/scratch":
         wrote.append(folder)

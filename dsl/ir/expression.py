@@ -1,0 +1,84 @@
+"""Expressions over a stage's elements: epilogues, lets and second results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dsl.ir.types import NOWHERE, Span, TensorType
+
+
+@dataclass(frozen=True)
+class Acc:
+    """The element that the stage computed, in f32. `second`: `acc2`, the odd column of a gemm with `pairs`."""
+
+    second: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Number:
+    value: float
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Another tensor read at the stage's axes (see dsl.axes): `b[n]`, `r[m, n]`, `scale[c]`; no axes for a scalar."""
+
+    name: str
+    axes: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The name of a `let` of this stage."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of dsl.functions applied to expressions; the operators are add, sub, mul, div and neg.
+
+    The reductions (row_sum, row_max, col_sum, row_logsumexp) are allowed only as the outermost call of an epilogue or
+    an `also`.
+    """
+
+    fn: str
+    args: tuple[Expr, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Expr = Acc | Number | Load | Ref | Call
+
+
+@dataclass(frozen=True)
+class Let:
+    """`let name = expr`: a named part for the expressions below it, computed once for each element."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Also:
+    """`also name = expr`: a second result of the same launch.
+
+    An element-wise result has the stage's shape and stored type; a reduction is f32 over the remaining axes.
+    """
+
+    name: str
+    expr: Expr
+    type: TensorType | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+def loads(e: Expr) -> tuple[Load, ...]:
+    """Every tensor that an expression reads, in order, each once."""
+    if isinstance(e, Load):
+        return (e,)
+    if isinstance(e, Call):
+        return tuple(dict.fromkeys(x for a in e.args for x in loads(a)))
+    return ()

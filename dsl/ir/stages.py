@@ -1,0 +1,275 @@
+"""The stages of a program: one dataclass for each kind, and what a stage reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dsl.ir.expression import Acc, Also, Call, Expr, Let, Ref, loads
+from dsl.ir.types import NOWHERE, DType, Span, TensorType
+
+_ACC = Acc()  # the default of an epilogue and of `of`: the element as it is
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a stage reads; `transposed` swaps its last two axes (`w.T`)."""
+
+    name: str
+    transposed: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """How output tiles are assigned to thread blocks: persistent, stream_k, or split_k with its factor."""
+
+    kind: str
+    splits: int = 1
+
+
+@dataclass(frozen=True)
+class Config:
+    """The configuration clauses of a collective stage; None is `auto`."""
+
+    compute: DType | None = None
+    tile: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    schedule: str | None = None  # cooperative | pingpong
+    scheduler: Scheduler | None = None
+    stages: int | None = None
+    swizzle: int | None = None  # output tiles grouped for reuse in L2: 1, 2, 4 or 8
+    backend: str | None = None  # cute | cpp, when the author forces one
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageBase:
+    """The fields of every stage.
+
+    `store` and `store_layout` are the element type and the layout of the result in memory; None means those of the
+    first operand. `type` is the type of the result, filled in by the checker.
+    """
+
+    epilogue: Expr = _ACC
+    lets: tuple[Let, ...] = ()
+    also: tuple[Also, ...] = ()
+    store: DType | None = None
+    store_layout: str | None = None
+    type: TensorType | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    clauses: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
+
+    def clause_span(self, clause: str) -> Span:
+        """Where a clause stands, or the stage itself when the author left it out."""
+        return dict(self.clauses).get(clause, self.span)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The tensors in brackets, in order. The tensors that expressions read are not included."""
+        raise AssertionError(f"{type(self).__name__} lists its operands")
+
+
+@dataclass(frozen=True)
+class Gemm(StageBase):
+    """D[l, m, n] = epilogue(sum_k A[l, m, k] * B[l, k, n]); 2-D or with leading batch dimensions.
+
+    `pairs`: columns 2j and 2j + 1 of the product are `acc` and `acc2` of output column j (gated units).
+    """
+
+    name: str
+    a: Operand
+    b: Operand
+    config: Config = Config()
+    pairs: bool = False
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.a, self.b)
+
+
+@dataclass(frozen=True)
+class GroupedGemm(StageBase):
+    """D[t, n] = epilogue(sum_k A[t, k] * B[e(t), k, n]), with axes m and n.
+
+    A is [T, K], B is [E, K, N], and sizes is i32[E] with sum T. The first sizes[0] rows of A are multiplied by B[0],
+    the next sizes[1] rows by B[1], and so on.
+    """
+
+    name: str
+    a: Operand
+    b: Operand
+    sizes: Operand
+    config: Config = Config()
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.a, self.b, self.sizes)
+
+
+@dataclass(frozen=True)
+class Conv(StageBase):
+    """torch.nn.functional.conv{1,2,3}d, or conv_transpose{1,2,3}d, without bias (the epilogue adds it).
+
+    x is [b, C, spatial]; w is [K, C / groups, spatial], or [C, K / groups, spatial] when transposed. The tuples have
+    one number for each spatial axis, outermost first; padding is symmetric. The implicit product's K is C / groups x
+    window.
+    """
+
+    name: str
+    x: Operand
+    w: Operand
+    spatial: int  # 1 | 2 | 3
+    transposed: bool = False
+    stride: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
+    output_padding: tuple[int, ...] = ()
+    groups: int = 1
+    config: Config = Config()
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.x, self.w)
+
+    @property
+    def word(self) -> str:
+        """conv2d, conv_transpose3d, ..."""
+        return f"conv{'_transpose' * self.transposed}{self.spatial}d"
+
+
+@dataclass(frozen=True)
+class Transform(StageBase):
+    """A change of representation. The changes apply in this order:
+
+    interleave   of two operands: row 2j comes from the first, row 2j + 1 from the second;
+    view         another shape over the same row-major elements;
+    permute      axis i of the result is axis permute[i];
+    pad or crop  at the end of axes, with zeros;
+    the layout (`store_layout`), and a cast (`to`).
+
+    A `prepack` transform runs once per weight version, outside the timed region.
+    """
+
+    name: str
+    x: Operand
+    to: DType | None = None
+    prepack: bool = False
+    view: tuple[int, ...] | None = None
+    permute: tuple[int, ...] | None = None
+    pad: tuple[int, ...] | None = None  # the padded shape; no axis is smaller than before
+    crop: tuple[int, ...] | None = None  # the cropped shape; no axis is larger than before
+    other: Operand | None = None  # the second operand of an interleave
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.x,) if self.other is None else (self.x, self.other)
+
+
+@dataclass(frozen=True)
+class Map(StageBase):
+    """y = epilogue at each element of x. The epilogue reads every other tensor at x's axes."""
+
+    name: str
+    x: Operand
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.x,)
+
+
+REDUCTIONS = ("sum", "mean", "max", "min", "logsumexp", "argmax")
+
+
+@dataclass(frozen=True)
+class Reduce(StageBase):
+    """`op` of `of` (an expression over x's element `acc`) over the axes `over`, then the epilogue.
+
+    The epilogue's axes are the remaining ones, or all of x's with `keepdim`. argmax gives i32 and has no epilogue.
+    """
+
+    name: str
+    x: Operand
+    op: str = "sum"
+    over: tuple[str, ...] = ()
+    of: Expr = _ACC
+    keepdim: bool = False
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.x,)
+
+
+NORMALIZATIONS = ("softmax", "log_softmax", "layernorm", "rmsnorm", "groupnorm", "instancenorm", "batchnorm", "absmax")
+
+
+@dataclass(frozen=True)
+class Normalize(StageBase):
+    """Statistics of `of` over some axes, each element normalised as torch.nn.functional does, then the epilogue.
+
+    softmax, log_softmax, layernorm, rmsnorm   over the axes `over` (the last ones, for the norms);
+    groupnorm                                  over a group of channels (axis 1) and the spatial axes;
+    instancenorm                               over the spatial axes of each channel;
+    batchnorm                                  no statistics: it is inference and reads mean and variance;
+    absmax                                     divides each element by the largest magnitude over the last axis, so
+                                               that it is from -1 to 1 (0 where all are 0). That magnitude is `acc2`;
+                                               `also s = row_max(EXPR of acc2)` stores it once a row, in f32.
+
+    `params`, in this order: batchnorm's mean and var, then any norm's weight and bias. They are f32 or x's type, of
+    the normalised shape (layernorm, rmsnorm) or [C].
+    """
+
+    name: str
+    x: Operand
+    op: str = "softmax"
+    over: tuple[str, ...] = ()
+    params: tuple[Operand, ...] = ()
+    of: Expr = _ACC
+    groups: int = 1
+    eps: float = 1e-5
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.x, *self.params)
+
+
+@dataclass(frozen=True)
+class Pool(StageBase):
+    """max or avg over windows of the 1 to 3 spatial axes, which follow b and c. avg counts padding, as PyTorch's does.
+
+    `window` None means global: one window over the whole channel; the spatial axes stay, with length 1.
+    """
+
+    name: str
+    x: Operand
+    op: str = "max"
+    window: tuple[int, ...] | None = None
+    stride: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.x,)
+
+
+Collective = Gemm | GroupedGemm | Conv
+Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool
+
+
+def expressions(stage: Stage) -> tuple[Expr, ...]:
+    """Every expression of a stage, in this order: of, lets, also, epilogue."""
+    of = (stage.of,) if isinstance(stage, Reduce | Normalize) else ()
+    return (*of, *(x.expr for x in stage.lets), *(x.expr for x in stage.also), stage.epilogue)
+
+
+def inlined(stage: Stage, e: Expr) -> Expr:
+    """`e` with every let of the stage written out."""
+    if isinstance(e, Ref):
+        return inlined(stage, next(x.expr for x in stage.lets if x.name == e.name))
+    if isinstance(e, Call):
+        return Call(e.fn, tuple(inlined(stage, a) for a in e.args), e.span)
+    return e
+
+
+def reads(stage: Stage) -> tuple[str, ...]:
+    """The names that a stage reads, operands first, each once."""
+    extra = [x.name for e in expressions(stage) for x in loads(e)]
+    return tuple(dict.fromkeys([*(o.name for o in stage.operands), *extra]))

@@ -1,0 +1,82 @@
+"""Whether the time that a candidate's process reports can be true. Plain Python, in the engine's own process.
+
+A candidate can patch events, CUPTI and clocks in its process, so its word is held against what it cannot change: the
+hardware's limit for the module's work, and the engine's own clock around requests. Device time is at most the time of
+one synchronised call, and this at most the time of the request that asked for the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.devices import SessionRefused
+from engine.devices.gpu_names import hardware_of
+from engine.evaluate.integrity.findings import Finding
+from sol.bounds import t_sol
+from sol.graph import OpGraph
+from sol.hardware import HardwareError, load
+
+TOO_FAST = 0.9  # of t_sol: below it no honest kernel is (design/sol.md, Integrity)
+SLACK, SLACK_MS = 1.1, 0.02  # of two clocks of one process
+LEAST_SHARE = 1 / 3  # of a call's time by the engine's clock, below which a claimed call is a lie
+CONFIRMED = 0.5  # of a call's time by the engine's clock, from which a claimed device time is confirmed
+LONG_MS = 40.0  # the engine's clock is held against runs of at least so long
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Medians in ms. By the candidate's process: `ms` of device time and `call_ms` of one synchronised call. By the
+    engine's clock: `request_ms` of the request for one timed call, `wall_ms` of one of `calls` back to back.
+    `limit_ms`: t_sol of `cls`, None where the GPU is unknown."""
+
+    ms: float
+    call_ms: float
+    request_ms: float
+    wall_ms: float
+    calls: int
+    cls: str
+    limit_ms: float | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the engine's clock agrees with the device time. It cannot where the host takes longer than the
+        device; then call times are compared."""
+        return self.ms >= CONFIRMED * self.wall_ms
+
+
+def limit_ms(graph: OpGraph, gpu: str, cls: str) -> float | None:
+    """The least t_sol in ms of the ways into a class: tf32 may be f16 under a guard, f32 three tf32 products. None
+    where nothing is known of a GPU of this name."""
+    try:
+        hardware = load(hardware_of(gpu))
+        if cls == "f32":
+            return min(t_sol(graph, hardware, "f32"), 3 * t_sol(graph, hardware, "tf32"))
+        return min(t_sol(graph, hardware, c) for c in {cls, "f16" if cls == "tf32" else cls})
+    except (SessionRefused, HardwareError):
+        return None
+
+
+def findings(claim: Claim) -> list[Finding]:
+    """What contradicts the claim; [] where nothing does. Times that the engine cannot confirm are a note."""
+    found: list[Finding] = []
+
+    def add(code: str, evidence: str) -> None:
+        found.append(Finding(code, evidence, dynamic=True))
+
+    if claim.limit_ms is not None and claim.ms < TOO_FAST * claim.limit_ms:
+        limit = f"the limit of {claim.limit_ms:.4g} ms for the module's work in {claim.cls}"
+        add("too_fast", f"{claim.ms:.4g} ms is below {TOO_FAST:.0%} of {limit}")
+    if claim.ms > SLACK * claim.call_ms + SLACK_MS:
+        add("clock", f"{claim.ms:.4g} ms of device time claimed in a call of {claim.call_ms:.4g} ms")
+    if claim.call_ms > claim.request_ms:
+        add("clock", f"{claim.call_ms:.4g} ms a call claimed, {claim.request_ms:.4g} ms by the engine's clock")
+    long = claim.wall_ms * claim.calls > LONG_MS
+    if long and claim.call_ms < LEAST_SHARE * claim.wall_ms:
+        add("clock", f"{claim.call_ms:.4g} ms a call claimed, {claim.wall_ms:.4g} ms by the engine's clock")
+    elif not claim.confirmed:
+        add(
+            "unconfirmed",
+            f"{claim.ms:.4g} ms claimed; a call takes {claim.wall_ms:.4g} ms by the engine's clock, so the ratio is of "
+            "call times",
+        )
+    return found

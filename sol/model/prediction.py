@@ -1,0 +1,64 @@
+"""Predicted times as data: the time of one launch (`StageTime`) and of a whole run (`Attainable`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from sol.hardware import Hardware
+from sol.model.tiles import GAP_MS, LAUNCH_MS
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """One launch. `parts`: where its ms go (launch, fill, main, epilogue, ...); they sum to `ms`."""
+
+    name: str
+    kind: str  # gemm | transform | library | pointwise | ...
+    ms: float
+    bound_by: str  # tensor | l2 | memory | epilogue | launch | special | vector
+    parts: dict[str, float] = field(hash=False, default_factory=dict)
+    flops: float = 0.0
+    bytes: float = 0.0  # to and from device memory, re-reads included
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Attainable:
+    """A prediction. `bound_by`: that of the longest stage. `notes`: sentences for a person."""
+
+    ms: float
+    stages: tuple[StageTime, ...]
+    bound_by: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """FLOP/s over the whole run."""
+        return sum(s.flops for s in self.stages) / (self.ms * 1e-3)
+
+    @property
+    def intensity(self) -> float:
+        """FLOP/byte with the traffic that the model expects."""
+        moved = sum(s.bytes for s in self.stages)
+        return sum(s.flops for s in self.stages) / moved if moved else 0.0
+
+
+def stream_ms(read: float, written: float, hw: Hardware, *, launch_ms: float = LAUNCH_MS) -> float:
+    """A bandwidth-bound kernel in ms: its traffic at the measured copy rate, or at L2's rate where all of it fits."""
+    moved = read + written
+    rate = 0.9 * hw.copy_rate
+    if moved <= 0.6 * hw.l2_bytes:  # the producer left it in L2; stores cap the gain
+        rate = min(0.5 * hw.l2_bandwidth, 1.6 * rate)
+    return launch_ms + moved / rate * 1e3
+
+
+def queued(stages: Iterable[StageTime]) -> tuple[StageTime, ...]:
+    """Stages queued without waiting: from the second on, all of a launch but the gap overlaps with the stage before."""
+    out: list[StageTime] = []
+    for s in stages:
+        hidden = min(s.parts.get("launch", 0.0), LAUNCH_MS) - GAP_MS
+        if any(o.ms for o in out) and hidden > 0:
+            s = replace(s, ms=s.ms - hidden, parts={**s.parts, "launch": s.parts["launch"] - hidden})
+        out.append(s)
+    return tuple(out)
