@@ -107,9 +107,12 @@ def judge_kernel(
     gap = budget.gap(ms, limit)
     evidence = [*earlier, *m.checks, integrity.of_limit(gap, limit, TOO_FAST)]
     verdict = integrity.worst(evidence)
-    best = verdict in COUNTS and (best_ms is None or ms < best_ms)
+    best = verdict in COUNTS and m.ratio > 1 and (best_ms is None or ms < best_ms)
     if verdict in COUNTS:
-        words = f"{ms:.3g} ms measured, {_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
+        calls = any(line["name"] == "unconfirmed" for line in m.checks)
+        how = "a call by the engine's clock" if calls else "measured"
+        words = f"{ms:.3g} ms {how}, "
+        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
         words += f"; the best in {cls} so far" if best else ""
     else:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)

@@ -21,7 +21,7 @@ PROCESS = {"patched", "threads", "sandbox", "garbled", "clock"}
 def of_finding(f: Finding) -> dict[str, Any]:
     """One finding as a line. A note that weighs nothing passed; one that says that nothing could be run is unseen."""
     if f.severity == NOTE:
-        verdict = UNSEEN if f.code in NOT_RUN else MINOR if f.code in WEIGHED else PASSED
+        verdict = UNSEEN if f.code in {*NOT_RUN, "unconfirmed"} else MINOR if f.code in WEIGHED else PASSED
     else:
         verdict = GAMING if f.severity == CHEAT else WRONG
     return check(f.code, verdict, f.sentence, f.line)
@@ -105,7 +105,7 @@ def of_timing(timed: Any) -> list[dict[str, Any]]:
         streams = len({k["stream"] for k in timed.kernels})
         said = f"{timed.busy_ms:.4g} ms on {count(streams, 'stream')}, {timed.ms:.4g} ms by events"
         lines.append(check("streams", PASSED, said))
-    if "clock" not in codes:
+    if not codes & {"clock", "unconfirmed"}:
         said = f"{timed.call_ms:.4g} ms a call by its process, {timed.wall_ms:.4g} ms by the engine's clock"
         lines.append(check("clocks", PASSED, said))
     if not codes & {"wrong_result", "nan", "replayed", "constant", "unwritten", "late", "skipped", "passthrough"}:
