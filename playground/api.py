@@ -289,8 +289,10 @@ def listed(session: Session) -> dict[str, Any]:
     return row | {"about": about}
 
 
-def blob_of(session: Session, kind: str, trial: int, name: str) -> str | None:
-    """The text that the event of a trial names in its field `name`, or None."""
-    event = SessionEvent.objects.filter(session=session, kind=kind, data__trial=trial).first()
-    found = Blob.objects.filter(sha256=event.data[name]).first() if event else None
+def program_of(session: Session, trial: int) -> str | None:
+    """The program of a trial as proposed; None where there is none, and of a raw kernel, which is no program."""
+    event = SessionEvent.objects.filter(session=session, kind="trial.proposed", data__trial=trial).first()
+    if event is None or event.data.get("form") == "kernel":
+        return None
+    found = Blob.objects.filter(sha256=event.data["program"]).first()
     return found.text if found else None

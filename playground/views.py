@@ -96,7 +96,8 @@ def control(request: HttpRequest, token: str) -> HttpResponse:
 @require_safe
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
-    """The playground, filled with what this session worked on, or (?trial=N) with that trial's program."""
+    """The playground, filled with what this session worked on, or (?trial=N) with that trial's program; a raw kernel is
+    none."""
     found = _find(id=session_id)
     told = {
         "id": found.id,
@@ -107,7 +108,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     }
     trial = request.GET.get("trial", "")
     if trial.isdecimal() and len(trial) < 9:
-        text = api.blob_of(found, "trial.proposed", int(trial), "program")
+        text = api.program_of(found, int(trial))
         if text is not None:
             told |= {"text": text, "source_kind": "program", "trial": int(trial)}
     end = found.summary.get("end", {})

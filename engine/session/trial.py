@@ -253,7 +253,9 @@ def _untimed(number: int, tried: Candidate, e: Untimed, journal: Journal) -> eve
     evidence = [*earlier_evidence(number, journal, upto=e.step), *e.evidence]
     verdict, words = verdict_of(evidence), e.reason
     if verdict in (GAMING, LIBRARY) and e.code != GAMING:  # what it is comes before why it has no time
-        words = f"{next(line['said'] for line in evidence if line['verdict'] == verdict)}; {words}"
+        first = next(line for line in evidence if line["verdict"] == verdict)
+        at = f"line {first['line']}: " if "line" in first else ""
+        words = f"{at}{first['said']}; {words}"
     return events.TrialUntimed(number, verdict, tried.cls, e.step, e.code, words, evidence)
 
 

@@ -91,12 +91,17 @@ class Finding:
             object.__setattr__(self, "severity", CODES[self.code][0])
 
     @property
-    def sentence(self) -> str:
+    def clause(self) -> str:
+        """What was found, without its place in the text."""
         said = self.evidence
         if self.line and said.lower().startswith((f"line {self.line}:", f"line {self.line} ")):
             said = said[len(f"line {self.line}") :].lstrip(": ")
-        at = f"line {self.line}: " if self.line else ""
-        return f"{at}{CODES[self.code][1]}: {said}"
+        return f"{CODES[self.code][1]}: {said}"
+
+    @property
+    def sentence(self) -> str:
+        """The same with its place."""
+        return f"line {self.line}: {self.clause}" if self.line else self.clause
 
     @property
     def reason(self) -> str:

@@ -24,7 +24,7 @@ def of_finding(f: Finding) -> dict[str, Any]:
         verdict = UNSEEN if f.code in {*NOT_RUN, "unconfirmed"} else MINOR if f.code in WEIGHED else PASSED
     else:
         verdict = GAMING if f.severity == CHEAT else WRONG
-    return check(f.code, verdict, f.sentence, f.line)
+    return check(f.code, verdict, f.clause, f.line)
 
 
 def of_text(report: Report) -> list[dict[str, Any]]:
