@@ -1,7 +1,8 @@
 """`python -m engine`: optimise, trace and report from a terminal, without a web server or a database.
 
-    python -m engine optimize FILE [--device cuda|modelled:h200] [--class tf32 --class f16] [--trials N]
-                                   [--eps E] [--window W] [--seed S] [--json OUT] [--record OUT.jsonl]
+    python -m engine optimize FILE [--device cuda|modelled:h200] [--strategy planner|sweep] [--option NAME=VALUE]
+                                   [--class tf32 --class f16] [--trials N] [--eps E] [--window W] [--seed S]
+                                   [--json OUT] [--record OUT.jsonl]
     python -m engine trace FILE
     python -m engine report FILE [--gpu h200] [--class CLASS] [--json]
     python -m engine ceilings [--device cuda|cpu] [--again]
@@ -9,8 +10,9 @@
     python -m engine verify FILE.py|FILE.cu --reference MODULE [--device cpu|cuda] [--class f32] [--json OUT]
     python -m engine measure PROGRAM|FILE.py|FILE.cu --reference MODULE [--class C] [--baseline eager] [--json OUT]
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
-    python -m engine suite [--device cuda|cpu] [--only ID,..] [--jobs 12] [--seconds S] [--every] --json OUT
-    python -m engine bench suite59 [--device cuda|cpu] [--class tf32 --class f16] [--trials 3] [--seconds S] --json OUT
+    python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
+    python -m engine bench suite59|outside|heldout [--device cuda|modelled:h200] [--strategy planner] [--class tf32]
+                                   [--trials N] [--compile] [--only ID,..] [--shard I/N] [--seconds S] --json OUT
     python -m engine bench merge FILE.json FILE.json .. --json OUT
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
@@ -156,121 +158,35 @@ def _raw(args: argparse.Namespace) -> int:
 
 
 def _suite(args: argparse.Namespace) -> int:
-    import secrets
+    from engine.suite import command
 
-    from engine.suite.cases import cases
-    from engine.suite.runner import generate, run
-    from engine.suite.table import line, table
-
+    if args.json:
+        _writable(args.json)
     try:
-        chosen = cases(tuple(filter(None, args.only.split(","))))
-    except ValueError as e:
+        return OK if command.run(args) else FAILED
+    except command.Refused as e:
         raise BadInput(str(e)) from None
-    if args.generate:
-        said = [generate(case) for case in chosen]
-        print("\n".join(said))
-        return OK
-    if args.device == "cuda" and not Path("/dev/nvidiactl").exists():
-        raise BadInput("there is no NVIDIA GPU here; `--device cpu` holds the programs' meanings against the modules")
-    seed = secrets.randbits(31) if args.seed is None else args.seed
-    out = Path(args.json) if args.json else None
-    results = run(
-        chosen, args.device, args.jobs, out, lambda row: print(line(row), flush=True),
-        seconds=args.seconds, seed=seed, every=args.every, backends=tuple(args.backend or ("cute", "cpp")),
-    )  # fmt: skip
-    rows = list(results.rows.values())
-    print("\n" + table(rows))
-    return OK if all(row["ok"] for row in rows) else FAILED
 
 
 def _bench(args: argparse.Namespace) -> int:
-    import secrets
+    from engine.bench import command
 
-    from engine.bench.report import coverage
-    from engine.bench.report.table import table
-    from engine.bench.run import shards
-    from engine.bench.run.request import Wanted
-    from engine.bench.run.runner import run
-    from engine.session.spec import CLASSES
-    from engine.suite.cases import module_set
-    from sol.hardware import HardwareError, load
-
-    if args.set == "merge":
-        return _merge(args)
-    if args.files:
-        raise BadInput(
-            f"bench {args.set} takes no files; `bench merge {' '.join(args.files)} --json OUT` joins results"
-        )
-    if args.device == "cuda" and not Path("/dev/nvidiactl").exists():
-        raise BadInput("there is no NVIDIA GPU here; `--device cpu` holds the programs' meanings against the modules")
-    try:
-        modules = module_set(args.set, tuple(filter(None, args.only.split(","))))
-        if args.shard:
-            modules = shards.deal(modules, shards.parse(args.shard))
-        hw = load(args.gpu)
-    except (ValueError, HardwareError) as e:
-        raise BadInput(str(e)) from None
     if args.json:
         _writable(args.json)
-    seed = secrets.randbits(31) if args.seed is None else args.seed
-    classes = tuple(args.classes or ("tf32",))
-    if unknown := set(classes) - set(CLASSES):
-        raise BadInput(f"--class is one of {', '.join(CLASSES)}; it was given {', '.join(sorted(unknown))}")
-    wanted = Wanted(
-        modules, classes, args.trials, args.device, args.jobs, args.seconds, args.compile, seed, wave=args.wave,
-        eps=args.eps, window=args.window,
-    )  # fmt: skip
     try:
-        book = run(wanted, hw, Path(args.json) if args.json else None, lambda text: print(text, flush=True))
-    except shards.BadResults as e:
+        return OK if command.run(args) else FAILED
+    except command.Refused as e:
         raise BadInput(str(e)) from None
-    except KeyboardInterrupt:
-        print("stopped; " + (f"the same command goes on from {args.json}" if args.json else "nothing was written"))
-        return FAILED
-    chosen = {m: book.problem(m, pid) for m, pid in modules.items()}
-    chosen |= {r: book.problems[r] for row in list(chosen.values()) for r in row.get("regions", ())}
-    print(table(chosen, classes))
-    if args.set != "suite59":
-        print("\n".join(text for cls in classes for text in coverage.words(chosen, cls)))
-    units = [row for row in chosen.values() if not row.get("regions")]
-    right = [all(any(t["ok"] for t in r["trials"] if t["class"] == c) for c in classes) for r in units]
-    return OK if right and all(right) else FAILED
-
-
-def _merge(args: argparse.Namespace) -> int:
-    import json
-
-    from engine.bench.report import coverage
-    from engine.bench.report.table import table
-    from engine.bench.run import shards
-    from engine.suite.cases import set_of
-
-    if not args.files or not args.json:
-        raise BadInput("bench merge takes the files to join and where to: bench merge a.json b.json --json OUT")
-    _writable(args.json)
-    try:
-        merged = shards.merge([Path(f) for f in args.files])
-    except shards.BadResults as e:
-        raise BadInput(str(e)) from None
-    Path(args.json).write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
-    tried = {t["class"] for row in merged["problems"].values() for t in row["trials"]}
-    classes = tuple(args.classes or sorted(tried, reverse=True))
-    print(table(merged["problems"], classes))
-    if set_of(row["id"] for row in merged["problems"].values()) != "suite59":
-        print("\n".join(text for cls in classes for text in coverage.words(merged["problems"], cls)))
-    return OK
 
 
 def _optimize(args: argparse.Namespace) -> int:
     from engine import progress
-    from engine.session.runner import BadSpec, SessionSpec, run
+    from engine.session import spec_arguments
+    from engine.session.runner import BadSpec, run
 
     text, kind, title = _read(args.file)
     try:
-        spec = SessionSpec(
-            title, text, kind, args.device or _default_device(), "planner", tuple(args.classes or ("tf32", "f16")),
-            args.trials, args.eps, args.window, args.seed, args.compile, args.algebraic,
-        )  # fmt: skip
+        spec = spec_arguments.spec_of(args, title, text, kind, _default_device())
     except BadSpec as e:
         raise BadInput(str(e)) from None
     for out in {args.json, args.record} - {None, "-"}:
@@ -282,11 +198,7 @@ def _optimize(args: argparse.Namespace) -> int:
             collected.add(emitted)
             display.show(emitted.event)
     if args.record:
-        told = (f"--class {c}" for c in args.classes or ())
-        command = f"python -m engine optimize {title} --device {spec.device} --trials {args.trials}"
-        command += f" --eps {args.eps:g} --window {args.window} --seed {args.seed}" + " --compile" * args.compile
-        command += " --algebraic" * args.algebraic
-        collected.record(args.record, " ".join([command, *told]))
+        collected.record(args.record, spec_arguments.command_of(spec, title))
     if args.json:
         made = collected.to_json()
         if args.json == "-":

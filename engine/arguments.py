@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 
 from engine.evaluate.integrity.arguments import add as raw
+from engine.session import spec_arguments
 
 CLASSES = "tf32, f16, bf16 or fp8; repeatable"
 Run = Callable[[argparse.Namespace], int]
@@ -19,16 +20,7 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
 
     one = commands.add_parser("optimize", help="search for the fastest program of a module")
     one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
-    one.add_argument("--device", default=None, help="cuda, or modelled:h200 (default: cuda where there is a GPU)")
-    one.add_argument(
-        "--class", dest="classes", action="append", metavar="CLASS", help=f"{CLASSES} (default tf32 and f16)"
-    )
-    one.add_argument("--trials", type=int, default=12, help="trials at most (default 12)")
-    one.add_argument("--eps", type=float, default=0.25, help="stop within this much of the limit (default 0.25)")
-    one.add_argument("--window", type=int, default=6, help="stop after so many trials without gain (default 6)")
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--algebraic", action="store_true", help="a program that leaves out work, by algebra, may be best")
-    one.add_argument("--compile", action="store_true", help="time torch.compile too, once a module: minutes (cuda)")
+    spec_arguments.add(one)
     one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
     one.add_argument("--record", metavar="OUT.jsonl", help="write the session as a recording")
     one.set_defaults(run=run["optimize"])
@@ -65,35 +57,25 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.set_defaults(run=run["export"])
 
     one = commands.add_parser("suite", help="run every program of the 59 problems against its module")
-    one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
+    one.add_argument("--device", default="cuda", help="cuda, or modelled:h200 for a prediction (default cuda)")
     one.add_argument("--only", default="", metavar="ID,..", help="suite ids (L1/55), modules or programs")
-    one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
     one.add_argument("--seconds", type=float, default=1e9, help="begin no problem after so long; run again to go on")
     one.add_argument("--every", action="store_true", help="convolutions by both back ends, not by cute alone")
     one.add_argument("--backend", action="append", choices=("cute", "cpp"), help="only this back end; repeatable")
     one.add_argument("--generate", action="store_true", help="run nothing: who takes each program, who refuses and why")
-    one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
+    one.add_argument("--seed", type=int, default=0, help="of the modules' own inputs (default 0)")
     one.add_argument("--json", metavar="OUT", help="results, raw; an earlier file is gone on from")
     one.set_defaults(run=run["suite"])
 
-    one = commands.add_parser("bench", help="let the planner work on a whole set of modules, resumably")
+    one = commands.add_parser("bench", help="a session on each problem of a set, resumably")
     one.add_argument(
         "set", choices=("suite59", "outside", "heldout", "merge"), help="which modules; merge: results files as one"
     )
     one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
-    one.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: meanings on small sizes, no times")
-    one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help=f"{CLASSES} (tf32)")
-    one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long: a process a GPU")
-    one.add_argument("--trials", type=int, default=3, help="of each class and module, earlier calls' too (default 3)")
     one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")
-    one.add_argument("--jobs", type=int, default=12, help="nvcc builds at once, 3.4 GB each (default 12)")
-    one.add_argument("--seconds", type=float, default=1e9, help="begin no module after so long; run again to go on")
-    one.add_argument("--wave", type=int, default=4, help="trials planned at once, before their results (default 4)")
-    one.add_argument("--window", type=int, help="stop a class after so many trials without gain, asked between waves")
-    one.add_argument("--eps", type=float, default=0.1, help="with --window: stop within this of the limit too")
-    one.add_argument("--compile", action="store_true", help="time torch.compile too: default and max-autotune")
-    one.add_argument("--gpu", default="h200", help="whose limits and ranking (default h200)")
-    one.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
+    one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long: a process a GPU")
+    one.add_argument("--seconds", type=float, default=1e9, help="stop after so long; run again to go on")
     one.add_argument("--json", metavar="OUT", help="results; an earlier file is gone on from")
+    spec_arguments.add(one)
     one.set_defaults(run=run["bench"])
     return parser

@@ -9,6 +9,7 @@ import time
 from typing import Any, TextIO
 
 from engine.session import events, recording
+from engine.session.kernel_text import LANGUAGES
 from engine.words import count, family_name
 
 MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
@@ -23,7 +24,9 @@ def line(event: events.Event) -> str | None:
     e = event
     if isinstance(e, events.SessionStarted):
         allowed = "; algebraic rewrites are allowed" * e.algebraic
-        return f"{e.title}: {e.strategy} on {e.device.get('name', '?')}, classes {', '.join(e.classes)}{allowed}"
+        options = "".join(f", {name} {value}" for name, value in e.options.items() if value not in ("", 0))
+        where = e.device.get("name", "?")
+        return f"{e.title}: {e.strategy}{options} on {where}, classes {', '.join(e.classes)}{allowed}"
     if isinstance(e, events.Traced):
         return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s"
     if isinstance(e, events.Reported):
@@ -40,7 +43,8 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.Baseline):
         return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialProposed):
-        return f"trial {e.trial}  {e.cls} {e.backend}  {e.change}\n    {e.why}"
+        how = LANGUAGES.get(e.language, e.language) if e.form == "kernel" else e.backend
+        return f"trial {e.trial}  {e.cls} {how}  {e.change}\n    {e.why}"
     if isinstance(e, events.TrialCompiled):
         what = f"{e.how}{' (cached)' if e.cached else ''} in {e.seconds:.1f} s"
         used = ", ".join(_resources(r) for r in e.resources or [])
@@ -50,8 +54,17 @@ def line(event: events.Event) -> str | None:
         return f"    right: error {e.error:.1e}{_worst(e.checks)} (allowed {e.tolerance:.1e}{why}); {e.scope}"
     if isinstance(e, events.TrialJudged):
         return f"    {'* ' if e.best else ''}{MARK[e.kind]}{e.text}"
+    if isinstance(e, events.TrialUntimed):
+        return f"    {e.verdict}, without a time: {e.text}"
     if isinstance(e, events.TrialFailed):
         return f"    failed at {e.step}: {e.reason}"
+    if isinstance(e, events.MemoryRead):
+        return e.text if e.entries else None
+    if isinstance(e, events.Asked):
+        again = f", attempt {e.attempt}" if e.attempt > 1 else ""
+        return f"step {e.path}: asks {e.role or f'for a {e.verb}'}{again}"
+    if isinstance(e, events.Answered) and e.verb != "receive":
+        return f"step {e.path}: {e.reason if e.refusal else f'answered in {e.seconds:.1f} s'}"
     if isinstance(e, events.Controlled):
         return f"[{e.action}]"
     if isinstance(e, events.SessionEnded):
@@ -177,7 +190,7 @@ class Collected:
         parts = {e.trial: e.part for e in self.of(events.TrialMeasured)}
         covered = self.of(events.Covered)
         trials = []
-        for kind in (events.TrialJudged, events.TrialFailed):
+        for kind in (events.TrialJudged, events.TrialUntimed, events.TrialFailed):
             for e in self.of(kind):
                 p, part = proposed[e.trial], parts.get(e.trial)
                 told = {"change": p.change, "why": p.why, "backend": p.backend, "cls": p.cls, **events.encode(e)}

@@ -14,9 +14,10 @@ from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
+from engine.session.spec import SpecFields, strategies
 from playground import engines, figures
-from playground.access import limits, requests, tokens
-from playground.access.requests import CLASSES, Refused
+from playground.access import limits, requests, tokens, tries
+from playground.access.requests import Refused
 from playground.language import api as language_api
 from playground.language import examples
 from playground.live import log
@@ -35,27 +36,6 @@ api.add_router("", language_api.router)
 commands_limit = limits.Limit(60, 60)
 
 
-class SessionIn(Schema):
-    """`classes`: precision classes allowed. The search stops within `eps` of the limit or after `window` dry trials."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)  # a misspelt field must not be a default, nor true a 1
-
-    title: str = ""
-    source: str
-    source_kind: Literal["module", "program"] = "module"
-    device: str = Field("auto", description="auto | cuda | modelled:NAME")
-    strategy: str = "planner"
-    classes: list[str] = Field(["tf32", "f16"], description=f"each one of {', '.join(CLASSES)}")
-    trials: int = 12
-    eps: float = 0.25
-    window: int = 6
-    seed: int = 0
-    compile: bool = Field(False, description="on a GPU: time torch.compile too when the search is over (minutes)")
-    algebraic: bool = Field(
-        False, description="a program that leaves out work which the module asks for, by algebra, may be the best"
-    )
-
-
 class SessionMade(Schema):
     """Keep `control_token` (and `control_url`) to yourself: whoever has it may stop the session."""
 
@@ -65,10 +45,71 @@ class SessionMade(Schema):
     control_token: str
 
 
+class TryIn(Schema):
+    """A candidate of the owner's: a μCUTLASS program, or a raw kernel that is held against the session's module.
+
+    A kernel runs in the sandbox alone. In CUDA C++ it defines `extern "C" int run(const Tensor* in, int inputs, const
+    Tensor* out, int outputs, cudaStream_t stream)`, in Python `class ModelNew(nn.Module)`, built and called as the
+    module is, or `def kernel(*inputs, *parameters_and_buffers)`; Triton and CuTe DSL are Python.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    program: str = Field(description="the text of the program or kernel")
+    form: Literal["program", "kernel"] | None = Field(None, description="left out: as the text shows")
+    language: Literal["cuda", "python"] | None = Field(None, description="of a kernel; left out: as the text shows")
+    entry: str = Field("", description="of a kernel: what to call, where it has another name than the usual ones")
+    cls: Literal["f32", "tf32", "f16", "bf16"] | None = Field(
+        None,
+        description="of a kernel: the precision class that it declares and is compared in; one that the session allows,"
+        " or f32. Left out: the first that the session allows",
+    )
+
+
+class BudgetIn(Schema):
+    """What of the budget changes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    trials: int | None = None
+    eps: float | None = None
+    window: int | None = None
+
+
 class CommandIn(Schema):
+    """`data`: of `try` and `budget`; the other words need none."""
+
     kind: Literal["pause", "resume", "stop", "budget", "try"]
-    data: dict[str, Any] = Field({})
+    data: TryIn | BudgetIn | dict[str, Any] = Field({})
     control_token: str = ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The data as it was sent: what is wrong with it is said by what reads it."""
+        return self.data if isinstance(self.data, dict) else self.data.dict(exclude_unset=True)
+
+
+class TextIn(Schema):
+    """`language`: cuda | python to look at the text as that; "": as the text shows."""
+
+    text: str
+    language: Literal["", "cuda", "python"] = ""
+    entry: str = ""
+
+
+class LookedAt(Schema):
+    """What a text is by its looks, before anything parses it. `looks`: program | cuda | python | "" where it shows
+    nothing; `name`: that in words; `language`: what it was looked at as. `error` and `fix`: why it could not be tried
+    as a kernel, with `code` empty | wrong_language | no_entry and an `example` that would do; "" where nothing is seen.
+    """
+
+    looks: str
+    name: str
+    language: str
+    error: str
+    fix: str
+    example: str
+    code: str
 
 
 class Told(Schema):
@@ -87,17 +128,7 @@ def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
 def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
     first = e.errors[0]
     parts = [str(part) for part in first["loc"][1:] if part not in ("asked", "data", "body")]
-    if parts and request.path.endswith("/sessions"):
-        allowed = {
-            "int_type": "a whole number",
-            "float_type": "a number",
-            "string_type": "a text",
-            "list_type": "a list of names",
-            "missing": "is missing",
-            "literal_error": f"one of {first.get('ctx', {}).get('expected')}",
-            "extra_forbidden": "no such field",
-        }
-        refused = requests.told(parts[0][:40], allowed.get(first["type"], first["msg"]))
+    if request.path.endswith("/sessions") and (refused := requests.invalid(request.body)) is not None:
         return api.create_response(request, refused.told, status=422)
     where = ".".join(parts)
     error = f"{where}: {first['msg']}." if where else "The body must be a JSON object."
@@ -140,12 +171,12 @@ def find(session_id: str) -> Session:
 
 
 @api.post("/sessions", response={201: SessionMade}, summary="Start a session")
-def start(request: HttpRequest, asked: SessionIn):
+def start(request: HttpRequest, asked: SpecFields):
     address = limits.address(request)
     _limited(limits.sessions, address, "sessions", count=False)  # before the text is read
     if Session.objects.filter(state=Session.QUEUED).count() >= requests.conf.get("UCUTLASS_QUEUE"):
         raise Refused(503, "Too many sessions are waiting.", "Try again when some have ended.")
-    spec = requests.spec_of(asked.dict())
+    spec = requests.spec_of(asked)
     _limited(limits.sessions, address, "sessions")  # a request that is refused does not count
     token, digest = tokens.new()
     session = Session.objects.create(title=spec["title"], spec=spec, device=spec["device"], control_hash=digest)
@@ -184,12 +215,21 @@ def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_to
             403, "This needs the control token of the session.", "Open the control link, or fork the session."
         )
     _limited(commands_limit, session.id, "commands", count=False)
-    data = requests.command_of(session, said.kind, said.data)
+    data = requests.command_of(session, said.kind, said.fields)
+    if said.kind == "try":
+        data = tries.try_of(session, data)
     _limited(commands_limit, session.id, "commands")
     if said.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
         return Status(202, {"kind": said.kind, "ended": True})
     Command.objects.create(session=session, kind=said.kind, data=data)
     return Status(202, {"kind": said.kind, "ended": False})
+
+
+@api.post("/tries/check", response=LookedAt, summary="What a text is that an owner would try, by its looks")
+def look_at(request: HttpRequest, asked: TextIn):
+    _limited(limits.checks, limits.address(request), "checks")
+    requests.limit_text(asked.text, "The kernel", tries.LESS)
+    return tries.looked_at(asked.text, asked.language, asked.entry)
 
 
 @api.get("/blobs/{sha256}", summary="A text by the SHA-256 of its bytes")
@@ -213,6 +253,11 @@ def figures_of(request: HttpRequest, session_id: str, trial: int | None = Query(
 @api.get("/examples", summary="Modules and programs to begin with")
 def list_examples(request: HttpRequest):
     return {"examples": examples.all_examples()}
+
+
+@api.get("/strategies", summary="The strategies of a session, with their options")
+def list_strategies(request: HttpRequest):
+    return {"strategies": strategies()}
 
 
 @api.get("/engines", summary="The engines that run now, and how many sessions wait")
@@ -244,8 +289,10 @@ def listed(session: Session) -> dict[str, Any]:
     return row | {"about": about}
 
 
-def blob_of(session: Session, kind: str, trial: int, name: str) -> str | None:
-    """The text that the event of a trial names in its field `name`, or None."""
-    event = SessionEvent.objects.filter(session=session, kind=kind, data__trial=trial).first()
-    found = Blob.objects.filter(sha256=event.data[name]).first() if event else None
+def program_of(session: Session, trial: int) -> str | None:
+    """The program of a trial as proposed; None where there is none, and of a raw kernel, which is no program."""
+    event = SessionEvent.objects.filter(session=session, kind="trial.proposed", data__trial=trial).first()
+    if event is None or event.data.get("form") == "kernel":
+        return None
+    found = Blob.objects.filter(sha256=event.data["program"]).first()
     return found.text if found else None

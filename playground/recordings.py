@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from engine.session import events, recording
+from engine.session.spec import of_started
 from engine.session.titles import first_sentence, opening_text
 from playground import conf
 from playground.access.requests import title_of
@@ -54,16 +55,7 @@ def load(path: Path) -> str | None:
         raise recording.RecordingError(f"the session was not at its end: its last event is {told.rows[-1].kind}")
     if started.source not in told.blobs:
         raise recording.RecordingError("the text that was optimised is missing from its blobs")
-    spec = {
-        "title": started.title,
-        "source": told.blobs[started.source],
-        "source_kind": started.source_kind,
-        "device": "auto",
-        "strategy": started.strategy,
-        "classes": list(started.classes),
-        **{name: started.budget[name] for name in ("trials", "eps", "window") if name in started.budget},
-        "seed": started.seed,
-    }
+    spec = of_started(started, told.blobs[started.source])
     with transaction.atomic():
         Session.objects.filter(recorded=True, provenance__file=path.name).delete()
         session = Session(

@@ -1,6 +1,6 @@
 """The pages. Each template gets one object, `boot`, that the page's script reads with json_script.
 
-playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, words}
+playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, words}
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
@@ -21,6 +21,7 @@ from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from dsl.editor.vocabulary import vocabulary
+from engine.session.spec import strategies
 from playground import api, conf, engines, exports
 from playground.access import limits, tokens
 from playground.language import examples, reference
@@ -55,6 +56,7 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
         "engines": [engines.describe(e) for e in engines.alive()],
         "queued": Session.objects.filter(state=Session.QUEUED).count(),
         "limits": {"source_kib": conf.get("UCUTLASS_SOURCE_KIB"), "trials": conf.get("UCUTLASS_MAX_TRIALS")},
+        "strategies": strategies(),
         "words": vocabulary(),
     }
     return render(request, "playground.html", {"boot": boot})
@@ -94,7 +96,8 @@ def control(request: HttpRequest, token: str) -> HttpResponse:
 @require_safe
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
-    """The playground, filled with what this session worked on, or (?trial=N) with that trial's program."""
+    """The playground, filled with what this session worked on, or (?trial=N) with that trial's program; a raw kernel is
+    none."""
     found = _find(id=session_id)
     told = {
         "id": found.id,
@@ -105,7 +108,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     }
     trial = request.GET.get("trial", "")
     if trial.isdecimal() and len(trial) < 9:
-        text = api.blob_of(found, "trial.proposed", int(trial), "program")
+        text = api.program_of(found, int(trial))
         if text is not None:
             told |= {"text": text, "source_kind": "program", "trial": int(trial)}
     end = found.summary.get("end", {})

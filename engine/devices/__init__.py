@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from dsl.ir import Program
 from dsl.lower import Refusal, Source
@@ -96,25 +96,40 @@ class Candidate:
     refused: dict[str, Refusal] = field(default_factory=dict)
     placed: tuple[Placed, ...] = ()
     region: int = 0
+    form: ClassVar[str] = "program"
 
 
 class Device(Protocol):
-    """One place to run trials. All calls block; `cancelled()` is polled so that a stop is prompt."""
+    """One place to run trials. All calls block; `cancelled()` is polled so that a stop is prompt.
+
+    Optional abilities are declared: `lanes`, how many trials it runs at once (a lane calls it from one thread);
+    `forms`, the forms of candidates that it runs (engine.strategies.api); `screens`: `quick` takes times;
+    `builds_ahead`: `prefetch` does something; `times_compiled`: `compiled` takes torch.compile's times.
+    """
 
     name: str  # cuda | modelled:h200
     kind: str  # measured | predicted
     hardware: str  # name of a file in sol/hardware
+    lanes: int = 1
+    forms: tuple[str, ...] = ("program",)
+    screens: bool = False
+    builds_ahead: bool = False
+    times_compiled: bool = False
 
     def describe(self) -> dict: ...
 
     def warm(self, source_kind: str = "module") -> None:
         """Start what `open` will wait for, and wait for nothing: called while a module is still being traced."""
+        return
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Get ready for one problem: load the module in its sandbox, warm the workers. Raises SessionRefused."""
 
     def baselines(self, classes: list[str]) -> Iterator[events.Baseline]:
         """PyTorch's own times, at least one for each class allowed."""
+
+    def check(self, candidate: Any) -> events.TrialChecked:
+        """What the text of a kernel shows (engine.strategies.api.KernelTrial). Raises TrialError("check", ...)."""
 
     def build(self, candidate: Candidate) -> events.TrialCompiled:
         """Raises TrialError("compile", ...)."""
@@ -127,6 +142,15 @@ class Device(Protocol):
 
     def prefetch(self, candidates: list[Candidate]) -> None:
         """A hint: these may come next; build them ahead if there is a free core."""
+        return
+
+    def quick(self, candidates: list[Candidate], baseline: events.Baseline) -> list[float | None]:
+        """Milliseconds of a few calls of each, None where it did not run. Nothing is verified."""
+        return [None] * len(candidates)
+
+    def compiled(self, classes: list[str]) -> Iterator[events.Baseline]:
+        """torch.compile's times that `baselines` did not know."""
+        return iter(())
 
     def close(self) -> None:
         """End every process and remove every file of this problem."""

@@ -1,17 +1,36 @@
-"""A module of several programs and a rest: what is expected of it as a whole, and how its workers are told."""
+"""A module of several programs and a rest: its parts as graphs, its predicted time, and its form for workers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from dsl.ir import Program
 from engine.devices import Placed
 from sol.attainable import predict, predict_eager
 from sol.bounds import pytorch_class
 from sol.cost.graph_costs import costs_of
-from sol.graph import OpGraph
+from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
+
+
+def subgraph(graph: OpGraph, ops: list[Op]) -> OpGraph:
+    """`ops` alone: what they read from outside are inputs, what others read of them (or the module returns) outputs."""
+    inside = {op.name for op in ops}
+    made = [n for op in ops for n in op.outputs]
+    read = [n for op in ops for n in op.inputs]
+    outputs = [
+        n for n in made if n in graph.outputs or any(reader.name not in inside for reader in graph.readers.get(n, ()))
+    ]
+    known = set(made)
+    given = [n for n in dict.fromkeys(read) if n not in known]
+    inputs = [n for n in graph.inputs if n in given]
+    inputs += [n for n in given if graph.tensors[n].kind == "intermediate"]
+    tensors = {n: graph.tensors[n] for n in graph.tensors if n in known or n in given}
+    for n in inputs:
+        if tensors[n].kind == "intermediate":  # it is handed over dense
+            tensors[n] = replace(tensors[n], kind="input", strides=())
+    return OpGraph(tensors, tuple(ops), tuple(inputs), tuple(outputs))
 
 
 def expected_ms(
@@ -19,8 +38,6 @@ def expected_ms(
 ) -> tuple[float, float]:
     """(the whole module, its programs alone) in ms: each program by the attainable model, every other operation as
     PyTorch runs it in the class. `placed`: (operations, resolved program)."""
-    from engine.strategies.planner.regions.partition import subgraph
-
     inside: set[str] = set()
     covered = 0.0
     for ops, program in placed:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from engine.devices import Device, SessionRefused
+from engine.devices import SessionRefused
+from engine.evaluate.evaluator import Evaluator
 from sol.hardware import HardwareError, load
 
 
-def get(wanted: Device | str, *, local_user: bool = False) -> Device:
-    """`cuda`, `modelled:<hardware>`, `auto` (cuda where there is a GPU and the toolchain) or a device itself.
+def get(wanted: Evaluator | str, *, local_user: bool = False) -> Evaluator:
+    """The evaluator on `cuda`, `modelled:<hardware>` or `auto` (cuda where there is a GPU and the toolchain); one that
+    is given is given back.
 
     Raises SessionRefused with what there is. `local_user`: the pasted text is the person's own, who may accept a
     weaker sandbox. Asking for `cuda` begins to warm it, so ask in the main thread, and early.
@@ -26,7 +28,7 @@ def get(wanted: Device | str, *, local_user: bool = False) -> Device:
         device = machine()
         device.local_user = local_user
         device.warm()
-        return device
+        return Evaluator(device)
     if name == "modelled":
         from engine.devices.modelled import Modelled
 
@@ -34,5 +36,5 @@ def get(wanted: Device | str, *, local_user: bool = False) -> Device:
             load(hardware or "h200")
         except HardwareError as e:
             raise SessionRefused("no_device", str(e)) from None
-        return Modelled(hardware or "h200", local_user=local_user)
+        return Evaluator(Modelled(hardware or "h200", local_user=local_user))
     raise SessionRefused("no_device", f"there is no device {wanted!r}; write cuda, or modelled:h200 for a prediction")

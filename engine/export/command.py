@@ -56,23 +56,26 @@ def of_program(text: str, module: str | None = None) -> Exported:
 def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:
     """A module's first program: what the planner would try first in the first of `classes` (tf32) that it can."""
     from engine.devices import Problem, SessionRefused
-    from engine.strategies import State, load
+    from engine.strategies.api import State
+    from engine.strategies.planner.memory import Memory
+    from engine.strategies.planner.planner import Planner
+    from engine.strategies.problem import prepare
     from engine.trace import trace
     from sol import hardware
 
     hw = hardware.load("h200")
     try:
         graph = trace(text, local_user=True).graph
-        planner = load("planner")(Problem(text, "module", graph), list(classes or ("tf32", "f16")), hw, "predicted", 0)
-        first = planner.next(State())
+        problem = prepare(Problem(text, "module", graph), classes or ("tf32", "f16"), hw)
+        first = Planner(problem, Memory()).next(State())
     except SessionRefused as e:
         raise ExportError(e.reason) from None
     if first is None:
         raise ExportError("the planner has no program for this module")
-    inputs, _ = planner.bind(first.text)
+    inputs, _ = problem.bind(first.text)
     region = None
-    if planner.covered is not None:
-        region = history.region_of(vars(planner.covered), planner.region(first.text))
+    if problem.covered is not None:
+        region = history.region_of(vars(problem.covered), problem.region(first.text))
     return Exported(
         first.text,
         first.cls,

@@ -30,6 +30,8 @@ def of_trial(
     }
     if "proposed" not in steps:
         raise ExportError(f"there is no trial {number}")
+    if steps["proposed"].get("form") == "kernel":
+        raise ExportError(f"trial {number} is a raw kernel, whose text is all there is of it: copy it from the page")
     if "generated" not in steps:
         why = steps.get("failed", {}).get("reason", "its code is not generated yet")
         raise ExportError(f"trial {number} has no code to export: {why}")
@@ -67,8 +69,10 @@ def of_program(text: str, module: str | None = None) -> Exported:
 
 
 def best(rows: Iterable[tuple[str, dict[str, Any]]]) -> int:
-    """The number of the fastest trial that the log calls best. Raises ExportError where there is none."""
-    judged = [d for kind, d in rows if kind == "trial.judged"]
+    """The number of the fastest program that the log calls best. Raises ExportError where there is none."""
+    rows = list(rows)
+    kernels = {d["trial"] for kind, d in rows if kind == "trial.proposed" and d.get("form") == "kernel"}
+    judged = [d for kind, d in rows if kind == "trial.judged" and d["trial"] not in kernels]
     if not judged:
         raise ExportError("no trial of this session came to its end; name one that has code")
     judged = [d for d in judged if d["best"]]

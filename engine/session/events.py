@@ -8,65 +8,32 @@ A time is a Measurement or a Prediction. They are different types on purpose: no
 says so. Times are in milliseconds.
 
 A trial passes proposed -> checked -> generated -> compiled -> validated -> measured -> judged, and may end at any
-step with TrialFailed. Exactly one of TrialJudged and TrialFailed ends it.
+step with TrialFailed. A step that does not apply to the candidate's form is absent. Exactly one of TrialJudged,
+TrialUntimed and TrialFailed ends a trial: TrialUntimed that of a raw kernel (form `kernel`) which has a verdict and can
+have no time.
+
+A strategy is a script (engine.strategies.api). `path` is the place of one of its verbs: `3` is the third one, `3.1`
+the first member of a Together; `digest` is of what the verb asks. `Advanced` says that the script was given the answer.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from engine.session.event_base import Event, Measurement, Prediction, Time, blob_name
+from engine.session.script_events import Advanced, Answered, Asked, MemoryRead, MemoryWritten
 
 # Of the log's form. An engine reads logs of this version and of older ones; it goes up when an engine of the version
 # before could not read, or would misread, what is written now.
 VERSION = 1
 
 
-def blob_name(text: str) -> str:
-    """The name of a blob: SHA-256 of its UTF-8 bytes, in hex."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A time taken on a real device: the median in ms, its bootstrap 95% interval, the sample and the method."""
-
-    ms: float
-    low: float
-    high: float
-    sample: list[float]
-    method: str
-    device: dict[str, Any]  # name, driver, clocks in MHz, temperature in C, power in W, throttle reasons
-    call_ms: float | None = None  # host wall time of one call, launch to synchronised end
-    kind: str = "measured"
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """A time that a model computed for a device that is not here."""
-
-    ms: float
-    model: str  # t_attainable
-    device: str  # name of the hardware file, e.g. h200
-    bound_by: str = ""  # the roof that binds
-    error: float | None = None  # the model's known median relative error against recorded runs
-    kind: str = "predicted"
-
-
-Time = Measurement | Prediction
-
-
-@dataclass(frozen=True)
-class Event:
-    """Base of all events. `t` is seconds since the epoch at the engine."""
-
-    KIND: ClassVar[str] = ""
-
-
 @dataclass(frozen=True)
 class SessionStarted(Event):
-    """`device`: {name, kind: measured | predicted, hardware}; `budget`: {trials, eps, window}."""
+    """`device`: {name, kind: measured | predicted, hardware}; `budget`: {trials, eps, window}; `options`: the
+    strategy's own."""
 
     KIND: ClassVar[str] = "session.started"
     title: str
@@ -78,6 +45,7 @@ class SessionStarted(Event):
     budget: dict[str, Any]
     seed: int = 0
     algebraic: bool = False  # whether a program that leaves out work, by algebra, may be the best
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,12 +71,14 @@ class Traced(Event):
 
 @dataclass(frozen=True)
 class Reported(Event):
-    """The SOL report (blob: sol.report JSON). `bounds`: class -> t_sol in ms; `summary`: one sentence."""
+    """The SOL report (blob: sol.report JSON). `bounds`: class -> t_sol in ms; `summary`: one sentence; `hardware`:
+    blob, the figures of the device that the search ranks by (sol.hardware.Hardware as JSON)."""
 
     KIND: ClassVar[str] = "reported"
     report: str
     bounds: dict[str, float]
     summary: str
+    hardware: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,13 +96,19 @@ class Covered(Event):
 
 @dataclass(frozen=True)
 class Baseline(Event):
-    """What PyTorch does. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: the precision class it stands in."""
+    """What PyTorch does. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: the precision class it stands in.
+    `ratio`: its time over that of the baseline `beside`, by alternation in one run, with its interval; None of the
+    baseline that others are alternated with, and in older logs."""
 
     KIND: ClassVar[str] = "baseline"
     name: str
     cls: str
     time: Time
     note: str = ""
+    beside: str = ""
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,11 +120,16 @@ class Screened(Event):
     trial: int
     quick: dict[str, float | None]
     seconds: float
+    path: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
 class TrialProposed(Event):
-    """`program`: blob, as proposed. `change`: one line, what differs from the parent; `why`: one line."""
+    """`program`: blob, the candidate's text as proposed. `change`: one line, what differs from the parent; `why`: one
+    line. `form`: program | kernel; of a kernel, `language` is cuda | python and `entry` the function or class that the
+    judge calls. `path`, `digest`: the strategy's verb; `request`: of an owner's trial, which `try` of the log it is
+    (from 1; None in older logs, whose tries were run in order)."""
 
     KIND: ClassVar[str] = "trial.proposed"
     trial: int
@@ -161,12 +142,19 @@ class TrialProposed(Event):
     predicted_ms: float | None = None
     by: str = "strategy"  # strategy | owner
     roof: str = ""  # the class whose limit it is held to, where that is another: f16 of a guarded program in tf32
+    path: str = ""
+    digest: str = ""
+    form: str = "program"
+    language: str = ""
+    entry: str = ""
+    request: int | None = None
 
 
 @dataclass(frozen=True)
 class TrialChecked(Event):
-    """`resolved`: blob, the program with every choice made. `stages`: where the attainable model says that its time
-    goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows (sol.lever_check)."""
+    """`resolved`: blob, the program with every choice made; of a kernel, its text. `stages`: where the attainable model
+    says that its time goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows
+    (sol.lever_check). `evidence`: of a kernel, what its text tells, as in TrialJudged."""
 
     KIND: ClassVar[str] = "trial.checked"
     trial: int
@@ -174,6 +162,7 @@ class TrialChecked(Event):
     seconds: float
     stages: list[dict[str, Any]] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -195,7 +184,8 @@ class TrialGenerated(Event):
 
 @dataclass(frozen=True)
 class TrialCompiled(Event):
-    """`how`: machine code | host check | not compiled. `resources`: kernel resources or None where unknown."""
+    """`how`: machine code | host check | not compiled | loaded (a kernel in Python, in its confined process).
+    `resources`: kernel resources or None where unknown."""
 
     KIND: ClassVar[str] = "trial.compiled"
     trial: int
@@ -213,7 +203,8 @@ class TrialValidated(Event):
 
     `tolerance`: the bound on that very error; `bound`: where it comes from, in words, when it is not the class's own
     (engine.evaluate.correctness.tolerance); "" of older logs, whose `tolerance` is the class's, whatever applied.
-    `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words.
+    `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words. `evidence`:
+    of a kernel, what its rounds showed, as in TrialJudged.
     """
 
     KIND: ClassVar[str] = "trial.validated"
@@ -224,6 +215,7 @@ class TrialValidated(Event):
     checks: list[dict[str, Any]]
     scope: str
     bound: str = ""
+    evidence: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -250,9 +242,10 @@ class TrialMeasured(Event):
 
 @dataclass(frozen=True)
 class TrialJudged(Event):
-    """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}]: the checks of
-    its run, the class of its products, the limit. `best`: the best of its class so far, which is faster than PyTorch
-    in that class, counts (clean or minor) and does all of the module's work or may leave some out."""
+    """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}] (with `line`
+    where it has a place in the candidate's text): the checks of its run, the class of its products, the limit. `best`:
+    the best of its class so far, which is faster than PyTorch in that class, counts (clean or minor) and does all of
+    the module's work or may leave some out."""
 
     KIND: ClassVar[str] = "trial.judged"
     trial: int
@@ -266,13 +259,32 @@ class TrialJudged(Event):
     sol_score: float
     best: bool
     text: str
-    evidence: list[dict[str, str]] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
     algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
 
 
 @dataclass(frozen=True)
+class TrialUntimed(Event):
+    """A kernel's trial ends with a verdict and no time, so that it is never the best. `verdict`: clean | minor |
+    library only | gaming | unverified (nothing looked at its results), with its `evidence` as in TrialJudged. `code`,
+    why there is no time: no_prediction (it is right, and no model predicts raw code) | needs_gpu | no_compiler | gaming
+    (a trick was found). `step`: the one that was not done."""
+
+    KIND: ClassVar[str] = "trial.untimed"
+    trial: int
+    verdict: str
+    cls: str
+    step: str
+    code: str
+    text: str
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class TrialFailed(Event):
-    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None."""
+    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None.
+    `diagnostics`: of a text that was rejected, [{code, message, line, column, end_line, end_column, help}], from 1, the
+    end exclusive. `evidence`: of a kernel, as in TrialJudged; a line's verdict may be `wrong`."""
 
     KIND: ClassVar[str] = "trial.failed"
     trial: int
@@ -280,11 +292,14 @@ class TrialFailed(Event):
     code: str
     reason: str
     detail: str | None = None
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Controlled(Event):
-    """The owner's word reached the engine: pause | resume | stop | budget."""
+    """The owner's word reached the engine: pause | resume | stop | budget | try. `data` of try: {program: blob, form,
+    language, entry, cls}, all but the first only where given."""
 
     KIND: ClassVar[str] = "controlled"
     action: str
@@ -348,3 +363,11 @@ def decode(kind: str, data: dict[str, Any]) -> Event:
         return cls(**values)
     except TypeError as e:
         raise ValueError(f"{kind}: {e}") from None
+
+
+__all__ = [
+    "KINDS", "VERSION", "Advanced", "Answered", "Asked", "Baseline", "Controlled", "Covered", "Event", "Measurement",
+    "MemoryRead", "MemoryWritten", "Prediction", "Progress", "Reported", "Resumed", "Screened", "SessionEnded",
+    "SessionStarted", "Time", "Traced", "TrialChecked", "TrialCompiled", "TrialFailed", "TrialGenerated", "TrialJudged",
+    "TrialMeasured", "TrialProposed", "TrialUntimed", "TrialValidated", "blob_name", "decode", "encode",
+]  # fmt: skip

@@ -1,157 +1,132 @@
-"""A session's log as its script writes it, and the owner's word as it is heard between the steps.
-
-`Journal` holds every event so far, those of a lost engine among them, and emits a step only once. `Owner` hears pause,
-resume, stop, budget and try, and runs whatever blocks in one thread beside itself, so that a stop is heard in the
-middle of a build. (One thread for the whole session, because a sandboxed child dies with the thread that started it.)
-"""
+"""A session's log: every event so far, those of a lost engine among them. A step is logged once."""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
-from threading import Event as Flag
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from engine.session import events
-from engine.session.spec import BadSpec, SessionSpec
-from engine.session.trial import Emitted, Steps, Stopped
+from engine.session.steps import Emitted, Events
 
-logger = logging.getLogger(__name__)
-
-POLL = 0.05  # seconds between looks at the owner's word while a device works
-WORDS = ("pause", "resume", "stop", "budget", "try")
-
-Control = Callable[[], Sequence[tuple[str, dict[str, Any]]]]
 E = TypeVar("E", bound=events.Event)
 
 
 class Journal:
     """`past`: the events that the log holds already; `read_blob(name)` gives the text of a blob that they name; `now`:
-    seconds since the epoch."""
+    seconds since the epoch. `digests`: path of a verb -> digest, of all paths that the log names, by their first
+    number."""
 
     def __init__(
         self, past: Iterable[events.Event], read_blob: Callable[[str], str], now: Callable[[], float] = time.time
     ):
-        self.log: list[events.Event] = list(past)
+        self.log: list[events.Event] = []
+        self.digests: dict[str, dict[str, str]] = {}
+        self._of: dict[type[events.Event], list[Any]] = {}
+        self._places: dict[tuple, int] = {}  # identity -> index in the log
         self._blobs: dict[str, str] = {}
         self._read_blob, self._now = read_blob, now
+        for event in past:
+            self._add(event)
+
+    def _add(self, event: events.Event) -> None:
+        key = identity(event)
+        if key is not None:
+            self._places.setdefault(key, len(self.log))
+        path, digest = _path_and_digest(event)
+        if path:
+            self.digests.setdefault(path.partition(".")[0], {}).setdefault(path, digest)
+        self._of.setdefault(type(event), []).append(event)
+        self.log.append(event)
 
     def of(self, kind: type[E]) -> list[E]:
-        return [e for e in self.log if isinstance(e, kind)]
+        """All events of a kind, in order. The list is the journal's own."""
+        return self._of.get(kind, [])
 
     def past(self, kind: type[E], trial: int | None = None) -> E | None:
-        """The event of this kind (and trial) that the log holds, or None."""
-        return next((e for e in self.log if isinstance(e, kind) and (trial is None or e.trial == trial)), None)
+        """The first event of this kind (and trial) that the log holds, or None."""
+        if trial is None:
+            return next(iter(self.of(kind)), None)
+        return self._get((kind, trial))
 
-    def emit(self, event: events.Event, *texts: str) -> Iterator[Emitted]:
+    def at(self, kind: type[E], path: str) -> E | None:
+        """The event of this kind at a verb's path, or None."""
+        return self._get((kind, path))
+
+    def index(self, event: events.Event) -> int:
+        """Where an event with this identity stands in the log. Raises KeyError."""
+        return self._places[identity(event)]
+
+    def _get(self, key: tuple) -> Any:
+        place = self._places.get(key)
+        return None if place is None else self.log[place]
+
+    def emit(self, event: events.Event, *texts: str) -> Events:
         """Log the event with its blobs, unless the log holds this step already."""
         if self.holds(event):
             return
-        self.log.append(event)
+        self._add(event)
         blobs = {events.blob_name(t): t for t in texts}
         self._blobs.update(blobs)
         yield Emitted(event, blobs, self._now())
 
     def holds(self, event: events.Event) -> bool:
         """Whether the log holds this step; what is said anew each time it never does."""
-        if isinstance(event, events.Controlled | events.Resumed):
-            return False
-        if isinstance(event, events.Progress):
-            return event in self.log
-        if isinstance(event, events.Baseline):
-            return any((e.name, e.cls) == (event.name, event.cls) for e in self.of(events.Baseline))
-        return self.past(type(event), getattr(event, "trial", None)) is not None
+        key = identity(event)
+        return key is not None and key in self._places
 
     def blob(self, name: str) -> str:
         if name not in self._blobs:
             self._blobs[name] = self._read_blob(name)
         return self._blobs[name]
 
-
-class Owner:
-    """The owner's word, as said in the log and from now on. `budget`: the spec's with what the owner changed;
-    `control()` gives the words since the last call, as (kind, data)."""
-
-    def __init__(self, spec: SessionSpec, journal: Journal, control: Control):
-        self.journal, self._control, self._spec = journal, control, spec
-        self.budget = spec.budget
-        self.paused = False
-        self.stop = Flag()
-        self._beside = ThreadPoolExecutor(1, "session")
-        for e in journal.of(events.Controlled):
-            self._obey(e.action, e.data)
-
     @property
-    def stopped(self) -> bool:
-        return self.stop.is_set()
+    def next_trial(self) -> int:
+        return max((e.trial for e in self.of(events.TrialProposed)), default=0) + 1
 
-    def poll(self) -> Iterator[Emitted]:
-        for kind, data in self._control():
-            if kind not in WORDS:
-                continue
-            if kind == "budget":
-                data = self._sane(data)
-            texts = []
-            if kind == "try":
-                text = str(data.get("program", ""))
-                data, texts = {**data, "program": events.blob_name(text)}, [text]
-            self._obey(kind, data)
-            yield from self.journal.emit(events.Controlled(kind, dict(data)), *texts)
+    def ended(self, trial: int) -> events.TrialJudged | events.TrialUntimed | events.TrialFailed | None:
+        ends = (self.past(kind, trial) for kind in (events.TrialJudged, events.TrialUntimed, events.TrialFailed))
+        return next((end for end in ends if end is not None), None)
 
-    def _obey(self, action: str, data: dict[str, Any]) -> None:
-        if action == "stop":
-            self.stop.set()
-        elif action in ("pause", "resume"):
-            self.paused = action == "pause"
-        elif action == "budget":
-            self.budget = {**self.budget, **{k: v for k, v in data.items() if k in self.budget}}
-
-    def _sane(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a budget that a spec would take; the others are dropped."""
-        kept = {}
-        for name, value in data.items():
-            if name in self.budget:
-                try:
-                    replace(self._spec, **{name: value})
-                    kept[name] = value
-                except BadSpec:
-                    continue
-        return kept
-
-    def call(self, work: Callable[[], Any]) -> Steps[Any]:
-        """Run `work` beside the owner's word. Raises Stopped when stop was said, whatever the work answered."""
-        if self.stopped:
-            raise Stopped
-        future = self._beside.submit(work)
-        while not future.done():
-            wait([future], timeout=POLL)
-            yield from self.poll()
-        if self.stopped:
-            raise Stopped
-        return future.result()
-
-    def between(self) -> Iterator[Emitted]:
-        """Between steps: hear the owner; while paused, wait. Raises Stopped."""
-        yield from self.poll()
-        while self.paused and not self.stopped:
-            time.sleep(POLL)
-            yield from self.poll()
-        if self.stopped:
-            raise Stopped
-
-    def close(self, last: Callable[[], None] | None = None) -> None:
-        """End what is under way; then `last`, in the thread that everything ran in. Returns when both are done."""
-        self.stop.set()
-        if last is not None:
-            self._beside.submit(_quietly, last)
-        self._beside.shutdown(wait=True)
+    def open_trials(self) -> list[events.TrialProposed]:
+        """Proposed trials that have no end yet."""
+        return [e for e in self.of(events.TrialProposed) if self.ended(e.trial) is None]
 
 
-def _quietly(work: Callable[[], None]) -> None:
-    try:
-        work()
-    except Exception:
-        logger.exception("the device did not close cleanly")
+def identity(event: events.Event) -> tuple | None:
+    """What makes an event the same step; None of what may happen again and again."""
+    kind = type(event)
+    match event:
+        case events.Controlled() | events.Resumed():
+            return None
+        case events.Progress():
+            return kind, event.text, event.step, event.trial
+        case events.Baseline():
+            return kind, event.name, event.cls
+        case events.Asked():
+            return kind, event.path, event.attempt
+        case events.Answered() | events.Advanced():
+            return kind, event.path
+        case events.Screened():
+            return kind, event.path or event.trial
+        case (
+            events.TrialProposed()
+            | events.TrialChecked()
+            | events.TrialGenerated()
+            | events.TrialCompiled()
+            | events.TrialValidated()
+            | events.TrialMeasured()
+            | events.TrialJudged()
+            | events.TrialUntimed()
+            | events.TrialFailed()
+        ):
+            return kind, event.trial
+    return (kind,)
+
+
+def _path_and_digest(event: events.Event) -> tuple[str, str]:
+    """Of an event that belongs to a verb of the script; ("", "") of others."""
+    match event:
+        case events.TrialProposed() | events.Screened() | events.Asked() | events.Answered() | events.Advanced():
+            return event.path, event.digest
+    return "", ""

@@ -1,38 +1,46 @@
 """One session: strategy x device x budget -> a stream of events. `run` is all that anybody outside calls.
 
-A session is a script whose every step is named by what it would log. Given the log so far it plays the script
-again: steps in the log are not emitted twice and, unless a later step needs what they left in the device, not done
-twice. That is all there is to resuming; no other state survives a lost engine.
+A session is a sequence of steps, each named by what it logs. Given the log so far it takes the same steps again: a step
+in the log is not logged twice and, unless a later step needs what it left in the device, not done twice. That is all
+there is to resuming; no other state survives a lost engine.
 
-The script is here; its log and the owner's word are engine.session.journal's, its trials engine.session.search's. The
-caller's generator thread runs the script and polls the owner's word; every call into the device runs in one thread
-beside it.
+The steps around the search are here; the search itself (a strategy's script) is engine.session.search, a trial
+engine.session.trial. The caller's generator thread takes the steps and hears the owner; what blocks runs beside it
+(engine.session.lanes).
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from dsl.check.program import check
 from engine.devices import Device, Problem, SessionRefused
-from engine.session import events, trial
-from engine.session.journal import Control, Journal, Owner
-from engine.session.search import Search
+from engine.session import events, outcome, trial, turns
+from engine.session.journal import Journal
+from engine.session.lanes import Lanes
+from engine.session.owner import Control, Owner
+from engine.session.search import Search, StrategyChanged, refuse_older
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
-from engine.session.trial import Emitted, Steps, Stopped
-from engine.strategies import NAMES, Strategy, load
-from engine.strategies.planner import memory
+from engine.session.state_fold import StateFold
+from engine.session.steps import Emitted, Events, Logged, Stopped
+from engine.strategies import registry
+from engine.strategies.api import Strategy, Unsuitable
 from engine.strategies.planner.lowering import program_graph
-from sol.bounds import pytorch_class, t_sol
+from engine.strategies.problem import Prepared
+from engine.words import count
+from sol.bounds import pytorch_class
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.hardware import load as load_hardware
 from sol.report import report
 
 logger = logging.getLogger(__name__)
+SEARCHING = events.Progress("Searching", "search")  # PyTorch was timed, the script begins
 
 
 def _no_blob(name: str) -> str:
@@ -50,6 +58,9 @@ def run(
     began: float | None = None,
     local_user: bool = False,
     teaches: bool = True,
+    memory: str | None = None,
+    handlers: Mapping[str, turns.Handler] | None = None,
+    strategy: Strategy | None = None,
 ) -> Iterator[Emitted]:
     """The events of a session, from where `history` (seq, event) ends to SessionEnded. Never raises an error.
 
@@ -58,7 +69,9 @@ def run(
     budget | try. What it raises that is no Exception (an engine told to leave) passes through, and closing the
     generator ends every process of the session. `began`: when the session's first event was made, by `now`'s clock, so
     that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may
-    accept a weaker sandbox. `teaches`: what is measured here is kept for this machine's next problems.
+    accept a weaker sandbox. `teaches`: what is measured here is kept for this machine's next problems. `memory`: what
+    the strategy remembers of other problems, frozen; None: what it finds on this machine. `handlers`: what answers a
+    script's turns (engine.session.turns). `strategy`: one to use in the place of the spec's, which is then only named.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)
@@ -73,33 +86,44 @@ def run(
         yield Emitted(events.SessionEnded("refused", str(e), {}, 0, 0.0, "bad_spec"), {}, now())
         return
     journal = Journal((e for _, e in history), read_blob, now)
-    earlier = 0.0 if began is None else max(0.0, now() - began)
-    yield from _Session(spec, device, journal, control, earlier, local_user, teaches).run()
+    session = _Session(spec, device, journal, control, handlers or {})
+    session.local_user, session.teaches, session.memory = local_user, teaches, memory
+    session.strategy = strategy or session.strategy
+    session.earlier = 0.0 if began is None else max(0.0, now() - began)
+    yield from session.run()
 
 
 class _Session:
+    """`earlier`: seconds of engines that were lost; the other public attributes are `run`'s arguments."""
+
+    local_user = False
+    teaches = True
+    memory: str | None = None
+    earlier = 0.0
+
     def __init__(
-        self, spec: SessionSpec, device: Any, journal: Journal, control: Control, earlier: float, local_user: bool,
-        teaches: bool,
+        self, spec: SessionSpec, device: Any, journal: Journal, control: Control,
+        handlers: Mapping[str, turns.Handler],
     ):  # fmt: skip
-        self.spec, self.wanted, self.local_user, self.teaches = spec, device, local_user, teaches
+        self.spec, self.wanted, self.handlers = spec, device, handlers
         self.journal, self.owner = journal, Owner(spec, journal, control)
-        self.emit, self.past, self.call = journal.emit, journal.past, self.owner.call
-        self.earlier = earlier  # seconds of engines that were lost
+        self.lanes = Lanes(self.owner)
+        self.emit, self.past = journal.emit, journal.past
         self.began = time.monotonic()
         self.device: Device | None = None
+        self.strategy: Strategy = registry.available()[spec.strategy](spec.options)
 
-    # ---- the script ----
+    # ---- from the start to the end ----
 
-    def run(self) -> Iterator[Emitted]:
+    def run(self) -> Events:
         if self.past(events.SessionEnded):
             return
         try:
             yield from self._run()
         finally:
-            self._close()
+            self.lanes.close(self.device.close if self.device is not None else None)
 
-    def _run(self) -> Iterator[Emitted]:
+    def _run(self) -> Events:
         state, code, line = "done", "", None
         try:
             yield from self._begin()
@@ -108,29 +132,42 @@ class _Session:
             state, reason = "stopped", "Stopped by the owner."
         except SessionRefused as e:
             state, reason, code, line = "refused", e.reason, e.code, e.line
+        except Unsuitable as e:
+            state, reason, code = "refused", e.reason, e.code
         except HardwareError as e:
             state, reason, code = "refused", str(e), "hardware"
+        except StrategyChanged as e:
+            state, reason, code = "failed", str(e), "strategy_changed"
         except Exception as e:
             logger.exception("the session failed")
             state, reason, code = "failed", f"The engine made a mistake ({type(e).__name__}: {e}).", "engine_error"
-        best = {e.cls: e.trial for e in self.journal.of(events.TrialJudged) if e.best}
-        made = len(self.journal.of(events.TrialProposed))
+        yield from self._end_what_is_open(state, code)
         seconds = self.earlier + time.monotonic() - self.began
-        yield from self.emit(events.SessionEnded(state, reason, best, made, seconds, code, line))
+        trials = len(self.journal.of(events.TrialProposed))
+        best = {cls: e.trial for cls, e in outcome.best(self.journal).items()}
+        yield from self.emit(events.SessionEnded(state, reason, best, trials, seconds, code, line))
 
-    def _close(self) -> None:
-        self.owner.close(self.device.close if self.device is not None else None)
+    def _end_what_is_open(self, state: str, code: str) -> Events:
+        """Each trial and each turn has an end in the log."""
+        stopped = state == "stopped"
+        why = "stopped by the owner" if stopped else "the session ended"
+        for e in self.journal.open_trials():
+            step = trial.under_way(e.trial, self.journal)
+            reason = f"{why} before this trial was finished"
+            yield from self.emit(events.TrialFailed(e.trial, step, "stopped" if stopped else code or "ended", reason))
+        for e in self.journal.of(events.Asked):
+            if self.journal.at(events.Answered, e.path) is None:
+                yield from self.emit(turns.stopped(e))
 
-    def _begin(self) -> Iterator[Emitted]:
+    def _begin(self) -> Events:
         """The first event, before anything can go wrong; then the device's own word for itself."""
         refused = None
         described: dict[str, Any] = {"name": self.spec.device, "kind": "", "hardware": ""}
         try:
-            from engine.devices import registry
+            from engine.devices import registry as devices
 
-            self.device = registry.get(
-                self.spec.device if self.wanted is None else self.wanted, local_user=self.local_user
-            )
+            wanted = self.spec.device if self.wanted is None else self.wanted
+            self.device = devices.get(wanted, local_user=self.local_user)
             described = {**self.device.describe(), "name": self.device.name, "kind": self.device.kind}
             described["hardware"] = self.device.hardware
         except (SessionRefused, HardwareError) as e:
@@ -139,8 +176,8 @@ class _Session:
         resumed = bool(self.journal.log)
         yield from self.emit(
             events.SessionStarted(
-                spec.title, events.blob_name(spec.source), spec.source_kind, described, spec.strategy,
-                list(spec.classes), spec.budget, spec.seed, spec.algebraic,
+                spec.title or UNTITLED, events.blob_name(spec.source), spec.source_kind, described, spec.strategy,
+                list(spec.classes), spec.budget, spec.seed, spec.algebraic, spec.options.model_dump(mode="json"),
             ),
             spec.source,
         )  # fmt: skip
@@ -148,66 +185,40 @@ class _Session:
             yield from self.emit(events.Resumed(f"Taken up again after event {len(self.journal.log)}."))
         if refused:
             raise refused
-        if spec.strategy not in NAMES:
-            raise SessionRefused("no_strategy", f"there is no strategy {spec.strategy!r}; there are {', '.join(NAMES)}")
+        self.lanes.widen(self.device.lanes)
 
-    def _work(self) -> Steps[str]:
-        yield from self.owner.between()
-        spec, device = self.spec, self.device
+    def _work(self) -> Logged[str]:
+        yield from self.lanes.run()
+        refuse_older(self.journal)
+        device = self.device
         graph = yield from self._trace()
-        hardware = load_hardware(device.hardware)
-        if device.kind == "measured":  # the second roof is this very machine's, where it was probed
-            from engine.devices import ceilings
-
-            hardware = ceilings.known(hardware)
-        problem = Problem(spec.source, spec.source_kind, graph, spec.seed)
+        hardware = self._hardware()
         yield from self._report(graph, hardware)
-        strategy = load(spec.strategy)(problem, spec.classes, hardware, device.kind, spec.seed)
-        for note in strategy.notes:
-            yield from self.emit(events.Progress(note, "plan"))
-        covered = getattr(strategy, "covered", None)
-        if covered is not None:  # of a module that is not one program: what is, and what stays PyTorch
-            yield from self.emit(covered)
-        # A guarded program of class tf32 is held to the roof of f16 (engine.classes.roof_of).
-        roofs = dict.fromkeys([*strategy.classes, *(["f16"] if "tf32" in strategy.classes else [])])
-        limits = {c: t_sol(graph, hardware, c) for c in roofs}
-        context = trial.Context(
-            device, strategy, hardware, limits, {}, self.emit, self.call, self.past, algebraic=spec.algebraic,
-        )  # fmt: skip
-        yield from self.owner.between()
+        given = Problem(self.spec.source, self.spec.source_kind, graph, self.spec.seed)
+        problem = yield from self._prepared(given, hardware)
+        yield from self.lanes.run()
         what = "the GPU" if device.kind == "measured" else f"the model of {hardware.title}"
         yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
-        yield from self.call(lambda: device.open(problem, self.owner.stop.is_set))
-        search = Search(self.journal, self.owner, strategy, context)
-        search.prefetch()
-        yield from self._baselines(strategy, context, graph)
+        yield from self.lanes.call(lambda: device.open(given, self.owner.stop.is_set))
+        context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
+        fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)
+        search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, self.handlers)
+        if device.builds_ahead:
+            search.hint((yield from self.lanes.call(lambda: self.strategy.ahead(problem), beside=True)))
+        yield from self._baselines(context)
         try:
             reason = yield from search.run()
         except Stopped:
-            self._remember(search, graph)
+            yield from self._teach(problem, fold)
             raise
-        self._remember(search, graph)
-        if spec.compile:
-            yield from self._compiled(strategy)
-        return reason
+        yield from self._teach(problem, fold)
+        if self.spec.compile and device.times_compiled:
+            yield from self._compiled(problem)
+        return outcome.summary(reason, self.journal, problem.classes, fold.now())
 
-    def _remember(self, search: Search, graph: OpGraph) -> None:
-        """What was measured here teaches the next problem of this machine. Predictions teach nothing, nor does a
-        mistake of ours, and a pasted program's structures are its author's."""
-        if not self.teaches or self._is_program or not hasattr(search.strategy, "learned"):
-            return
-        told = {e.trial for e in self.journal.of(events.TrialJudged) if e.kind == "measured"}
-        if not told:
-            return
-        faults = (*trial.LOST, "engine_error")
-        told |= {e.trial for e in self.journal.of(events.TrialFailed) if e.code not in faults}
-        ended = tuple(t for t in search.ended if t.number in told)
-        try:
-            memory.keep(search.context.hardware.name, search.strategy.learned(ended, memory.session_of(graph)))
-        except Exception:  # it must not cost a session that is done
-            logger.exception("what the session measured was not kept")
+    # ---- the problem ----
 
-    def _trace(self) -> Steps[OpGraph]:
+    def _trace(self) -> Logged[OpGraph]:
         known = self.past(events.Traced)
         if known:
             return OpGraph.from_json(self.journal.blob(known.graph))
@@ -215,18 +226,12 @@ class _Session:
             events.Progress("Reading the program" if self._is_program else "Tracing the module", "trace")
         )
         t = time.perf_counter()
-        yield from self.call(self._warm)
-        graph, title = yield from self.call(self._graph)
-        text, title = graph.to_json(), title if self.spec.title == UNTITLED else ""
+        yield from self.lanes.call(lambda: self.device.warm(self.spec.source_kind))
+        graph, title = yield from self.lanes.call(self._graph)
+        text, title = graph.to_json(), title if self.spec.title in ("", UNTITLED) else ""
         traced = events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t, title)
         yield from self.emit(traced, text)
         return graph
-
-    def _warm(self) -> None:
-        """A device that can start its workers ahead does so while the module is traced."""
-        warm = getattr(self.device, "warm", None)
-        if warm is not None:
-            warm(self.spec.source_kind)
 
     @property
     def _is_program(self) -> bool:
@@ -246,42 +251,114 @@ class _Session:
         traced = trace(self.spec.source, cancelled=self.owner.stop.is_set, local_user=self.local_user)
         return traced.graph, traced.title
 
-    def _report(self, graph: OpGraph, hardware: Hardware) -> Iterator[Emitted]:
+    def _hardware(self) -> Hardware:
+        """The device's figures, from the log where it has them: what is probed on this machine meanwhile must not
+        change a ranking. The second roof of a device that measures is this very machine's, where it was probed."""
+        reported = self.past(events.Reported)
+        if reported is not None and reported.hardware:
+            return Hardware(**json.loads(self.journal.blob(reported.hardware)))
+        hardware = load_hardware(self.device.hardware)
+        if self.device.kind == "measured":
+            from engine.devices import ceilings
+
+            hardware = ceilings.known(hardware)
+        return hardware
+
+    def _report(self, graph: OpGraph, hardware: Hardware) -> Events:
         if self.past(events.Reported):
             return
-        made = report(graph, hardware, asked=self.spec.classes)
-        bounds = {cls: b["ms"] for cls, b in made.bounds.items()}
-        text = made.to_json()
-        yield from self.emit(events.Reported(events.blob_name(text), bounds, made.sentence), text)
+        limits = report(graph, hardware, asked=self.spec.classes)
+        bounds = {cls: b["ms"] for cls, b in limits.bounds.items()}
+        text, figures = limits.to_json(), json.dumps(asdict(hardware))
+        event = events.Reported(events.blob_name(text), bounds, limits.sentence, events.blob_name(figures))
+        yield from self.emit(event, text, figures)
 
-    def _baselines(self, strategy: Strategy, context: trial.Context, graph: OpGraph) -> Iterator[Emitted]:
-        """PyTorch's own times; done once the log holds any trial or says that the search began."""
-        searching = events.Progress("Searching", "search")
-        if not self.journal.holds(searching):
+    def _prepared(self, given: Problem, hardware: Hardware) -> Logged[Prepared]:
+        """The problem with all that a script may ask about it."""
+        problem = yield from self.lanes.call(
+            lambda: Prepared(
+                given, self.spec.classes, hardware, self.device.kind, self.device.screens,
+                cancelled=self.owner.cancelled,
+            ),
+            beside=True,
+        )  # fmt: skip
+        if problem.refusal is not None and (self.strategy.programs or self._is_program):
+            raise problem.refusal
+        for note in problem.notes:
+            yield from self.emit(events.Progress(note, "plan"))
+        if problem.covered is not None:
+            yield from self.emit(problem.covered)
+        yield from self._recall(problem)
+        return problem
+
+    # ---- memory of other problems ----
+
+    def _recall(self, problem: Prepared) -> Events:
+        """What the strategy remembers, from the log where it has it."""
+        if not self.strategy.remembers:
+            return
+        if self.past(events.MemoryRead) is None:
+            text = self.memory
+            if text is None:
+                text = yield from self.lanes.call(lambda: self.strategy.recall(problem), beside=True)
+            entries = text.count("\n")
+            words = f"{count(entries, 'fact')} of other problems." if text else "Nothing is known of other problems."
+            yield from self.emit(events.MemoryRead(events.blob_name(text), entries, words), text)
+        problem.memory = self.journal.blob(self.past(events.MemoryRead).memory)
+
+    def _teach(self, problem: Prepared, fold: StateFold) -> Events:
+        """What was measured here teaches the next problem of this machine. Predictions teach nothing, nor does a
+        mistake of ours. It is logged first: an engine that is lost here keeps it when the session is taken up."""
+        if not self.teaches or not self.strategy.remembers:
+            return
+        try:
+            if self.past(events.MemoryWritten) is None:
+                lesson = self.strategy.lesson(problem, self._measured(fold))
+                entries = lesson.count("\n")
+                words = f"{count(entries, 'fact')} for other problems."
+                if lesson:
+                    yield from self.emit(events.MemoryWritten(events.blob_name(lesson), entries, words), lesson)
+            written = self.past(events.MemoryWritten)
+            if written is not None:
+                self.strategy.keep(problem, self.journal.blob(written.memory))
+        except Exception:  # it must not cost a session that is done
+            logger.exception("what the session measured was not kept")
+
+    def _measured(self, fold: StateFold) -> list:
+        """Finished trials that say something of a device; none where nothing was measured."""
+        numbers = {e.trial for e in self.journal.of(events.TrialJudged) if e.kind == "measured"}
+        if not numbers:
+            return []
+        faults = (*trial.LOST, "engine_error")
+        numbers |= {e.trial for e in self.journal.of(events.TrialFailed) if e.code not in faults}
+        return [fold.finished(number) for number in sorted(numbers)]
+
+    # ---- PyTorch ----
+
+    def _baselines(self, context: trial.Context) -> Events:
+        """PyTorch's own times, taken once. The later ones of torch.compile do not count in the search."""
+        classes = context.problem.classes
+        if not self.journal.holds(SEARCHING):
             yield from self.emit(events.Progress("Timing PyTorch", "baselines"))
-            found = self.device.baselines(strategy.classes)
-            while True:
-                baseline = yield from self.call(lambda: next(found, None))
-                if baseline is None:
-                    break
+            times = self.device.baselines(classes)
+            while (baseline := (yield from self.lanes.call(lambda: next(times, None)))) is not None:
                 yield from self.emit(baseline)
-            yield from self.emit(searching)
-        for e in self.journal.of(events.Baseline):
-            if e.cls not in context.baselines or _rank(e) < _rank(context.baselines[e.cls]):
-                context.baselines[e.cls] = e
-        for cls in strategy.classes:  # PyTorch has no fp8 of its own
-            theirs = context.baselines.get(pytorch_class(cls, graph))
+            yield from self.emit(SEARCHING)
+        for e in self.journal.log[: self.journal.index(SEARCHING)]:
+            if isinstance(e, events.Baseline):
+                known = context.baselines.get(e.cls)
+                if known is None or _rank(e) < _rank(known):
+                    context.baselines[e.cls] = e
+        for cls in classes:  # PyTorch has no fp8 of its own
+            theirs = context.baselines.get(pytorch_class(cls, context.problem.graph))
             if theirs is not None:
                 context.baselines.setdefault(cls, theirs)
 
-    def _compiled(self, strategy: Strategy) -> Iterator[Emitted]:
-        """torch.compile's times, where the device takes times and does not know them yet."""
-        take = getattr(self.device, "compiled", None)
-        if take is None:
-            return
+    def _compiled(self, problem: Prepared) -> Events:
+        """torch.compile's times, where the device does not know them yet."""
         yield from self.emit(events.Progress("Timing torch.compile, which takes minutes", "compiled"))
-        found = take(strategy.classes)
-        while (baseline := (yield from self.call(lambda: next(found, None)))) is not None:
+        times = self.device.compiled(problem.classes)
+        while (baseline := (yield from self.lanes.call(lambda: next(times, None)))) is not None:
             yield from self.emit(baseline)
 
 

@@ -1,182 +1,323 @@
-"""The search of a session: which trial is next, whether it is worth one more, and what is built ahead meanwhile.
+"""Plays a strategy's script: each verb is answered from the log, and where the log ends by what is done now.
 
-A trial in the log is not proposed again: the strategy is asked only where the log ends. The budget (sol.budget) closes
-a class; the search ends when the trials are used up or when the strategy has nothing left to try.
+A verb's path is its place in the script. The event that a script advanced says which state the script was given; a verb
+that has one is answered from the log. The first verb without one is where the session stands: its trials that have no
+end are done again under their numbers, a turn that was under way is asked at most once more. The owner's tries run
+beside a verb where a lane is free, and before the script goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dsl.check.program import check
+from engine.classes import class_of
 from engine.devices import TrialError
-from engine.session import events, trial
-from engine.session.journal import Journal, Owner
-from engine.session.trial import Emitted, Steps
-from engine.strategies import Finished, Proposal, State, Strategy
-from engine.strategies.planner.lowering import program_graph
-from engine.words import baseline_name, count
-from sol import budget
+from engine.session import events, trial, turns
+from engine.session.journal import Journal
+from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
+from engine.session.lanes import Job, Lanes
+from engine.session.owner import Owner
+from engine.session.state_fold import StateFold
+from engine.session.steps import Events, Logged, Steps, Wait, Work
+from engine.strategies.api import (
+    Answer,
+    Ask,
+    Candidate,
+    Finished,
+    Profile,
+    Receive,
+    Received,
+    Screen,
+    Screened,
+    State,
+    Strategy,
+    Together,
+    Try,
+    Verb,
+)
+from engine.strategies.problem import Cancelled, Prepared
+from engine.words import count
 
-PREFETCH = 4  # candidates handed to the device to build ahead
+START = "0"  # the path of the script's beginning
+AHEAD = 4  # candidates handed to the device to build ahead
+
+
+class StrategyChanged(Exception):
+    """The script asks for something else than the log holds: nothing is guessed, the session ends."""
+
+
+class OutOfBudget(Exception):
+    """The script proposed a trial beyond the budget. The message says so."""
+
+
+def refuse_older(journal: Journal) -> None:
+    """Raises StrategyChanged for a log whose trials belong to no verb: one of an engine before there were scripts."""
+    older = [e.trial for e in journal.of(events.TrialProposed) if e.by == "strategy" and not e.path]
+    if older:
+        raise StrategyChanged(
+            "An older engine began this session, and its log does not say how the search goes on after trial "
+            f"{older[-1]}. What the trials found stands. Fork the session to search again."
+        )
 
 
 class Search:
-    """`ended`: the trials so far, in order."""
+    """`handlers`: verb (ask | profile) -> what answers it (engine.session.turns)."""
 
-    def __init__(self, journal: Journal, owner: Owner, strategy: Strategy, context: trial.Context):
-        self.journal, self.owner, self.strategy, self.context = journal, owner, strategy, context
-        self.device = context.device
-        self.ended: list[Finished] = []
-        self.closed: dict[str, str] = {}
+    def __init__(
+        self, journal: Journal, owner: Owner, lanes: Lanes, strategy: Strategy, context: trial.Context,
+        fold: StateFold, handlers: Mapping[str, turns.Handler],
+    ):  # fmt: skip
+        self.journal, self.owner, self.lanes, self.strategy = journal, owner, lanes, strategy
+        self.context, self.fold, self.handlers = context, fold, handlers
+        self.problem: Prepared = context.problem
+        self._under_way: set[int] = set()  # open trials that a job has
+        self._receiving = strategy.receives
+
+    def run(self) -> Logged[str]:
+        """The script to its end; the reason for it in words. Raises Stopped and StrategyChanged."""
+        self.problem.start = yield from self._advanced(START, "start", "")
+        script = self.strategy.run(self.problem)
+        answer, place = None, 0
+        try:
+            while True:
+                verb, reason = yield from self._think(script, answer)
+                if verb is None:
+                    break
+                place += 1
+                answer = yield from self._answer(str(place), verb)
+        except OutOfBudget as e:
+            reason = str(e)
+        finally:
+            with contextlib.suppress(ValueError):  # it is still thinking, in its own thread
+                script.close()
+        if str(place + 1) in self.journal.digests:
+            raise self._changed(str(place + 1))
+        self._receiving = False
+        yield from self.lanes.run(more=self._owners)
+        return reason
+
+    def _think(self, script: Generator, answer: Any) -> Logged[tuple[Verb | None, str]]:
+        """The script's next verb, or why it ended."""
+
+        def advance() -> tuple[Verb | None, str]:
+            try:
+                return script.send(answer), ""
+            except StopIteration as e:
+                return None, str(e.value or f"The strategy {self.strategy.name} has nothing left to try.")
+            except Cancelled:
+                return None, "The strategy was stopped while it was thinking."
+
+        return (yield from self.lanes.call(advance, beside=True))
+
+    # ---- one verb ----
+
+    def _answer(self, path: str, verb: Verb) -> Logged[Answer]:
+        """The answer to a verb, from the log or done now, with the state at that point."""
+        members = _members(path, verb)
+        self._compare(path, verb, members)
+        if self.journal.at(events.Advanced, path) is None:
+            yield from self._perform(members)
+        state = yield from self._advanced(path, verb.name, verb.digest)
+        answers = [self._collected(at, member, state) for at, member in members]
+        return answers if isinstance(verb, Together) else answers[0]
+
+    def _compare(self, path: str, verb: Verb, members: Sequence[tuple[str, Verb]]) -> None:
+        """Raises StrategyChanged where the log holds another verb at this path."""
+        asked = {at: member.digest for at, member in members} | {path: verb.digest}
+        for at, digest in self.journal.digests.get(path, {}).items():
+            if asked.get(at) != digest:
+                raise self._changed(at)
+
+    def _changed(self, path: str) -> StrategyChanged:
+        return StrategyChanged(
+            f"At step {path} the strategy {self.strategy.name} now does something else than this session's log holds, "
+            "so the session cannot go on from it. What the trials found stands. Fork the session to search again."
+        )
+
+    def _perform(self, members: Sequence[tuple[str, Verb]]) -> Events:
+        """Do what the log does not hold: all trials are proposed first, then everything runs on the lanes."""
+        yield from self._propose(members)
+        self._hint([verb for _, verb in members])
+        jobs = [self._job(path, verb) for path, verb in members]
+        yield from self.lanes.run([job for job in jobs if job is not None], self._owners)
+
+    def _advanced(self, path: str, name: str, digest: str) -> Logged[State]:
+        """The state that the script is given; in a live session the owner's tries come before it."""
+        event = events.Advanced(path, name, digest)
+        if not self.journal.holds(event):
+            yield from self.lanes.run(more=self._owners)
+            yield from self.journal.emit(event)
+        return self.fold.at(self.journal.index(event) + 1)
+
+    def _job(self, path: str, verb: Verb) -> Job | None:
+        match verb:
+            case Try():
+                proposed = self._proposed(path)
+                return None if proposed is None else Job(self._trial(proposed))
+            case Screen():
+                return Job(self._screen(path, verb))
+            case Receive():
+                return Job(self._receive(path, verb), beside=True)
+            case Ask() | Profile():
+                return Job(turns.turn(path, verb, self.journal, self.handlers, self.owner.cancelled), beside=True)
+        raise TypeError(f"a script yields verbs, and this is a {type(verb).__name__}")
+
+    def _collected(self, path: str, verb: Verb, state: State) -> Answer:
+        """A member's answer as the log holds it."""
+        match verb:
+            case Try(candidate=c):
+                proposed = self._proposed(path)
+                if proposed is not None:
+                    return replace(self.fold.finished(proposed.trial), state=state)
+                return Finished(
+                    0, c.text, c.cls, c.backend, clean=False, failed="propose", code="budget", reason=state.stop,
+                    form=c.form, language=c.language, state=state,
+                )  # fmt: skip
+            case Screen(candidates=candidates):
+                quick = self.journal.at(events.Screened, path).quick
+                return Screened(tuple(quick.get(events.blob_name(c.text)) for c in candidates), state)
+            case Receive():
+                event = self.journal.at(events.Answered, path)
+                return Received(self._tries[event.request - 1], state=state)
+        return turns.reply(verb, self.journal, self.journal.at(events.Answered, path), state)
+
+    # ---- trials ----
+
+    def _proposed(self, path: str) -> events.TrialProposed | None:
+        return next((e for e in self.journal.of(events.TrialProposed) if e.path == path), None)
+
+    def _propose(self, members: Sequence[tuple[str, Verb]]) -> Events:
+        """Propose the trials among the members, as many as the budget allowed when the first one was proposed. Raises
+        OutOfBudget where nothing is left to do."""
+        tries = [(path, verb) for path, verb in members if isinstance(verb, Try)]
+        places = [self.journal.index(e) for path, _ in tries if (e := self._proposed(path)) is not None]
+        left = self.fold.left(min(places, default=len(self.journal.log)))
+        if left <= 0 and len(tries) == len(members):
+            raise OutOfBudget(self.fold.now().stop)
+        for path, verb in tries[: max(0, left)]:
+            if self._proposed(path) is None:
+                yield from self._log_proposal(
+                    trial.Proposal(
+                        verb.candidate, verb.change, verb.why, verb.parent, verb.predicted_ms, path=path,
+                        digest=verb.digest,
+                    )
+                )  # fmt: skip
+
+    def _log_proposal(self, proposal: trial.Proposal) -> Events:
+        yield from self.journal.emit(proposal.event(self.journal.next_trial), proposal.candidate.text)
+
+    def _trial(self, proposed: events.TrialProposed) -> Steps[None]:
+        """A proposed trial to its end. What it meets was fixed when it was proposed."""
+        self._under_way.add(proposed.trial)
+        candidate = Candidate(
+            self.journal.blob(proposed.program), proposed.cls, proposed.backend, proposed.form, proposed.language,
+            proposed.entry,
+        )  # fmt: skip
+        state = self.fold.at(self.journal.index(proposed))
+        beside = trial.standing(state.standing(proposed.cls).values())
+        incumbent = trial.Incumbent(trial.best_time(state.trials, proposed.cls), beside)
+        yield from trial.run(proposed.trial, candidate, self.context, incumbent)
+        self._under_way.discard(proposed.trial)
+
+    def _hint(self, verbs: Sequence[Verb]) -> None:
+        """Name to the device what comes first and what may come next."""
+        tries = [verb for verb in verbs if isinstance(verb, Try)]
+        self.hint([*(v.candidate for v in tries), *(c for v in tries for c in v.upcoming)])
+
+    def hint(self, candidates: Sequence[Candidate]) -> None:
+        """Tell a device that builds ahead what may come; nothing that goes wrong here matters."""
+        device = self.context.device
+        if not device.builds_ahead or self.owner.stopped:
+            return
+        number, ahead = self.journal.next_trial, []
+        for candidate in dict.fromkeys(c for c in candidates if c.form == "program"):
+            with contextlib.suppress(TrialError):
+                ahead.append(trial.candidate(number + len(ahead), candidate, (), self.context))
+        device.prefetch(ahead[:AHEAD])
+
+    # ---- quick times ----
+
+    def _screen(self, path: str, verb: Screen) -> Steps[None]:
+        device, number = self.context.device, self.journal.next_trial
+        if self.journal.at(events.Screened, path) is not None:
+            return
+        began, state = time.perf_counter(), self.fold.now()
+        quick: dict[str, float | None] = {events.blob_name(c.text): None for c in verb.candidates}
+        wanted = [c for c in verb.candidates if device.screens and c.cls in self.context.baselines]
+        if wanted:
+            doing = f"Choosing among {count(len(wanted), 'candidate')}"
+            yield from self.journal.emit(events.Progress(doing, "screen", number))
+        for cls in dict.fromkeys(c.cls for c in wanted):
+            beside, built = trial.standing(state.standing(cls).values()), []
+            for c in (c for c in wanted if c.cls == cls):
+                with contextlib.suppress(TrialError):
+                    built.append((c.text, trial.candidate(number, c, beside, self.context)))
+            device.prefetch([c for _, c in built])
+            times = yield Work(self._quick([c for _, c in built], cls))
+            quick |= {events.blob_name(text): ms for (text, _), ms in zip(built, times, strict=True)}
+        texts = [c.text for c in verb.candidates]
+        seconds = time.perf_counter() - began
+        yield from self.journal.emit(events.Screened(number, quick, seconds, path, verb.digest), *texts)
+
+    def _quick(self, candidates: list, cls: str) -> Callable[[], list[float | None]]:
+        return lambda: self.context.device.quick(candidates, self.context.baselines[cls])
+
+    # ---- the owner's candidates ----
 
     @property
-    def _state(self) -> State:
-        return State(tuple(self.ended), self.owner.budget["trials"], dict(self.closed))
+    def _tries(self) -> list[Candidate]:
+        """Every candidate that the owner handed in, in order."""
+        return [self._tried(e.data) for e in self.journal.of(events.Controlled) if e.action == "try"]
 
-    def run(self) -> Steps[str]:
-        """Trials to the end; the reason for it in words. Raises Stopped."""
-        while True:
-            number = len(self.ended) + 1
-            proposed = self.journal.past(events.TrialProposed, number)
-            if proposed is None:
-                proposal = yield from self._next(number)
-                if isinstance(proposal, str):
-                    return self._summary(proposal)
-            else:
-                proposal = Proposal(
-                    self.journal.blob(proposed.program), proposed.cls, proposed.backend, proposed.change, proposed.why,
-                    proposed.parent, proposed.predicted_ms, proposed.by,
-                )  # fmt: skip
-            done = State(tuple(self.ended))
-            best_ms = trial.best_time(done.trials, proposal.cls)
-            self.context.beside = trial.standing(done.standing(proposal.cls).values())
-            self.ended.append((yield from trial.run(number, proposal, self.context, best_ms)))
-            self.prefetch()
-
-    def _next(self, number: int) -> Steps[Proposal | str]:
-        """The next trial, proposed; or why there is none."""
-        yield from self.owner.between()
-        for cls in self.strategy.classes:
-            why = self._enough(cls)
-            self.closed.pop(cls, None)
-            if why:
-                self.closed[cls] = why
-        state = self._state
-        proposal = self._owners()
-        if proposal is None:
-            if sum(t.by == "strategy" for t in self.ended) >= self.owner.budget["trials"]:
-                return f"The budget of {count(self.owner.budget['trials'], 'trial')} is used up."
-            yield from self._screen(number, state)
-            proposal = self.strategy.next(replace(state, quick=self._quick()))
-        if proposal is None:
-            why = "; ".join(f"{c}: {why}" for c, why in self.closed.items()) or "there is nothing left to try"
-            return f"The search is over: {why}."
-        roof = trial.limiting(proposal.text, proposal.cls)
-        yield from self.journal.emit(
-            events.TrialProposed(
-                number, proposal.cls, events.blob_name(proposal.text), proposal.backend, proposal.change, proposal.why,
-                proposal.parent, proposal.predicted_ms, proposal.by, roof if roof != proposal.cls else "",
-            ),
-            proposal.text,
-        )  # fmt: skip
-        return proposal
-
-    def _screen(self, number: int, state: State) -> Iterator[Emitted]:
-        """Where the device times quickly: the strategy's next candidates a few calls each, before trial `number`."""
-        device, context = self.device, self.context
-        asked = hasattr(device, "quick") and hasattr(self.strategy, "screen")
-        if not asked or self.journal.past(events.Screened, number):
-            return
-        state = replace(state, quick=self._quick())
-        wanted = [p for p in self.strategy.screen(state) if p.cls in context.baselines]
-        if not wanted:
-            return
-        began, quick = time.perf_counter(), {}
-        doing = events.Progress(f"Choosing among {count(len(wanted), 'candidate')}", "screen", number)
-        yield from self.journal.emit(doing)
-        for cls in dict.fromkeys(p.cls for p in wanted):
-            context.beside = trial.standing(state.standing(cls).values())
-            made = []
-            for p in (p for p in wanted if p.cls == cls):
-                quick[events.blob_name(p.text)] = None
-                with contextlib.suppress(TrialError):
-                    made.append((p.text, trial.candidate(number, p, context)))
-            device.prefetch([c for _, c in made])
-            times = yield from self.owner.call(lambda made=made, cls=cls: device.quick(
-                [c for _, c in made], context.baselines[cls]
-            ))  # fmt: skip
-            quick |= {events.blob_name(text): ms for (text, _), ms in zip(made, times, strict=True)}
-        texts = [p.text for p in wanted]
-        yield from self.journal.emit(events.Screened(number, quick, time.perf_counter() - began), *texts)
-
-    def _quick(self) -> dict[str, float | None]:
-        """Program -> quick time, of all that the log holds."""
-        held = self.journal.of(events.Screened)
-        return {self.journal.blob(name): ms for e in held for name, ms in e.quick.items()}
-
-    def _owners(self) -> Proposal | None:
-        """The owner's next program: the n-th `try` of the log is the n-th trial by the owner."""
-        tries = [e for e in self.journal.of(events.Controlled) if e.action == "try"]
-        done = sum(t.by == "owner" for t in self.ended)
-        if done >= len(tries):
-            return None
-        text = self.journal.blob(tries[done].data["program"])
+    def _tried(self, data: dict[str, Any]) -> Candidate:
+        text, form = self.journal.blob(data["program"]), data.get("form", "program")
+        if form != "program":
+            classes = [cls for cls in self.problem.classes if cls in KERNEL_CLASSES]
+            cls = data.get("cls") or next(iter(classes), KERNEL_CLASSES[0])
+            return Candidate(text, cls, "", form, data.get("language", ""), data.get("entry", ""))
         checked = check(text)
-        cls = program_graph.class_of(checked.program) if checked.ok else self.strategy.classes[0]
-        backend = trial.backend_of(text, self.context.sms)
-        return Proposal(text, cls, backend, "your program", "tried by the owner", by="owner")
+        cls = class_of(checked.program) if checked.ok else self.problem.classes[0]
+        return Candidate(text, cls, trial.backend_of(text, self.context.sms))
 
-    def _enough(self, cls: str) -> str | None:
-        """Why the class needs no further trial (sol.budget), or None. The owner's own trials count for the best."""
-        best, since, fastest = None, 0, ""
-        for t in self.ended:
-            if t.cls == cls:
-                if t.ms is not None and t.clean and (best is None or t.ms < best):
-                    best, since, fastest = t.ms, 0, t.text
-                else:
-                    since += 1
-        baseline = self.context.baselines.get(cls)
-        limit = self.context.limits[trial.limiting(fastest, cls)]
-        return budget.should_stop(
-            best, baseline.time.ms if baseline else None, limit, since, self.owner.budget["eps"],
-            self.owner.budget["window"],
-        )  # fmt: skip
+    def _untaken(self) -> int | None:
+        """The first try (from 1) that is no trial yet and that no Receive has."""
+        own = [e for e in self.journal.of(events.TrialProposed) if e.by == "owner"]
+        taken = {e.request or number for number, e in enumerate(own, 1)}
+        taken |= {e.request for e in self.journal.of(events.Answered) if e.request is not None}
+        tries = sum(e.action == "try" for e in self.journal.of(events.Controlled))
+        return next((number for number in range(1, tries + 1) if number not in taken), None)
 
-    def prefetch(self) -> None:
-        """Tell a device that builds ahead what may come; a hint, so nothing that goes wrong here matters."""
-        if self.device.kind != "measured" or self.owner.stopped:
+    def _owners(self) -> Job | None:
+        """The owner's next trial: one that a lost engine left open, or the next try."""
+        for e in self.journal.open_trials():
+            if e.by == "owner" and e.trial not in self._under_way:
+                return Job(self._trial(e))
+        request = None if self._receiving else self._untaken()
+        return None if request is None else Job(self._owners_trial(request))
+
+    def _owners_trial(self, request: int) -> Steps[None]:
+        candidate = self._tries[request - 1]
+        what = "your kernel" if candidate.form == "kernel" else "your program"
+        number = self.journal.next_trial
+        yield from self._log_proposal(
+            trial.Proposal(candidate, what, "tried by the owner", by="owner", request=request)
+        )
+        yield from self._trial(self.journal.past(events.TrialProposed, number))
+
+    def _receive(self, path: str, verb: Receive) -> Steps[None]:
+        if self.journal.at(events.Answered, path) is not None:
             return
-        wanted = []
-        for i, proposal in enumerate(self.strategy.upcoming(self._state)[:PREFETCH]):
-            try:
-                wanted.append(trial.candidate(len(self.ended) + 1 + i, proposal, self.context))
-            except TrialError:
-                continue
-        self.device.prefetch(wanted)
+        yield from self.journal.emit(events.Progress(f"Waiting for a candidate (step {path})", "receive"))
+        request = yield Wait(self._untaken)
+        yield from self.journal.emit(events.Answered(path, verb.digest, verb.name, request=request))
 
-    def _summary(self, why: str) -> str:
-        judged = {e.trial: e for e in self.journal.of(events.TrialJudged)}
-        best = {e.cls: e for e in judged.values() if e.best}
-        state = State(tuple(self.ended))
-        slower = {cls: judged[t.number] for cls in self.strategy.classes if cls not in best and (t := state.best(cls))}
-        if not best and not slower:
-            return f"{why} No trial gave a right result."
-        why = " ".join([why, *(f"{e.text}." for e in self.journal.of(events.Progress) if e.step == "plan")])
-        if slower:
-            why = " ".join([why, *(self._pytorch_stays(e) for e in slower.values())])
-        found = ", ".join(
-            f"{cls}: {e.ms:.3g} ms {e.kind}, {e.speedup:.2f}x {baseline_name(e.baseline)}" for cls, e in best.items()
-        )
-        return f"{why} Best in {found}." if best else why
 
-    def _pytorch_stays(self, fastest: events.TrialJudged) -> str:
-        measured: events.TrialMeasured = self.journal.past(events.TrialMeasured, fastest.trial)
-        return (
-            f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} "
-            f"takes {measured.baseline_ms:.3g} ms, the fastest program (trial {fastest.trial}) {fastest.ms:.3g} ms, "
-            f"both {fastest.kind}."
-        )
+def _members(path: str, verb: Verb) -> list[tuple[str, Verb]]:
+    if not isinstance(verb, Together):
+        return [(path, verb)]
+    return [(f"{path}.{number}", member) for number, member in enumerate(verb.members, 1)]

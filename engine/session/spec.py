@@ -1,23 +1,37 @@
-"""What a session is asked to do: the fields a person fills in, checked before anything runs.
+"""What a session is asked to do: one model, which the API, the command line, the page's requests and the runner share.
 
-Plain data with a JSON form and no heavy import, so that the web process may hold it too.
+Plain data with a JSON form and no heavy import, so that the web process may hold it too. `SpecFields` is the model;
+`SessionSpec` is the same with every mistake as a BadSpec, in words for a person.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from engine.session import events
+from engine.strategies import registry
+from engine.strategies.api import Options, Strategy
 
 UNTITLED = "A PyTorch module"  # until the module is traced: then the session is called by what it computes
-CLASSES = ("f32", "tf32", "f16", "bf16", "fp8")
-SOURCE_KINDS = ("module", "program")
+Class = Literal["f32", "tf32", "f16", "bf16", "fp8"]
+CLASSES = get_args(Class)
 MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000
-_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-STRATEGIES = ("planner",)
 ARCH = "sm_90a"  # that programs are written for: no other chip's time may be predicted for them
+_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class BadSpec(ValueError):
@@ -28,58 +42,142 @@ class BadSpec(ValueError):
         self.field, self.message = field, message
 
 
-@dataclass(frozen=True)
-class SessionSpec:
-    """`device`: cuda | modelled:<hardware file>; `eps`, `window`: the stop rule of sol.budget; `compile`: when the
-    search is over, time torch.compile too (minutes, once a module); `algebraic`: whether a program that leaves out work
-    which the module asks for (engine.strategies.planner.search.algebra) may be the best. Raises BadSpec."""
+def _field(default: Any, about: str, allowed: str, fix: str, **limits: Any) -> Any:
+    """`about`: what the field means; `allowed`: which values it takes; `fix`: a value that works, as a sentence."""
+    more = {"json_schema_extra": {"about": about, "allowed": allowed, "fix": fix}}
+    return Field(default, description=f"{about}: {allowed}" if about else allowed, **limits, **more)
 
-    title: str
-    source: str
-    source_kind: str = "module"
-    device: str = "modelled:h200"
-    strategy: str = "planner"
-    classes: tuple[str, ...] = ("tf32", "f16")
-    trials: int = 12
-    eps: float = 0.25
-    window: int = 6
-    seed: int = 0
-    compile: bool = False
-    algebraic: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", tuple(self.classes) if isinstance(self.classes, list) else self.classes)
-        if not isinstance(self.source, str) or not self.source.strip():
-            raise BadSpec("source", "paste a PyTorch module or a μCUTLASS program")
-        if len(self.source) > MAX_SOURCE:
-            raise BadSpec("source", f"{len(self.source):,} characters; at most {MAX_SOURCE:,} are taken")
-        if not isinstance(self.title, str) or len(self.title) > 200 or _CONTROL.search(self.title):
-            raise BadSpec("title", "a text of at most 200 characters, on one line and without control characters")
-        _one_of("source_kind", self.source_kind, SOURCE_KINDS)
-        if wrong := device_error(self.device):
-            raise BadSpec("device", wrong)
-        _one_of("strategy", self.strategy, STRATEGIES)
-        if not isinstance(self.classes, tuple) or not self.classes:
-            raise BadSpec("classes", f"at least one of {', '.join(CLASSES)}")
-        for c in self.classes:
-            _one_of("classes", c, CLASSES)
-        if len(set(self.classes)) != len(self.classes):
-            raise BadSpec("classes", "each class once")
-        _whole("trials", self.trials, 1, MAX_TRIALS)
-        _whole("window", self.window, 1, MAX_TRIALS)
-        _whole("seed", self.seed, 0, 2**63 - 1)
-        for name in ("compile", "algebraic"):
-            if not isinstance(getattr(self, name), bool):
-                raise BadSpec(name, "true or false")
-        if isinstance(self.eps, bool) or not isinstance(self.eps, int | float) or not 0 <= self.eps <= 100:
-            raise BadSpec("eps", "a number from 0 to 100; 0.25 stops within 25% of the limit")
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class SpecFields(BaseModel):
+    """The fields of a session. `eps`, `window`: the stop rule of sol.budget; `options`: of the chosen strategy."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    title: str = _field(
+        "", "Name of the session", "a text of at most 200 characters, on one line and without control characters",
+        "Write a short title on one line, or leave it out.",
+    )  # fmt: skip
+    source: str = _field(
+        ..., "What is optimised", "a PyTorch module or a μCUTLASS program",
+        "Paste a PyTorch module, or write a μCUTLASS program.",
+    )  # fmt: skip
+    source_kind: Literal["module", "program"] = _field(
+        "module", "", "module or program", 'Write "module" or "program".'
+    )
+    device: str = _field(
+        "auto", "Where trials run", "auto, cuda, or modelled:NAME for a prediction",
+        'Write "auto", "cuda" or "modelled:h200".',
+    )  # fmt: skip
+    strategy: str = _field(
+        registry.DEFAULT, "Which strategy searches", "a name from the list of strategies",
+        'Write "planner", or leave it out.', validate_default=True,
+    )  # fmt: skip
+    options: SerializeAsAny[Options] = _field(
+        {}, "Options of the strategy", "an object with the strategy's own options",
+        "Leave it out, or write only options that the strategy has.", validate_default=True,
+    )  # fmt: skip
+    classes: Annotated[tuple[Class, ...], BeforeValidator(_listed)] = _field(
+        ("tf32", "f16"), "Precision classes allowed", f"at least one of {', '.join(CLASSES)}, each class once",
+        'Write for example ["tf32", "f16"].',
+    )  # fmt: skip
+    trials: int = _field(
+        12, "Trials of the strategy at most", f"a whole number from 1 to {MAX_TRIALS}", "Write for example 12.",
+        ge=1, le=MAX_TRIALS,
+    )  # fmt: skip
+    eps: float = _field(
+        0.25, "Stop within this share of the limit", "a number from 0 to 100; 0.25 stops within 25% of the limit",
+        "Write for example 0.25, to stop within 25% of the limit.", ge=0, le=100, allow_inf_nan=False,
+    )  # fmt: skip
+    window: int = _field(
+        6, "Stop after so many trials without a better one", f"a whole number from 1 to {MAX_TRIALS}",
+        "Write for example 6, to stop after 6 trials without gain.", ge=1, le=MAX_TRIALS,
+    )  # fmt: skip
+    seed: int = _field(0, "Seed of all chance", "a whole number from 0", "Write for example 0.", ge=0, le=2**63 - 1)
+    compile: bool = _field(
+        False, "On a GPU, time torch.compile too when the search is over (minutes)", "true or false",
+        "Write true or false.",
+    )  # fmt: skip
+    algebraic: bool = _field(
+        False, "A program that leaves out work which the module asks for, by algebra, may be the best", "true or false",
+        "Write true or false.",
+    )  # fmt: skip
+
+    @field_validator("title")
+    @classmethod
+    def _title(cls, value: str) -> str:
+        if len(value) > 200 or _CONTROL.search(value):
+            raise ValueError(allowed("title"))
+        return value
+
+    @field_validator("source")
+    @classmethod
+    def _source(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("paste a PyTorch module or a μCUTLASS program")
+        if len(value) > MAX_SOURCE:
+            raise ValueError(f"{len(value):,} characters; at most {MAX_SOURCE:,} are taken")
+        return value
+
+    @field_validator("device")
+    @classmethod
+    def _device(cls, value: str) -> str:
+        if value != "auto" and (wrong := device_error(value)):
+            raise ValueError(wrong)
+        return value
+
+    @field_validator("strategy")
+    @classmethod
+    def _strategy(cls, value: str) -> str:
+        names = registry.available()
+        if value not in names:
+            raise ValueError(f"{short(value)} is not one of {', '.join(names)}")
+        return value
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _options(cls, value: Any, info: ValidationInfo) -> Any:
+        chosen = registry.available().get(info.data.get("strategy", ""))
+        if chosen is None:
+            return Options()  # the strategy itself is the mistake
+        raw = value.model_dump() if isinstance(value, Options) else value
+        if not isinstance(raw, dict):
+            raise ValueError(allowed("options"))
+        try:
+            return chosen.Options(**raw)
+        except ValidationError as e:
+            raise ValueError(_option_error(chosen, e)) from None
+
+    @field_validator("classes")
+    @classmethod
+    def _classes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or len(set(value)) != len(value):
+            raise ValueError(allowed("classes"))
+        return value
 
     @property
     def budget(self) -> dict[str, Any]:
         return {"trials": self.trials, "eps": self.eps, "window": self.window}
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return self.model_dump(mode="json")
+
+
+class SessionSpec(SpecFields):
+    """A session's fields. Raises BadSpec."""
+
+    def __init__(self, **fields: Any):
+        try:
+            super().__init__(**fields)
+        except ValidationError as e:
+            raise bad_spec(e) from None
 
     @staticmethod
     def from_json(text: str | dict[str, Any]) -> SessionSpec:
@@ -90,19 +188,76 @@ class SessionSpec:
             raise BadSpec("spec", f"not JSON: {e}") from None
         if not isinstance(raw, dict):
             raise BadSpec("spec", "a JSON object with the fields of a session")
-        known = [f.name for f in fields(SessionSpec)]
-        for name in raw:
-            if name not in known:
-                raise BadSpec(str(name)[:40], f"no such field; the fields are {', '.join(known)}")
-        for name in ("title", "source"):
-            if name not in raw:
-                raise BadSpec(name, "is missing")
-        return SessionSpec(**raw)
+        return SessionSpec(**{str(name): value for name, value in raw.items()})
+
+    def changed(self, **fields: Any) -> SessionSpec:
+        """The spec with other values. Raises BadSpec."""
+        return SessionSpec(**{**self.to_dict(), **fields})
 
 
-def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise BadSpec(field, f"{short(value)} is not one of {', '.join(allowed)}")
+def of_started(started: events.SessionStarted, source: str) -> dict[str, Any]:
+    """The fields of a session as its log tells them, unchecked: an old log may name what is no longer there."""
+    budget = {name: started.budget[name] for name in ("trials", "eps", "window") if name in started.budget}
+    return {
+        "title": started.title, "source": source, "source_kind": started.source_kind, "device": "auto",
+        "strategy": started.strategy, "options": dict(started.options), "classes": list(started.classes), **budget,
+        "seed": started.seed, "algebraic": started.algebraic,
+    }  # fmt: skip
+
+
+# ---- mistakes, in words ----
+
+
+def about(field: str) -> str:
+    """What a field means, in words."""
+    return _extra(field)["about"]
+
+
+def allowed(field: str) -> str:
+    """Which values a field takes, in words."""
+    return _extra(field)["allowed"]
+
+
+def fix(field: str) -> str:
+    """A value that works, as a sentence; for what is no field, which fields there are."""
+    if field in SpecFields.model_fields:
+        return _extra(field)["fix"]
+    return f"Leave it out; the fields are {', '.join(SpecFields.model_fields)}."
+
+
+def _extra(field: str) -> dict[str, str]:
+    return SpecFields.model_fields[field].json_schema_extra
+
+
+def bad_spec(error: ValidationError) -> BadSpec:
+    """The first mistake of a spec in words; a name that is no field before all others."""
+    first = min(error.errors(include_url=False), key=lambda mistake: mistake["type"] != "extra_forbidden")
+    field = str(first["loc"][0])[:40] if first["loc"] else "spec"
+    return BadSpec(field, _message(field, first))
+
+
+def _message(field: str, mistake: dict[str, Any]) -> str:
+    match mistake["type"]:
+        case "extra_forbidden":
+            return f"no such field; the fields are {', '.join(SpecFields.model_fields)}"
+        case "missing":
+            return "is missing"
+        case "literal_error" if isinstance(mistake["input"], str):
+            names = CLASSES if field == "classes" else get_args(SpecFields.model_fields[field].annotation)
+            return f"{short(mistake['input'])} is not one of {', '.join(names)}"
+        case "value_error":
+            return str(mistake["ctx"]["error"])
+    return allowed(field)
+
+
+def _option_error(strategy: type[Strategy], error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0])[:40] if first["loc"] else ""
+    known = strategy.Options.model_fields
+    if first["type"] == "extra_forbidden":
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        return f"strategy {strategy.name} has no option {short(name)}; {has}"
+    return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]} ({known[name].description})"
 
 
 def device_error(name: Any) -> str | None:
@@ -112,11 +267,11 @@ def device_error(name: Any) -> str | None:
     if name == "cuda":
         return None
     known = {f"modelled:{m}": load(m) for m in available()}
-    found = known.get(name) if isinstance(name, str) else None
-    if found is not None and found.arch == ARCH:
+    hardware = known.get(name) if isinstance(name, str) else None
+    if hardware is not None and hardware.arch == ARCH:
         return None
-    why = f"is {found.title}, which cannot run what is written for {ARCH}" if found else "is not a device"
-    models = ", ".join(n for n, hardware in known.items() if hardware.arch == ARCH)
+    why = f"is {hardware.title}, which cannot run what is written for {ARCH}" if hardware else "is not a device"
+    models = ", ".join(n for n, hw in known.items() if hw.arch == ARCH)
     return f"{short(name)} {why}; write cuda, or for a prediction one of {models}"
 
 
@@ -126,6 +281,22 @@ def short(value: Any, most: int = 40) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _whole(field: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise BadSpec(field, f"a whole number from {low} to {high}")
+def strategies() -> list[dict[str, Any]]:
+    """The strategies as a page offers them: [{name, title, about, options: [{name, about, default, kind, choices, low,
+    high}]}]; `kind` is text | number | choice."""
+    return [
+        {"name": s.name, "title": s.title, "about": s.about, "options": _options_of(s)}
+        for s in registry.available().values()
+    ]
+
+
+def _options_of(strategy: type[Strategy]) -> list[dict[str, Any]]:
+    schema = strategy.Options.model_json_schema()
+    return [
+        {
+            "name": name, "about": field.get("description", ""), "default": field.get("default"),
+            "kind": "choice" if "enum" in field else "number" if field.get("type") == "integer" else "text",
+            "choices": field.get("enum", []), "low": field.get("minimum"), "high": field.get("maximum"),
+        }
+        for name, field in schema.get("properties", {}).items()
+    ]  # fmt: skip

@@ -1,16 +1,18 @@
 """The one trial pipeline: proposed -> checked -> generated -> compiled -> validated -> measured -> judged.
 
-Every strategy's programs and the owner's own go through it, step by step, and a trial may end at each step with a
-reason. A step that the log already holds (a lost engine's session) is not emitted again: it is redone silently
-where a later step needs what it left in the device, and skipped where it does not.
+Every strategy's candidates and the owner's own go through it, step by step, and a trial may end at each step with a
+reason. A program passes every step; a kernel is not generated, its text is examined in place of the language's checks,
+and it may end with a verdict and no time.
+A step that the log already holds (a lost engine's session) is not emitted again: it is redone silently where a later
+step needs what it left in the device, and skipped where it does not.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from dsl.check.program import check
 from dsl.compile import compile as generate
@@ -18,59 +20,84 @@ from dsl.diagnostics import Diagnostic
 from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
-from engine.classes import class_of, class_words, roof_of
-from engine.devices import Candidate, Device, Placed, TrialError
-from engine.evaluate.integrity import trial as integrity
+from engine import devices
+from engine.devices import Device, Placed, TrialError
+from engine.evaluate.integrity.kernel_evidence import verdict as verdict_of
+from engine.evaluate.integrity.kernel_trial import NO_PREDICTION, KernelFailed, Untimed
+from engine.evaluate.integrity.trial import GAMING, LIBRARY
 from engine.session import events
-from engine.strategies import Finished, Proposal, Strategy
-from engine.words import baseline_name
-from sol import budget, lever_check
+from engine.session.journal import Journal
+from engine.session.steps import Steps, Work
+from engine.session.verdict import judge, judge_kernel, roof
+from engine.strategies.api import Candidate, Finished, KernelTrial
+from engine.strategies.problem import Prepared
+from sol import lever_check
 from sol.attainable import predict
+from sol.bounds import t_sol
 from sol.hardware import Hardware, HardwareError
 
-T = TypeVar("T")
-TOO_FAST = 0.9  # below this share of t_sol a time is flagged, never celebrated (design/sol.md, Integrity)
 # A process of ours ended before it judged, which says little about the program: the step is done once more, by a fresh
 # one. (A program that ends the GPU's worker itself ends the second one too. An error of CUDA has its own code.)
 LOST = ("reference_crashed", "oracle_died", "worker_lost")
 
 
-class Stopped(Exception):
-    """The owner said stop while a step was under way."""
+class Rejected(TrialError):
+    """A program's text does not pass its checks. `diagnostics`: every mistake."""
+
+    def __init__(self, code: str, reason: str, detail: str, diagnostics: Sequence[Diagnostic]):
+        super().__init__("check", code, reason, detail)
+        self.diagnostics = tuple(diagnostics)
 
 
 @dataclass(frozen=True)
-class Emitted:
-    """An event to append to the log, the blobs that it names, and its time in seconds since the epoch."""
+class Proposal:
+    """A candidate that becomes a trial. `by`: strategy | owner; `path`, `digest`: the strategy's verb; `request`: which
+    `try` of the log it is, of an owner's."""
 
-    event: events.Event
-    blobs: dict[str, str]
-    t: float
+    candidate: Candidate
+    change: str = ""
+    why: str = ""
+    parent: int | None = None
+    predicted_ms: float | None = None
+    by: str = "strategy"
+    path: str = ""
+    digest: str = ""
+    request: int | None = None
+
+    def event(self, number: int) -> events.TrialProposed:
+        c, cls = self.candidate, roof(self.candidate)
+        return events.TrialProposed(
+            number, c.cls, events.blob_name(c.text), c.backend, self.change, self.why, self.parent, self.predicted_ms,
+            self.by, cls if cls != c.cls else "", self.path, self.digest, c.form, c.language, c.entry, self.request,
+        )  # fmt: skip
 
 
-Steps = Generator[Emitted, None, T]
+@dataclass(frozen=True)
+class Incumbent:
+    """What a trial meets, fixed when it is proposed. `best_ms`: of its class (`best_time`); `beside`: the programs that
+    stand in the other regions of the module."""
+
+    best_ms: float | None = None
+    beside: tuple[Finished, ...] = ()
 
 
 @dataclass
 class Context:
-    """What the trials of one session share. `limits`: class -> t_sol in ms; `baselines`: class -> its baseline.
-
-    `emit(event, *texts)` yields an event with its blobs; `call(f)` runs f beside the owner's word, raising Stopped;
-    `past(kind, trial)` is the event that the log already holds. `beside`: the programs that stand in the other regions
-    of a module during the next trial (engine.strategies.State.standing).
-    """
+    """What the trials of one session share. `limits`: class -> t_sol in ms; `baselines`: class -> its baseline;
+    `algebraic`: whether a program that leaves out work may be the best."""
 
     device: Device
-    strategy: Strategy
+    problem: Prepared
     hardware: Hardware
     limits: dict[str, float]
     baselines: dict[str, events.Baseline]
-    emit: Callable[..., Iterator[Emitted]]
-    call: Callable[[Callable[[], Any]], Steps[Any]]
-    past: Callable[[type[events.Event], int], Any]
-    beside: tuple[Finished, ...] = ()
-    algebraic: bool = False  # whether a program that leaves out work may be the best
+    journal: Journal
+    algebraic: bool = False
     generated: dict[tuple[str, str], Placed] = field(default_factory=dict)
+
+    def limit(self, cls: str) -> float:
+        """t_sol in ms of any class: a kernel may stand in one that the session does not search."""
+        return self.limits[cls] if cls in self.limits else t_sol(self.problem.graph, self.hardware, cls)
 
     @property
     def sms(self) -> int:
@@ -87,58 +114,63 @@ def seen(resolved: Program, hardware: Hardware) -> tuple[list[dict[str, Any]], l
     return stages, sorted(lever_check.tried(resolved, hardware.sms))
 
 
-def candidate(number: int, proposal: Proposal, ctx: Context) -> Candidate:
-    """The proposal checked, resolved and generated. Raises TrialError at step check or generate."""
-    program = checked(proposal.text)
-    compiled = generate(program, ctx.sms)
-    return _candidate(number, proposal, compiled, ctx)
+def candidate(number: int, tried: Candidate, beside: tuple[Finished, ...], ctx: Context) -> devices.Candidate:
+    """The program checked, resolved and generated. Raises TrialError at step check or generate."""
+    return _candidate(number, tried, generate(checked(tried.text), ctx.sms), beside, ctx)
 
 
-def _candidate(number: int, proposal: Proposal, compiled: Any, ctx: Context) -> Candidate:
+def _candidate(
+    number: int, tried: Candidate, compiled: Any, beside: tuple[Finished, ...], ctx: Context
+) -> devices.Candidate:
     if not compiled.sources:
         why = "; ".join(f"{name}: {r.message}" for name, r in compiled.refused.items())
         raise TrialError("generate", "no_backend", f"no back end takes this program: {why}")
-    if proposal.backend not in compiled.sources:
-        refusal = compiled.refused[proposal.backend]
+    if tried.backend not in compiled.sources:
+        refusal = compiled.refused[tried.backend]
         help = f"; {refusal.help}" if refusal.help else ""
-        raise TrialError("generate", refusal.code, f"`{proposal.backend}` cannot express it: {refusal.message}{help}")
-    inputs, outputs = ctx.strategy.bind(proposal.text)
-    made = Candidate(
-        number, compiled.resolved, compiled.text, proposal.cls, proposal.backend, compiled.sources, inputs, outputs,
+        raise TrialError("generate", refusal.code, f"`{tried.backend}` cannot express it: {refusal.message}{help}")
+    inputs, outputs = ctx.problem.bind(tried.text)
+    whole = devices.Candidate(
+        number, compiled.resolved, compiled.text, tried.cls, tried.backend, compiled.sources, inputs, outputs,
         compiled.refused,
     )  # fmt: skip
-    region = _region(proposal.text, ctx)
+    region = ctx.problem.region(tried.text)
     if not region:
-        return made
+        return whole
     here = Placed(
-        ctx.strategy.ops(region), made.program, made.text, made.backend, made.sources[made.backend], inputs, outputs
+        ctx.problem.ops(region), whole.program, whole.text, whole.backend, whole.sources[whole.backend], inputs, outputs
     )
-    return replace(made, region=region, placed=(here, *(_standing(t, ctx) for t in ctx.beside if t.region != region)))
-
-
-def _region(text: str, ctx: Context) -> int:
-    """The region that a program stands for, where the strategy knows regions; 0: the whole module."""
-    return ctx.strategy.region(text) if hasattr(ctx.strategy, "region") else 0
+    others = (_standing(t, ctx) for t in beside if t.region != region)
+    return replace(whole, region=region, placed=(here, *others))
 
 
 def _standing(t: Finished, ctx: Context) -> Placed:
     """An earlier trial's program in its place; it was generated before, so that this cannot fail."""
     if (t.text, t.backend) not in ctx.generated:
         compiled = generate(checked(t.text), ctx.sms)
-        inputs, outputs = ctx.strategy.bind(t.text)
+        inputs, outputs = ctx.problem.bind(t.text)
         ctx.generated[t.text, t.backend] = Placed(
-            ctx.strategy.ops(t.region), compiled.resolved, compiled.text, t.backend, compiled.sources[t.backend],
+            ctx.problem.ops(t.region), compiled.resolved, compiled.text, t.backend, compiled.sources[t.backend],
             inputs, outputs,
         )  # fmt: skip
     return ctx.generated[t.text, t.backend]
 
 
-def standing(found: Iterable[Finished]) -> tuple[Finished, ...]:
-    return tuple(sorted(found, key=lambda t: t.region))
+def best_time(ended: Iterable[Finished], cls: str) -> float | None:
+    """The time in ms of the best of a class so far: the fastest trial that counts and is faster than PyTorch.
+
+    A strategy refines the fastest trial (engine.strategies.state.State.best), which may still be slower than PyTorch.
+    """
+    faster = (t.ms for t in ended if t.cls == cls and t.clean and t.ms is not None and (t.speedup or 0) > 1)
+    return min(faster, default=None)
+
+
+def standing(trials: Iterable[Finished]) -> tuple[Finished, ...]:
+    return tuple(sorted(trials, key=lambda t: t.region))
 
 
 def checked(text: str) -> Program:
-    """The typed program, or TrialError("check") with the first mistake in words and all of them in the detail."""
+    """The typed program, or Rejected with the first mistake in words and all of them in the detail."""
     result = check(text)
     if result.ok:
         return result.program
@@ -146,7 +178,8 @@ def checked(text: str) -> Program:
     more = f" (and {len(result.diagnostics) - 1} more)" if len(result.diagnostics) > 1 else ""
     help = f"; {first.help}" if first.help else ""
     reason = f"line {first.span.line}: {first.message}{help}{more}"
-    raise TrialError("check", first.code, reason, "\n\n".join(d.render(text) for d in result.diagnostics))
+    detail = "\n\n".join(d.render(text) for d in result.diagnostics)
+    raise Rejected(first.code, reason, detail, result.diagnostics)
 
 
 def root_cause(diagnostics: Sequence[Diagnostic]) -> Diagnostic:
@@ -165,50 +198,97 @@ def backend_of(text: str, sms: int) -> str:
     return "cute"
 
 
-def run(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) -> Steps[Finished]:
-    """One trial from its proposal to its end, which the returned Finished sums up; `best_ms`: what `best_time` gives.
-
-    Raises Stopped, after the trial's own end was emitted, when the owner stopped the session meanwhile.
-    """
-    failed = ctx.past(events.TrialFailed, number)
-    judged = ctx.past(events.TrialJudged, number)
-    if failed or judged:
-        return finished(number, proposal, failed or judged, ctx)
+def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> Steps[None]:
+    """One trial from its proposal, which the log holds, to its end."""
+    emit = ctx.journal.emit
+    if ctx.journal.ended(number) is not None:
+        return
     step = "check"
     try:
-        for step, work in _steps(number, proposal, ctx):  # noqa: B007 - the handlers below read `step`
+        for step, work in _steps(number, tried, ctx, incumbent):  # noqa: B007 - handlers below read `step`
             yield from work
-        judged = judge(number, proposal, ctx, best_ms)
-        yield from ctx.emit(judged)
-        return finished(number, proposal, judged, ctx)
-    except Stopped:
-        end = events.TrialFailed(number, step, "stopped", "stopped by the owner before this trial was finished")
-        yield from ctx.emit(end)
-        raise
+        yield from emit(_judged(number, tried, ctx, incumbent))
+    except Untimed as e:
+        yield from emit(_untimed(number, tried, e, ctx.journal))
+    except KernelFailed as e:
+        seen_before = earlier_evidence(number, ctx.journal, upto=e.step)
+        end = replace(failed(number, e), diagnostics=e.diagnostics, evidence=[*seen_before, *e.evidence])
+        yield from emit(end, *([e.detail] if e.detail else []))
     except TrialError as e:
-        end = events.TrialFailed(number, e.step, e.code, e.reason, events.blob_name(e.detail) if e.detail else None)
-        yield from ctx.emit(end, *([e.detail] if e.detail else []))
+        yield from emit(failed(number, e), *([e.detail] if e.detail else []))
     except Exception as e:  # a mistake of ours costs one trial, not the session
-        end = events.TrialFailed(number, step, "engine_error", f"the engine made a mistake ({type(e).__name__}: {e})")
-        yield from ctx.emit(end)
-    return finished(number, proposal, end, ctx)
+        reason = f"the engine made a mistake ({type(e).__name__}: {e})"
+        yield from emit(events.TrialFailed(number, step, "engine_error", reason))
 
 
-def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str, Steps[None]]]:
+def failed(number: int, e: TrialError) -> events.TrialFailed:
+    diagnostics = []
+    if isinstance(e, Rejected):
+        diagnostics = [
+            {"code": d.code, "message": d.message, "line": d.span.line, "column": d.span.col,
+             "end_line": d.span.end_line, "end_column": d.span.end_col, "help": d.help or ""}
+            for d in e.diagnostics
+        ]  # fmt: skip
+    detail = events.blob_name(e.detail) if e.detail else None
+    return events.TrialFailed(number, e.step, e.code, e.reason, detail, diagnostics)
+
+
+def under_way(number: int, journal: Journal) -> str:
+    """The step that an open trial is at."""
+    done = [
+        ("measure", events.TrialValidated), ("validate", events.TrialCompiled), ("compile", events.TrialGenerated),
+        ("generate", events.TrialChecked),
+    ]  # fmt: skip
+    return next((step for step, kind in done if journal.past(kind, number) is not None), "check")
+
+
+def earlier_evidence(number: int, journal: Journal, upto: str = "") -> list[dict[str, Any]]:
+    """What the text of a kernel and its rounds showed; without that of the step `upto`."""
+    checked, validated = journal.past(events.TrialChecked, number), journal.past(events.TrialValidated, number)
+    text = checked.evidence if checked is not None and upto != "check" else []
+    return [*text, *(validated.evidence if validated is not None and upto != "validate" else [])]
+
+
+def _untimed(number: int, tried: Candidate, e: Untimed, journal: Journal) -> events.TrialUntimed:
+    evidence = [*earlier_evidence(number, journal, upto=e.step), *e.evidence]
+    verdict, words = verdict_of(evidence), e.reason
+    if verdict in (GAMING, LIBRARY) and e.code != GAMING:  # what it is comes before why it has no time
+        first = next(line for line in evidence if line["verdict"] == verdict)
+        at = f"line {first['line']}: " if "line" in first else ""
+        words = f"{at}{first['said']}; {words}"
+    return events.TrialUntimed(number, verdict, tried.cls, e.step, e.code, words, evidence)
+
+
+def _judged(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> events.TrialJudged:
+    measured = ctx.journal.past(events.TrialMeasured, number)
+    if tried.form == "kernel":
+        earlier = earlier_evidence(number, ctx.journal)
+        return judge_kernel(number, tried.cls, measured, incumbent.best_ms, ctx.limit(tried.cls), earlier)
+    left_out = ctx.problem.algebraic(tried.text, tried.cls)
+    return judge(number, tried, measured, incumbent.best_ms, ctx.limits, left_out, algebraic=ctx.algebraic)
+
+
+def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> Iterator[tuple[str, Steps[None]]]:
     """(name of the step, its events) in order; what a later step needs is kept in between."""
-    made: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    emit, past = ctx.journal.emit, ctx.journal.past
 
     def check_() -> Steps[None]:
         t = time.perf_counter()
-        made["program"] = checked(proposal.text)
-        resolved = resolve(made["program"], ctx.sms)
+        kept["program"] = checked(tried.text)
+        resolved = resolve(kept["program"], ctx.sms)
         text = to_text(resolved)  # a person sees every choice before any code is made
-        told = seen(resolved, ctx.hardware)
-        yield from ctx.emit(events.TrialChecked(number, events.blob_name(text), time.perf_counter() - t, *told), text)
+        shown = seen(resolved, ctx.hardware)
+        yield from emit(events.TrialChecked(number, events.blob_name(text), time.perf_counter() - t, *shown), text)
+
+    def examine() -> Steps[None]:
+        if past(events.TrialChecked, number) is None:
+            checked = yield Work(lambda: ctx.device.check(kept["candidate"]))
+            yield from emit(checked, tried.text)
 
     def generate_() -> Steps[None]:
         t = time.perf_counter()
-        compiled = generate(made["program"], ctx.sms)
+        compiled = generate(kept["program"], ctx.sms)
         sources, texts = {}, []
         for name, s in compiled.sources.items():
             texts.append(s.text)
@@ -219,121 +299,56 @@ def _steps(number: int, proposal: Proposal, ctx: Context) -> Iterator[tuple[str,
                 "line_map": [list(m) for m in s.line_map],
             }
         refused = {name: {"code": r.code, "message": r.message} for name, r in compiled.refused.items()}
-        made["candidate"] = c = _candidate(number, proposal, compiled, ctx)
+        kept["candidate"] = c = _candidate(number, tried, compiled, incumbent.beside, ctx)
         inputs, seconds = [{**asdict(b), "shape": list(b.shape)} for b in c.inputs], time.perf_counter() - t
-        yield from ctx.emit(events.TrialGenerated(number, sources, refused, seconds, inputs, c.region), *texts)
+        yield from emit(events.TrialGenerated(number, sources, refused, seconds, inputs, c.region), *texts)
 
     def build() -> Steps[None]:
         # Done again after a loss, for the device must hold the build; the log keeps the first answer.
-        done = yield from ctx.call(lambda: ctx.device.build(made["candidate"]))
-        yield from ctx.emit(done)
+        built = yield Work(lambda: ctx.device.build(kept["candidate"]))
+        yield from emit(built)
 
     def validate() -> Steps[None]:
-        if ctx.past(events.TrialValidated, number) is None:
-            yield from twice("Verifying", lambda: ctx.device.validate(made["candidate"]))
+        if past(events.TrialValidated, number) is None:
+            yield from twice("Verifying", lambda: ctx.device.validate(kept["candidate"]))
 
     def measure() -> Steps[None]:
-        baseline = ctx.baselines.get(proposal.cls)
+        baseline = ctx.baselines.get(tried.cls)
+        if tried.form == "kernel" and ctx.device.kind != "measured":
+            raise Untimed("measure", "no_prediction", NO_PREDICTION)
         if baseline is None:
-            raise TrialError(
-                "measure", "no_baseline", f"there is no PyTorch time in class {proposal.cls} to compare with"
-            )
-        yield from twice("Measuring", lambda: ctx.device.measure(made["candidate"], baseline))
+            raise TrialError("measure", "no_baseline", f"there is no PyTorch time in class {tried.cls} to compare with")
+        yield from twice("Measuring", lambda: ctx.device.measure(kept["candidate"], baseline))
 
     def twice(doing: str, work: Callable[[], events.Event]) -> Steps[None]:
         try:
-            done = yield from ctx.call(work)
+            done = yield Work(work)
         except TrialError as e:
             if e.code not in LOST:
                 raise
             why = e.reason.rstrip(".")
-            yield from ctx.emit(events.Progress(f"Trial {number}: {why}. {doing} once more", e.step))
-            done = yield from ctx.call(work)
-        yield from ctx.emit(done)
+            yield from emit(events.Progress(f"Trial {number}: {why}. {doing} once more", e.step))
+            done = yield Work(work)
+        yield from emit(done)
 
-    if ctx.past(events.TrialMeasured, number) is not None:
+    if past(events.TrialMeasured, number) is not None:
         return  # only the judgement is missing
-    yield "check", check_()
-    yield "generate", generate_()
+    if tried.form not in ctx.device.forms:
+        what = "kernel" if tried.form == "kernel" else tried.form
+        reason = f"{ctx.device.name} runs no {what}; start the session on a GPU (--device cuda)"
+        raise TrialError("check", "no_such_form", reason)
+    if tried.form == "kernel":
+        kept["candidate"] = KernelTrial(number, tried.text, tried.cls, tried.language, tried.entry)
+        yield "check", examine()
+    else:
+        yield "check", check_()
+        yield "generate", generate_()
     yield "compile", build()
     yield "validate", validate()
     yield "measure", measure()
 
 
-def _algebraic(proposal: Proposal, ctx: Context) -> Any:
-    """What the program leaves out of the work that the module asks for; None where it does it all."""
-    told = getattr(ctx.strategy, "algebraic", None)
-    return told(proposal.text, proposal.cls) if told is not None else None
-
-
-def limiting(text: str, cls: str) -> str:
-    """The class whose limit a trial of class `cls` is held to: guarded f16 stands in tf32, under the roof of f16."""
-    program = check(text).program if "guard" in text else None
-    return roof_of(program) if program is not None and program.guard else cls
-
-
-def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) -> events.TrialJudged:
-    """The verdict from the measured event: its evidence, and against the limit, the baseline and the best."""
-    m: events.TrialMeasured = ctx.past(events.TrialMeasured, number)
-    program = checked(proposal.text)
-    derived, roof = class_of(program), roof_of(program)
-    ms, limit = m.time.ms, ctx.limits[limiting(proposal.text, proposal.cls)]
-    left_out = _algebraic(proposal, ctx)
-    if left_out is not None:  # held to the limit of what it computes
-        limit = left_out.limits.get(limiting(proposal.text, proposal.cls), limit)
-    gap = budget.gap(ms, limit)
-    score = budget.score(ms, limit, m.baseline_ms)
-    kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
-    evidence = [
-        *m.checks,
-        integrity.of_precision(derived, proposal.cls, roof),
-        integrity.of_limit(gap, limit, TOO_FAST),
-    ]
-    if left_out is not None:
-        evidence.append(integrity.check("algebra", integrity.MINOR, left_out.words))
-    verdict = integrity.worst(evidence)
-    counts = verdict in ("clean", "minor")
-    offered = left_out is not None and not ctx.algebraic
-    best = counts and not offered and m.ratio > 1 and (best_ms is None or ms < best_ms)
-    if not counts:
-        why = next(c["said"] for c in evidence if c["verdict"] == verdict)
-        text = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
-    else:
-        text = f"{ms:.3g} ms {kind}{' for the whole module' if m.part else ''}, "
-        text += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
-        text += f" of {roof} ({class_words(program)})" if program.guard else ""
-        if theirs := m.part.get("region_eager_ms"):
-            region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
-            text += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
-        text += f"; {said}" if (said := integrity.tripped(m.checks)) else ""
-        text += f"; the best in {proposal.cls} so far" if best else ""
-        text += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
-    return events.TrialJudged(
-        number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence,
-        left_out.words if left_out else "",
-    )  # fmt: skip
-
-
-def best_time(ended: Iterable[Finished], cls: str) -> float | None:
-    """The time in ms of the best of a class so far: the fastest trial that counts and is faster than PyTorch.
-
-    A strategy refines the fastest trial (engine.strategies.State.best), which may still be slower than PyTorch.
-    """
-    return min((t.ms for t in ended if t.cls == cls and t.clean and t.ms is not None and (t.speedup or 0) > 1),
-               default=None)  # fmt: skip
-
-
-def _factor(ratio: float) -> str:
-    return f"{ratio:.2f}x faster than" if ratio >= 1 else f"{1 / ratio:.2f}x slower than"
-
-
-def finished(number: int, proposal: Proposal, end: events.TrialJudged | events.TrialFailed, ctx: Context) -> Finished:
-    ok = isinstance(end, events.TrialJudged)
-    measured: events.TrialMeasured | None = ctx.past(events.TrialMeasured, number) if ok else None
-    return Finished(
-        number, proposal.text, proposal.cls, proposal.backend, proposal.by,
-        end.ms if ok else None, ok and end.verdict in ("clean", "minor") and (ctx.algebraic or not end.algebraic),
-        "" if ok else end.step,
-        _region(proposal.text, ctx), measured.part.get("region_ms") if measured else None, end.speedup if ok else None,
-        bool(measured and integrity.tripped(measured.checks)),
-    )  # fmt: skip
+__all__ = [
+    "LOST", "Context", "Incumbent", "Proposal", "Rejected", "backend_of", "candidate", "checked", "failed",
+    "root_cause", "run", "seen", "standing", "under_way",
+]  # fmt: skip

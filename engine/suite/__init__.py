@@ -1,14 +1,15 @@
-"""The 59 problems of the suite on a real GPU: every program against its module, in error and in time.
+"""The 59 problems of the suite, each as programs written by hand: every program against its module, in error and time.
 
-    python -m engine suite [--device cuda|cpu] [--only L1/1,conv2d_wide] [--jobs 12] [--seconds S] --json OUT
+    python -m engine suite [--device cuda|modelled:h200] [--only L1/1,conv2d_wide] [--seconds S] --json OUT
 
 A problem is a module of engine/problems whose first line names it `(suite59 L1/55)`; its programs are the files of
-dsl/examples/suite59 that say `# module: NAME` in their first line. A program's parameters bind by name: an input of
-`forward`, or a path in the module's state with underscores for dots (`norm.running_mean` is `norm_running_mean`),
-seen in the shape that the program gives it.
+dsl/examples/suite59 that say `# module: NAME` in their first line. Each problem is one session whose strategy tries
+these programs by each back end that takes them, and nothing else: the trial pipeline and the evaluator are those of
+every session.
 
-cases    what there is to run                       (no torch)
-runner   checks, builds ahead, asks the child, writes the results, goes on where it stopped   (no torch)
-problem  a module, its inputs and what is right     (torch)
-child    the process that owns the GPU              (torch)
+cases    what there is to run
+given    the strategy: programs that are given, in their order
+runner   the sessions, and the results file; goes on where it stopped
+table    the results for people
+command  `python -m engine suite`
 """

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.session.spec import CLASSES as CLASSES
-from engine.session.spec import UNTITLED, BadSpec, SessionSpec
+from engine.session.spec import UNTITLED, BadSpec, SessionSpec, SpecFields, fix
 from engine.session.titles import LONGEST, first_sentence, opening_text
 from playground import conf
 from playground.models import Session
@@ -22,62 +21,45 @@ class Refused(Exception):
         self.status, self.told = status, {"error": error, "fix": fix, **more}
 
 
-def limit_text(text: str, what: str = "The source") -> None:
+LESS = "Paste the module to optimise alone, without data or generated code."
+
+
+def limit_text(text: str, what: str = "The source", fix: str = LESS) -> None:
     """Raises Refused(413) for a text over UCUTLASS_SOURCE_KIB."""
     limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode(errors="surrogatepass"))
     if size > limit << 10:
         raise Refused(
             413,
             f"{what} is {size / 1024:.0f} KiB; the limit is {limit} KiB.",
-            "Paste the module to optimise alone, without data or generated code.",
+            fix,
         )
     if "\0" in text or re.search("[\ud800-\udfff]", text):
         raise Refused(422, f"{what} holds characters that are no text (NUL or a lone surrogate).", "Paste plain text.")
 
 
-def spec_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """The spec to store: checked by the engine's own rules, `device` as asked (`auto` is decided by who claims it)."""
-    limit_text(asked["source"])
-    asked = {**asked, "title": asked["title"].strip() or title_of(asked["source"], asked["source_kind"])}
-    device = asked["device"]
-    spec = _checked({**asked, "device": "modelled:h200" if device == "auto" else device})
-    return {
-        "title": spec.title,
-        "source": spec.source,
-        "source_kind": spec.source_kind,
-        "device": device,
-        "strategy": spec.strategy,
-        "classes": list(spec.classes),
-        "trials": spec.trials,
-        "eps": spec.eps,
-        "window": spec.window,
-        "seed": spec.seed,
-        "compile": spec.compile,
-        "algebraic": spec.algebraic,
-    }
+def spec_of(asked: SpecFields) -> dict[str, Any]:
+    """The spec to store, within this server's limits; `device` as asked (`auto` is decided by who claims it)."""
+    limit_text(asked.source)
+    title = asked.title.strip() or title_of(asked.source, asked.source_kind)
+    return _checked({**asked.to_dict(), "title": title}).to_dict()
+
+
+def invalid(body: bytes) -> Refused | None:
+    """Why the body of a new session is no spec; None where it is not even an object."""
+    try:
+        SessionSpec.from_json(body.decode("utf-8", "replace"))
+    except BadSpec as e:
+        return None if e.field == "spec" else told(e.field, e.message)
+    return None
 
 
 def told(field: str, message: str) -> Refused:
     """A field that is wrong: what is allowed on this server, and a value that works."""
-    most = conf.get("UCUTLASS_MAX_TRIALS")
+    way_out = fix(field)
     if field == "trials":
-        message = f"a whole number from 1 to {most}"
-    fixes = {
-        "source": "Paste a PyTorch module, or write a μCUTLASS program.",
-        "source_kind": 'Write "module" or "program".',
-        "title": "Write a short title on one line, or leave it out.",
-        "device": 'Write "auto", "cuda" or "modelled:h200".',
-        "strategy": 'Write "planner", or leave it out.',
-        "classes": 'Write for example ["tf32", "f16"].',
-        "trials": f"Write for example 12; this server allows {most}.",
-        "eps": "Write for example 0.25, to stop within 25% of the limit.",
-        "window": "Write for example 6, to stop after 6 trials without gain.",
-        "seed": "Write for example 0.",
-        "compile": "Write true or false.",
-        "algebraic": "Write true or false.",
-    }
-    fix = fixes.get(field, f"Leave it out; the fields are {', '.join(fixes)}.")
-    return Refused(422, f"{field}: {message.removesuffix('.')}.", fix, field=field)
+        most = conf.get("UCUTLASS_MAX_TRIALS")
+        message, way_out = f"a whole number from 1 to {most}", f"Write for example 12; this server allows {most}."
+    return Refused(422, f"{field}: {message.removesuffix('.')}.", way_out, field=field)
 
 
 def _checked(fields: dict[str, Any]) -> SessionSpec:
@@ -105,20 +87,15 @@ def title_of(source: str, kind: str) -> str:
 
 
 def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    """The command's data, checked. Raises Refused with the fix."""
+    """The command's data, checked; that of a `try` as it is, for playground.access.tries. Raises Refused with the
+    fix."""
     if kind not in COMMANDS:
         raise Refused(422, f"{kind!r} is no command.", f"Send one of {', '.join(COMMANDS)}.")
     if session.state == Session.ENDED:
         raise Refused(409, "This session has ended.", "Fork it to go on from here.")
     if kind == "budget":
         return _budget(session, data)
-    if kind == "try":
-        program = data.get("program")
-        if not isinstance(program, str) or not program.strip():
-            raise Refused(422, "There is no program to try.", 'Send {"kind": "try", "data": {"program": "..."}}.')
-        limit_text(program, "The program")
-        return {"program": program}
-    return {}
+    return data if kind == "try" else {}
 
 
 def _budget(session: Session, data: dict[str, Any]) -> dict[str, Any]:

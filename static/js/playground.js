@@ -6,6 +6,7 @@ import { drawExamples } from "./examples.js";
 import { className, deviceName } from "./format.js";
 import { fromServer, Preview } from "./preview.js";
 import { parts } from "./refusal.js";
+import { chosenOptions, drawStrategies } from "./strategies.js";
 
 const KEY = "ucutlass.draft";
 const LANG = { module: "python", program: "ucutlass" };
@@ -23,7 +24,7 @@ const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16"
 const load = () => { try { return JSON.parse(localStorage.getItem(KEY)) ?? {}; } catch { return {}; } };
 const store = debounce(() => { try { localStorage.setItem(KEY, JSON.stringify(state)); } catch { /* full or private */ } }, 200);
 // The texts of both ways in are kept apart, so that looking at the other loses nothing.
-const state = { kind: "module", module: "", program: "", device: null, classes: ["tf32", "f16"], trials: 12, eps: 25, window: 6, algebraic: false, ...load() };
+const state = { kind: "module", module: "", program: "", device: null, classes: ["tf32", "f16"], trials: 12, eps: 25, window: 6, algebraic: false, strategy: "planner", strategyOptions: {}, ...load() };
 
 const editor = makeEditor($("editor"), {
   label: "Source", lang: "python", hint: "",
@@ -222,6 +223,7 @@ $("form").addEventListener("submit", async (e) => {
     const made = await request("/api/sessions", { body: {
       source: state[state.kind], source_kind: state.kind, device: state.device, classes: state.classes,
       trials: state.trials, eps: state.eps / 100, window: state.window, algebraic: state.algebraic === true && state.kind === "module",
+      strategy: state.strategy, options: chosenOptions(state),
     } });
     try { localStorage.setItem(KEY, JSON.stringify(state)); } catch { /* the text is in the session too */ }
     location.assign(new URL(made.control_url, location.href).pathname);
@@ -243,11 +245,14 @@ if (boot.fork) {
   if (spec.classes) state.classes = spec.classes;
   for (const name of ["trials", "window"]) if (spec[name]) { state[name] = spec[name]; $(name).value = spec[name]; }
   state.algebraic = spec.algebraic === true;
+  if (spec.strategy) state.strategy = spec.strategy;
+  if (spec.options) state.strategyOptions = { ...state.strategyOptions, [state.strategy]: { ...spec.options } };
   if (Number.isFinite(spec.eps)) { state.eps = Math.round(spec.eps * 100); $("eps").value = state.eps; }
 }
 $("algebraic").checked = state.algebraic === true;
 listDevices();
 listClasses();
+drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store);
 show(state.kind);
 /** #program=TEXT, as the reference links its examples: an edit of the draft, so that undo brings the draft back. */
 function fromHash() {

@@ -6,9 +6,9 @@ import pytest
 
 from engine.devices import Problem
 from engine.session import events
-from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from tests.browser.conftest import no_sideways_scroll
+from tests.engine.planning import planned
 from tests.engine.strategies.test_regions import experts
 
 DRAW = """async (data) => {
@@ -26,7 +26,7 @@ DRAW = """async (data) => {
 
 @pytest.fixture(scope="module")
 def covered():
-    made = Planner(Problem("", "module", experts()), ("tf32", "f16"), load("h200"), "predicted").covered
+    made = planned(Problem("", "module", experts()), ("tf32", "f16"), load("h200"), "predicted").problem.covered
     return dataclasses.asdict(events.decode("covered", events.encode(made)))
 
 

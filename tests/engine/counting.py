@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from engine.devices import TrialError
+from engine.devices import Device, TrialError
 from engine.session import events
 from sol.attainable import predict, predict_eager
 from sol.hardware import load
 
 
-class CountingDevice:
+class CountingDevice(Device):
     name, kind, hardware = "counting", "predicted", "h200"
 
     def __init__(self, fail: dict[int, str] | None = None, hang_at: int | None = None):
@@ -65,9 +65,6 @@ class CountingDevice:
         ms = predict(candidate.program, self.hw).ms
         time = events.Prediction(ms, "t_attainable", "h200")
         return events.TrialMeasured(candidate.trial, time, baseline.name, baseline.time.ms, baseline.time.ms / ms)
-
-    def prefetch(self, candidates):
-        pass
 
 
 PROGRAM = """\

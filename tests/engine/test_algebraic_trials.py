@@ -3,12 +3,16 @@
 import pytest
 
 from engine.devices import Problem
-from engine.session import events, trial
-from engine.strategies import Finished, State
-from engine.strategies.planner.planner import ALGEBRAIC, Planner
+from engine.session import events
+from engine.session.journal import Journal
+from engine.session.state_fold import StateFold
+from engine.session.trial import Proposal
+from engine.session.verdict import judge
+from engine.strategies.api import Finished, State
+from engine.strategies.planner.planner import ALGEBRAIC
 from sol.bounds import t_sol
 from sol.hardware import load
-from tests.engine.counting import CountingDevice
+from tests.engine.planning import planned
 from tests.engine.strategies.test_algebra import summed
 
 H200 = load("h200")
@@ -16,7 +20,7 @@ H200 = load("h200")
 
 @pytest.fixture(scope="module")
 def planner():
-    return Planner(Problem("", "module", summed()), ("tf32",), H200, "predicted")
+    return planned(Problem("", "module", summed()), ("tf32",), H200, "predicted")
 
 
 def proposals(planner, many):
@@ -31,7 +35,7 @@ def proposals(planner, many):
 
 
 def test_it_comes_after_the_modules_own_work_and_few_times(planner):
-    offered = [planner.algebraic(p.text, "tf32") is not None for p in proposals(planner, 8)]
+    offered = [planner.problem.algebraic(p.text, "tf32") is not None for p in proposals(planner, 8)]
     assert offered[:2] == [False, True] and sum(offered) <= ALGEBRAIC
 
 
@@ -43,22 +47,21 @@ def test_its_change_and_reason_say_what_was_done(planner):
 
 def test_it_is_bound_to_the_modules_tensors_and_held_to_its_own_limit(planner):
     p = proposals(planner, 2)[1]
-    inputs, outputs = planner.bind(p.text)
-    assert {b.tensor for b in inputs} == {"x", "w", "b"} and [b.tensor for b in outputs] == list(planner.graph.outputs)
-    assert 0 < planner.algebraic(p.text, "tf32").limits["tf32"] <= t_sol(planner.graph, H200, "tf32")
+    inputs, outputs = planner.problem.bind(p.text)
+    assert {b.tensor for b in inputs} == {"x", "w", "b"}
+    assert [b.tensor for b in outputs] == list(planner.problem.graph.outputs)
+    assert 0 < planner.problem.algebraic(p.text, "tf32").limits["tf32"] <= t_sol(planner.problem.graph, H200, "tf32")
 
 
 def judged(planner, allowed):
     """The second trial, much faster than the first one."""
-    log = [
-        events.TrialMeasured(2, events.Prediction(0.5, "m", "h200"), "eager_tf32", 2.0, 4.0),
-    ]
-    past = lambda kind, number: next((e for e in log if isinstance(e, kind)), None)  # noqa: E731
-    limits = {"tf32": 0.4}
-    ctx = trial.Context(CountingDevice(), planner, 132, limits, {}, None, None, past, algebraic=allowed)
-    proposal = proposals(planner, 2)[1]
-    end = trial.judge(2, proposal, ctx, 1.0)
-    return end, trial.finished(2, proposal, end, ctx)
+    candidate = proposals(planner, 2)[1].candidate
+    measured = events.TrialMeasured(2, events.Prediction(0.5, "m", "h200"), "eager_tf32", 2.0, 4.0)
+    left_out = planner.problem.algebraic(candidate.text, "tf32")
+    end = judge(2, candidate, measured, 1.0, {"tf32": 0.4}, left_out, algebraic=allowed)
+    log = [Proposal(candidate).event(2), measured, end]
+    journal = Journal(log, {events.blob_name(candidate.text): candidate.text}.__getitem__)
+    return end, StateFold(journal, planner.problem, {}, {"trials": 9}, algebraic=allowed).finished(2)
 
 
 def test_it_is_the_best_of_nothing_unless_it_is_allowed(planner):

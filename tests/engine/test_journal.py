@@ -5,8 +5,10 @@ import threading
 import pytest
 
 from engine.session import events
-from engine.session.journal import Journal, Owner
-from engine.session.trial import Stopped
+from engine.session.journal import Journal
+from engine.session.lanes import Lanes
+from engine.session.owner import Owner
+from engine.session.steps import Stopped
 from tests.engine.counting import spec
 
 CHECKED = events.TrialChecked(1, "a" * 64, 0.1)
@@ -39,7 +41,7 @@ def test_what_a_lost_engine_logged_is_not_said_again():
 
 def test_a_budget_keeps_what_a_spec_would_take_and_logs_that():
     made = owner(("budget", {"trials": 9, "eps": -1, "colour": "red"}))
-    (emitted,) = made.poll()
+    (emitted,) = made.hear()
     assert emitted.event.data == {"trials": 9} and made.budget["trials"] == 9 and made.budget["eps"] == 0.0
 
 
@@ -47,7 +49,7 @@ def test_words_in_the_log_count():
     made = owner(held=journal(events.Controlled("pause"), events.Controlled("budget", {"trials": 2})))
     assert made.paused and made.budget["trials"] == 2
     with pytest.raises(Stopped):
-        list(owner(held=journal(events.Controlled("stop"))).between())
+        list(Lanes(owner(held=journal(events.Controlled("stop")))).run())
 
 
 def test_a_stop_is_heard_while_something_blocks_and_its_answer_is_dropped():
@@ -59,11 +61,11 @@ def test_a_stop_is_heard_while_something_blocks_and_its_answer_is_dropped():
 
     made = Owner(spec(), journal(), word)
     with pytest.raises(Stopped):
-        list(made.call(lambda: release.wait(10)))
+        list(Lanes(made).call(lambda: release.wait(10)))
 
 
 def test_closing_runs_the_last_thing_in_the_thread_of_all_others():
-    made, threads = owner(), []
+    made, threads = Lanes(owner()), []
     list(made.call(lambda: threads.append(threading.current_thread())))
     made.close(lambda: threads.append(threading.current_thread()))
-    assert made.stopped and threads[0] is threads[1]
+    assert made.owner.stopped and threads[0] is threads[1]

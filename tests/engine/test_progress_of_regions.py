@@ -3,13 +3,13 @@
 from engine.devices import Problem
 from engine.progress import line
 from engine.session import events
-from engine.strategies.planner.planner import Planner
 from sol.hardware import load
+from tests.engine.planning import planned
 from tests.engine.strategies.test_regions import experts
 
 
 def test_regions_and_what_stays_pytorch_are_lines():
-    covered = Planner(Problem("", "module", experts()), ("tf32",), load("h200"), "predicted").covered
+    covered = planned(Problem("", "module", experts()), ("tf32",), load("h200"), "predicted").problem.covered
     said = line(covered).splitlines()
     assert said[0] == covered.text and "stay PyTorch: slice (lines 6 and 11)" in said[0]
     assert said[1].startswith("  region 1: linear, softmax, lines 1, 2; ") and "limit tf32 " in said[1]

@@ -7,7 +7,7 @@ import pytest
 from engine.progress import line
 from engine.session import events, trial
 from engine.session.runner import run
-from engine.strategies import Finished
+from engine.strategies.api import Finished
 from tests.engine.counting import CountingDevice, spec
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from engine.devices import Problem
 from engine.devices.modelled import Modelled
+from engine.evaluate.evaluator import Evaluator, Programs, Workbench
+from engine.evaluate.timing.predicted_timing import PredictedTiming
 from engine.session import events
 from engine.session.runner import run
 from engine.session.spec import SessionSpec
@@ -16,12 +18,20 @@ H200 = load("h200")
 
 
 class Priced(Modelled):
-    """The device that predicts, without what takes seconds: nothing is run."""
+    """The machine that predicts, without what takes seconds: nothing is run."""
 
     def open(self, problem: Problem, cancelled):
-        self.problem, self.cancelled = problem, cancelled
+        return Workbench(Programs(NotRun(), NotRun(), PredictedTiming(problem, self.hw)), lambda: None)
 
     def warm(self, source_kind="module"):
+        pass
+
+
+class NotRun:
+    def prepare(self, classes):
+        pass
+
+    def prefetch(self, candidates):
         pass
 
     def build(self, candidate):
@@ -39,8 +49,9 @@ def log():
         (1, events.SessionStarted("t", events.blob_name("module"), "module", {}, "planner", ["tf32"], {}, 0)),
         (2, events.Traced(events.blob_name(text), len(graph.ops), 0.1)),
     ]
-    given = SessionSpec("t", "module", "module", "modelled:h200", classes=("tf32",), trials=3, eps=0.0)
-    made = run(given, device=Priced("h200"), history=history, read_blob={events.blob_name(text): text}.__getitem__)
+    given = SessionSpec(source="module", device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
+    blobs = {events.blob_name(text): text}
+    made = run(given, device=Evaluator(Priced("h200")), history=history, read_blob=blobs.__getitem__)
     return [e.event for e in made]
 
 

@@ -4,10 +4,10 @@ import json
 
 from engine.session import events
 from engine.session.runner import run
-from engine.strategies import State
-from engine.strategies.planner.planner import Planner
+from engine.strategies.api import State
 from sol.hardware import load
 from tests.engine.counting import PROGRAM, CountingDevice, spec
+from tests.engine.planning import planned
 
 OPEN = PROGRAM.replace("tile 128x128x64  ", "")
 
@@ -16,6 +16,7 @@ class Quick(CountingDevice):
     """Measures, as far as a session can tell, and answers quick times in an order of its own."""
 
     kind = "measured"
+    screens = True
 
     def __init__(self, broken=()):
         super().__init__()
@@ -92,10 +93,10 @@ def test_quick_times_survive_the_log():
 
 def test_screening_is_asked_for_once_a_line():
     from engine.devices import Problem
-    from engine.strategies import Finished
+    from engine.strategies.api import Finished
     from engine.strategies.planner.memory import Memory
 
-    made = Planner(Problem(OPEN, "program", None), ("f16",), load("h200"), "measured", memory=Memory())
+    made = planned(Problem(OPEN, "program", None), ("f16",), load("h200"), "measured", memory=Memory())
     first = made.next(State())
     assert made.screen(State()) == []
     state = State((Finished(1, first.text, "f16", "cute", ms=1.0),))

@@ -1,7 +1,7 @@
 """What a session emits, in which order, and how it ends, whatever goes wrong."""
 
 import threading
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -32,8 +32,8 @@ def said_after(n, *words):
 
 def test_a_session_goes_from_its_start_through_whole_trials_to_its_end():
     log, _ = play()
-    assert [k for k in kinds(log) if k not in ("progress",)][:4] == [
-        "session.started", "traced", "reported", "baseline",
+    assert [k for k in kinds(log) if k not in ("progress",)][:5] == [
+        "session.started", "traced", "reported", "memory.read", "baseline",
     ]  # fmt: skip
     assert kinds(log)[-1] == "session.ended"
     steps = [k for k in kinds(log) if k.startswith("trial.")]
@@ -288,12 +288,12 @@ def test_a_program_with_a_mistake_is_refused_with_its_line():
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are():
-    (*_, last) = list(run({**asdict(spec()), "strategy": "oracle"}))
+    (*_, last) = list(run({**spec().to_dict(), "strategy": "oracle"}))
     assert last.event.state == "refused" and "planner" in last.event.reason
 
 
 def test_an_unknown_device_is_refused_by_name():
-    (*_, last) = list(run({**asdict(spec()), "device": "modelled:h900"}))
+    (*_, last) = list(run({**spec().to_dict(), "device": "modelled:h900"}))
     assert last.event.state == "refused" and "h900" in last.event.reason
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from engine import atomic_write
-from engine.bench.run.plan import plan
+from engine.bench.run.runner import frozen_memory
 from engine.bench.studies import pace
 from engine.session import events
 from engine.session.runner import run
-from engine.strategies import State
 from engine.strategies.planner import memory
 from sol.graph import OpGraph
 from sol.hardware import load
@@ -91,7 +90,7 @@ def test_a_structure_that_was_tried_twice_is_one_outcome_of_its_module():
 
     batched = linear([("relu", {}), ("sigmoid", {})], rows=1024, k=8192, n=4096)
     made = [memory.Outcome("split", 1.5, ms, memory.session_of(batched), "f16") for ms in (1.2, 1.4)]
-    memory.keep("h200", made)
+    memory.keep("h200", memory.lines_of(made))
     assert len(lines()) == 2 and len(told()) == 1
     assert memory.known("h200", H200.sms).outcomes.outcomes[0].observed == 1.4
 
@@ -138,8 +137,16 @@ def test_a_bench_is_not_helped_by_what_a_session_found_on_the_same_module():
     play(FIRST, "under another name")
     told = first(play(FIRST))
     assert told.why.startswith("won on")  # a session is
-    began = plan("linear_relu", FIRST, ("f16",), H200, "L9/1").planners["f16"].next(State())
-    assert began.change.startswith("every choice left to the compiler")
+    spec_ = spec(source="module", source_kind="module", classes=("f16",))
+    assert frozen_memory(spec_, Measuring(), "L9/1") == ""  # a bench's begins from what is committed alone
+
+
+def test_a_bench_begins_from_the_committed_results_without_the_problems_own(monkeypatch):
+    won = [memory.Won(pid, "gemm", "f16", "cute", (64, 64, 64), "plain", "tile 64x64x64", 1.0) for pid in ("a", "b")]
+    monkeypatch.setattr(memory, "committed", lambda *asked: memory.Memory(list(won)))
+    text = frozen_memory(spec(), Measuring(), "a")
+    assert [w.where for w in memory.parsed(text).won] == ["b"]
+    assert frozen_memory(spec(strategy="sweep"), Measuring(), "a") == ""  # which remembers nothing
 
 
 # ---- a module is known by what it does ----
@@ -195,7 +202,8 @@ def test_two_sessions_at_once_lose_nothing_of_each_other():
 def test_processes_that_write_at_once_lose_nothing_of_each_other(tmp_path):
     code = (
         "import sys; from engine.strategies.planner import memory; from sol.triage import Outcome\n"
-        "for i in range(40): memory.keep('h200', [Outcome('x', 2.0, 1.0, f'{sys.argv[1]}/{i}', 'f16')])"
+        "facts = [Outcome('x', 2.0, 1.0, f'{sys.argv[1]}/{i}', 'f16') for i in range(40)]\n"
+        "for fact in facts: memory.keep('h200', memory.lines_of([fact]))"
     )
     env = os.environ | {"UCUTLASS_CACHE": str(tmp_path)}
     root = Path(__file__).resolve().parents[2]

@@ -59,10 +59,10 @@ def replaced(made: Candidate, old: str, new: str) -> Candidate:
 
 def test_a_module_is_searched_and_the_result_is_measured(cuda):
     """The aim is a first measured trial 10 s after Run on a warm engine; twice that is a mistake somewhere."""
-    cuda.worker.warm()
+    cuda.machine.worker.warm()
     began, first = time.time(), None
     log = []
-    for emitted in run(SessionSpec("t", LINEAR, "module", "cuda", trials=4), local_user=True):
+    for emitted in run(SessionSpec(source=LINEAR, device="cuda", trials=4), local_user=True):
         log.append(emitted.event)
         if first is None and isinstance(emitted.event, events.TrialMeasured):
             first = time.time() - began
@@ -104,11 +104,12 @@ def test_an_error_of_the_gpu_costs_one_trial(opened):
     far = '        torch.zeros(4, device="cuda")[torch.full((1,), 1 << 40, device="cuda")]\n'
     broken = replaced(candidate(), "        y, = outputs\n", "        y, = outputs\n" + far)
     opened.build(broken)
-    generation = opened.worker.generation
+    worker = opened.machine.worker
+    generation = worker.generation
     with pytest.raises(TrialError) as e:
         opened.validate(broken)
     assert e.value.code in ("illegal_address", "cuda_error"), e.value.reason
-    assert opened.worker.generation == generation + 1
+    assert worker.generation == generation + 1
     made = candidate()
     opened.build(made)
     assert opened.validate(made).error < 2e-3

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.bench.report import coverage
 from engine.bench.report.charts import fast_p, speedup_gap
+from engine.bench.report.speedups import allowed
 from engine.bench.report.table import (
     LOSING,
     NAMES,
@@ -24,7 +25,6 @@ from engine.bench.report.table import (
     unguarded,
     words,
 )
-from engine.bench.run.judge import allowed
 from engine.words import count
 
 CAUSES = Path(__file__).resolve().parents[2] / "results/causes.toml"
@@ -54,6 +54,43 @@ def read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+# Of benches that ran the planner without sessions.
+METHOD = (
+    "Every time is a median of alternating pairs with the module in eager mode with TF32 allowed, L2 flushed, the",
+    "events' own time taken off; speedups over the other baselines come from their own alternation with the same",
+    "eager TF32. A problem without a right program counts as 1.0x of eager as shipped. Best of class: the fastest",
+    "program that was held to the class's tolerance **or a finer one**: an f16 entry may be won by tf32 products,",
+    "as `by` says. `x best`: over the fastest of PyTorch's ways that the class allows. `gap`: time over the limit.",
+    "`SOL`: 1 at the limit, 0.5 at PyTorch's eager time of the class. `s`: tracing, planning, opening, every trial",
+    "and the slowest build of each wave of trials.",
+    "",
+    "torch.compile runs with TF32 allowed in every class: it was not timed under autocast, so the means of f16",
+    "over it are across classes. Autocast leaves its results in f16 where ours are float32: on a result much",
+    "larger than the operands it writes half as much, and may be faster than the limit of what ours must write",
+    "(SOL 0). A trial is held against float64 on one draw of the module's own inputs, a guarded one also where a",
+    "row is 10^6 times as large, and one that is the class's best so far also on inputs 128 and 2^-10 times as",
+    "large, within twice the error of autocast there; a session holds every trial on five families of inputs.",
+)
+
+
+def _sessions_method(settings: dict[str, Any]) -> list[str]:
+    """`settings`: what all sessions of the bench have alike."""
+    return [
+        f"Each problem is one session, as a page starts it: strategy `{settings['strategy']}`, at most",
+        f"{count(settings['trials'], 'trial')} over the classes {', '.join(settings['classes'])}, stop rule eps",
+        f"{settings['eps']:g} and window {settings['window']}, seed {settings['seed']}. It begins from the results in",
+        "this repository without those of the problem itself, and teaches nothing.",
+        "",
+        "A trial is validated on six rounds of inputs against the module in float64 and timed in alternation with",
+        "PyTorch's eager way of its class, L2 flushed, the events' own time taken off. PyTorch's other ways are timed",
+        "in alternation with the eager way of the first class; a speedup over them is a product of these ratios. A",
+        "problem without a right program counts as 1.0x of eager as shipped. Best of class: the fastest program that",
+        "was held to the class's tolerance **or a finer one**, as `by` says. `x best`: over the fastest of PyTorch's",
+        "ways that the class allows. `gap`: time over the limit. `SOL`: 1 at the limit, 0.5 at PyTorch's eager time of",
+        "the class. `s`: until the search began, and from one trial's end to the next for the trials of the class.",
+    ]
+
+
 def markdown(told: dict[str, Any], name: str) -> str:
     """`told`: a collected results file; `name`: its own."""
     rows = [
@@ -62,20 +99,7 @@ def markdown(told: dict[str, Any], name: str) -> str:
         f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}.",
         f"Raw data: `{name}`; made by `{told['command']}`.",
         "",
-        "Every time is a median of alternating pairs with the module in eager mode with TF32 allowed, L2 flushed, the",
-        "events' own time taken off; speedups over the other baselines come from their own alternation with the same",
-        "eager TF32. A problem without a right program counts as 1.0x of eager as shipped. Best of class: the fastest",
-        "program that was held to the class's tolerance **or a finer one**: an f16 entry may be won by tf32 products,",
-        "as `by` says. `x best`: over the fastest of PyTorch's ways that the class allows. `gap`: time over the limit.",
-        "`SOL`: 1 at the limit, 0.5 at PyTorch's eager time of the class. `s`: tracing, planning, opening, every trial",
-        "and the slowest build of each wave of trials.",
-        "",
-        "torch.compile runs with TF32 allowed in every class: it was not timed under autocast, so the means of f16",
-        "over it are across classes. Autocast leaves its results in f16 where ours are float32: on a result much",
-        "larger than the operands it writes half as much, and may be faster than the limit of what ours must write",
-        "(SOL 0). A trial is held against float64 on one draw of the module's own inputs, a guarded one also where a",
-        "row is 10^6 times as large, and one that is the class's best so far also on inputs 128 and 2^-10 times as",
-        "large, within twice the error of autocast there; a session holds every trial on five families of inputs.",
+        *(_sessions_method(told["sessions"]) if "sessions" in told else METHOD),
     ]
     for cls in classes(told):
         s = summary(told["problems"], cls)
@@ -89,9 +113,11 @@ def outside(which: str, told: dict[str, Any], name: str) -> list[str]:
     said = [
         "", f"## {title}", "",
         f"{told['date']}; raw data: `{name}`; made by `{told['command']}`.",
-        f"{standing} Speedups are of the part that is covered: the sum of PyTorch's times of the same",
-        "regions over the sum of ours. The share is of the module's time at its limit.",
+        *([f"{standing} Speedups are of the module as a whole."] if "sessions" in told else
+          [f"{standing} Speedups are of the part that is covered: the sum of PyTorch's times of the same",
+           "regions over the sum of ours."]),
     ]  # fmt: skip
+    said[-1] += " The share is of the module's time at its limit."
     for cls in classes(told):
         found = coverage.modules(told["problems"], cls)
         timed = [n for n in allowed(cls) if any(n in c.over for c in found)]
@@ -113,7 +139,7 @@ def _outside_words(found: list[coverage.Covered]) -> str:
 
 
 def _outside_row(c: coverage.Covered, timed: list[str]) -> list[str]:
-    parts = "refused" if c.share is None else "whole" if c.whole else f"{c.share:.1%} in {len(c.units)} regions"
+    parts = "refused" if c.share is None else "whole" if c.whole else f"{c.share:.1%} in {c.regions} regions"
     errors = [u.trial["error"] for u in c.units if u.trial]
     verdicts = list(dict.fromkeys(u.verdict for u in c.units)) if c.share is not None else [_cell(c.why)]
     return [

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.bench.report.speedups import allowed
 from engine.bench.report.table import NAMES, Line
-from engine.bench.run.judge import allowed
 from sol.figures.palette import COLOUR, INK, axis, colour, plot_layout, rounded_log10, symbol
 from sol.figures.plots import Figure
 
@@ -18,6 +18,10 @@ TOLD = (0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)  # those of the table
 _LINE = {  # colour and dash of a baseline
     "eager": (COLOUR["f32"], "solid"), "eager_tf32": (COLOUR["tf32"], "solid"), "eager_f16": (COLOUR["f16"], "solid"),
     "compile": (COLOUR["fp8"], "dash"), "compile_max": (COLOUR["f64"], "dot"),
+    "eager_bf16": (COLOUR["bf16"], "solid"), "compile_f32": (COLOUR["f32"], "dash"),
+    "compile_max_f32": (COLOUR["f32"], "dot"), "compile_f16": (COLOUR["f16"], "dash"),
+    "compile_max_f16": (COLOUR["f16"], "dot"), "compile_bf16": (COLOUR["bf16"], "dash"),
+    "compile_max_bf16": (COLOUR["bf16"], "dot"),
 }  # fmt: skip
 
 

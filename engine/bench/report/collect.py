@@ -20,8 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.bench.run.judge import counts
+from engine.bench.report.speedups import counts
 from engine.session import events, recording
+from engine.session.spec import SessionSpec
+from engine.session.spec_arguments import command_of
 from engine.suite.cases import order, set_of
 from engine.suite.table import summary
 
@@ -204,12 +206,15 @@ _PLACE = re.compile(r"/(?:tmp|work|root|home|usr|dev)/[^\s:'\",()]*")  # what co
 def bench(path: str | Path) -> dict[str, Any]:
     """`python -m engine bench --json` without the programs' texts but that of the best: `sol replay` reads it.
 
-    Of a trial's checks stay those that are not simply passed.
+    Of a trial's checks stay those that are not simply passed. Raises ValueError of results that were predicted.
     """
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
-    about, left_out = raw["about"], ("why", "elements", "whole_error", "agrees", "max_error", "cached", "log")
+    about = raw["about"]
+    if about.get("kind", "measured") != "measured":
+        raise ValueError(f"{path}: its times are predictions for {about['hardware']}; results are measured on a GPU")
+    left_out = ("why", "elements", "whole_error", "agrees", "max_error", "cached", "log", "scope", "call_ms")
     for row in raw["problems"].values():
-        kept = {id(b) for cls in {t["class"] for t in row["trials"]} if (b := _fastest(row, cls))}
+        kept = {id(t) for t in _fastest(row)}
         row["trials"] = [
             {k: _short(v) for k, v in t.items() if k not in left_out and (k != "text" or id(t) in kept)}
             for t in row["trials"]
@@ -227,20 +232,31 @@ def bench(path: str | Path) -> dict[str, Any]:
         row.pop("revision", None)
     return {
         **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
-        "command": _asked(raw["problems"]),
+        "command": _asked(raw["problems"], about.get("sessions")),
+        **({"sessions": about["sessions"]} if "sessions" in about else {}),
         "about": {k: v for k, v in about.items() if k in ("device", "hardware", "torch", "events_us")},
         "problems": raw["problems"],
     }
 
 
-def _fastest(row: dict, cls: str) -> dict | None:
-    right = [t for t in row["trials"] if t["class"] == cls and counts(t) and not t.get("algebraic")]
-    return min(right, key=lambda t: t["ms"], default=None)
+def _fastest(row: dict) -> list[dict]:
+    """The best trial of each class, of a module in regions that of each region."""
+    fastest: dict[tuple, dict] = {}
+    for t in row["trials"]:
+        part = t.get("part", {})
+        key, ms = (t["class"], part.get("region", 0)), part.get("region_ms", t.get("ms"))
+        if counts(t) and not t.get("algebraic") and (key not in fastest or ms < fastest[key][0]):
+            fastest[key] = (ms, t)
+    return [t for _, t in fastest.values()]
 
 
-def _asked(problems: dict[str, dict]) -> str:
-    """The call that makes it all again, however many calls it took."""
+def _asked(problems: dict[str, dict], settings: dict[str, Any] | None) -> str:
+    """The call that makes it all again, however many calls it took. `settings`: of all its sessions."""
     which = set_of(row["id"] for row in problems.values())
+    if settings is not None:
+        fields = SessionSpec(title="any", source="any", **settings)
+        words = command_of(fields, which).removeprefix("python -m engine optimize ")
+        return f"python -m engine bench {words} --json bench.json"
     trials = [t["class"] for row in problems.values() for t in row["trials"]]
     classes = sorted(set(trials), key=lambda c: (c != "tf32", c))
     most = max((sum(t["class"] == c for t in row["trials"]) for row in problems.values() for c in classes), default=0)

@@ -1,22 +1,24 @@
-"""What of each module is covered, and how fast the covered part is: a module that one program is, or its regions.
+"""What of each module is covered, and how fast: a module that one program is, or its regions.
 
-Speedup on what is covered: the sum of a baseline's times of the regions over the sum of ours. A region without a right
-program counts as eager as shipped.
+A session times a module in regions as a whole, and so every speedup is of the whole module. In files without sessions a
+region is a row of its own, and a speedup is of what is covered: the sum of a baseline's times of the regions over the
+sum of ours, a region without a right program as eager as shipped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.bench.report.speedups import allowed, mean
 from engine.bench.report.table import NAMES, Line, line
-from engine.bench.run.judge import allowed, mean
 
 
 @dataclass(frozen=True)
 class Covered:
     """`units`: the lines of the module itself or of its regions; `share`: of the module's time at its limit that is
     covered, None where the module is refused; `rest`: what stays PyTorch, each operation once with its lines; `over`:
-    speedups on what is covered, `as_whole` of the module as a whole: by baseline, where it was timed."""
+    speedups on what is covered (of a session: of the module), `as_whole` of the module as a whole: by baseline, where
+    it was timed; `regions`: how many, 0 of a module that one program is."""
 
     module: str
     units: tuple[Line, ...]
@@ -25,10 +27,11 @@ class Covered:
     over: dict[str, float]
     why: str = ""
     as_whole: dict[str, float] = field(default_factory=dict)
+    regions: int = 0
 
     @property
     def whole(self) -> bool:
-        return len(self.units) == 1 and self.units[0].module == self.module
+        return not self.regions
 
 
 def modules(problems: dict[str, dict], cls: str) -> list[Covered]:
@@ -52,6 +55,8 @@ def _means(over: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _covered(module: str, row: dict, problems: dict[str, dict], cls: str) -> Covered:
+    if "session" in row:
+        return _of_session(module, row, cls)
     inside = [r for r in row.get("regions", ()) if r in problems]
     units = tuple(line(m, problems[m], cls) for m in inside or [module])
     if inside:
@@ -61,7 +66,15 @@ def _covered(module: str, row: dict, problems: dict[str, dict], cls: str) -> Cov
     over = {} if share is None else {n: s for n in allowed(cls) if (s := _speedup(units, n)) is not None}
     itself = line(module, row, cls)
     as_whole = {n: itself.over[n] for n in allowed(cls) if n in itself.over} if itself.trial is not None else {}
-    return Covered(module, units, share, _rest(row.get("uncovered", ())), over, row["refused"], as_whole)
+    return Covered(module, units, share, _rest(row.get("uncovered", ())), over, row["refused"], as_whole, len(inside))
+
+
+def _of_session(module: str, row: dict, cls: str) -> Covered:
+    itself, part = line(module, row, cls), row.get("coverage")
+    share = None if row["refused"] else part["share"]["time"] if part else 1.0
+    over = {} if share is None else {n: itself.over[n] for n in allowed(cls) if n in itself.over}
+    rest = _rest(row.get("uncovered", ()))
+    return Covered(module, (itself,), share, rest, over, row["refused"], {}, part["regions"] if part else 0)
 
 
 def _speedup(units: tuple[Line, ...], name: str) -> float | None:
@@ -97,7 +110,7 @@ def words(problems: dict[str, dict], cls: str) -> list[str]:
     for c in found:
         over = _said(c.over) or "nothing was timed"
         over += f"; as a whole {_said(c.as_whole)}" if c.as_whole and not c.whole else ""
-        what = "refused" if c.share is None else "whole" if c.whole else f"{len(c.units)} regions, {c.share:.1%}"
+        what = "refused" if c.share is None else "whole" if c.whole else f"{c.regions} regions, {c.share:.1%}"
         rest = f"; stays PyTorch: {', '.join(c.rest)}" if c.rest else f"; {c.why}"[:120] if c.why else ""
         said.append(f"{c.module:34} {what:20} {over}{rest}")
     means, wholes = _said(summary(found)), _said(of_wholes(found))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.bench.run.judge import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival, roof, tried
+from engine.bench.report.speedups import EAGER_OF, NATIVE, allowed, best, counts, judge, mean, rival, roof, tried
 from engine.suite.cases import order
 from sol.budget import score
 
 NAMES = {
     "eager": "eager as shipped", "eager_tf32": "eager TF32", "eager_f16": "autocast f16",
-    "compile": "torch.compile", "compile_max": "torch.compile max-autotune",
+    "eager_bf16": "autocast bf16", "compile": "torch.compile", "compile_max": "torch.compile max-autotune",
+    **{f"{way}_{cls}": f"{words} in {cls}" for cls in ("f32", "f16", "bf16")
+       for way, words in (("compile", "torch.compile"), ("compile_max", "torch.compile max-autotune"))},
 }  # fmt: skip
 LOSING = 0.95  # of the best baseline's speed
 TRIALS_AIM, SECONDS_AIM = 12.0, 60.0
@@ -52,7 +54,8 @@ def line(module: str, row: dict, cls: str) -> Line:
     best_of, offer = rival(row, cls), best(row, cls, algebraic=True)
     over = dict(b["over"]) if b else {n: r / ratios.get("eager", 1.0) for n, r in ratios.items()}
     parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") and not made else ""
-    why = row["refused"] or parts or row.get("left_out", {}).get(cls) or (made[-1].get("message") if made else "") or ""
+    why = row["refused"] or parts or row.get("left_out", {}).get(cls) or (made[-1].get("message") if made else "")
+    why = why or "; ".join(row.get("notes", ()))
     return Line(
         module, row["id"], {n: told["ms"] for n, told in row["baselines"].items() if "ms" in told}, over, b,
         "" if b else why.strip() or "not tried", best_of and best_of[0],
@@ -84,9 +87,13 @@ def unguarded(problems: dict[str, dict]) -> dict[str, dict]:
 
 
 def seconds(row: dict, cls: str) -> float | None:
-    """What a session with warm workers would have lasted: tracing, planning, opening, every trial of the class on the
+    """What the session lasted as far as the class goes: until the search began, and the trials of the class. In a file
+    without sessions, what one with warm workers would have: tracing, planning, opening, every trial of the class on the
     GPU, and the slowest build of each wave, for those of a wave run beside each other. None where nothing was kept."""
     spent, tried = row.get("spent"), [t for t in row["trials"] if t["class"] == cls]
+    if "session" in row:
+        ready = row["session"]["ready_s"]
+        return None if ready is None or not tried else ready + sum(t["seconds"] for t in tried)
     if not spent or not tried:
         return None
     built: dict[int, float] = {}

@@ -1,1 +1,1 @@
-"""Run a bench: which problems, in which order, and the results file."""
+"""Run a bench: a session on each problem, its log folded into the results file."""

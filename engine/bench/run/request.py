@@ -1,32 +1,36 @@
-"""What is asked of a bench."""
+"""What is asked of a bench: which problems, and the session that each is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-COMPILERS = 2  # processes that run torch.compile ahead; each may hold 24 GB of the GPU
-WAVE = 4
+from engine.session.spec import SessionSpec
+from engine.suite.cases import PROBLEMS
+
+_OF_THE_PROBLEM = ("title", "source", "source_kind")
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """`modules`: name -> its id in the set; `trials`: of each class, those of earlier calls counted, `wave` of them
-    planned and built at once. `eps`, `window`: the stop rule of sol.budget, asked between waves; without a window every
-    trial is made. `seconds`: no problem is begun after so long."""
+class Request:
+    """`problems`: a module's name -> its id in the set; `fields`: of every session, as a page's form gives them
+    (engine.session.spec): a field that is left out has the page's own default. `seconds`: after so long nothing goes
+    on; a later call does. `folder`: where the modules are."""
 
-    modules: dict[str, str]
-    classes: tuple[str, ...] = ("tf32",)
-    trials: int = 3
-    device: str = "cuda"
-    jobs: int = 12
+    problems: Mapping[str, str]
+    fields: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 1e9
-    compiled: bool = False
-    seed: int = 0
-    compilers: int = COMPILERS
-    wave: int = WAVE
-    eps: float = 0.1
-    window: int | None = None
+    folder: Path = PROBLEMS
+
+    def session(self, module: str) -> SessionSpec:
+        """The session of one problem. Raises BadSpec."""
+        text = (self.folder / f"{module}.py").read_text(encoding="utf-8")
+        return SessionSpec(title=module, source=text, source_kind="module", **self.fields)
 
     @property
-    def small(self) -> bool:
-        return self.device == "cpu"
+    def settings(self) -> dict[str, Any]:
+        """What all sessions of the bench have alike, as JSON values. Raises BadSpec."""
+        fields = SessionSpec(title="any", source="any", **self.fields).to_dict()
+        return {name: value for name, value in fields.items() if name not in _OF_THE_PROBLEM}

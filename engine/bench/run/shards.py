@@ -17,8 +17,9 @@ from engine.suite.cases import ROOT
 
 RESULTS = ROOT / "engine/results"
 FIXED = 10.0  # what a module costs whatever its size (tracing, builds, launches), in ms of eager time
-_ROW = {"id", "baselines", "limits", "trials", "refused"}  # what each problem of a results file has
+_ROW = {"id", "baselines", "limits", "trials", "refused", "session"}  # what each problem of a results file has
 SAME = ("gpu", "torch", "device", "hardware", "driver", "toolchain")
+FAILED = "failed"  # state of a session that ended by a mistake of ours
 
 
 class BadResults(ValueError):
@@ -57,7 +58,7 @@ def deal(modules: dict[str, str], shard: tuple[int, int], known: dict[str, float
 
 
 def read(path: Path) -> dict[str, Any]:
-    """{about, problems} of a results file. Raises BadResults."""
+    """{about, problems} of a results file of sessions. Raises BadResults."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
@@ -73,8 +74,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def merge(paths: Sequence[Path]) -> dict[str, Any]:
-    """{about, problems} of all. A module in several files is as the one with the latest change has it, with each trial
-    and each timed baseline that only the other has. Raises BadResults where two files are of different machines."""
+    """{about, problems} of all. Of a module in several files the session that ended last stands. Raises BadResults
+    where two files are of different machines, or of sessions with different settings."""
     about: dict[str, Any] = {}
     problems: dict[str, dict] = {}
     for path in paths:
@@ -83,26 +84,15 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
             if name in about and name in held["about"] and about[name] != held["about"][name]:
                 words = f"{held['about'][name]!r} where the files before it have {about[name]!r}"
                 raise BadResults(f"{path} is of another machine or toolchain: its {name} is {words}")
+        if about and about.get("sessions") != held["about"].get("sessions"):
+            raise BadResults(f"{path} is of sessions with other settings than the files before it")
         dates = [d for d in (about.get("date"), held["about"].get("date")) if d]
         about = held["about"] | about | ({"date": max(dates)} if dates else {})
         for module, row in held["problems"].items():
-            problems[module] = _both(problems[module], row) if module in problems else row
+            problems[module] = _later(problems[module], row) if module in problems else row
     return {"about": about, "problems": problems}
 
 
-def _both(a: dict, b: dict) -> dict:
-    """Two accounts of one module: shards that began from one file carry each other's as it was then."""
-    new, old = (b, a) if b.get("revision", 0) > a.get("revision", 0) else (a, b)
-    known = {_name(t) for t in new["trials"]}
-    baselines = dict(new["baselines"])
-    for name, told in old["baselines"].items():
-        if "ratio" not in baselines.get(name, {}):
-            baselines[name] = told
-    return {
-        **old, **new, "baselines": baselines, "limits": {**old["limits"], **new["limits"]},
-        "trials": new["trials"] + [t for t in old["trials"] if _name(t) not in known],
-    }  # fmt: skip
-
-
-def _name(trial: dict) -> tuple:
-    return trial["class"], trial.get("text"), trial["backend"], trial["change"]
+def _later(a: dict, b: dict) -> dict:
+    """Of two sessions on one module: shards that began from one file carry each other's as it was then."""
+    return max(a, b, key=lambda row: (row["session"]["state"] != FAILED, row["session"]["t"]))

@@ -27,7 +27,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from engine import atomic_write
-from engine.devices import Candidate, SessionRefused, TrialError
+from engine.devices import Candidate, Problem, SessionRefused, TrialError
 from engine.session import events
 from engine.session.runner import SessionSpec, run
 from engine.session.spec import MAX_TRIALS
@@ -103,21 +103,27 @@ def _spread(values: list[float]) -> dict[str, float | int] | None:
 
 
 class Loop:
-    """A device that builds every program by nvcc when it is asked to, and nothing ahead. `build(source, cancelled)`:
-    what compiles (engine.build.pool.build_cpp into the machine's cache)."""
+    """An evaluator that builds every program by nvcc when it is asked to, and nothing ahead.
+
+    `build(source, cancelled)`: the compiler (engine.build.pool.build_cpp into the machine's cache)."""
 
     def __init__(self, device: Any, build: Callable[[Any, Callable[[], bool]], Any] | None = None):
         self._device, self._build = device, build or _by_nvcc
+        self._cancelled: Callable[[], bool] = lambda: False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
 
+    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
+        self._cancelled = cancelled
+        self._device.open(problem, cancelled)
+
     def build(self, candidate: Candidate) -> events.TrialCompiled:
-        from engine.build.nvcc import BuildError
+        from engine.build.limited import BuildError
 
         candidate = self._by_cpp(candidate, "compile")
         try:
-            built = self._build(candidate.sources["cpp"], self._device.cancelled)
+            built = self._build(candidate.sources["cpp"], self._cancelled)
         except BuildError as e:
             raise TrialError("compile", e.code, e.reason, e.log or None) from None
         resources = [dict(r) for r in built.resources]
@@ -187,7 +193,10 @@ def _session(
         told.append(True)
         return [("stop", {})]
 
-    spec = SessionSpec(name, text, kind, "cuda", "planner", (CLS,), trials, 0.0, MAX_TRIALS)
+    spec = SessionSpec(
+        title=name, source=text, source_kind=kind, device="cuda", classes=(CLS,), trials=trials, eps=0.0,
+        window=MAX_TRIALS,
+    )  # fmt: skip
     stages: dict[str, float] = {}
     proposed: dict[int, float] = {}
     built: dict[int, events.TrialCompiled] = {}
@@ -279,7 +288,7 @@ def _play(args: argparse.Namespace) -> int:
     def ready() -> None:
         warm()
         if device.kind == "measured":
-            device.worker.warm()
+            device.machine.worker.warm()
         time.sleep(args.rest)
 
     ready()

@@ -1,7 +1,9 @@
-"""What the worker holds of one session: its graph, the module's own tensors, and the program that it is ready to run.
+"""One problem on the GPU: what the worker holds of it, and the programs that the worker is ready to run.
 
-A worker that was lost is another process (its `generation`), to which everything is handed over again before it is next
-asked. Programs are built before they are loaded; of a module with regions, all that stand in it are.
+The worker holds the op graph, the module's own tensors and any number of loaded programs, each in a slot by name; one
+slot is enough except where programs are timed beside each other. A worker that was lost is another process (its
+`generation`), to which everything is handed over again before it is next asked. Programs are built before they are
+loaded; of a module with regions, all that stand in it are.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import asdict
 
 from dsl.lower import Source
 from engine.build.cache import content_key
-from engine.build.nvcc import BuildError
+from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, Problem, TrialError
 from engine.devices.parts import to_json
@@ -20,9 +22,10 @@ from engine.evaluate.reference.module_process import Reference
 from engine.jsonprocess import WorkerLost
 
 LOAD_SECONDS = 60.0
+MAIN = "main"  # the slot of the candidate that is tried
 
 
-class Placing:
+class GpuSession:
     """`reference`: the process of the pasted module; None of a program by itself."""
 
     def __init__(
@@ -31,8 +34,8 @@ class Placing:
     ):  # fmt: skip
         self.problem, self.reference, self.pool, self.worker = problem, reference, pool, worker
         self.cancelled = cancelled
-        self.generation = -1  # of the worker that holds this session's data
-        self._loaded: tuple = ()  # (program, back end, worker) that the worker is ready to run
+        self.generation = -1  # of the worker that holds this problem's data
+        self._loaded: dict[str, tuple] = {}  # slot -> what the worker is ready to run there
 
     def ask(self, step: str, op: str, timeout: float, **arguments: object) -> dict:
         """Raises TrialError(step)."""
@@ -43,7 +46,7 @@ class Placing:
         return self.worker.alive and self.generation == self.worker.generation
 
     def hand_over(self, step: str) -> None:
-        """Give a fresh worker the session's graph and the module's own tensors; nothing where it has them."""
+        """Give a fresh worker the problem's graph and the module's own tensors; nothing where it has them."""
         if self.holds:
             return
         try:
@@ -53,41 +56,46 @@ class Placing:
         own = self.reference.inputs_own().to_json() if self.reference is not None else None
         self.ask(step, "open", LOAD_SECONDS, graph=self.problem.graph.to_json(), own=own)
         self.generation = self.worker.generation
-        self._loaded = ()
+        self._loaded = {}
 
     def build(self, source: Source) -> object:
-        """What the pool built. Raises TrialError("compile")."""
+        """The pool's build. Raises TrialError("compile")."""
         try:
             return self.pool.build(source, self.cancelled)
         except BuildError as e:
             raise TrialError("compile", e.code, e.reason, e.log or None) from None
 
-    def load(self, step: str, candidate: Candidate) -> None:
+    def load(self, step: str, candidate: Candidate, slot: str = MAIN) -> None:
         """Have the worker hold the built program, and with it those that stand in other regions of the module."""
         self.hand_over(step)
-        self._loaded = ()
+        self._loaded.pop(slot, None)
         path, artifact = self._built(candidate.sources[candidate.backend], candidate.backend)
         types = candidate.program.result_types
         outputs = [{**asdict(b), "dtype": t.dtype.value} for b, t in zip(candidate.outputs, types, strict=True)]
         placed = []
         for p in candidate.placed:
-            code, held = self._built(p.source, p.backend)
-            placed.append(to_json(p, path=code, artifact=held))
+            module, library = self._built(p.source, p.backend)
+            placed.append(to_json(p, path=module, artifact=library))
         self.ask(
-            step, "load", LOAD_SECONDS, path=path, artifact=artifact, program=candidate.text,
+            step, "load", LOAD_SECONDS, slot=slot, path=path, artifact=artifact, program=candidate.text,
             inputs=[asdict(b) for b in candidate.inputs], outputs=outputs, placed=placed, cls=candidate.cls,
         )  # fmt: skip
-        self._loaded = self._key(candidate)
+        self._loaded[slot] = self._key(candidate)
 
-    def ready(self, step: str, candidate: Candidate) -> None:
+    def ready(self, step: str, candidate: Candidate, slot: str = MAIN) -> None:
         """`load`, unless the worker is ready to run it."""
         self.hand_over(step)
-        if self._loaded != self._key(candidate):
-            self.load(step, candidate)
+        if self._loaded.get(slot) != self._key(candidate):
+            self.load(step, candidate, slot)
+
+    def unload(self, slot: str) -> None:
+        """Give a slot's memory back. Raises TrialError("measure")."""
+        if self._loaded.pop(slot, None) is not None and self.holds:
+            self.ask("measure", "unload", LOAD_SECONDS, slot=slot)
 
     def forget(self) -> None:
-        """Something failed: the program is loaded anew before it runs again."""
-        self._loaded = ()
+        """Something failed: each program is loaded anew before it runs again."""
+        self._loaded = {}
 
     def _key(self, candidate: Candidate) -> tuple:
         """What the worker has to hold to run the candidate."""
@@ -95,12 +103,12 @@ class Placing:
 
     def _built(self, source: Source, backend: str) -> tuple[str, str | None]:
         """(the module to import, its artifact) of a program that was built; built again where it was pruned."""
-        found = self.pool.find(source)
-        if found is None:
+        build = self.pool.find(source)
+        if build is None:
             self.build(source)
-            found = self.pool.find(source)
+            build = self.pool.find(source)
         if backend == "cute":
-            return str(found.path), None
+            return str(build.path), None
         key, cache = content_key("binding", source.binding), self.pool.cache
         folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
-        return str(folder / "binding.py"), str(found.path)
+        return str(folder / "binding.py"), str(build.path)

@@ -14,7 +14,7 @@ GUARD = 1 << 16  # bytes on each side; a multiple of 256, so that the output is 
 PATTERN = 0xA5
 # A quiet NaN with a payload that no arithmetic makes, or an integer that no sum of ours comes to: an element that still
 # holds it was never written. Eight bits have no value to spare: there the band around tells, and the comparison.
-_POISON = {
+POISON = {
     torch.float64: (torch.int64, 0x7FF800000000DEAD),
     torch.float32: (torch.int32, 0x7FC0DEAD),
     torch.float16: (torch.int16, 0x7EAD),
@@ -40,7 +40,7 @@ class Guarded:
         start = GUARD + (-(self._whole.data_ptr() + GUARD)) % 256
         self._before, self._after = self._whole[:start], self._whole[start + bytes_ :]
         self.tensor = self._whole[start : start + bytes_].view(dtype).reshape(shape)
-        self._bits, self._poison = _POISON[dtype]
+        self._bits, self._poison = POISON[dtype]
         self._before.fill_(PATTERN)
         self._after.fill_(PATTERN)
 

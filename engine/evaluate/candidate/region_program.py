@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from engine.build.cute_worker import import_generated
+from engine.devices.parts import subgraph
 from engine.evaluate.candidate.guarded_outputs import Guarded, wrong_writes
 from engine.evaluate.candidate.noop_probe import Launches, silenced
 from engine.evaluate.candidate.region_runtime import Composed, Place
-from engine.strategies.planner.regions.partition import subgraph
 from sol.graph import OpGraph
 
 SAMPLES = 5

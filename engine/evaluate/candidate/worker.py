@@ -99,6 +99,22 @@ class Worker:
             )
         return reply
 
+    def request(self, message: dict, timeout: float) -> dict:
+        """The answer to one message of the process's guest, the judge (engine.evaluate.integrity.process.judge.Host).
+        Raises WorkerLost when the process was lost, and replaces it."""
+        self.start()
+        try:
+            reply = self._process.request(message, timeout=timeout)
+        except WorkerLost:
+            self.restart()
+            raise
+        if "wrong" not in reply:
+            return reply
+        if reply["lost"]:
+            self.restart()
+            raise WorkerLost("died", f"the process that judges was lost: {reply['message']}")
+        return {"error": reply["wrong"], "message": reply["message"]}
+
     def restart(self) -> None:
         """End the process and begin another, which imports while the engine goes on."""
         self.close()

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import torch
 
 from dsl.axes import axes_of
+from dsl.check.program import check
 from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue
 from dsl.ir import NHWC, DType, Program, Reduce, Stage, Transform
 from dsl.narrowed import watched_stores
@@ -29,7 +30,15 @@ from engine.evaluate.correctness import stage_meanings
 from engine.evaluate.correctness.expressions import FUNCTIONS, REDUCTIONS, Scope
 from engine.evaluate.correctness.rounding import DTYPES, TORCH, stored, truncate_tf32
 
-__all__ = ["FUNCTIONS", "TORCH", "run", "truncate_tf32"]
+__all__ = ["FUNCTIONS", "TORCH", "checked_program", "run", "truncate_tf32"]
+
+
+def checked_program(text: str) -> Program:
+    """The typed program of a text. Raises ValueError where it does not pass its checks."""
+    checked = check(text)
+    if checked.program is None:
+        raise ValueError(f"not a checked program: {checked.diagnostics[0].message}")
+    return checked.program
 
 
 def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False) -> list[torch.Tensor]:

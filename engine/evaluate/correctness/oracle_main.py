@@ -14,15 +14,14 @@ from typing import Any
 
 import torch
 
-from dsl.check.program import check
-from dsl.ir import Program
 from engine import jsonprocess
 from engine.evaluate import shared_tensors
 from engine.evaluate.candidate.binding import bound
 from engine.evaluate.candidate.region_runtime import Composed, Place
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import oracle
-from engine.evaluate.correctness.tolerance import compare
+from engine.evaluate.correctness.tolerance import compare, finite
+from engine.evaluate.integrity.process import judge_main
 from sol.graph import OpGraph
 
 KEEP = 6  # references held, of at most KEEP_BYTES each
@@ -73,13 +72,6 @@ def _inputs(request: dict, graph: OpGraph) -> list[torch.Tensor]:
     return [bound(b, values[b["tensor"]]) for b in request["inputs"]]
 
 
-def _program(text: str) -> Program:
-    checked = check(text)
-    if checked.program is None:
-        raise ValueError(f"not a checked program: {checked.diagnostics[0].message}")
-    return checked.program
-
-
 def _graph(request: dict) -> OpGraph:
     key = request["key"]
     if key not in _graphs:
@@ -102,7 +94,7 @@ def judge(request: dict) -> dict:
     itself in float64 without any rounding.
     """
     started = time.perf_counter()
-    graph, program = _graph(request), _program(request["program"])
+    graph, program = _graph(request), oracle.checked_program(request["program"])
     composed = _composed(request, graph) if request.get("placed") else None
     if composed is not None:  # what the whole module reads and returns
         outputs = [{"tensor": n} for n in graph.outputs]
@@ -129,7 +121,7 @@ def judge(request: dict) -> dict:
     found: list[dict[str, Any]] = []
     for out, want in zip(results, wanted, strict=True):
         c = compare(out.reshape(want.shape), want)
-        found.append({**vars(c), "error": _finite(c.error), "max_error": _finite(c.max_error)})
+        found.append({**vars(c), "error": finite(c.error), "max_error": finite(c.max_error)})
     return {"results": found, "seconds": time.perf_counter() - started}
 
 
@@ -137,15 +129,10 @@ def _composed(request: dict, graph: OpGraph) -> Composed:
     """The module with programs' meanings in the places of its regions."""
     places = []
     for p in request["placed"]:
-        program = _program(p["program"])
+        program = oracle.checked_program(p["program"])
         meaning = functools.partial(oracle.run, program)
         places.append(Place(frozenset(p["ops"]), p["inputs"], p["outputs"], meaning=meaning))
     return Composed(graph, places, "cpu", request["cls"])
-
-
-def _finite(x: float) -> float:
-    """JSON has no NaN: an error that is none of the numbers is as large as one can be."""
-    return x if x == x and x < 1e30 else 1e30
 
 
 def kept(request: dict) -> dict:
@@ -156,4 +143,4 @@ def kept(request: dict) -> dict:
 
 if __name__ == "__main__":
     torch.set_grad_enabled(False)
-    jsonprocess.serve({"judge": judge, "kept": kept})
+    jsonprocess.serve({"judge": judge, "kept": kept, **judge_main.handlers("cpu")})

@@ -100,6 +100,11 @@ def compare(out: Any, ref: Any) -> Comparison:
     return Comparison(error, float(d.abs().max()) / rms, unexpected, out.numel())
 
 
+def finite(x: float) -> float:
+    """JSON has no NaN: an error that is none of the numbers is as large as one can be."""
+    return x if x == x and x < 1e30 else 1e30
+
+
 def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str | None:
     """None when the result is right, else why not: one sentence with the numbers."""
     t = TOLERANCES[cls]

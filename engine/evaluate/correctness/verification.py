@@ -1,127 +1,116 @@
-"""Is a built program right? Each round's inputs at full size, against what the pasted module computes on the same ones.
+"""Is a candidate's result right? The one list of checks, for programs on the GPU and for their meaning on a CPU.
 
-The rounds are the session's own: secret, so that no program can be made for the data; the same for all trials, so that
-what is right is computed once.
+A program runs on several rounds of inputs. Each result is held against what is right there, by the tolerance of its
+class and by PyTorch's own error (engine.evaluate.correctness.tolerance). How a round runs, and who says what is right,
+is up to the subclass: engine.evaluate.correctness.gpu_rounds or oracle_rounds.
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from dsl.ir import Collective
 from engine.devices import Candidate, TrialError
-from engine.evaluate.candidate.gpu_session import Placing
-from engine.evaluate.correctness.inputs import GUARD_FAMILIES
-from engine.evaluate.correctness.tolerance import ITS_OWN, TOLERANCES, Comparison, PyTorchError, bound, verdict
+from engine.evaluate.correctness.tolerance import ITS_OWN, Comparison, PyTorchError, bound, verdict
 from engine.session import events
-from sol.graph import OpGraph
-
-ROUNDS = ("own", "normal", "normal", "large", "tiny", "closed_form")
-CHECK_SECONDS = 60.0
-# PyTorch's kernels whose sums depend on the order in which blocks finish (torch.use_deterministic_algorithms).
-UNSTEADY = {"index_add", "scatter_add", "scatter_reduce", "bincount", "histc", "cumsum", "cumprod", "index_copy"}
 
 
 @dataclass(frozen=True)
 class Round:
-    """One set of inputs that every program of the session is checked on."""
+    """One set of inputs: a family of engine.evaluate.correctness.inputs and a seed."""
 
     family: str
     seed: int
 
 
-class Verifying:
-    """`computed`: how often the module was asked what is right or how wrong PyTorch is, for which its process sets its
-    own precision: a baseline that was open there is open no longer. `pytorch`: (round, class) -> PyTorch's error."""
+@dataclass(frozen=True)
+class RoundResult:
+    """How a candidate did in one round. `results`: one comparison a result of the program; `repeats`: whether a second
+    run gave the same bits; `rounded`: of a program by itself that is above its class's tolerance, what the class's
+    rounding alone makes of each result; `tripped`: whether its guard was up, None where it has none."""
 
-    def __init__(self, placing: Placing):
-        self.placing, self.reference = placing, placing.reference
-        secret = int.from_bytes(os.urandom(6)) ^ placing.problem.seed
-        families = ROUNDS if self.reference is not None else ROUNDS[1:]
-        self.rounds = [Round(family, secret + 17 * i) for i, family in enumerate(families)]
-        self.guarded = [Round(family, secret + 503 + 17 * i) for i, family in enumerate(GUARD_FAMILIES)]
-        self.timing_seed = secret + 1009
-        self.computed = 0
-        self.pytorch: dict[tuple[Round, str], PyTorchError] = {}
-        self._kept: dict[tuple[Round, int], bool] = {}  # by the worker's generation
-        self._precision = ""
+    results: Sequence[Comparison]
+    repeats: bool = True
+    rounded: Sequence[PyTorchError] = ()
+    tripped: bool | None = None
 
-    def prepare(self, round_: Round, classes: list[str]) -> dict | None:
-        """Let the module say what is right on these inputs, and PyTorch how wrong it is itself. The worker keeps the
-        answer; where it has no room the answer's place in shared memory is returned, valid until the next."""
-        if self.reference is None:
-            return None
-        region, at = None, (round_, self.placing.generation)
-        if not self._kept.get(at, False):
-            self.computed += 1
-            made = self.reference.compute(round_.family, round_.seed)
-            self._precision = made.precision
-            region = made.region.to_json()
-            kept = self.placing.ask(
-                "validate", "keep", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=region
-            )
-            self._kept[at] = kept["kept"]
-        for cls in classes:
-            if (round_, cls) not in self.pytorch:
-                self.computed += 1
-                self.pytorch[round_, cls] = self.reference.pytorch_error(round_.family, round_.seed, cls)
-        return None if self._kept[at] else region
+
+@dataclass
+class _Worst:
+    """The largest errors of all rounds, and the bound that held for the largest."""
+
+    cls: str
+    error: float = 0.0
+    max_error: float = 0.0
+    bound: tuple[float, str] = (0.0, "")
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    repeats: bool = True
+
+    def __post_init__(self) -> None:
+        self.bound = bound(self.cls)
+
+    def add(self, round_: Round, seen: RoundResult, pytorch: PyTorchError | None) -> None:
+        at = max(range(len(seen.results)), key=lambda i: seen.results[i].error)
+        error, max_error = seen.results[at].error, max(c.max_error for c in seen.results)
+        if error > self.error:
+            own = seen.rounded[at] if seen.rounded else pytorch
+            limit, words = bound(self.cls, own)
+            self.bound = (limit, ITS_OWN) if seen.rounded and words else (limit, words)
+        self.error, self.max_error = max(self.error, error), max(self.max_error, max_error)
+        self.repeats &= seen.repeats
+        row = {"family": round_.family, "seed": round_.seed, "error": error, "max_error": max_error,
+               "pytorch_error": pytorch and pytorch.error}  # fmt: skip
+        self.checks.append(row | ({} if seen.tripped is None else {"tripped": seen.tripped}))
+
+
+class Rounds:
+    """The rounds of one problem. Subclasses say what the rounds are and run a candidate in one."""
+
+    def prepare(self, classes: list[str]) -> None:
+        """Compute ahead what the first candidate would wait for; what goes wrong, its validation reports."""
+
+    def begin(self, candidate: Candidate) -> Sequence[Round]:
+        """Get the candidate ready to run; its rounds. Raises TrialError("validate")."""
+        raise NotImplementedError
+
+    def run(self, candidate: Candidate, round_: Round) -> RoundResult | None:
+        """Run it in one round. None where float32 itself overflows, so that nothing can be compared. Raises
+        TrialError("validate")."""
+        raise NotImplementedError
+
+    def pytorch_error(self, round_: Round, cls: str, suspected: bool) -> PyTorchError | None:
+        """PyTorch's own error in the round. `suspected`: a result looks wrong without it. None where there is no
+        module, or where it need not be known."""
+        raise NotImplementedError
+
+    def scope(self, checks: list[dict[str, Any]], repeats: bool) -> str:
+        """What was run where, in words."""
+        raise NotImplementedError
 
     def validate(self, candidate: Candidate) -> events.TrialValidated:
-        """The built program at full size on every round's inputs; a guarded one also on those that trip it."""
-        self.placing.load("validate", candidate)
-        rounds = [*self.rounds, *(self.guarded if candidate.program.guard else ())]
-        checks, worst, repeats, applied = [], Comparison(0.0, 0.0), True, bound(candidate.cls)
-        for round_ in rounds:
-            place = self.prepare(round_, [candidate.cls])
-            pytorch = self.pytorch.get((round_, candidate.cls))
-            if round_.family in GUARD_FAMILIES and pytorch is not None and pytorch.unexpected:
-                continue  # float32 itself overflows there
-            answer = self.placing.ask(
-                "validate", "check", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=place,
-                ideal=self.reference is None, repeatable=repeatable(candidate, self.placing.problem.graph),
-                tolerance=TOLERANCES[candidate.cls].error,
-            )  # fmt: skip
-            repeats &= answer["repeats"]
-            found = [Comparison(**r) for r in answer["results"]]
-            # A program by itself may amplify rounding; how much, its own meaning says where the table is too strict.
-            rounded = [PyTorchError(**r) for r in answer.get("rounded", ())]
-            for i, one in enumerate(found):
-                wrong = verdict(candidate.cls, one, rounded[i] if rounded else pytorch)
-                if wrong:
-                    raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
-            top = max(found, key=lambda c: c.error)
-            if top.error > worst.error:
-                applied = bound(candidate.cls, rounded[found.index(top)] if rounded else pytorch)
-                applied = (applied[0], ITS_OWN) if rounded and applied[1] else applied
-            largest = max(c.max_error for c in found)
-            checks.append(
-                {**asdict(round_), "error": top.error, "max_error": largest, "pytorch_error": pytorch and pytorch.error}
-            )
-            worst = Comparison(max(worst.error, top.error), max(worst.max_error, largest))
-        return events.TrialValidated(
-            candidate.trial, worst.error, worst.max_error, applied[0], checks, self._scope(repeats, checks), applied[1]
-        )
-
-    def _scope(self, repeats: bool, checks: list[dict]) -> str:
-        against = {"f32": "float32 without TF32", "as written": "its own types"}.get(self._precision, "float64")
-        against = f"the module in {against}" if self.reference is not None else "the program's own ideal in float64"
-        families = len({c["family"] for c in checks})
-        runs = "two runs equal" if repeats else "two runs differ, as stream-K's sums may"
-        return (
-            f"full size on the GPU, {len(checks)} rounds, {families} input families, against {against}, "
-            f"outputs poisoned and guarded, inputs unchanged, {runs}"
-        )
+        """Every round of a built candidate. Raises TrialError("validate") for the first wrong result, with numbers."""
+        worst = _Worst(candidate.cls)
+        for round_ in self.begin(candidate):
+            seen = self.run(candidate, round_)
+            if seen is None:
+                continue
+            pytorch = self.pytorch_error(round_, candidate.cls, suspected=False)
+            wrong = _wrong(candidate.cls, seen, pytorch)
+            if wrong and pytorch is None:  # perhaps the module amplifies rounding, or leaves the class's range
+                pytorch = self.pytorch_error(round_, candidate.cls, suspected=True)
+                wrong = _wrong(candidate.cls, seen, pytorch)
+            if wrong:
+                raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
+            worst.add(round_, seen, pytorch)
+        scope = self.scope(worst.checks, worst.repeats)
+        limit, words = worst.bound
+        return events.TrialValidated(candidate.trial, worst.error, worst.max_error, limit, worst.checks, scope, words)
 
 
-def repeatable(candidate: Candidate, graph: OpGraph | None = None) -> bool:
-    """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish, nor
-    where PyTorch's own kernels beside regions do."""
-    programs = [p.program for p in candidate.placed] or [candidate.program]
-    products = [s for program in programs for s in program.stages if isinstance(s, Collective)]
-    if any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in products):
-        return False
-    inside = {name for p in candidate.placed for name in p.ops}
-    rest = [op for op in graph.ops if op.name not in inside] if graph and candidate.placed else []
-    return not any(op.op in UNSTEADY for op in rest)
+def _wrong(cls: str, seen: RoundResult, pytorch: PyTorchError | None) -> str | None:
+    """Why one of the results is wrong, in words; None where all are right."""
+    for i, result in enumerate(seen.results):
+        if words := verdict(cls, result, seen.rounded[i] if seen.rounded else pytorch):
+            return words
+    return None

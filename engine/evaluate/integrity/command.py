@@ -119,7 +119,7 @@ def measure(
             timed = []
             if report.accepted:
                 for name in wanted:
-                    one = time_it(v, text, kind, cls, name)
+                    one = time_it(v.examiner, text, kind, cls, name)
                     report.add(*one.findings)
                     timed.append(one.to_json())
                     _remember(v, one)
@@ -216,7 +216,7 @@ def _beside(on: Any, cls: str, wanted: list[str]) -> Iterator[events.Baseline]:
     if not wanted:
         yield from (b for b in known.values() if b.cls == cls and "compile" not in b.name)
     for name in wanted:
-        if name not in known and not hasattr(on, "baseline"):
+        if name not in known and on.kind == "predicted":
             raise Refused(f"{name} has no predicted time; on {on.name} there is {', '.join(known)}")
         yield known[name] if name in known else on.baseline(name)
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from engine.devices import TrialError
-from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, verdict
+from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, bound, verdict
+from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOTE, Finding, Report
 from engine.evaluate.integrity.judging import explain, number, precision_of, text
 from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
 from engine.evaluate.integrity.texts.names import ATEN_MOVES, ATEN_PRODUCTS
 from engine.evaluate.timing.cupti import PRODUCT
-
-if TYPE_CHECKING:
-    from engine.evaluate.integrity.verify import Verifier
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
 BURST, LOOKED_AT, SETS = 24, 3, 2
@@ -55,26 +52,45 @@ def note_facts(report: Report, facts: dict) -> None:
             report.add(Finding("threads", f"{n} {kind} live on after the call", dynamic=True))
 
 
+def note_ended(report: Report, e: CandidateEnded, device: str) -> None:
+    """A candidate that raised, died or hung, as a finding. Without a GPU a text that launches kernels of Triton, CuTe
+    or CUDA cannot but fail, which says nothing about it."""
+    note_facts(report, e.facts)
+    gpu = [k["name"] for k in report.kernels if k.get("gpu")]
+    if device == "cpu" and e.code in ("raised", "not_loaded", "needs_gpu"):
+        what = f"it launches {', '.join(gpu[:4])}" if gpu else "it asks for CUDA"
+        told = f"{what}, and there is no GPU here, so that nothing was verified"
+        if e.code == "needs_gpu":
+            return report.add(Finding("needs_gpu", told, e.line, dynamic=True))
+        if gpu:
+            return report.add(Finding("needs_gpu", f"{told}; it ended with: {e.reason}", e.line, dynamic=True))
+    report.add(Finding(e.code, e.reason, e.line, dynamic=True))
+
+
 class Examination:
     """The rounds of one candidate."""
 
-    def __init__(self, v: Verifier, c: Candidate, report: Report, cls: str, nondeterministic: bool):
-        self.v, self.c, self.report, self.cls, self.loose = v, c, report, cls, nondeterministic
+    def __init__(self, examiner: Examiner, c: Candidate, report: Report, cls: str, nondeterministic: bool):
+        self.examiner, self.c, self.report, self.cls, self.loose = examiner, c, report, cls, nondeterministic
         self.tolerance = TOLERANCES[cls].error
         self.trivial: set[str] | None = None
         self.good: list[str] = []  # families of rounds that were right, in order
         self.bad: list[str] = []
 
-    def run(self, source: str) -> None:
-        said = self.c.open(source, self.v.open_seconds or OPEN_SECONDS[self.c.kind])
-        note_facts(self.report, said)
-        self.v.judge.ask("fresh")
+    def load(self, source: str, entry: str = "") -> None:
+        """Compiles and loads the text in its process. Raises CandidateEnded."""
+        facts = self.c.open(source, self.examiner.open_seconds or OPEN_SECONDS[self.c.kind], entry)
+        note_facts(self.report, facts)
+
+    def run(self) -> None:
+        """All rounds of a loaded candidate. Raises CandidateEnded."""
+        self.examiner.judge.ask("fresh")
         seed = int.from_bytes(os.urandom(5))  # after the candidate was loaded: it could not know
-        rows = self.v.rows
+        rows = self.examiner.rows
         middle = [
             Round(f, seed + 7 * i, rows) for i, f in enumerate(("own", "normal", "large", "tiny", "closed_form"), 1)
         ]
-        self.v.random.shuffle(middle)
+        self.examiner.random.shuffle(middle)
         first = Round("normal", seed, rows, late=True)
         for r in [first, *middle, first]:
             self.one(r)
@@ -89,7 +105,7 @@ class Examination:
         self.conclude(rows)
 
     def _shorter(self, rows: int | None) -> int | None:
-        graph = self.v.graph
+        graph = self.examiner.graph
         lead = graph.tensors[graph.inputs[0]].shape[:1] if graph.inputs else ()
         whole = rows or (lead[0] if lead else 0)
         return max(1, whole // 2 + 1) if whole > 2 else None
@@ -97,13 +113,13 @@ class Examination:
     # ---- a round ----
 
     def _lay_out(self, r: Round) -> dict:
-        return self.v.judge.ask("draw", family=r.family, seed=r.seed, rows=r.rows, region=self.c.region("own"))[
+        return self.examiner.judge.ask("draw", family=r.family, seed=r.seed, rows=r.rows, region=self.c.region("own"))[
             "shapes"
         ]
 
     def _right(self, r: Round) -> dict:
         """Where the reference's answer lies, and with it PyTorch's own error in this class."""
-        made = self.v.reference.compute(r.family, r.seed, r.rows)
+        made = self.examiner.reference.compute(r.family, r.seed, r.rows)
         self.precision = made.precision
         return made.region.to_json()
 
@@ -112,14 +128,14 @@ class Examination:
         shapes = self._lay_out(r)
         out_shapes = self._out_shapes(r)
         said = self.c.ask(
-            "call", self.v.call_seconds, rows=r.rows, shapes={**shapes, **out_shapes}, late=r.late, probe=r.probe
+            "call", self.examiner.call_seconds, rows=r.rows, shapes={**shapes, **out_shapes}, late=r.late, probe=r.probe
         )
         note_facts(self.report, said)
         right = self._right(r)
         if not self._fits(said, right):
             self.bad.append(r.family)
             return said
-        looked = self.v.judge.ask(
+        looked = self.examiner.judge.ask(
             "look", region=self.c.region("own"), reference=right, result=self.c.region("result"), key=r.key,
             tolerance=self.tolerance, late=r.late,
         )  # fmt: skip
@@ -129,7 +145,7 @@ class Examination:
     def _out_shapes(self, r: Round) -> dict:
         if r.rows is None:
             return {}
-        graph = self.v.graph
+        graph = self.examiner.graph
         lead = graph.tensors[graph.inputs[0]].shape[:1]
         shapes = {}
         for n in graph.outputs:
@@ -144,9 +160,9 @@ class Examination:
         if not isinstance(about, list) or not all(isinstance(a, dict) for a in about):
             self.report.add(Finding("garbled", "something else than the harness answered", dynamic=True))
             return False
-        for name, a in zip(self.v.graph.outputs, about, strict=False):
+        for name, a in zip(self.examiner.graph.outputs, about, strict=False):
             wanted = right["tensors"][name]
-            dtype = _TORCH[self.v.graph.tensors[name].dtype]
+            dtype = _TORCH[self.examiner.graph.tensors[name].dtype]
             if not a.get("plain"):
                 self.report.add(Finding("lazy", f"a {str(a.get('type'))[:80]} instead of a torch.Tensor", dynamic=True))
             if a.get("dtype") != dtype or a.get("layout") != "strided":
@@ -164,7 +180,7 @@ class Examination:
         return True
 
     def note(self, r: Round, said: dict, looked: dict) -> None:
-        pytorch = self.v.pytorch_error(r.family, self.cls, r.rows, r.seed)
+        pytorch = self.examiner.pytorch_error(r.family, self.cls, r.rows, r.seed)
         if not looked["guards"] or said.get("intact") is False:
             self.report.add(Finding("out_of_bounds", "the bands beside its tensors changed", dynamic=True))
         if looked["inputs"]:
@@ -189,14 +205,15 @@ class Examination:
             self.report.max_error = max(self.report.max_error, largest)
         self.report.rounds.append({
             "family": r.family, "seed": r.seed, "rows": r.rows, "right": right, "error": max(errors, default=0.0),
-            "max_error": largest, "pytorch_error": pytorch and pytorch.error, "seconds": number(said.get("seconds")),
+            "max_error": largest, "pytorch_error": pytorch and pytorch.error, "allowed": bound(self.cls, pytorch),
+            "seconds": number(said.get("seconds")),
         })  # fmt: skip
 
     def _coarser(self, r: Round, error: float) -> list[Finding]:
         """Whether the error is what a coarser class makes."""
         made = {}
         for cls in CLASSES[CLASSES.index(self.cls) :] if self.cls in CLASSES else ():
-            own = self.v.pytorch_error(r.family, cls, r.rows, r.seed)
+            own = self.examiner.pytorch_error(r.family, cls, r.rows, r.seed)
             if own is not None:
                 made[cls] = own.error
         return precision_of(self.cls, error, made)
@@ -206,7 +223,7 @@ class Examination:
     def other_shape(self, r: Round) -> None:
         """Fewer rows than it was made for. It may refuse them; it may not compute something else."""
         try:
-            self.v.reference.compute(r.family, r.seed, r.rows)
+            self.examiner.reference.compute(r.family, r.seed, r.rows)
         except TrialError:
             return  # the module itself mixes its rows
         try:
@@ -222,27 +239,27 @@ class Examination:
         rounds = [Round("normal", seed + i) for i in range(SETS)]
         for r in rounds:
             self._lay_out(r)
-            self.c.ask("keep", self.v.call_seconds)
-        turns = [self.v.random.randrange(SETS) for _ in range(BURST)]
+            self.c.ask("keep", self.examiner.call_seconds)
+        turns = [self.examiner.random.randrange(SETS) for _ in range(BURST)]
         began = time.monotonic()
-        self.c.ask("lay", self.v.call_seconds * 2, turns=turns)
+        self.c.ask("lay", self.examiner.call_seconds * 2, turns=turns)
         laid = time.monotonic() - began  # the harness's own part of what follows
-        said = self.c.ask("burst", self.v.call_seconds * 2, turns=turns)
+        said = self.c.ask("burst", self.examiner.call_seconds * 2, turns=turns)
         passed = time.monotonic() - began - 2 * laid
         note_facts(self.report, said)
         seconds = said.get("seconds")
         claimed = sum(map(number, seconds)) if isinstance(seconds, list) else 0.0
         if passed > 0.2 and claimed < FASTER * passed:
             self.report.add(Finding("clock", f"{claimed:.3g} s claimed, {passed:.3g} s passed outside", dynamic=True))
-        looked = {BURST - 1, *(self.v.random.randrange(BURST) for _ in range(LOOKED_AT))}
+        looked = {BURST - 1, *(self.examiner.random.randrange(BURST) for _ in range(LOOKED_AT))}
         for at in sorted(looked):
-            told = self.c.ask("fetch", self.v.call_seconds, at=at)
+            told = self.c.ask("fetch", self.examiner.call_seconds, at=at)
             r = rounds[turns[at]]
             self._lay_out(r)
             right = self._right(r)
             if not self._fits(told, right):
                 return
-            looked_at = self.v.judge.ask(
+            looked_at = self.examiner.judge.ask(
                 "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
             )
             self.note(r, told, {"inputs": [], "guards": True, **looked_at})
@@ -254,7 +271,7 @@ class Examination:
         native = said.get("native") if isinstance(said.get("native"), int) else 0
         heavy = sorted(ops & ATEN_PRODUCTS)
         light = sorted(ops - ATEN_PRODUCTS - ATEN_MOVES)
-        module_heavy = any(op.op in ATEN_PRODUCTS for op in self.v.graph.ops)
+        module_heavy = any(op.op in ATEN_PRODUCTS for op in self.examiner.graph.ops)
         has_kernel = bool([k for k in self.report.kernels if k.get("where") == "text"])
         if self.c.device == "cuda":
             self.ran_on_the_gpu(r, native)
@@ -277,7 +294,7 @@ class Examination:
     def ran_on_the_gpu(self, r: Round, native: int) -> None:
         """By CUPTI's list of one call: whose kernels ran, and on which streams."""
         self._lay_out(r)
-        said = self.c.ask("kernels", self.v.call_seconds * 3).get("kernels")
+        said = self.c.ask("kernels", self.examiner.call_seconds * 3).get("kernels")
         found = [k for k in said if isinstance(k, dict)] if isinstance(said, list) else []
         written = [k["name"] for k in self.report.kernels]
         # Names tell libraries' kernels from others, but not all of them (PyTorch's softmax has a plain one): a text
@@ -296,7 +313,7 @@ class Examination:
                 self.report.add(Finding("dressed", told, dynamic=True))
             self.report.verdict = "library only"
             self.report.library += names
-        elif products and any(op.op in ATEN_PRODUCTS for op in self.v.graph.ops):
+        elif products and any(op.op in ATEN_PRODUCTS for op in self.examiner.graph.ops):
             self.report.verdict = "minor"
             self.report.add(Finding("library_calls", ", ".join(products[:4]), dynamic=True, severity=NOTE))
         streams = {k.get("stream") for k in found}
@@ -311,7 +328,7 @@ class Examination:
         shapes = self._lay_out(r)
         try:
             said = self.c.ask(
-                "call", self.v.call_seconds, rows=r.rows, shapes={**shapes, **self._out_shapes(r)}, probe="noop"
+                "call", self.examiner.call_seconds, rows=r.rows, shapes={**shapes, **self._out_shapes(r)}, probe="noop"
             )
         except CandidateEnded as e:
             if e.lost and e.code == "time_limit":
@@ -319,10 +336,10 @@ class Examination:
             return
         right = self._right(r)
         about = said.get("results")
-        shapes = [list(right["tensors"][n]["shape"]) for n in self.v.graph.outputs]
+        shapes = [list(right["tensors"][n]["shape"]) for n in self.examiner.graph.outputs]
         if not isinstance(about, list) or [a.get("shape") for a in about] != shapes:
             return
-        looked = self.v.judge.ask(
+        looked = self.examiner.judge.ask(
             "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
         )
         if all(verdict(self.cls, _comparison(a)) is None for a in looked["results"]):
@@ -354,7 +371,7 @@ class Examination:
     def _derived(self, error: float, r: dict) -> str:
         """The finest class whose own error this one is within: what the kernel does, whatever it says."""
         for cls in CLASSES:
-            own = self.v.pytorch_error(r["family"], cls, r["rows"], r["seed"])
+            own = self.examiner.pytorch_error(r["family"], cls, r["rows"], r["seed"])
             if own is not None and verdict(cls, Comparison(error, 0.0), own) is None:
                 return cls
         return self.cls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 CHEAT, WRONG, NOTE = "cheat", "wrong", "note"
@@ -32,6 +32,10 @@ CODES: dict[str, tuple[str, str]] = {
     "precision_flag": (CHEAT, "lowers PyTorch's precision for everybody"),
     # the run
     "not_loaded": (WRONG, "could not be loaded"),
+    "no_entry": (WRONG, "has no entry"),
+    "not_compiled": (WRONG, "does not compile"),
+    "no_compiler": (NOTE, "cannot be compiled here"),
+    "needs_gpu": (NOTE, "needs a GPU"),
     "raised": (WRONG, "raised an error"),
     "crashed": (WRONG, "its process ended"),
     "time_limit": (WRONG, "did not come to an end"),
@@ -65,6 +69,9 @@ CODES: dict[str, tuple[str, str]] = {
     "sandbox": (CHEAT, "tried to leave its sandbox"),
 }
 
+NOT_RUN = {"needs_gpu", "no_compiler"}  # this machine cannot run it, which says nothing about it
+WEIGHED = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"}  # notes that make a verdict `minor`
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -84,21 +91,33 @@ class Finding:
             object.__setattr__(self, "severity", CODES[self.code][0])
 
     @property
-    def sentence(self) -> str:
+    def clause(self) -> str:
+        """What was found, without its place in the text."""
         said = self.evidence
         if self.line and said.lower().startswith((f"line {self.line}:", f"line {self.line} ")):
             said = said[len(f"line {self.line}") :].lstrip(": ")
-        at = f"line {self.line}: " if self.line else ""
-        return f"{at}{CODES[self.code][1]}: {said}"
+        return f"{CODES[self.code][1]}: {said}"
+
+    @property
+    def sentence(self) -> str:
+        """The same with its place."""
+        return f"line {self.line}: {self.clause}" if self.line else self.clause
+
+    @property
+    def reason(self) -> str:
+        """What happened, without what the code means: for a trial that ended by it."""
+        at = f"line {self.line}"
+        return self.evidence if not self.line or self.evidence.lower().startswith(at) else f"{at}: {self.evidence}"
 
 
 @dataclass
 class Report:
-    """The outcome of `verify`. `verdict`: clean | minor | library only | gaming | wrong.
+    """The outcome of `verify`. `verdict`: clean | minor | library only | gaming | wrong | unverified.
 
     Accepted are the first three: the results are right, in class `cls`, and no trick was found. `library only` says
-    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `rounds`: [{family, seed, rows, error, max_error,
-    pytorch_error, ms}] as far as it came.
+    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `unverified`: it could not be run here. `named`:
+    kernels in the text, by their names. `rounds`: [{family, seed, rows, error, max_error, pytorch_error, allowed: (the
+    bound on its error, where it comes from), seconds}] as far as it came.
     """
 
     verdict: str = "clean"
@@ -108,6 +127,7 @@ class Report:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     error: float = 0.0
     max_error: float = 0.0
+    named: list[str] = field(default_factory=list)
     kernels: list[dict[str, Any]] = field(default_factory=list)
     library: list[str] = field(default_factory=list)
     scope: str = ""
@@ -134,13 +154,22 @@ class Report:
             self.verdict = "gaming"
         elif WRONG in kinds:
             self.verdict = "wrong"
+        elif self.codes & NOT_RUN:
+            self.verdict = "unverified"
         elif self.verdict not in ("library only", "minor"):
-            weighed = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"} & self.codes
-            self.verdict = "minor" if weighed else "clean"
+            self.verdict = "minor" if WEIGHED & self.codes else "clean"
         return self
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "accepted": self.accepted}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Report:
+        """A report that `to_json` wrote."""
+        known = {f.name for f in fields(Report)} - {"findings"}
+        report = Report(**{name: value for name, value in data.items() if name in known})
+        report.findings = [Finding(**f) for f in data["findings"]]
+        return report
 
 
 def worst(findings: Iterable[Finding]) -> Finding | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.evaluate.correctness.tolerance import Comparison, PyTorchError, verdict
 from engine.evaluate.integrity.findings import Finding
+from engine.words import family_name
 
 NEAR = 3.0  # an error within this factor of a coarser class's own is that class's
 
@@ -40,7 +41,8 @@ def explain(
         if same == others and others > 1:
             add("constant", f"the same bits as in all {others} other calls, on other inputs; error {c.error:.2g}")
         else:
-            add("replayed", f"the bits of the result on {a['same_as'][0]!r}, {on}")
+            earlier = family_name(str(a["same_as"][0]).split(":")[0])
+            add("replayed", f"the bits of an earlier result, on {earlier} inputs of another seed, {on}")
     if a["unexpected"] and not a["unwritten"]:
         add("range_lost" if family in ("large", "tiny") else "nan", f"{wrong}, {on}")
     elif isinstance(a.get("blocks"), dict) and a["blocks"]["right"] * 4 >= a["blocks"]["of"]:

@@ -2,7 +2,7 @@
 
     with Verifier(module, "cuda") as v:
         report = v.verify(text)
-        timed = measure(v, text, "python", "f32", "eager")
+        timed = measure(v.examiner, text, "python", "f32", "eager")
 
 Both sides are untrusted processes, and the candidate's could lie about its time. So events on its stream, CUPTI's
 record of all streams, the engine's own clock and the hardware's limit must agree (engine.evaluate.integrity.clocks).
@@ -20,11 +20,11 @@ from typing import Any
 from engine.evaluate.correctness.tolerance import TOLERANCES
 from engine.evaluate.integrity import clocks
 from engine.evaluate.integrity.examination import OPEN_SECONDS
+from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import Finding
 from engine.evaluate.integrity.judging import explain, number
 from engine.evaluate.integrity.judging import text as texts
 from engine.evaluate.integrity.process.candidate import CandidateEnded
-from engine.evaluate.integrity.verify import Verifier
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.cupti import busy_us
 from engine.evaluate.timing.samples import METHOD, interval, net, paired_ratio
@@ -42,7 +42,8 @@ class Timed:
     """`ms` with its interval: device time by events in the candidate's process. `ratio`: baseline over candidate,
     median of pairs, with its interval, of device times where the engine's clock confirms `ms` (`confirmed`) and else
     of call times. `limit_ms`: t_sol of the class. `busy_ms`: CUPTI's time of one call over all streams. `wall_ms`: of
-    one call by the engine's clock. `kernels`: [{name, us, stream, library}]."""
+    one call by the engine's clock, `call_sample` the call times of the pairs, each at least that. `kernels`: [{name,
+    us, stream, library}]."""
 
     ms: float
     low: float
@@ -63,18 +64,21 @@ class Timed:
     findings: list[Finding] = field(default_factory=list)
     confirmed: bool = True
     limit_ms: float | None = None
+    looked_at: int = 0  # of the timed results
+    call_sample: list[float] = field(default_factory=list)
+    baseline_call_ms: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def measure(v: Verifier, source: str, kind: str, cls: str, baseline: str = "eager") -> Timed:
-    """Raises CandidateEnded when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
-    v.start()
-    v.judge.ask("fresh")
-    with v.candidate(kind) as c:
-        run = Run(v, c, cls)
-        run.prepare(source, kind)
+def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str = "eager", entry: str = "") -> Timed:
+    """Times one candidate beside `baseline` (engine.evaluate.reference.baseline_cache.NAMES). Raises CandidateEnded
+    when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
+    examiner.judge.ask("fresh")
+    with examiner.candidate(kind) as c:
+        run = Run(examiner, c, cls)
+        run.prepare(source, kind, entry)
         return run.time(baseline)
 
 
@@ -101,20 +105,21 @@ class Pair:
 class Run:
     """One candidate's timing in two parts, so that everything slow is over before clocks run."""
 
-    def __init__(self, v: Verifier, c: Any, cls: str):
-        self.v, self.c, self.cls = v, c, cls
+    def __init__(self, examiner: Examiner, c: Any, cls: str):
+        self.examiner, self.c, self.cls = examiner, c, cls
         self.findings: list[Finding] = []
+        self.looked_at = 0
         self.seed = int.from_bytes(os.urandom(5))
 
-    def prepare(self, source: str, kind: str) -> None:
+    def prepare(self, source: str, kind: str, entry: str = "") -> None:
         """Loads it, lays down the values to rotate through, and asks CUPTI what one call runs."""
-        self.c.open(source, OPEN_SECONDS[kind])
+        self.c.open(source, OPEN_SECONDS[kind], entry)
         self.keys = self._sets(self.seed)
         self.kernels = self._kernels()
-        self.overhead = self.v.judge.ask("overhead")["ms"]
+        self.overhead = self.examiner.judge.ask("overhead")["ms"]
 
     def time(self, baseline: str) -> Timed:
-        base_cls, _ = self.v.reference.baseline_open(baseline, self.seed)
+        base_cls, _ = self.examiner.reference.baseline_open(baseline, self.seed)
         self.c.ask("time_open", CALL_SECONDS)
         pairs, before = self._pairs(self.keys)
         after = gpu_condition.read() or {}
@@ -126,7 +131,7 @@ class Run:
             told = f"{ms:.4g} ms by events on its stream, {busy:.4g} ms on all streams"
             self.findings.append(Finding("side_stream", told, dynamic=True))
         wall, calls = self._wall(call_ms)
-        limit = clocks.limit_ms(self.v.graph, str(after.get("name") or ""), self.cls)
+        limit = clocks.limit_ms(self.examiner.graph, str(after.get("name") or ""), self.cls)
         request = median(p.request_ms for p in pairs)
         claim = clocks.Claim(ms, call_ms, request, wall, calls, self.cls, limit)
         self.findings += clocks.findings(claim)
@@ -136,19 +141,20 @@ class Run:
         return Timed(
             ms, ms_low, ms_high, call_ms, baseline, base_cls, median(p.baseline_ms for p in pairs), ratio, low, high,
             busy, wall, self.kernels[:40], sample, device=device, findings=self.findings, confirmed=claim.confirmed,
-            limit_ms=limit,
+            limit_ms=limit, looked_at=self.looked_at, call_sample=[p.call(wall)[1] for p in pairs],
+            baseline_call_ms=median(p.baseline_call_ms for p in pairs),
         )  # fmt: skip
 
     def _sets(self, seed: int) -> list[str]:
         """Values to rotate through, with what is right for each held by the judge."""
         keys = []
         for i in range(SETS):
-            self.v.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
+            self.examiner.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
             self.c.ask("keep", CALL_SECONDS)
-            made = self.v.reference.compute("normal", seed + i)
+            made = self.examiner.reference.compute("normal", seed + i)
             keys.append(f"{seed}:{i}:")
-            self.v.judge.ask("hold", key=keys[-1], reference=made.region.to_json())
-        self.error = self.v.pytorch_error("normal", self.cls, None, seed)
+            self.examiner.judge.ask("hold", key=keys[-1], reference=made.region.to_json())
+        self.error = self.examiner.pytorch_error("normal", self.cls, None, seed)
         return keys
 
     def _kernels(self) -> list[dict]:
@@ -177,7 +183,7 @@ class Run:
         return pairs, before
 
     def _pair(self, keys: list[str], check: bool) -> Pair:
-        theirs = self.v.reference.baseline_sample()
+        theirs = self.examiner.reference.baseline_sample()
         began = time.monotonic()
         ours = self.c.ask("time_sample", CALL_SECONDS, keep=check)
         request_ms = (time.monotonic() - began) * 1e3
@@ -185,8 +191,9 @@ class Run:
         if ms <= 0 or at not in range(SETS):
             raise CandidateEnded("clock", "its process gave no time")
         if check:
+            self.looked_at += 1
             self.c.ask("fetch", CALL_SECONDS, at=0)
-            looked = self.v.judge.ask(
+            looked = self.examiner.judge.ask(
                 "results", held=keys[at], result=self.c.region("result"), key=keys[at],
                 tolerance=TOLERANCES[self.cls].error,
             )  # fmt: skip

@@ -13,20 +13,22 @@ from collections.abc import Iterable
 from typing import Any
 
 PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
-_ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, GAMING)
+WRONG = "wrong"  # in the evidence of a trial that failed: of a raw kernel
+_ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, WRONG, GAMING)
 GUARD = "guard"  # the name of the check of a guarded program
 HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden (design/measuring.md)
 SLACK_US = 20.0  # of a kernel's start and of CUPTI's clock
 _FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
 
 
-def check(name: str, verdict: str, said: str) -> dict[str, str]:
-    """One line of evidence: {name, verdict, said}; `verdict` is one of those above, `said` one sentence's words."""
-    return {"name": name, "verdict": verdict, "said": said}
+def check(name: str, verdict: str, said: str, line: int | None = None) -> dict[str, Any]:
+    """One line of evidence: {name, verdict, said}; `verdict` is one of those above, `said` one sentence's words. With
+    `line` where it has a place in the candidate's text."""
+    return {"name": name, "verdict": verdict, "said": said, **({"line": line} if line else {})}
 
 
-def worst(checks: Iterable[dict[str, str]]) -> str:
-    """clean | minor | library only | gaming: of what was looked at."""
+def worst(checks: Iterable[dict[str, Any]]) -> str:
+    """clean | minor | library only | wrong | gaming: of what was looked at."""
     found = max((_ORDER.index(c["verdict"]) for c in checks), default=0)
     return "clean" if found <= _ORDER.index(UNSEEN) else _ORDER[found]
 

@@ -8,7 +8,6 @@ in what condition the GPU was.
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -48,10 +47,8 @@ class Timed:
     note: str = ""
     device: dict[str, Any] = field(default_factory=dict)
     taken: float = 0.0  # seconds since the epoch
-
-    @property
-    def age_seconds(self) -> float:
-        return max(0.0, time.time() - self.taken)
+    beside: str = ""  # the baseline that it was alternated with
+    ratio: float | None = None  # its time over that one's
 
 
 def key(source: str, graph: str, name: str, gpu: str, driver: str | None) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.reference.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating, widening
-from engine.evaluate.reference.pytorch_times import Baseline
+from engine.evaluate.reference.pytorch_times import Baseline, argument_sets
 from engine.evaluate.shared_tensors import Slot, tensor_at
+from engine.evaluate.timing.samples import clock
 from engine.trace import child
 from engine.trace.load import Bad, Loaded, load
 from sol.graph import OpGraph
@@ -83,7 +84,8 @@ class Held:
         self.wide: Any = None  # the module in float64, made when first needed
         self.made: tuple[tuple, dict] | None = None  # the data of the last request; classes ask for the same again
         self.last: tuple[tuple, tuple] | None = None
-        self.baseline: Baseline | None = None
+        self.baselines: list[Baseline] = []  # that are open: the one that is timed, and one beside it
+        self.host_clock = bool(message.get("host_clock"))
 
     def _build(self) -> Any:
         name = f"{self.loaded.cls.__name__}()"
@@ -295,25 +297,35 @@ class Held:
 
     # ---- PyTorch's own time ----
 
-    def do_baseline_open(self, name: str, seed: int) -> dict:
-        if self.device != "cuda":
+    def do_baseline_open(self, name: str, seed: int, beside: str) -> dict:
+        if self.device != "cuda" and not self.host_clock:
             raise Bad("no_cuda", "Times are taken on a GPU only.")
         self.do_baseline_close()
         self.wide, self.last, self.made = None, None, None
-        self.torch.cuda.empty_cache()
-        self.baseline = Baseline(self, name, seed)
-        return {"cls": self.baseline.cls, "note": self.baseline.note}
+        self._empty()
+        for t in self.graph.tensors.values():
+            if t.kind == "parameter" and t.name in self.own:
+                self._state(self.model, t.path).data = self.own[t.name]
+        sets, timer = argument_sets(self.graph, self.inputs, self.own, seed, self.device), clock(self.device)
+        for way in filter(None, (name, beside)):
+            self.baselines.append(Baseline(way, self.model, self.graph, sets, self.device, timer))
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+        return {"cls": self.baselines[0].cls, "note": self.baselines[0].note}
 
-    def do_baseline_sample(self) -> dict:
-        if self.baseline is None:
+    def do_baseline_sample(self, beside: bool) -> dict:
+        if len(self.baselines) <= beside:
             raise Bad("internal", "no baseline is open")
-        return self.baseline.sample()
+        return self.baselines[beside].sample()
 
     def do_baseline_close(self) -> dict:
-        if self.baseline is not None:
-            self.baseline.close()
-            self.baseline = None
+        self.baselines = []
+        self._empty()
         return {}
+
+    def _empty(self) -> None:
+        if self.device == "cuda":
+            self.torch.cuda.empty_cache()
 
 
 def _slots(raw: dict) -> dict[str, Slot]:

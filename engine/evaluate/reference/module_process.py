@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine import sandbox
@@ -77,8 +77,9 @@ def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int 
 class Reference:
     """One pasted module in one confined process on `device` (cpu | cuda). Calls block; not for several threads.
 
-    Raises SessionRefused when the module cannot be worked on at all (start), TrialError("validate" | "measure", ...)
-    when a later call fails.
+    `host_clock`: on a CPU calls may be timed by the wall clock, for tests of the rules; no measurement uses it. Raises
+    SessionRefused when the module cannot be worked on at all (start), TrialError("validate" | "measure", ...) when a
+    later call fails.
     """
 
     def __init__(
@@ -90,12 +91,13 @@ class Reference:
         memory_bytes: int | None = None,
         cancelled: Callable[[], bool] | None = None,
         timeout: float = 120.0,
+        host_clock: bool = False,
     ):
         if problem.source_kind != "module":
             raise ValueError("only a pasted module has a reference process; a program is its own")
         self.problem, self.device, self.local_user = problem, device, local_user
         self.memory_bytes = memory_bytes or default_memory()
-        self.cancelled, self.timeout = cancelled, timeout
+        self.cancelled, self.timeout, self.host_clock = cancelled, timeout, host_clock
         self._box: Sandbox | None = None
         self._own: Region | None = None
         self._results: dict[str, Slot] = {}
@@ -145,6 +147,7 @@ class Reference:
                     "device": self.device,
                     "seed": self.problem.seed,
                     "memory": self.memory_bytes,
+                    "host_clock": self.host_clock,
                     "own_fd": box.region_fd("own"),
                     "own_size": own_size,
                     "own_slots": {n: vars(s) for n, s in own_slots.items()},
@@ -270,15 +273,17 @@ class Reference:
 
     # ---- how fast PyTorch is ----
 
-    def baseline_open(self, name: str, seed: int = 0) -> tuple[str, str]:
-        """Gets a baseline (baselines.NAMES) ready to be timed, CUDA only. The answer: its precision class, a note."""
+    def baseline_open(self, name: str, seed: int = 0, beside: str = "") -> tuple[str, str]:
+        """Gets a baseline (baseline_cache.NAMES) ready to be timed, CUDA only, and another one `beside` it. The answer:
+        the precision class of the first, a note."""
         limit = COMPILE_SECONDS if name.startswith("compile") else None
-        ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed)
+        ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed, beside=beside)
         return str(ok.get("cls"))[:8], str(ok.get("note"))[:200]
 
-    def baseline_sample(self) -> Sample:
-        """One call, timed. Between two of these the engine times the candidate: A B A B."""
-        ok = self._ask("measure", "baseline_sample", timeout=60.0)
+    def baseline_sample(self, beside: bool = False) -> Sample:
+        """One call, timed, of the baseline or of the one `beside` it. Between two of these the engine times the
+        candidate: A B A B."""
+        ok = self._ask("measure", "baseline_sample", timeout=60.0, beside=beside)
         sample = Sample(_number(ok.get("ms")), _number(ok.get("call_ms")))
         if sample.ms <= 0:
             raise TrialError("measure", "garbled", "The process that holds the module gave no time.")
@@ -288,15 +293,6 @@ class Reference:
         """Gives the timing buffers back. The module stays."""
         if self._box is not None and self._box.alive:
             self._ask("measure", "baseline_close", timeout=60.0)
-
-    def time_baseline(self, name: str, n: int, seed: int = 0) -> Iterator[Sample]:
-        """`n` samples of a baseline by itself (for the page's first figures; ratios come from alternation)."""
-        self.baseline_open(name, seed)
-        try:
-            for _ in range(n):
-                yield self.baseline_sample()
-        finally:
-            self.baseline_close()
 
 
 def _order(said: object, inputs: list[str]) -> list[dict]:

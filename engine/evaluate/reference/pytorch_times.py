@@ -1,94 +1,91 @@
-"""One of PyTorch's own ways to run the module, ready to be timed a call at a time, in the process that holds it.
+"""PyTorch's own ways to run the module, ready to be timed a call at a time, in the process that holds it.
 
 The ways, by name: `eager` as PyTorch ships it; `compile` and `compile_max` (torch.compile in its default mode and with
 max-autotune); each of them with a precision class behind it (`eager_tf32`, `compile_max_f16`): TF32 allowed, or
-torch.autocast with its casts timed.
+torch.autocast with its casts timed. Two ways may be open at once, so that they can be timed in alternation.
 """
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.reference.baseline_cache import parts
 from engine.evaluate.reference.pytorch_classes import HALF, casting, permitted
 from engine.trace import child
 from engine.trace.load import Bad
-
-if TYPE_CHECKING:
-    from engine.evaluate.reference.module_main import Held
+from sol.graph import OpGraph
 
 BUFFERS = 4
 MODES = {"compile": "default", "compile_max": "max-autotune"}  # torch.compile's
 WORDS = {"eager": "as PyTorch ships it", "compile": "torch.compile", "compile_max": "torch.compile, max-autotune"}
 
 
+def argument_sets(
+    graph: OpGraph, arguments: Sequence[Any], own: Mapping[str, Any], seed: int, device: str
+) -> list[list[Any]]:
+    """BUFFERS lists of arguments of forward: fresh normal inputs, and what is no tensor as it is. `arguments`: the
+    module's own; `own`: its tensors by their names in the graph."""
+    import torch
+
+    sets = []
+    for i in range(BUFFERS):
+        fresh = data.fill_graph(graph, "normal", seed + i, device, only="input")
+        named = iter(graph.inputs)
+        row = []
+        for value in arguments:
+            if isinstance(value, torch.Tensor):
+                name = next(named)
+                value = fresh.get(name, own[name])
+            row.append(value)
+        sets.append(row)
+    return sets
+
+
 class Baseline:
-    """`cls`: the precision class that it computes in; `note`: what it is, in words. Inputs rotate through several
-    buffers."""
+    """One way. `cls`: the precision class that it computes in; `note`: what it is, in words. Inputs rotate through
+    `sets`; `timer`: see engine.evaluate.timing.samples."""
 
-    def __init__(self, held: Held, name: str, seed: int):
-        import torch
-
-        from engine.evaluate.timing.samples import Timer
-
+    def __init__(self, name: str, model: Any, graph: OpGraph, sets: list[list[Any]], device: str, timer: Any):
         try:
             self.way, self.wanted = parts(name)
         except ValueError as e:
             raise Bad("unknown_baseline", str(e)) from None
-        self.held, self.torch, self.turn = held, torch, 0
-        for t in held.graph.tensors.values():
-            if t.kind == "parameter" and t.name in held.own:
-                held._state(held.model, t.path).data = held.own[t.name]
-        self.sets = [self._arguments(seed + i) for i in range(BUFFERS)]
-        self.settings = contextlib.ExitStack()  # until it is closed, also where a compiler reads them
-        self.settings.enter_context(permitted(self.wanted))
-        self.model = held.model if self.way == "eager" else _compiled(held.model, MODES[self.way])
-        self.cls = self._class()
+        self.sets, self.device, self.timer, self.turn = sets, device, timer, 0
+        self.model = model if self.way == "eager" else _compiled(model, MODES[self.way])
+        self.cls = self._class(graph)
         also = {"tf32": "TF32 allowed", "f16": "its casts timed", "bf16": "its casts timed"}.get(self.wanted or "", "")
-        said = "torch.autocast" if self.way == "eager" and self.wanted in HALF else WORDS[self.way]
-        self.note = also if said == WORDS["eager"] and also else ", ".join(filter(None, (said, also)))
-        self.timer = Timer()
-        for _ in range(3):
-            child.stage("forward", self._call)
-        torch.cuda.synchronize()
+        words = "torch.autocast" if self.way == "eager" and self.wanted in HALF else WORDS[self.way]
+        self.note = also if words == WORDS["eager"] and also else ", ".join(filter(None, (words, also)))
+        with permitted(self.wanted):  # a compiler reads the settings here
+            for _ in range(3):
+                child.stage("forward", self._call)
 
-    def _arguments(self, seed: int) -> list:
-        fresh = data.fill_graph(self.held.graph, "normal", seed, "cuda", only="input")
-        named = iter(self.held.graph.inputs)
-        row = []
-        for v in self.held.inputs:
-            if isinstance(v, self.torch.Tensor):
-                n = next(named)
-                v = fresh.get(n, self.held.own[n])
-            row.append(v)
-        return row
+    def _class(self, graph: OpGraph) -> str:
+        import torch
 
-    def _class(self) -> str:
         if self.wanted in HALF:
             return self.wanted
-        graph = self.held.graph
         first = graph.tensors[graph.inputs[0]].dtype if graph.inputs else "f32"
         if first != "f32":
             return first
-        return "tf32" if self.torch.get_float32_matmul_precision() != "highest" else "f32"
+        with permitted(self.wanted):
+            return "tf32" if torch.get_float32_matmul_precision() != "highest" else "f32"
 
     def _call(self) -> Any:
+        import torch
+
         arguments = self.sets[self.turn % len(self.sets)]
-        with self.torch.no_grad(), casting(self.wanted, "cuda"):
+        with torch.no_grad(), casting(self.wanted, self.device):
             return self.model(*arguments)
 
-    def sample(self) -> dict:
+    def sample(self) -> dict[str, float]:
+        """{ms, call_ms} of one call, under the way's own settings."""
         self.turn += 1
-        ms = child.stage("forward", lambda: self.timer.sample(self._call))
-        return {"ms": ms, "call_ms": self.timer.call_time(self._call)}
-
-    def close(self) -> None:
-        self.settings.close()
-        self.sets.clear()
-        del self.timer
-        self.torch.cuda.empty_cache()
+        with permitted(self.wanted):
+            ms = child.stage("forward", lambda: self.timer.sample(self._call))
+            return {"ms": ms, "call_ms": self.timer.call_time(self._call)}
 
 
 def _compiled(model: Any, mode: str) -> Any:

@@ -6,76 +6,86 @@ asks them in turn, so that the GPU has one owner at a time.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 
 from engine.devices import Candidate, TrialError
-from engine.evaluate.candidate.gpu_session import Placing
-from engine.evaluate.correctness.verification import CHECK_SECONDS, Verifying, repeatable
+from engine.evaluate.candidate.gpu_session import MAIN, GpuSession
+from engine.evaluate.correctness.gpu_rounds import CHECK_SECONDS, GpuRounds, repeatable
 from engine.evaluate.integrity import trial
 from engine.evaluate.timing.samples import METHOD, interval, net, paired_ratio
 from engine.session import events
+from sol.bounds import native_class
 
 SAMPLE_SECONDS = 20.0
 BASELINE_SAMPLES = 15
+SLOW_MS, SLOW_PAIRS = 10.0, 5  # a slow baseline is alternated with the one beside it only so often
 WARM_UP, PAIRS, MOST_PAIRS = 3, 15, 31
 QUICK_WARM_UP, QUICK_PAIRS = 1, 3
 LOOK = 4  # pairs between two looks at the interval, which takes 20 ms
 WIDE = 0.04  # an interval of the ratio wider than this asks for more pairs
+Sample = tuple[float, float]  # ms of one call: on the device less the events' own, and on the host
 
 
-class Pairs:
+class PairedTiming:
     """`condition`: what the GPU says of itself now (engine.evaluate.timing.gpu_condition.read)."""
 
-    def __init__(self, placing: Placing, verifying: Verifying, condition: Callable[[], dict]):
-        self.placing, self.verifying, self.reference = placing, verifying, placing.reference
+    def __init__(self, session: GpuSession, rounds: GpuRounds, condition: Callable[[], dict]):
+        self.session, self.rounds, self.reference = session, rounds, session.reference
         self._condition = condition
         self._open: tuple = ()  # (baseline, what it would be lost with)
 
     # ---- PyTorch ----
 
-    def baseline(self, name: str, native: str) -> events.Baseline:
-        """One of engine.evaluate.reference.baseline_cache.NAMES, by itself; `native`: the class of the module as it
-        is. Raises TrialError("measure")."""
-        cls, note = self.baseline_open(name, native)
+    def baseline(self, name: str, beside: str = "") -> events.Baseline:
+        """One of engine.evaluate.reference.baseline_cache.NAMES; its ratio to the one `beside` comes from alternation.
+        Raises TrialError("measure")."""
+        beside = beside if self.reference is not None and beside != name else ""
+        cls, note = self.baseline_open(name, beside)
         for _ in range(WARM_UP):
             self.baseline_sample()
-        before = self._condition()
-        samples = [self.baseline_sample() for _ in range(BASELINE_SAMPLES)]
-        return events.Baseline(name, cls, self._measurement(samples, before), note)
+            if beside:
+                self.baseline_sample(beside=True)
+        before, samples, pairs = self._condition(), [], []
+        for i in range(BASELINE_SAMPLES):
+            samples.append(self.baseline_sample())
+            if beside and (samples[-1][0] <= SLOW_MS or i < SLOW_PAIRS):
+                pairs.append((samples[-1][0], self.baseline_sample(beside=True)[0]))
+        ratio = paired_ratio(pairs) if pairs else (None, None, None)
+        return events.Baseline(name, cls, self._measurement(samples, before), note, beside, *ratio)
 
-    def baseline_open(self, name: str, native: str = "") -> tuple[str, str]:
+    def baseline_open(self, name: str, beside: str = "") -> tuple[str, str]:
         """(class, note), ready to be sampled."""
         self._open = ()
         if self.reference is not None:
-            found = self.reference.baseline_open(name, self.verifying.timing_seed)
+            opened = self.reference.baseline_open(name, self.rounds.timing_seed, beside)
         else:
-            self.placing.hand_over("measure")
-            self.placing.ask("measure", "baseline_open", CHECK_SECONDS, name=name, seed=self.verifying.timing_seed)
+            self.session.hand_over("measure")
+            self.session.ask("measure", "baseline_open", CHECK_SECONDS, name=name, seed=self.rounds.timing_seed)
             note = {"eager": "the program's operations as PyTorch ships them", "eager_tf32": "TF32 allowed"}
-            cls = native if name == "eager" else name.removeprefix("eager_")
-            found = cls, note.get(name, "torch.autocast, its casts timed")
+            cls = native_class(self.session.problem.graph) if name == "eager" else name.removeprefix("eager_")
+            opened = cls, note.get(name, "torch.autocast, its casts timed")
         self._open = self._as_open(name)
-        return found
+        return opened
 
     def _as_open(self, name: str) -> tuple:
         """With what an open baseline is lost: the module's process computes something else, the worker is another."""
-        return (name, self.verifying.computed if self.reference is not None else self.placing.generation)
+        return (name, self.rounds.computed if self.reference is not None else self.session.generation)
 
-    def baseline_sample(self) -> tuple[float, float]:
-        """Milliseconds of one call on the device, less the events' own, and of the call on the host."""
+    def baseline_sample(self, beside: bool = False) -> Sample:
         if self.reference is not None:
-            found = self.reference.baseline_sample()
-            return net(found.ms, self._overhead()), found.call_ms
-        found = self.placing.ask("measure", "baseline_sample", SAMPLE_SECONDS)
-        return net(found["ms"], self._overhead()), found["call_ms"]
+            one = self.reference.baseline_sample(beside)
+            return net(one.ms, self._overhead()), one.call_ms
+        answer = self.session.ask("measure", "baseline_sample", SAMPLE_SECONDS)
+        return net(answer["ms"], self._overhead()), answer["call_ms"]
 
     def _overhead(self) -> float:
         """Milliseconds that CUDA events add here to what they enclose: the same for PyTorch and for a program."""
-        return float((self.placing.worker.about or {}).get("events_ms") or 0.0)
+        return float((self.session.worker.about or {}).get("events_ms") or 0.0)
 
-    def _measurement(self, samples: list[tuple[float, float]], before: dict) -> events.Measurement:
+    def _measurement(self, samples: Sequence[Sample], before: dict) -> events.Measurement:
         times = [ms for ms, _ in samples]
         ms, low, high = interval(times)
         device = {**self._condition(), "before": {k: v for k, v in before.items() if k not in ("name", "driver")}}
@@ -85,7 +95,8 @@ class Pairs:
     # ---- a program beside it ----
 
     def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
-        """Pairs of one call each, baseline and candidate, until the ratio's interval is narrow."""
+        """Pairs of one call each, baseline and candidate, until the ratio's interval is narrow; then the evidence of
+        the run (engine.evaluate.integrity.trial)."""
         try:
             return self._measure(candidate, baseline)
         except TrialError:
@@ -93,18 +104,14 @@ class Pairs:
             raise
 
     def _measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
-        self._ready(candidate, baseline)
-        again = repeatable(candidate, self.placing.problem.graph)
-        self.placing.ask("measure", "time_open", CHECK_SECONDS, seed=self.verifying.timing_seed)
-        sample = functools.partial(self.placing.ask, "measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
-
+        sample = self._ready(candidate, baseline)
         looked_at = 0
 
-        def pair(check: bool = False) -> tuple[tuple[float, float], tuple[float, float]]:
+        def pair(check: bool = False) -> tuple[Sample, Sample]:
             nonlocal looked_at
-            theirs, ours = self.baseline_sample(), sample(check=check)
-            looked_at += ours["checked"]
-            return theirs, (net(ours["ms"], self._overhead()), ours["call_ms"])
+            theirs, (ours, compared) = self.baseline_sample(), sample(check=check)
+            looked_at += compared
+            return theirs, ours
 
         for _ in range(WARM_UP):
             pair()
@@ -115,46 +122,89 @@ class Pairs:
             if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
                 ratio, low, high = paired_ratio([(a[0], b[0]) for a, b in pairs])
         time_ = self._measurement([b for _, b in pairs], before)
-        facts = self.placing.ask("measure", "integrity", CHECK_SECONDS)
+        facts = self._ask("integrity", CHECK_SECONDS)
         part = self._alone(candidate) if candidate.placed else {}
-        self.placing.ask("measure", "time_close", SAMPLE_SECONDS)
+        self._ask("time_close", SAMPLE_SECONDS)
         theirs = median(a[0] for a, _ in pairs)
         checks = trial.of_run(facts, time_.ms, looked_at, len(pairs))
         return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high, checks, part)
 
-    def _ready(self, candidate: Candidate, baseline: events.Baseline) -> None:
-        """Both sides ready to be timed."""
-        self.placing.ready("measure", candidate)
+    def _ask(self, op: str, seconds: float, slot: str = MAIN, **arguments: object) -> dict:
+        return self.session.ask("measure", op, seconds, slot=slot, **arguments)
+
+    def _ready(
+        self, candidate: Candidate, baseline: events.Baseline, slot: str = MAIN
+    ) -> Callable[..., tuple[Sample, bool]]:
+        """Both sides ready to be timed. `sample(check=)` takes one call of the program: (its time, whether its result
+        was compared)."""
+        self.session.ready("measure", candidate, slot)
         if self._open != self._as_open(baseline.name):
-            self.baseline_open(baseline.name, baseline.cls)
+            self.baseline_open(baseline.name)
+        self._ask("time_open", CHECK_SECONDS, slot, seed=self.rounds.timing_seed)
+        again = repeatable(candidate, self.session.problem.graph)
+        ask = functools.partial(self._ask, "time_sample", SAMPLE_SECONDS, slot, repeatable=again)
+
+        def sample(check: bool = False) -> tuple[Sample, bool]:
+            answer = ask(check=check)
+            return (net(answer["ms"], self._overhead()), answer["call_ms"]), answer["checked"]
+
+        return sample
 
     def _begin_anew(self) -> None:
         """Whoever failed, both sides are got ready again before anything is timed."""
         self._open = ()
-        self.placing.forget()
+        self.session.forget()
 
     def _alone(self, candidate: Candidate) -> dict:
         """The candidate's own region, all regions with programs, and PyTorch on the candidate's, by themselves."""
-        found, many = self.placing.ask("measure", "time_parts", CHECK_SECONDS), len(candidate.placed)
+        answer, many = self._ask("time_parts", CHECK_SECONDS), len(candidate.placed)
         return {
-            "region": candidate.region, "region_ms": net(found["region_ms"], self._overhead()), "programs": many,
-            "covered_ms": net(found["covered_ms"], many * self._overhead()),
-            "region_eager_ms": net(found["region_eager_ms"], self._overhead()),
+            "region": candidate.region, "region_ms": net(answer["region_ms"], self._overhead()), "programs": many,
+            "covered_ms": net(answer["covered_ms"], many * self._overhead()),
+            "region_eager_ms": net(answer["region_eager_ms"], self._overhead()),
         }  # fmt: skip
+
+    def compare(self, candidates: Sequence[Candidate], baseline: events.Baseline) -> list[events.TrialMeasured]:
+        """Several programs in turns with the baseline, in one run: the samples of all are of the same rounds, so that
+        the ratio of any two is of neighbours in time. They must have been validated; nothing else is looked at."""
+        slots = [f"beside {i}" for i in range(len(candidates))]
+        try:
+            self.session.unload(MAIN)
+            samples = [self._ready(c, baseline, slot) for c, slot in zip(candidates, slots, strict=True)]
+            rounds: list[tuple[Sample, list[Sample]]] = []
+            before: dict = {}
+            for i in range(-WARM_UP, PAIRS):
+                theirs = self.baseline_sample()
+                ours = [sample(check=i == 0)[0] for sample in samples]
+                if i < 0:
+                    before = self._condition()
+                else:
+                    rounds.append((theirs, ours))
+        except TrialError:
+            self._begin_anew()
+            raise
+        finally:
+            for slot in slots:
+                with contextlib.suppress(TrialError):
+                    self.session.unload(slot)
+        made = []
+        for i, candidate in enumerate(candidates):
+            ratio = paired_ratio([(theirs[0], ours[i][0]) for theirs, ours in rounds])
+            time_ = self._measurement([ours[i] for _, ours in rounds], before)
+            theirs = median(theirs[0] for theirs, _ in rounds)
+            made.append(events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, *ratio))
+        return made
 
     def quick(self, candidate: Candidate, baseline: events.Baseline) -> float:
         """Milliseconds of a few calls: a hint. Nothing is verified, so it is nobody's result."""
         try:
-            self.placing.load("measure", candidate)
-            self._ready(candidate, baseline)
-            self.placing.ask("measure", "time_open", CHECK_SECONDS, seed=self.verifying.timing_seed)
-            times = []
+            self.session.load("measure", candidate)
+            sample, times = self._ready(candidate, baseline), []
             for _ in range(QUICK_WARM_UP + QUICK_PAIRS):  # alternating, so that the clock is that of a measurement
                 self.baseline_sample()
-                again = repeatable(candidate, self.placing.problem.graph)
-                found = self.placing.ask("measure", "time_sample", SAMPLE_SECONDS, repeatable=again)
-                times.append(net(found["ms"], self._overhead()))
-            self.placing.ask("measure", "time_close", SAMPLE_SECONDS)
+                (ms, _), _ = sample()
+                times.append(ms)
+            self._ask("time_close", SAMPLE_SECONDS)
             return median(times[QUICK_WARM_UP:])
         except TrialError:
             self._begin_anew()

@@ -88,6 +88,10 @@ class Memory:
         outcomes = replace(self.outcomes, outcomes=[o for o in self.outcomes.outcomes if o.problem != where])
         return Memory([w for w in self.won if w.where != where], outcomes)
 
+    def to_text(self) -> str:
+        """JSON lines, one fact a line, for the log of a session."""
+        return lines_of([*self.won, *self.outcomes.outcomes])
+
 
 @dataclass(frozen=True)
 class _Kind:
@@ -166,7 +170,7 @@ def committed(hardware: str, sms: int) -> Memory:
         made = _lines(aside)
     else:
         made = _gathered(paths, sms)
-        _write(aside, [*made.won, *made.outcomes.outcomes])
+        _write(aside, made.to_text())
     made.outcomes.fitted = FITTED
     return made
 
@@ -248,16 +252,26 @@ def _file(hardware: str) -> Path:
 
 
 def _lines(path: Path) -> Memory:
-    made = Memory()
     with contextlib.suppress(OSError):
-        for line in path.read_text(encoding="utf-8").splitlines()[-MOST:]:
-            with contextlib.suppress(ValueError, TypeError):  # a torn line, or one of another version
-                held = json.loads(line)
-                if "settings" in held:
-                    made.won.append(Won(**{**held, "shape": tuple(held["shape"])}))
-                else:
-                    made.outcomes.add(Outcome(**held))
-    return made
+        return parsed("\n".join(path.read_text(encoding="utf-8").splitlines()[-MOST:]))
+    return Memory()
+
+
+def parsed(text: str) -> Memory:
+    """A memory from its JSON lines. A torn line, or one of another version, is left out."""
+    memory = Memory(outcomes=Outcomes(fitted=FITTED))
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            fact = json.loads(line)
+            if "settings" in fact:
+                memory.won.append(Won(**{**fact, "shape": tuple(fact["shape"])}))
+            else:
+                memory.outcomes.add(Outcome(**fact))
+    return memory
+
+
+def lines_of(facts: Iterable[Won | Outcome]) -> str:
+    return "".join(json.dumps(asdict(x)) + "\n" for x in facts)
 
 
 def session_of(graph: OpGraph) -> str:
@@ -275,15 +289,14 @@ def session_of(graph: OpGraph) -> str:
     return SESSION + content_key(told)[:16]
 
 
-def keep(hardware: str, found: Iterable[Won | Outcome]) -> None:
-    """Append what a session on this machine measured; nothing that goes wrong here matters to it. What the file holds
-    already (a session that was lost at its very end, and taken up again) is not said twice."""
-    found = list(found)
-    if found:
-        _write(_file(hardware), found)
+def keep(hardware: str, lesson: str) -> None:
+    """Append the JSON lines of what a session on this machine measured; nothing that goes wrong here matters to it.
+    What the file holds already (a session that was lost at its very end, and taken up again) is not said twice."""
+    if lesson:
+        _write(_file(hardware), lesson)
 
 
-def _write(path: Path, found: Iterable[Won | Outcome]) -> None:
+def _write(path: Path, text: str) -> None:
     """Add lines to a file, whole or not at all; the oldest beyond MOST go."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -291,7 +304,7 @@ def _write(path: Path, found: Iterable[Won | Outcome]) -> None:
             held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
             if held and not held[-1].endswith("\n"):  # a line that another version's crash tore
                 held[-1] += "\n"
-            new = dict.fromkeys(json.dumps(asdict(x)) + "\n" for x in found)
+            new = dict.fromkeys(text.splitlines(keepends=True))
             lines = [*held, *(line for line in new if line not in held)]
             atomic_write.write_text(path, "".join(lines[-MOST:]))
 
@@ -304,4 +317,6 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-__all__ = ["Memory", "Won", "committed", "keep", "known", "main_stage", "outcomes", "session_of", "won"]
+__all__ = [
+    "Memory", "Won", "committed", "keep", "known", "lines_of", "main_stage", "outcomes", "parsed", "session_of", "won",
+]  # fmt: skip

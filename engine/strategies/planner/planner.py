@@ -1,9 +1,7 @@
-"""The default strategy: no model, no key. Lower by rules, rank by the attainable model, try few, refine the best.
+"""Today's search: lower by rules, rank by the attainable model, try few, refine the best. No model, no key.
 
-A module that the rules take whole is one program; any other is cut into regions
-(engine.strategies.planner.regions.partition), each of which becomes a program while the rest stays PyTorch. For each
-precision class that the session allows, and each region, it keeps one line of search
-(engine.strategies.planner.search.search_lines):
+For each precision class that the session allows, and each region of the problem (engine.strategies.problem), it keeps
+one line of search (engine.strategies.planner.search.search_lines):
 
   1. what won on a similar problem, or the structure that triage puts first with every choice left to the compiler;
   2. by turns, the model's best configurations of it, spread over tile and cluster (nvMatmulHeuristics as a second
@@ -12,185 +10,70 @@ precision class that the session allows, and each region, it keeps one line of s
 
 Only the stage that takes longest is varied; the other products of the program take the model's best. Regions take turns
 by the time that they are expected to save. Classes take turns, cheap builds first: `cute` answers in two seconds where
-nvcc needs forty, so on a device that compiles at most CPP_TRIALS of a session's trials are built by nvcc. The session's
-budget (sol.budget) closes a class; this strategy ends when every class is closed or exhausted.
+nvcc needs forty, so on a device that compiles at most CPP_TRIALS of a session's trials are built by nvcc.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dsl import ir
 from dsl.check.program import check
-from dsl.ir import Collective, Config, Program
-from dsl.printer import to_text
 from dsl.resolve import resolve
-from engine.devices import Binding, Problem, SessionRefused
 from engine.devices.parts import expected_ms
-from engine.session import events
-from engine.strategies import Finished, Proposal, State
+from engine.strategies.api import Finished, State, Try
 from engine.strategies.planner import memory
-from engine.strategies.planner.lowering import program_graph
-from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.planner.memory import Memory
-from engine.strategies.planner.regions import coverage
-from engine.strategies.planner.regions.partition import Partition, Region, Uncovered, partition
-from engine.strategies.planner.search import algebra, build_cost, candidates
-from engine.strategies.planner.search.program_index import Programs
-from engine.strategies.planner.search.search_lines import QUICK, Algebraic, Line, Step
-from engine.strategies.planner.search.structures import Structure, opened, structures, tune
-from engine.words import class_name
+from engine.strategies.planner.search import build_cost, candidates
+from engine.strategies.planner.search.program_index import ProgramIndex
+from engine.strategies.planner.search.search_lines import QUICK, Line, Step
+from engine.strategies.planner.search.structures import Structure, tune
+from engine.strategies.problem import Cancelled, Part, Prepared
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
-from sol.hardware import Hardware
 
 # Of a session, in builds over CUTLASS's headers (planner.search.build_cost), 40 s each on a device.
 CPP_TRIALS = 4
-LISTED = f"{', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
 ALGEBRAIC = 2  # trials of a rewrite that does less work than the module asks for
 WORSE = 1.5  # a neighbour that the model expects to be this much slower than the best is not worth a trial
 
 
 class Planner:
-    """`device_kind`: measured | predicted. `memory`: of other problems; None: what is known of a measured device, and
-    nothing where times are predicted. Raises SessionRefused when no rule lowers any part of the problem.
+    """A pure function of the problem, the memory of other problems and the finished trials: `next` says which trial
+    comes next. The problem has at least one part."""
 
-    `regions`: what is covered (engine.strategies.planner.regions.coverage.Covered), `uncovered`: what stays PyTorch,
-    and why.
-    """
-
-    def __init__(
-        self, problem: Problem, classes: tuple[str, ...], hardware: Hardware, device_kind: str, seed: int = 0,
-        memory: Memory | None = None,
-    ):  # fmt: skip
-        self.hardware, self.device_kind, self.graph = hardware, device_kind, problem.graph
-        self.rng = random.Random(seed)
-        self.memory = memory if memory is not None else self._known()
-        self.all: list[Line] = []
+    def __init__(self, problem: Prepared, memory: Memory):
+        self.problem, self.memory = problem, memory
+        self.hardware, self.device_kind = problem.hardware, problem.device_kind
+        self.all = [self._line(part) for part in problem.parts]
         self.lines: dict[str, Line] = {}  # class -> that of the region with the most to do
-        self.notes: list[str] = []
-        self.regions: tuple[coverage.Covered, ...] = ()
-        self.uncovered: tuple[Uncovered, ...] = ()
-        self.covered: events.Covered | None = None
-        self.partition: Partition | None = None
-        self.programs = Programs(self.all, hardware.sms)
+        self.programs = ProgramIndex(self.all, self.hardware.sms)
         self._costs: dict[str, float] = {}  # text -> what nvcc takes for it
-        if problem.source_kind == "program":
-            self._pasted(problem.source)
-        else:
-            self._lowered(problem, classes)
         for line in self.all:
-            held = self.lines.setdefault(line.cls, line)
-            if line.eager > held.eager:
+            most = self.lines.setdefault(line.cls, line)
+            if line.eager > most.eager:
                 self.lines[line.cls] = line
 
-    def _known(self) -> Memory:
-        return memory.known(self.hardware.name, self.hardware.sms) if self.device_kind == "measured" else Memory()
-
-    def _pasted(self, source: str) -> None:
-        pasted = check(source).program
-        if pasted is None:
-            raise SessionRefused("bad_program", "the program does not pass its checks")
-        reasons: list[str] = []
-        made = opened(pasted, "your program", self.hardware, reasons)
-        if made is None:
-            raise SessionRefused("not_covered", f"no back end takes this program: {reasons[0]}")
-        made.base = _plain(pasted)
-        tune(made, self.hardware)
-        # The person's own choices are the first trial, whatever won elsewhere.
-        bindings = program_graph.bindings(pasted)
-        self.all.append(Line(program_graph.class_of(pasted), [made], bindings, sms=self.hardware.sms))
-
-    def _lowered(self, problem: Problem, classes: tuple[str, ...]) -> None:
-        self._opened: dict[tuple[str, str], tuple[list[Structure], list[str]]] = {}  # by class and plain program
-        self._left_out: dict[str, str] = {}
-        not_in_float64(problem.graph)
-        found = self.partition = partition(problem.graph, lambda lowered: self._rejected(lowered, classes))
-        for region in found.regions:
-            wanted = region.lowered.classes(classes)
-            for cls in wanted:
-                line = self._line(region, cls, found.whole)
-                if line is not None:
-                    self.all.append(line)
-        order = list(dict.fromkeys(line.cls for line in self.all))
-        if found.whole:
-            self._algebraic(classes)
-        self.notes = [f"{cls} is left out: {why}" for cls, why in self._left_out.items() if cls not in order]
-        self.regions = coverage.covered(found, self.hardware, order)
-        self.uncovered = found.uncovered
-        self.covered = coverage.event(found, self.regions, self.hardware, order[0])
-        if self.covered is not None:
-            self.notes.append(self.covered.text)
-
-    def _rejected(self, lowered: Lowered, classes: tuple[str, ...]) -> str | None:
-        """Why no back end takes a region in any class, or None."""
-        wanted = lowered.classes(classes)
-        if not wanted and lowered.dtype not in NATIVE:  # part of a module that goes on in another type
-            return f"it computes in {class_name(lowered.dtype)}, and programs in {FLOATS}"
-        if not wanted:
-            raise SessionRefused(
-                "no_class", f"no program is written in class {' or '.join(classes)} alone; allow {LISTED}"
-            )
-        why = {}
-        for cls in wanted:
-            found, reasons = self._structures(lowered, cls)
-            if not found:
-                why[cls] = reasons[0]
-        self._left_out |= why
-        return "; ".join(f"{cls}: {said}" for cls, said in why.items()) if len(why) == len(wanted) else None
-
-    def _structures(self, lowered: Lowered, cls: str) -> tuple[list[Structure], list[str]]:
-        """Those that a back end takes, and why the others are not. A region is asked about more than once, and only
-        what stays one is tuned."""
-        plain = to_text(lowered.program(cls))
-        if (cls, plain) not in self._opened:
-            reasons: list[str] = []
-            self._opened[cls, plain] = structures(lowered, cls, self.hardware, reasons), reasons
-        return self._opened[cls, plain]
-
-    def _line(self, region: Region, cls: str, whole: bool) -> Line | None:
-        found, _ = self._structures(region.lowered, cls)
-        if not found:
-            return None
-        theirs = pytorch_class(cls, region.graph)
-        eager = predict_eager(region.graph, self.hardware, theirs, cast_parameters=True).ms
-        for structure in found:
-            if not structure.ranked:
-                tune(structure, self.hardware)
-        bindings = region.lowered.inputs, region.lowered.outputs
-        line = Line(cls, found, bindings, None if whole else region, eager, self.memory, sms=self.hardware.sms)
-        line.begin(t_sol(region.graph, self.hardware, cls))
+    def _line(self, part: Part) -> Line:
+        own = part.algebraic is None and self.problem.given.source_kind == "module"
+        eager, remembered = 0.0, self.memory
+        if own:
+            theirs = pytorch_class(part.cls, part.graph)
+            eager = predict_eager(part.graph, self.hardware, theirs, cast_parameters=True).ms
+        elif part.algebraic is None:
+            remembered = Memory()  # a pasted program's own choices are the first trial, whatever won elsewhere
+        line = Line(part, eager, remembered, self.hardware.sms)
+        for structure in line.structures:
+            if self.problem.cancelled():
+                raise Cancelled
+            tune(structure, self.hardware)
+        if own:
+            line.begin(t_sol(part.graph, self.hardware, part.cls))
         return line
-
-    def _algebraic(self, classes: tuple[str, ...]) -> None:
-        """The module with less work than it asks for, as lines of their own: an offer, and never what is begun with."""
-        made = algebra.rewritten(self.graph)
-        if made is None:
-            return
-        try:
-            lowered = lower(made.graph)
-        except SessionRefused:
-            return
-        for cls in lowered.classes(classes):
-            found, _ = self._structures(lowered, cls)
-            for structure in found:
-                if not structure.ranked:
-                    tune(structure, self.hardware)
-            if found:
-                limits = {c: t_sol(made.graph, self.hardware, c) for c in classes}
-                offer, bindings = Algebraic(made.words, limits), (lowered.inputs, lowered.outputs)
-                line = Line(cls, found, bindings, None, 0.0, self.memory, sms=self.hardware.sms, algebraic=offer)
-                self.all.append(line)
-
-    @property
-    def classes(self) -> list[str]:
-        return list(self.lines)
 
     # ---- which trial next ----
 
-    def next(self, state: State) -> Proposal | None:
+    def next(self, state: State) -> Try | None:
         for cls in self._turns(state):
             for line in self._regions_in_turn(cls, state):
                 proposal = self._propose(line, state)
@@ -198,7 +81,7 @@ class Planner:
                     return self._whole(proposal, line, state)
         return None
 
-    def upcoming(self, state: State) -> list[Proposal]:
+    def upcoming(self, state: State) -> list[Try]:
         """What is planned and not tried yet, those that nvcc must build first: they take longest."""
         out = self.screen(state)
         for line in sorted(self.all, key=lambda x: (x.backend == "cute", -x.saved)):
@@ -206,14 +89,14 @@ class Planner:
                 out += self._planned(line, state)
         return sorted({p.text: p for p in out}.values(), key=lambda p: p.backend == "cute")
 
-    def screen(self, state: State) -> list[Proposal]:
+    def screen(self, state: State) -> list[Try]:
         """Programs to be timed quickly before the next trial, their result a hint for the plan alone: the seeds of
         each line that has its first result (for which nobody should wait longer), where builds take seconds. [] on a
         device that predicts."""
         if self.device_kind != "measured":
             return []
         out = []
-        for line in (x for x in self.all if not x.algebraic):
+        for line in (x for x in self.all if not x.part.algebraic):
             begun = any(t.cls == line.cls and t.region == line.number for t in state.trials)
             if self._over(line.structures[0], state):
                 continue
@@ -246,15 +129,15 @@ class Planner:
         """The class's lines, first those without a trial by what they promise to save, then by trials a millisecond
         that PyTorch takes for them."""
         made = {
-            id(x): sum(t.by == "strategy" and self.programs.found(cls, t.text)[0] is x for t in state.of(cls))
+            id(x): sum(t.by == "strategy" and self.programs.lookup(cls, t.text)[0] is x for t in state.of(cls))
             for x in self.all
             if x.cls == cls
         }
-        lines = [x for x in self.all if x.cls == cls and not (x.algebraic and made[id(x)] >= ALGEBRAIC)]
-        first = any(made[id(x)] for x in lines if not x.algebraic)
+        lines = [x for x in self.all if x.cls == cls and not (x.part.algebraic and made[id(x)] >= ALGEBRAIC)]
+        first = any(made[id(x)] for x in lines if not x.part.algebraic)
 
         def turn(x: Line) -> tuple:
-            if x.algebraic:  # beside the module's own work, once that has a result
+            if x.part.algebraic:  # beside the module's own work, once that has a result
                 return (1 if first else 3, made[id(x)])
             return (2, made[id(x)] / max(x.eager, 1e-6)) if made[id(x)] else (0, -x.saved)
 
@@ -271,7 +154,7 @@ class Planner:
         """Whether nothing more is tried of a structure: nvcc has had its share, or its guard tripped on the session's
         own inputs, and would in every configuration."""
         tripped = structure.base.guard and any(
-            t.tripped and self.programs.found(t.cls, t.text)[1] is structure for t in state.trials
+            t.tripped and self.programs.lookup(t.cls, t.text)[1] is structure for t in state.trials
         )
         return tripped or self._spent(structure, state)
 
@@ -282,13 +165,13 @@ class Planner:
             self._costs[text] = build_cost.cost(program, "cpp") if program else build_cost.WHOLE
         return self._costs[text]
 
-    def _propose(self, line: Line, state: State) -> Proposal | None:
+    def _propose(self, line: Line, state: State) -> Try | None:
         planned = next(self._planned(line, state), None)
         if planned is not None:
             return planned
         tried = self._tried(line, state)
         best = state.best(line.cls, line.number)
-        found, structure, config = self.programs.found(line.cls, best.text) if best else (None, None, None)
+        found, structure, config = self.programs.lookup(line.cls, best.text) if best else (None, None, None)
         if found is not line:
             best, structure, config = None, None, None
         open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._over(s, state)]
@@ -305,7 +188,7 @@ class Planner:
                     )  # fmt: skip
         return None
 
-    def _planned(self, line: Line, state: State) -> Iterator[Proposal]:
+    def _planned(self, line: Line, state: State) -> Iterator[Try]:
         """The line's plan without what was tried. With nothing tried the first is the compiler's own choice, which
         a configuration of the ranking may equal."""
         tried = self._tried(line, state)
@@ -319,44 +202,25 @@ class Planner:
             ):
                 yield line.proposal(step, self.hardware)
 
-    def _whole(self, proposal: Proposal, line: Line, state: State) -> Proposal:
+    def _whole(self, proposal: Try, line: Line, state: State) -> Try:
         """With the time of the whole module, of which the program is one region."""
-        if line.region is None:
+        if not line.number:
             return proposal
-        standing = [(line.region.ops, resolve(check(proposal.text).program, self.hardware.sms))]
+        standing = [(line.part.region.ops, resolve(check(proposal.text).program, self.hardware.sms))]
         for number, t in state.standing(line.cls).items():
             if number != line.number:
-                standing.append((self.ops(number), resolve(check(t.text).program, self.hardware.sms)))
-        ms, _ = expected_ms(self.graph, standing, self.hardware, line.cls)
+                standing.append((self.problem.ops(number), resolve(check(t.text).program, self.hardware.sms)))
+        ms, _ = expected_ms(self.problem.graph, standing, self.hardware, line.cls)
         return replace(proposal, predicted_ms=ms)
 
     def _tried(self, line: Line, state: State) -> set[tuple]:
         """(structure, configuration of its main stage) of every trial of the line."""
         out = set()
         for t in state.of(line.cls):
-            found, structure, config = self.programs.found(line.cls, t.text)
+            found, structure, config = self.programs.lookup(line.cls, t.text)
             if found is line:
                 out.add((structure.key, candidates.key(config)[:5] if config else None))
         return out
-
-    # ---- which part of the module a program is ----
-
-    def region(self, text: str) -> int:
-        """The number of the region that a program stands for; 0 where it stands for the whole module."""
-        return self.programs.region(text)
-
-    def ops(self, region: int) -> tuple[str, ...]:
-        """The operations of a region; () of the whole module."""
-        return next((r.ops for r in self.regions if r.number == region), ()) if region else ()
-
-    def algebraic(self, text: str, cls: str) -> Algebraic | None:
-        """What a program leaves out of the work that the module asks for; None of one that does it all."""
-        line = self.programs.found(cls, text)[0]
-        return line.algebraic if line is not None else None
-
-    def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
-        """Parameters and results of a program as tensors of the graph. Raises TrialError("check")."""
-        return self.programs.bind(text)
 
     # ---- for the next problem ----
 
@@ -364,7 +228,7 @@ class Planner:
         """What measured trials teach the next problem: each line's fastest, and its structures' promises kept."""
         found = []
         for line in self.all:
-            if line.algebraic:
+            if line.part.algebraic:
                 continue
             own = [t for t in trials if t.cls == line.cls and t.region == line.number and t.by == "strategy"]
             best = min((t for t in own if t.ms is not None and t.clean), key=lambda t: t.part, default=None)
@@ -373,7 +237,7 @@ class Planner:
                 found += [entry] if entry else []
             made = []
             for t in own:
-                _, structure, _ = self.programs.found(line.cls, t.text)
+                _, structure, _ = self.programs.lookup(line.cls, t.text)
                 if structure is not None:
                     step = Step(structure)
                     if t.text == line.text(step):
@@ -381,13 +245,3 @@ class Planner:
                                      t.part if t.ms is not None and t.clean else None))  # fmt: skip
             found += memory.outcomes(made, where, line.cls)
         return found
-
-
-def _plain(program: Program) -> Program:
-    """The same pipeline with its configuration left open; precision and back end stay as the author wrote them."""
-
-    def plain(s: ir.Stage) -> ir.Stage:
-        kept = Config(compute=s.config.compute, backend=s.config.backend) if isinstance(s, Collective) else None
-        return s if kept is None else replace(s, config=kept)
-
-    return replace(program, stages=tuple(plain(s) for s in program.stages))

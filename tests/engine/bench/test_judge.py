@@ -2,13 +2,13 @@
 
 import pytest
 
+from engine.bench.report.speedups import best, counts, judge, rival
 from engine.bench.report.table import line, lines, summary, table, unguarded
-from engine.bench.run.judge import best, counts, derived, judge, rival
+from sol.budget import score
 
 BASE = {"eager": {"ms": 8.0, "ratio": 4.0}, "eager_tf32": {"ms": 2.0, "ratio": 1.0},
         "eager_f16": {"ms": 1.2, "ratio": 0.6}, "compile": {"ms": 1.6, "ratio": 0.8}}  # fmt: skip
 PASSED = [{"name": "kernels", "verdict": "passed", "said": "its own"}]
-PRODUCT = "program p(x: f32[64, 64], w: f32[64, 64]) -> f32[64, 64] {{\n  y = gemm(x, w.T) {{ {} }}\n  return y\n}}"
 
 
 def trial(cls, ms, **more):
@@ -21,11 +21,6 @@ def row(*trials, **more):
             "limits": {"f32": 3.0, "tf32": 0.5, "f16": 0.25, "bf16": 0.25}} | more  # fmt: skip
     judge(made)
     return made
-
-
-@pytest.mark.parametrize(("clause", "cls"), [("compute tf32", "tf32"), ("compute f32", "f32")])
-def test_the_class_of_a_program_is_read_off_its_text(clause, cls):
-    assert derived(PRODUCT.format(clause)) == cls
 
 
 def test_the_f16_entry_may_be_won_by_a_tf32_program_and_never_the_other_way_round():
@@ -108,3 +103,58 @@ def test_a_problem_costs_its_steps_its_trials_and_the_slowest_build_of_each_wave
     assert line("a", found, "tf32").seconds == pytest.approx(4.0 + 3 * 0.5 + 30.0 + 30.0)
     s = summary({"a": found}, "tf32")
     assert (s["trials"], s["seconds"]) == (3.0, pytest.approx(65.5))
+
+
+def test_a_problem_without_a_right_program_counts_as_eager():
+    base = {"eager": {"ms": 8.0, "ratio": 4.0}, "eager_tf32": {"ms": 2.0, "ratio": 1.0}}
+    good = row(trial("tf32", 1.0, ratio=1.0), baselines=base)
+    failed = row({"class": "tf32", "ok": False, "message": "wrong", "backend": "cpp"}, baselines=base)
+    text = table({"a": good, "b": failed}, ("tf32",))
+    assert "1 of 2 problems" in text and "2.00x eager as shipped" in text  # sqrt(4 * 1)
+    assert "0.50x eager TF32" in text  # eager as shipped is four times slower
+    assert "no program: wrong" in text
+
+
+def test_where_nothing_was_timed_there_is_no_score():
+    text = table({"a": row({"class": "tf32", "ok": True, "error": 1e-4, "backend": "cpp"}, baselines={})}, ("tf32",))
+    assert "nothing was timed; " in text and "SOL score" not in text
+
+
+# ---- rows that are sessions ----
+
+
+def of_session(*trials, **more):
+    """A session in tf32 and f16; each trial was timed beside the eager way of its class."""
+    base = {
+        "eager": {"ms": 8.3, "ratio": 4.0}, "eager_tf32": {"ms": 2.1, "ratio": 1.0},
+        "eager_f16": {"ms": 1.0, "ratio": 0.5}, "compile_f16": {"ms": 0.8, "ratio": 0.4}, "compile": {"ms": 1.5},
+    }  # fmt: skip
+    return row(*trials, baselines=base, session={"state": "done", "ready_s": 7.0}, **more)
+
+
+def timed(cls, ms, beside, ratio, **more):
+    return trial(cls, ms, baseline=beside, ratio=ratio, verdict="clean", gap=2.0, score=0.7, seconds=3.0) | more
+
+
+def test_a_speedup_is_a_product_of_ratios_from_alternation_whatever_the_single_times_say():
+    found = of_session(timed("f16", 0.5, "eager_f16", 2.0))
+    over = {"eager": 16.0, "eager_tf32": 4.0, "eager_f16": 2.0, "compile_f16": 1.6}
+    assert found["trials"][0]["over"] == pytest.approx(over)  # nothing over `compile`, which was never alternated
+    assert rival(found, "f16") == ("compile_f16", 0.4) and rival(found, "tf32") == ("eager_tf32", 1.0)
+    assert best(found, "f16")["score"] == score(0.5, 0.25, 1.0)  # by the 1.0 ms of eager f16 beside it
+
+
+def test_what_a_session_judged_stands():
+    found = of_session(timed("tf32", 0.9, "eager_tf32", 2.0, verdict="minor", gap=1.9, score=0.61, roof="f16"))
+    (t,) = found["trials"]
+    assert (t["verdict"], t["gap"], t["score"]) == ("minor", 1.9, 0.61) and counts(t)
+
+
+def test_a_problem_costs_the_time_until_the_search_and_its_trials():
+    found = of_session(timed("tf32", 1.0, "eager_tf32", 2.0), timed("f16", 1.0, "eager_f16", 2.0))
+    assert line("a", found, "tf32").seconds == 10.0
+
+
+def test_a_class_without_a_trial_says_what_the_session_said():
+    found = of_session(timed("tf32", 1.0, "eager_tf32", 2.0), notes=["fp8 is left out: no matrix product"])
+    assert line("a", {**found, "trials": []}, "fp8").why == "fp8 is left out: no matrix product"

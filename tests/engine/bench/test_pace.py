@@ -53,6 +53,7 @@ class Ahead(CountingDevice):
     """Counts what it is told to build ahead, as a GPU is."""
 
     kind = "measured"
+    builds_ahead = True
 
     def __init__(self):
         super().__init__()

@@ -6,7 +6,7 @@ import pytest
 
 from engine.__main__ import main
 from engine.bench.run import shards
-from engine.bench.run.results_file import Book
+from engine.bench.run.results_file import ResultsFile
 from engine.suite.cases import module_set
 
 SUITE = module_set("suite59")
@@ -34,41 +34,41 @@ def test_a_shard_that_is_none_is_refused_with_the_form(text):
         shards.parse(text)
 
 
-def trial(text, ok=True):
-    return {"class": "tf32", "backend": "cpp", "change": text, "text": text, "ok": ok, "message": "wrong"}
+SETTINGS = {"strategy": "planner", "trials": 12}
+ABOUT = {"gpu": "H200", "torch": "2.11", "sessions": SETTINGS}
+
+
+def session(state="done", t=1.0, **more):
+    its = {"state": state, "code": "", "reason": "", "seconds": 9.0, "ready_s": 1.0, "t": t}
+    empty = {"id": "L1/1", "baselines": {}, "limits": {}, "trials": [], "refused": "", "notes": []}
+    return empty | {"session": its} | more
 
 
 def written(path, about, **problems):
-    row = {"id": "L1/1", "baselines": {}, "limits": {}, "trials": [], "refused": ""}
-    path.write_text(json.dumps({"about": about, "problems": {m: {**row, **p} for m, p in problems.items()}}))
+    path.write_text(json.dumps({"about": about, "problems": problems}))
     return path
 
 
-ABOUT = {"gpu": "H200", "torch": "2.11"}
+def test_shards_join_and_of_two_sessions_on_a_module_the_later_one_stands(tmp_path):
+    a = written(tmp_path / "a", ABOUT | {"date": "2026-11-21"}, one=session(t=1.0, notes=["old"]))
+    b = written(tmp_path / "b", ABOUT | {"date": "2026-11-22"}, one=session(t=2.0, notes=["new"]), two=session())
+    for files in ([a, b], [b, a]):
+        merged = shards.merge(files)
+        assert set(merged["problems"]) == {"one", "two"} and merged["about"]["date"] == "2026-11-22"
+        assert merged["problems"]["one"]["notes"] == ["new"]
 
 
-def test_shards_join_and_a_module_in_two_keeps_each_trial_once_and_the_baselines_that_were_timed(tmp_path):
-    a = written(tmp_path / "a", ABOUT | {"date": "2026-11-21"}, one={
-        "trials": [trial("p"), trial("q", ok=False)],
-        "baselines": {"eager": {"ms": 1.0, "ratio": 1.0}, "compile": {"error": "no memory"}}})  # fmt: skip
-    b = written(tmp_path / "b", ABOUT | {"date": "2026-11-22"}, two={"trials": [trial("r")]}, one={
-        "trials": [trial("p"), trial("s")],
-        "baselines": {"eager": {"ms": 2.0, "ratio": 1.0}, "compile": {"ms": 1.0, "ratio": 0.5}}})  # fmt: skip
-    merged = shards.merge([a, b])
-    assert set(merged["problems"]) == {"one", "two"} and merged["about"]["date"] == "2026-11-22"
-    one = merged["problems"]["one"]
-    assert [t["text"] for t in one["trials"]] == ["p", "q", "s"]
-    assert one["baselines"] == {"eager": {"ms": 1.0, "ratio": 1.0}, "compile": {"ms": 1.0, "ratio": 0.5}}
+def test_a_session_that_came_to_its_end_stands_before_a_later_one_that_failed(tmp_path):
+    a = written(tmp_path / "a", ABOUT, one=session(t=1.0))
+    b = written(tmp_path / "b", ABOUT, one=session("failed", t=2.0))
+    assert shards.merge([a, b])["problems"]["one"]["session"]["state"] == "done"
 
 
-def test_of_two_accounts_the_one_that_was_changed_last_stands(tmp_path):
-    """Shards begin from one file; each carries the others' modules as they were then."""
-    new = {"trials": [trial("p"), trial("q")], "spent": {"trace": 2.0}, "stopped": {"tf32": "stalled"}, "revision": 7}
-    old = {"trials": [trial("p")], "spent": {"trace": 1.0}, "revision": 4}
-    for first, second in ((new, old), (old, new)):
-        merged = shards.merge([written(tmp_path / "a", ABOUT, one=first), written(tmp_path / "b", ABOUT, one=second)])
-        one = merged["problems"]["one"]
-        assert one["spent"] == {"trace": 2.0} and "stopped" in one and [t["text"] for t in one["trials"]] == ["p", "q"]
+def test_sessions_with_other_settings_are_not_joined(tmp_path):
+    a = written(tmp_path / "a", ABOUT, one=session())
+    b = written(tmp_path / "b", ABOUT | {"sessions": SETTINGS | {"trials": 24}}, two=session())
+    with pytest.raises(shards.BadResults, match="other settings"):
+        shards.merge([a, b])
 
 
 def test_results_of_another_machine_are_not_joined(tmp_path, capsys):
@@ -79,8 +79,10 @@ def test_results_of_another_machine_are_not_joined(tmp_path, capsys):
 
 
 def test_merge_writes_one_file_that_a_later_call_goes_on_from(tmp_path, capsys):
-    a = written(tmp_path / "a", ABOUT, one={"trials": [trial("p", ok=False)]})
-    b = written(tmp_path / "b", ABOUT, two={"trials": [trial("r", ok=False)]})
+    failed = {"class": "tf32", "backend": "cpp", "change": "c", "text": "t", "ok": False, "message": "wrong",
+              "seconds": 1.0}  # fmt: skip
+    a = written(tmp_path / "a", ABOUT, one=session(trials=[failed]))
+    b = written(tmp_path / "b", ABOUT, two=session(trials=[failed]))
     assert main(["bench", "merge", str(a), str(b), "--json", str(tmp_path / "c")]) == 0
     assert set(shards.read(tmp_path / "c")["problems"]) == {"one", "two"}
     assert "0 of 2 problems" in capsys.readouterr().out
@@ -92,18 +94,18 @@ def test_merge_writes_one_file_that_a_later_call_goes_on_from(tmp_path, capsys):
 def test_a_bench_writes_over_no_file_that_is_not_its_own(text, tmp_path, capsys):
     out = tmp_path / "notes.json"
     out.write_text(text)
-    assert main(["bench", "suite59", "--device", "cpu", "--only", "L1/1", "--json", str(out)]) == 2
+    assert main(["bench", "suite59", "--device", "modelled:h200", "--only", "L1/1", "--json", str(out)]) == 2
     assert f"{out} is no results file of a bench" in capsys.readouterr().err and out.read_text() == text
 
 
 def test_an_empty_file_is_a_results_file_that_has_nothing_yet(tmp_path):
     (tmp_path / "new.json").touch()
-    assert Book(tmp_path / "new.json").problems == {}
+    assert ResultsFile(tmp_path / "new.json", {}).problems == {}
 
 
 def test_a_class_that_is_none_is_refused_before_anything_runs(capsys):
-    assert main(["bench", "suite59", "--device", "cpu", "--class", "f8"]) == 2
-    assert "--class is one of f32, tf32" in capsys.readouterr().err
+    assert main(["bench", "suite59", "--device", "modelled:h200", "--class", "f8"]) == 2
+    assert "f8' is not one of f32, tf32" in capsys.readouterr().err
 
 
 def test_a_bench_that_is_interrupted_says_how_it_goes_on(tmp_path, monkeypatch, capsys):
@@ -112,5 +114,5 @@ def test_a_bench_that_is_interrupted_says_how_it_goes_on(tmp_path, monkeypatch, 
 
     monkeypatch.setattr("engine.bench.run.runner.run", interrupted)
     out = str(tmp_path / "new.json")
-    assert main(["bench", "suite59", "--device", "cpu", "--only", "L1/1", "--json", out]) == 1
+    assert main(["bench", "suite59", "--device", "modelled:h200", "--only", "L1/1", "--json", out]) == 1
     assert capsys.readouterr().out == f"stopped; the same command goes on from {out}\n"

@@ -4,7 +4,7 @@ import pytest
 
 from engine.build.cache import Cache
 from engine.devices import Problem
-from engine.devices import compile_times as compiled
+from engine.evaluate.reference import compile_times as compiled
 from engine.evaluate.reference.baseline_cache import NAMES, parts
 from engine.session import events
 from engine.session.runner import run

@@ -4,7 +4,6 @@ the place of generated ones and the wall clock in the place of CUDA events. What
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,13 +14,14 @@ from dsl.check.program import check
 from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
-from engine.build.cache import Cache
 from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda
-from engine.evaluate.candidate.worker import Worker
-from engine.evaluate.correctness import verification
+from engine.evaluate.correctness import gpu_rounds
+from engine.evaluate.evaluator import Evaluator
+from engine.evaluate.timing import paired_timing
 from engine.session import events
 from engine.strategies.planner.lowering import program_graph
 from engine.trace import trace
+from tests.engine.devices.on_cpu import cuda_on_cpu
 
 PROGRAM = """\
 program scaled(x: f32[64, 128], w: f32[96, 128], b: f32[96]) -> f32[64, 96] {
@@ -63,40 +63,12 @@ def load(artifact=None):
 """
 
 
-class Builds:
-    """A pool whose compiler is a file written to disk."""
-
-    def __init__(self, folder: Path):
-        self.cache, self.folder, self.size = Cache(folder / "cache"), folder, 1
-
-    def warm(self, workers: int = 1) -> None:
-        pass
-
-    def find(self, source: Source):
-        path = self.folder / f"{abs(hash(source.text))}.py"
-        path.write_text(source.text)
-        return SimpleNamespace(path=path, seconds=0.0, cached=True, resources=())
-
-    def build(self, source: Source, cancelled):
-        return self.find(source)
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture
 def device(tmp_path, monkeypatch):
-    said = {"name": "NVIDIA H200", "driver": "1", "sm_mhz": 1980}
-    monkeypatch.setattr(cuda.gpu_condition, "read", lambda uuid=None: dict(said))
-    monkeypatch.setattr(cuda.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
-    monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(tmp_path))
-    monkeypatch.setattr(cuda, "Worker", lambda env: Worker(env, "cpu"))
-    real = cuda.module_process.Reference
-    monkeypatch.setattr(cuda.module_process, "Reference", lambda problem, device, **k: real(problem, "cpu", **k))
-    made = cuda.Cuda(local_user=True)
+    made = Evaluator(cuda_on_cpu(tmp_path, monkeypatch))
     yield made
     made.close()
-    made.shutdown()
+    made.machine.shutdown()
 
 
 def candidate(text: str, code: str, inputs=None, outputs=None, **changes) -> Candidate:
@@ -108,12 +80,12 @@ def candidate(text: str, code: str, inputs=None, outputs=None, **changes) -> Can
     return replace(made, **changes)
 
 
-def opened(device: cuda.Cuda) -> cuda.Cuda:
+def opened(device: Evaluator) -> Evaluator:
     device.open(Problem(PROGRAM, "program", program_graph.graph_of(check(PROGRAM).program), 3), lambda: False)
     return device
 
 
-def failure(device: cuda.Cuda, code: str) -> TrialError:
+def failure(device: Evaluator, code: str) -> TrialError:
     with pytest.raises(TrialError) as e:
         device.validate(candidate(PROGRAM, code))
     return e.value
@@ -144,18 +116,19 @@ def test_a_module_is_the_authority_and_its_own_tensors_are_one_round(device):
     outputs = (Binding("y", graph.outputs[0], (64, 96)),)
     right = candidate(MODULE_PROGRAM, generated(MODULE_RIGHT), inputs, outputs)
     found = device.validate(right)
-    assert [c["family"] for c in found.checks] == list(verification.ROUNDS)
+    assert [c["family"] for c in found.checks] == list(gpu_rounds.FAMILIES)
     assert all(c["pytorch_error"] > 0 for c in found.checks if c["family"] == "normal")
     assert "the module in float64" in found.scope
-    before = dict(device._verifying.pytorch)
+    before = dict(device.workbench.programs.rounds.pytorch)
     assert device.validate(right).error == found.error  # the same data for every trial
-    assert device._verifying.pytorch == before
+    assert device.workbench.programs.rounds.pytorch == before
     with pytest.raises(TrialError, match="relative error"):
         device.validate(candidate(MODULE_PROGRAM, generated(RIGHT), inputs, outputs))
 
 
 def test_a_program_for_another_architecture_is_refused_by_name_before_it_is_built(device, monkeypatch):
-    monkeypatch.setattr(device.pool, "build", lambda *a: pytest.fail("it was built"))
+    opened(device)
+    monkeypatch.setattr(device.machine.pool, "build", lambda *a: pytest.fail("it was built"))
     ampere = PROGRAM.replace("  y = gemm", "  arch sm_80\n  y = gemm")
     with pytest.raises(TrialError) as e:
         device.build(candidate(ampere, generated(RIGHT)))
@@ -243,7 +216,7 @@ def test_a_lost_worker_costs_one_trial(device):
 
 
 def test_a_hang_is_ended_by_the_clock(device, monkeypatch):
-    monkeypatch.setattr(verification, "CHECK_SECONDS", 1.0)
+    monkeypatch.setattr(gpu_rounds, "CHECK_SECONDS", 1.0)
     opened(device)
     e = failure(device, generated(RIGHT, "time.sleep(60)"))
     assert e.code == "timeout" and "within 1 s" in e.reason
@@ -262,7 +235,7 @@ def test_a_program_that_stops_working_once_it_is_timed_is_caught(device):
 
 def test_stream_k_may_add_in_any_order():
     text = PROGRAM.replace("epilogue", "scheduler stream_k\n    epilogue")
-    assert verification.repeatable(candidate(PROGRAM, "")) and not verification.repeatable(candidate(text, ""))
+    assert gpu_rounds.repeatable(candidate(PROGRAM, "")) and not gpu_rounds.repeatable(candidate(text, ""))
 
 
 @pytest.mark.parametrize(
@@ -301,3 +274,82 @@ def test_quick_times_are_of_what_is_built_and_runs(device):
     first, second = device.quick(made, eager)
     assert first > 0 and second is None
     assert device.quick(made[:1], eager)[0] > 0  # what failed has left nothing behind
+
+
+# ---- PyTorch's own times, and several programs in one run ----
+
+
+def of_module(device, cls="tf32"):
+    """A right candidate of MODULE, which is open."""
+    graph = trace(MODULE, local_user=True).graph
+    device.open(Problem(MODULE, "module", graph, 3), lambda: False)
+    names = [*graph.inputs, *(t.name for t in graph.tensors.values() if t.kind == "parameter")]
+    at = [(64, 128), (96, 128), (96,)]
+    order = sorted(((n, graph.tensors[n].shape) for n in names), key=lambda pair: at.index(pair[1]))
+    inputs = tuple(Binding(p, n, s) for p, (n, s) in zip("xwb", order, strict=True))
+    return candidate(MODULE_PROGRAM, generated(MODULE_RIGHT), inputs, (Binding("y", graph.outputs[0], (64, 96)),))
+
+
+def test_every_baseline_is_alternated_with_that_of_the_first_class(device):
+    mine = of_module(device)
+    found = {b.name: b for b in device.baselines(["tf32", "f16"])}
+    assert {n: (b.cls, b.beside) for n, b in found.items()} == {
+        "eager": ("f32", "eager_tf32"), "eager_tf32": ("tf32", ""), "eager_f16": ("f16", "eager_tf32"),
+    }  # fmt: skip
+    assert found["eager_tf32"].ratio is None
+    assert all(0 < b.ratio_low <= b.ratio <= b.ratio_high for n, b in found.items() if n != "eager_tf32")
+    assert all(len(b.time.sample) == 15 for b in found.values())
+    measured = device.measure(mine, found["eager_f16"])
+    assert measured.baseline == "eager_f16" and measured.ratio > 0
+
+
+def test_a_slow_baseline_is_alternated_a_few_times_only(device, monkeypatch):
+    monkeypatch.setattr(paired_timing, "SLOW_MS", 0.0)
+    of_module(device)
+    timing, taken = device.workbench.programs.timing, []
+    sample = timing.baseline_sample
+    monkeypatch.setattr(timing, "baseline_sample", lambda beside=False: taken.append(beside) or sample(beside))
+    assert timing.baseline("eager", "eager_tf32").ratio > 0
+    assert taken.count(True) == paired_timing.WARM_UP + paired_timing.SLOW_PAIRS
+
+
+def test_programs_are_compared_in_turns_in_one_run(device):
+    mine = of_module(device)
+    slow = replace(
+        mine,
+        trial=2,
+        sources={"cute": Source("cute", "python", *2 * [generated(MODULE_RIGHT, "time.sleep(0.004)")], "n", ())},
+    )
+    for one in (mine, slow):
+        device.validate(one)
+    base = device.baseline("eager_tf32")
+    first, second = device.compare([mine, slow], base)
+    assert (first.trial, second.trial) == (1, 2) and first.baseline == second.baseline == "eager_tf32"
+    assert len(first.time.sample) == len(second.time.sample) == 15
+    assert second.time.ms > first.time.ms + 3 and second.ratio < first.ratio
+    assert device.measure(mine, base).time.ms > 0  # what was compared has left nothing behind
+
+
+def test_a_program_that_fails_while_it_is_compared_costs_the_comparison_alone(device):
+    mine = of_module(device)
+    bad = replace(
+        mine,
+        sources={"cute": Source("cute", "python", *2 * [generated(MODULE_RIGHT, "raise ValueError('no')")], "n", ())},
+    )
+    base = device.baseline("eager_tf32")
+    with pytest.raises(TrialError, match="no"):
+        device.compare([mine, bad], base)
+    assert device.measure(mine, base).ratio > 0
+
+
+def test_a_form_that_the_machine_does_not_run_ends_the_trial_with_a_reason(device):
+    opened(device)
+    with pytest.raises(TrialError) as e:
+        device.validate(SimpleNamespace(form="kernel", trial=1))
+    assert (e.value.step, e.value.code) == ("check", "no_form")
+    assert e.value.reason == "cuda runs no candidates of the form kernel; write a program of the language"
+
+
+def test_nothing_is_open_before_it_is_opened(device):
+    with pytest.raises(RuntimeError, match="no problem is open"):
+        device.build(candidate(PROGRAM, generated(RIGHT)))

@@ -10,8 +10,7 @@ from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine.devices import Candidate, Placed, Problem, TrialError
-from engine.evaluate.correctness import verification
-from engine.session import events
+from engine.evaluate.correctness.gpu_rounds import repeatable
 from engine.strategies.planner.regions.partition import partition
 from engine.trace import trace
 from tests.engine.devices.test_cuda_on_cpu import device, generated  # noqa: F401 - a fixture
@@ -66,9 +65,7 @@ def test_the_module_is_verified_as_a_whole_and_the_program_timed_alone_too(opene
     made = candidate(cut, generated(RIGHT))
     found = opened.validate(made)
     assert found.error < 1e-5 and "the module in float64" in found.scope
-    base = events.Baseline("eager_tf32", "tf32", events.Measurement(1, 1, 1, [1], "m", {}))
-    opened._pairs.baseline_open = lambda name, native="": ("tf32", "")
-    opened._pairs.baseline_sample = lambda: (1.0, 1.0)
+    base = opened.baseline("eager_tf32")
     measured = opened.measure(made, base)
     assert measured.part["region"] == 1 and measured.part["programs"] == 1
     assert 0 < measured.part["region_ms"] == measured.part["covered_ms"] and measured.part["region_eager_ms"] > 0
@@ -98,4 +95,4 @@ def test_a_wrong_program_in_a_region_is_found_out(opened, cut):
 
 def test_what_runs_beside_regions_may_add_in_any_order(cut):
     made = candidate(cut, generated(RIGHT))
-    assert verification.repeatable(made) and not verification.repeatable(made, cut.graph)  # cumsum's blocks do
+    assert repeatable(made) and not repeatable(made, cut.graph)  # cumsum's blocks do

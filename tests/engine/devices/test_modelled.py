@@ -8,6 +8,7 @@ pytest.importorskip("torch")
 
 from engine import jsonprocess
 from engine.devices import Problem, TrialError, modelled
+from engine.evaluate.evaluator import Evaluator
 from engine.session import events
 from engine.session.runner import SessionSpec, run
 
@@ -55,7 +56,7 @@ def no_compilers(monkeypatch):
 
 
 def play(source, history=(), blobs=None, **changes):
-    spec = SessionSpec("t", source, "module", "modelled:h200", trials=2, **changes)
+    spec = SessionSpec(source=source, device="modelled:h200", trials=2, **changes)
     emitted = list(run(spec, history=history, read_blob=(blobs or {}).__getitem__))
     return [e.event for e in emitted], {k: v for e in emitted for k, v in e.blobs.items()}
 
@@ -157,7 +158,7 @@ def test_a_wrong_program_in_a_region_makes_the_module_wrong():
         "  y = gemm(x, linear_weight.T) { epilogue acc - linear_bias[n] }\n  return y\n}\n"
     )
     tried = iter([[("try", {"program": mine})]])
-    spec = SessionSpec("t", PARTLY, "module", "modelled:h200", trials=1, classes=("tf32",))
+    spec = SessionSpec(source=PARTLY, device="modelled:h200", trials=1, classes=("tf32",))
     log = [e.event for e in run(spec, control=lambda: next(tried, []))]
     (failed,) = of(log, events.TrialFailed)
     assert (failed.step, failed.code) == ("validate", "wrong_result") and log[-1].state == "done"
@@ -175,7 +176,7 @@ def problem():
 
 @pytest.fixture
 def device(problem):
-    device = modelled.Modelled("h200")
+    device = Evaluator(modelled.Modelled("h200"))
     device.open(problem, lambda: False)
     yield device
     device.close()
@@ -185,14 +186,14 @@ def candidate(problem, text_of=lambda text: text, trial=1):
     from dsl.check.program import check
     from dsl.compile import compile as generate
     from engine.devices import Candidate
-    from engine.strategies import State
-    from engine.strategies.planner.planner import Planner
+    from engine.strategies.api import State
     from sol.hardware import load
+    from tests.engine.planning import planned
 
-    planner = Planner(problem, ("f16",), load("h200"), "predicted")
+    planner = planned(problem, ("f16",), load("h200"), "predicted")
     text = text_of(planner.next(State()).text)
     made = generate(check(text).program)
-    return Candidate(trial, made.resolved, made.text, "f16", "cute", made.sources, *planner.bind(text))
+    return Candidate(trial, made.resolved, made.text, "f16", "cute", made.sources, *planner.problem.bind(text))
 
 
 WRONG = {
@@ -217,13 +218,14 @@ def test_the_same_meaning_is_validated_once_and_says_so(device, problem):
 
 
 def test_a_lost_worker_costs_its_trial_and_the_next_one_gets_another(device, problem):
-    request = device._worker.request
+    oracle = device.machine.oracle
+    request = oracle._process.request
 
     def die(*args, **keywords):
-        device._worker._process.kill()
+        oracle._process._process.kill()
         return request(*args, **keywords)
 
-    device._worker.request = die
+    oracle._process.request = die
     with pytest.raises(TrialError) as caught:
         device.validate(candidate(problem))
     assert caught.value.code == "oracle_died"
@@ -231,12 +233,12 @@ def test_a_lost_worker_costs_its_trial_and_the_next_one_gets_another(device, pro
 
 
 def test_a_lost_module_process_is_replaced(device, problem):
-    device._reference.close()
+    device.workbench.programs.rounds.reference.close()
     assert device.validate(candidate(problem)).error < 2e-3
 
 
 def test_closing_ends_every_process(device):
-    worker = device._worker
+    worker = device.machine.oracle._process
     assert isinstance(worker, jsonprocess.JsonProcess) and worker.alive
     device.close()
     assert not worker.alive

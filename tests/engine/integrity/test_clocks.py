@@ -110,14 +110,14 @@ def test_the_limit_is_the_least_of_the_ways_into_a_class():
 def verifier():
     with Verifier(zoo.module("softmax"), "cpu", local_user=True) as made:
         # PyTorch's side is timed on a GPU only; the candidate's process is the real one.
-        made.reference.baseline_open = lambda name, seed: ("f32", "")
-        made.reference.baseline_sample = lambda: Sample(4.1, 4.1)
+        made.examiner.reference.baseline_open = lambda name, seed: ("f32", "")
+        made.examiner.reference.baseline_sample = lambda: Sample(4.1, 4.1)
         yield made
 
 
 def timed(verifier, ms, lie, how=REPLACED):
     text = WORK.replace("{ms}", ms).replace("{lie}", lie).replace("{how}", how)
-    return measure(verifier, text, "python", "f32")
+    return measure(verifier.examiner, text, "python", "f32")
 
 
 def test_replaced_clocks_are_named_though_the_text_was_never_read(verifier):

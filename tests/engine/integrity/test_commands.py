@@ -68,7 +68,7 @@ def verifier():
     ("text", "says"),
     [
         ("def kernel(x)\n    return x", "line 1: could not be loaded: expected ':'"),
-        ("def softmax(x): return x", "`class ModelNew(nn.Module)` or `def kernel(*inputs)`; the text has softmax"),
+        ("def softmax(x): return x", "has no entry: the text defines softmax. Define `class ModelNew(nn.Module)`"),
         ("def kernel(x, y): return x", "kernel(x, y) cannot take the 1 argument given: x"),
         ("def kernel(x): x * 2", "it returned None: end it with `return`"),
         ("def kernel(x): return x[:, 1:]", "[64, 199] where the module gives [64, 200]"),

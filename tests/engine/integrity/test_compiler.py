@@ -9,7 +9,8 @@ pytest.importorskip("torch")
 from engine.build import cuda_toolchain
 from engine.build.cache import Cache
 from engine.evaluate.integrity import verify
-from engine.evaluate.integrity.process import compiler, raw_builds
+from engine.evaluate.integrity.process import compiler, nvcc_unit, raw_builds
+from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.sandbox import Sandbox, confine
 from tests.engine.integrity import zoo
 
@@ -56,9 +57,15 @@ def test_raw_cuda_is_compiled_inside_and_once(toolkit, tmp_path, monkeypatch):
         with monkeypatch.context() as m:
             m.setattr(raw_builds.sandbox, "take", lambda **_: pytest.fail("a compiler's sandbox was started"))
             assert c.open(text, timeout=120)["entry"] == "run"
-            assert len(raw_builds.library(text, "sm_90a", Cache(), gpu=False)) > 10_000
-        with pytest.raises(verify.CandidateEnded, match='identifier "nonsense" is undefined'):
-            c.open("__global__ void k() { nonsense; }", timeout=120)
+            built = raw_builds.library(text, "sm_90a", Cache(), gpu=False)
+            assert built.cached and len(built.base64) > 10_000
+            assert [(k["kernel"], k["spill_bytes"]) for k in built.resources] == [("gate", 0)]
+            assert 0 < built.resources[0]["registers"] < 64
+        with pytest.raises(CandidateEnded, match='identifier "nonsense" is undefined') as e:
+            c.open("__global__ void k() {\n  nonsense;\n}", timeout=120)
+        assert e.value.line == 2 and nvcc_unit.errors(e.value.log)[0]["line"] == 2
+        with pytest.raises(CandidateEnded, match='`run` is not declared extern "C"'):
+            c.open(text.replace('extern "C" ', "") + '\nextern "C" int other() { return 0; }', timeout=120)
 
 
 def test_without_a_compiler_it_is_said_how_to_get_one(monkeypatch):
@@ -68,4 +75,5 @@ def test_without_a_compiler_it_is_said_how_to_get_one(monkeypatch):
     with verify.Verifier(zoo.module("gate")) as v:
         report = v.verify((zoo.HERE / "cuda_honest" / "gate.cu").read_text(), "cuda")
     (told,) = report.findings
-    assert told.code == "not_loaded" and "put CUDA's nvcc on PATH" in told.sentence
+    assert told.code == "no_compiler" and "put CUDA's nvcc on PATH" in told.sentence
+    assert report.verdict == "unverified" and not report.accepted

@@ -4,8 +4,7 @@ import importlib.util
 
 import pytest
 
-from engine.evaluate.integrity import verify
-from engine.evaluate.integrity.texts import opinion
+from engine.evaluate.integrity.texts import opinion, reading
 from tests.engine.integrity import zoo
 
 CHEAT = (zoo.HERE / "cheats" / "patched_event.py").read_text()
@@ -51,5 +50,7 @@ def test_where_it_is_not_installed_nothing_is_asked(monkeypatch):
 
 @pytest.mark.skipif(importlib.util.find_spec("kernelguard") is None, reason="pip install kernelguard")
 def test_the_real_one_names_a_patched_timer_beside_our_own_finding():
-    report = verify.read(CHEAT, "python", "f32")
+    reader = reading.TextReader(local_user=True)
+    report = reader.read(CHEAT, "python", "f32")
+    reader.close()
     assert "second_opinion" in report.codes and "TIMER_MONKEYPATCH" in str(report.findings)

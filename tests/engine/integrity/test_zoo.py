@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("torch")
 
 from engine import sandbox
-from engine.evaluate.integrity import verify
+from engine.evaluate.integrity import kernel_evidence, trial, verify
 from engine.evaluate.integrity.examination import CLASSES
 from engine.evaluate.integrity.findings import CODES
+from engine.evaluate.integrity.texts import reading
 from engine.sandbox import Sandbox
 from tests.engine.integrity import zoo
 
@@ -58,6 +59,9 @@ def verifier(shared):
 def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
     report = verifier(animal.module).verify(animal.text, animal.kind, animal.cls)
     told = [f"{f.code}: {f.sentence}" for f in report.findings]
+    evidence = [*kernel_evidence.of_text(report), *kernel_evidence.of_rounds(report, "cpu")]
+    if report.verdict != "wrong":  # what a session shows of it leads to the same verdict
+        assert trial.worst(evidence) == report.verdict, evidence
     if animal.expect:
         assert not report.accepted, (report.verdict, told)
         assert animal.expect <= report.codes, told
@@ -70,13 +74,13 @@ def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
 @pytest.mark.parametrize("animal", CUDA_CHEATS, ids=lambda a: a.path.stem)
 def test_what_the_text_of_a_cuda_cheat_tells(animal):
     expected = animal.expect & IN_THE_TEXT
-    report = verify.read(animal.text, animal.kind, animal.cls)
+    report = reading.read(animal.text, animal.kind, animal.cls)
     assert expected <= report.codes
 
 
 @pytest.mark.parametrize("animal", CUDA_HONEST, ids=lambda a: a.path.stem)
 def test_the_text_of_an_honest_cuda_kernel_accuses_it_of_nothing(animal):
-    report = verify.read(animal.text, animal.kind, animal.cls)
+    report = reading.read(animal.text, animal.kind, animal.cls)
     assert not [f for f in report.findings if f.severity != "note"], report.findings
 
 

@@ -13,10 +13,10 @@ from engine.devices import Problem, SessionRefused  # noqa: E402
 from engine.evaluate.correctness import oracle  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.strategies.planner.lowering.pipeline import Choice, program  # noqa: E402
-from engine.strategies.planner.planner import Planner  # noqa: E402
 from engine.strategies.planner.search.structures import structures  # noqa: E402
 from sol.hardware import load  # noqa: E402
 from tests.engine.graphs import Builder, linear  # noqa: E402
+from tests.engine.planning import planned  # noqa: E402
 
 H200 = load("h200")
 
@@ -43,7 +43,7 @@ def error(graph, right, given, choice=None):
 
 
 def planner(graph, *classes):
-    return Planner(Problem("a module", "module", graph), classes, H200, "predicted")
+    return planned(Problem("a module", "module", graph), classes, H200, "predicted")
 
 
 def test_operands_are_scaled_by_rows_and_the_epilogue_gives_it_back():
@@ -158,13 +158,13 @@ def test_its_first_program_is_written_by_the_fast_back_end():
 
 def test_the_planner_offers_it_where_it_is_asked_for():
     made = planner(linear(), "tf32", "fp8")
-    assert made.classes == ["tf32", "fp8"] and made.lines["fp8"].backend == "cute"
-    assert planner(linear(), "tf32", "f16").classes == ["tf32", "f16"]
+    assert made.problem.classes == ["tf32", "fp8"] and made.lines["fp8"].backend == "cute"
+    assert planner(linear(), "tf32", "f16").problem.classes == ["tf32", "f16"]
 
 
 def test_a_half_precision_module_stands_in_its_own_class_too():
-    assert planner(linear(dtype="f16"), "f16", "fp8").classes == ["f16", "fp8"]
-    assert planner(linear(dtype="bf16"), "fp8").classes == ["fp8"]
+    assert planner(linear(dtype="f16"), "f16", "fp8").problem.classes == ["f16", "fp8"]
+    assert planner(linear(dtype="bf16"), "fp8").problem.classes == ["fp8"]
 
 
 def depthwise():
@@ -175,7 +175,7 @@ def depthwise():
 
 
 def test_a_module_without_a_matrix_product_is_left_out_with_the_reason():
-    assert planner(depthwise(), "tf32", "fp8").notes[0] == (
+    assert planner(depthwise(), "tf32", "fp8").problem.notes[0] == (
         "fp8 is left out: fp8 is for matrix products, and there is none"
     )
     with pytest.raises(SessionRefused, match="fp8 is for matrix products, and there is none"):
@@ -184,4 +184,4 @@ def test_a_module_without_a_matrix_product_is_left_out_with_the_reason():
 
 def test_rows_that_no_kernel_holds_are_left_out_with_the_reason():
     made = planner(linear(k=65536, rows=128), "tf32", "fp8")
-    assert made.classes == ["tf32"] and "at most 32,768 elements" in made.notes[0]
+    assert made.problem.classes == ["tf32"] and "at most 32,768 elements" in made.problem.notes[0]

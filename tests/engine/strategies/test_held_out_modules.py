@@ -7,12 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.devices import Problem  # noqa: E402
-from engine.strategies.planner.planner import Planner  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside  # noqa: E402
 from engine.suite.problem import names_of  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402
+from tests.engine import planning  # noqa: E402
 
 STAYS = {  # PyTorch, beside the regions
     "convnext_block": ["add"],
@@ -29,13 +29,14 @@ def planned(name):
     with torch.no_grad(), torch.device("meta"):
         model, inputs = names["Model"](*names["get_init_inputs"]()).eval(), names["get_inputs"]()
         graph = Capture(export(model, tuple(inputs))).graph()
-    return Planner(Problem("", "module", OpGraph.from_json(json.dumps(graph))), ("tf32",), load("h200"), "predicted")
+    given = Problem("", "module", OpGraph.from_json(json.dumps(graph)))
+    return planning.planned(given, ("tf32",), load("h200"))
 
 
 @pytest.mark.parametrize("name", sorted(beside("heldout")))
 def test_module(name):
     planner = planned(name)
-    assert [u.op for u in planner.uncovered] == STAYS.get(name, [])
+    assert [u.op for u in planner.problem.uncovered] == STAYS.get(name, [])
     assert all(line.structures for line in planner.all)
     if name in STAYS:
-        assert any("PyTorch" in note for note in planner.notes)
+        assert any("PyTorch" in note for note in planner.problem.notes)

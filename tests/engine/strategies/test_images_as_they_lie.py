@@ -10,14 +10,15 @@ from dsl.ir import Conv, Transform
 from dsl.printer import to_text
 from engine.classes import class_of, roof_of
 from engine.devices import Problem
-from engine.strategies import Finished, State
+from engine.strategies.api import Finished, State
 from engine.strategies.planner.lowering.lower import lower
 from engine.strategies.planner.lowering.pipeline import Choice, program
-from engine.strategies.planner.planner import CPP_TRIALS, Planner
+from engine.strategies.planner.planner import CPP_TRIALS
 from engine.strategies.planner.search import build_cost
 from engine.strategies.planner.search.structures import WAIT_MS, prediction, structures
 from sol.hardware import load
 from tests.engine.graphs import Builder
+from tests.engine.planning import planned
 
 H200 = load("h200")
 ROWS = Choice(rows=True)
@@ -121,7 +122,7 @@ def test_a_program_of_our_own_kernels_costs_a_fifth_of_one_over_cutlass():
 
 def test_where_builds_take_time_a_search_tries_more_of_what_builds_quickly():
     g, y = image(64)
-    made = Planner(Problem("", "module", g.graph(y)), ("tf32",), H200, "measured")
+    made = planned(Problem("", "module", g.graph(y)), ("tf32",), H200, "measured")
     trials, spent = [], 0.0
     while (p := made.next(State(tuple(trials), 40))) is not None and len(trials) < 40:
         trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
@@ -146,7 +147,7 @@ def test_in_class_tf32_its_f16_under_a_guard_stands_beside_it():
 
 
 def search(graph, trials=8):
-    made, done = Planner(Problem("", "module", graph), ("tf32",), H200, "modelled"), []
+    made, done = planned(Problem("", "module", graph), ("tf32",), H200, "modelled"), []
     while len(done) < trials and (p := made.next(State(tuple(done), trials))) is not None:
         done.append(Finished(len(done) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
         yield p

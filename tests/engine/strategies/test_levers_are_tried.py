@@ -11,11 +11,11 @@ from suite59 import Builder, gemm_problem
 from dsl.check.program import check
 from dsl.resolve import resolve
 from engine.devices import Problem
-from engine.strategies import Finished, State
-from engine.strategies.planner.planner import Planner
+from engine.strategies.api import Finished, State
 from sol.hardware import load
 from sol.lever_check import tried
 from sol.levers import levers
+from tests.engine.planning import planned
 
 H200 = load("h200")
 # An idle chip, rows that are not aligned, a tail, a tail with a reduction, a tail with a norm.
@@ -30,7 +30,7 @@ PROBLEMS = {
 
 def tried_by_planner(graph, trials=24):
     """Class -> the actions that its trials show, times as predicted."""
-    planner = Planner(Problem("", "module", graph, 0), ("tf32", "f16"), H200, "predicted")
+    planner = planned(Problem("", "module", graph, 0), ("tf32", "f16"), H200, "predicted")
     done, found = [], {}
     for number in range(1, trials + 1):
         proposal = planner.next(State(tuple(done), trials, {}))

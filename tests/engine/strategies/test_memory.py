@@ -7,14 +7,14 @@ import pytest
 from dsl.check.program import check
 from dsl.resolve import resolve
 from engine.devices import Problem
-from engine.strategies import Finished, State
+from engine.strategies.api import Finished, State
 from engine.strategies.planner import memory
 from engine.strategies.planner.memory import Memory, Won
-from engine.strategies.planner.planner import Planner
 from sol.hardware import load
 from sol.triage import Memory as Outcomes
 from sol.triage import Outcome
 from tests.engine.graphs import Builder, linear
+from tests.engine.planning import planned
 
 H200 = load("h200")
 BEST = "tile 128x192x64, cluster 2x1x1, schedule pingpong, scheduler persistent, swizzle 4"
@@ -26,7 +26,7 @@ def won(where="L2/9", shape=(1024, 8192, 8192), tail="operands", settings=BEST, 
 
 def planner(held=(), outcomes=(), graph=None, classes=("f16",)):
     graph = graph or linear([("relu", {})], rows=1024, k=8192, n=8192)
-    return Planner(
+    return planned(
         Problem("", "module", graph), classes, H200, "predicted", memory=Memory(list(held), Outcomes(list(outcomes)))
     )
 
@@ -102,7 +102,7 @@ def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
         for number in range(1, 5):
             p = made.next(State(tuple(trials)))
             trials.append(Finished(number, p.text, p.cls, p.backend, ms=1.0 / number))
-        memory.keep("h200", made.learned(tuple(trials), "mine"))
+        memory.keep("h200", memory.lines_of(made.learned(tuple(trials), "mine")))
         config = resolve(check(trials[-1].text).program, H200.sms).stages[-1].config
         (entry,) = memory.known("h200", H200.sms).won
         assert (
@@ -120,6 +120,6 @@ def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
 def test_the_memory_of_a_machine_is_bounded(monkeypatch):
     monkeypatch.setattr(memory, "MOST", 3)
     for i in range(5):
-        memory.keep("h200", [won(f"p{i}")])
+        memory.keep("h200", memory.lines_of([won(f"p{i}")]))
     lines = memory._file("h200").read_text().splitlines()
     assert [json.loads(line)["where"] for line in lines] == ["p2", "p3", "p4"]

@@ -7,18 +7,19 @@ from dsl.compile import compile as generate
 from dsl.ir import Gemm
 from dsl.rules import legal
 from engine.devices import Problem, SessionRefused, TrialError
-from engine.strategies import Finished, State
-from engine.strategies.planner.planner import CPP_TRIALS, Planner
+from engine.strategies.api import Finished, State
+from engine.strategies.planner.planner import CPP_TRIALS
 from engine.strategies.planner.search import candidates
 from sol.hardware import load
 from tests.engine.graphs import Builder, linear
+from tests.engine.planning import planned
 
 H200 = load("h200")
 
 
 def planner(graph=None, classes=("tf32", "f16"), kind="predicted"):
     graph = graph or linear([("relu", {})], rows=1024, k=8192, n=8192)
-    return Planner(Problem("", "module", graph), classes, H200, kind)
+    return planned(Problem("", "module", graph), classes, H200, kind)
 
 
 def search(made, n, ms=lambda p: p.predicted_ms):
@@ -149,8 +150,8 @@ def test_a_float64_part_of_another_module_stays_pytorch_and_is_named():
     g.dtype = "f64"
     z = g.op("linear", [g.input("d", (256, 128)), g.parameter("v", (64, 128))], (256, 64))
     made = planner(g.graph(y, z))
-    assert [u.name for u in made.uncovered] == [z]
-    assert "computes in float64, and programs in float32" in made.uncovered[0].reason
+    assert [u.name for u in made.problem.uncovered] == [z]
+    assert "computes in float64, and programs in float32" in made.problem.uncovered[0].reason
 
 
 def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkeypatch):
@@ -166,8 +167,8 @@ def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkey
 
     monkeypatch.setattr(structures, "opened", refuses_half)
     made = planner()
-    assert made.classes == ["tf32"]
-    assert made.notes == ["f16 is left out: no half here"]
+    assert made.problem.classes == ["tf32"]
+    assert made.problem.notes == ["f16 is left out: no half here"]
 
 
 def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch):
@@ -204,13 +205,17 @@ def test_a_module_without_products_is_one_trial():
 def test_the_owners_program_is_bound_by_name_or_in_order():
     made = planner()
     text = made.next(State()).text
-    inputs, outputs = made.bind(text)
+    inputs, outputs = made.problem.bind(text)
     assert [b.name for b in outputs] == ["y"]
     assert [b.tensor for b in inputs] == ["x", "linear_weight", "linear_bias"]
     renamed = text.replace("linear_weight", "ww").replace("linear_bias", "bb")
-    assert [(b.name, b.tensor) for b in made.bind(renamed)[0]][1:] == [("ww", "linear_weight"), ("bb", "linear_bias")]
+    bound = made.problem.bind(renamed)[0][1:]
+    assert [(b.name, b.tensor) for b in bound] == [
+        ("ww", "linear_weight"),
+        ("bb", "linear_bias"),
+    ]
     with pytest.raises(TrialError, match="must take what the module takes"):
-        made.bind(text.replace("8192", "4096"))
+        made.problem.bind(text.replace("8192", "4096"))
 
 
 def test_ranking_is_by_predicted_time_and_every_entry_is_legal():

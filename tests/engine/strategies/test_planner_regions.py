@@ -4,10 +4,10 @@ import pytest
 
 from dsl.check.program import check
 from engine.devices import Problem, TrialError
-from engine.strategies import Finished, State
-from engine.strategies.planner.planner import Planner
+from engine.strategies.api import Finished, State
 from sol.hardware import load
 from tests.engine.graphs import linear
+from tests.engine.planning import planned
 from tests.engine.strategies.test_regions import experts
 
 H200 = load("h200")
@@ -15,28 +15,29 @@ H200 = load("h200")
 
 @pytest.fixture(scope="module")
 def planner():
-    return Planner(Problem("", "module", experts()), ("tf32",), H200, "predicted")
+    return planned(Problem("", "module", experts()), ("tf32",), H200, "predicted")
 
 
 def test_regions_and_the_rest_are_told(planner):
-    router, both = planner.regions
-    assert router.outputs == ("softmax_1",) and router.lines == (1, 2) and len(planner.uncovered) == 2
-    assert all(r.limits["tf32"] > 0 for r in planner.regions)
+    router, both = planner.problem.regions
+    assert router.outputs == ("softmax_1",) and router.lines == (1, 2) and len(planner.problem.uncovered) == 2
+    assert all(r.limits["tf32"] > 0 for r in planner.problem.regions)
     assert router.share["flops"] + both.share["flops"] == pytest.approx(1)  # slices compute nothing
-    assert planner.notes == [planner.covered.text]
-    assert planner.covered.text.endswith("2 operations stay PyTorch: slice (lines 6 and 11)")
+    assert planner.problem.notes == [planner.problem.covered.text]
+    assert planner.problem.covered.text.endswith("2 operations stay PyTorch: slice (lines 6 and 11)")
 
 
 def test_a_module_that_is_one_program_has_nothing_to_tell():
-    made = Planner(Problem("", "module", linear()), ("tf32",), H200, "predicted")
-    assert made.covered is None and made.notes == [] and made.region(made.next(State()).text) == 0
+    made = planned(Problem("", "module", linear()), ("tf32",), H200, "predicted")
+    assert made.problem.covered is None and made.problem.notes == []
+    assert made.problem.region(made.next(State()).text) == 0
 
 
 def search(planner, n, **of):
     trials = []
     for number in range(1, n + 1):
         p = planner.next(State(tuple(trials)))
-        region = planner.region(p.text)
+        region = planner.problem.region(p.text)
         trials.append(
             Finished(number, p.text, p.cls, p.backend, ms=p.predicted_ms, region=region, region_ms=1.0, speedup=2.0)
         )
@@ -51,28 +52,28 @@ def test_the_time_predicted_is_the_whole_modules(planner):
     alone = planner.next(State())
     standing = Finished(1, alone.text, "tf32", alone.backend, ms=1.0, region=2, region_ms=0.5, speedup=1.5)
     beside = planner.next(State((standing,)))
-    assert planner.region(beside.text) == 1 and beside.predicted_ms != alone.predicted_ms
+    assert planner.problem.region(beside.text) == 1 and beside.predicted_ms != alone.predicted_ms
     assert alone.change.startswith("region 2: ") and beside.change.startswith("region 1: ")
 
 
 def test_a_program_is_bound_to_its_own_regions_tensors(planner):
     text = planner.next(State()).text
-    inputs, outputs = planner.bind(text)
-    assert {b.tensor for b in inputs} == set(planner.regions[1].inputs)
-    assert [b.tensor for b in outputs] == list(planner.regions[1].outputs)
-    assert planner.ops(planner.region(text)) == planner.regions[1].ops
+    inputs, outputs = planner.problem.bind(text)
+    assert {b.tensor for b in inputs} == set(planner.problem.regions[1].inputs)
+    assert [b.tensor for b in outputs] == list(planner.problem.regions[1].outputs)
+    assert planner.problem.ops(planner.problem.region(text)) == planner.problem.regions[1].ops
 
 
 def test_a_renamed_program_is_known_by_what_it_takes(planner):
     text = planner.next(State()).text
     name = check(text).program.name
-    assert planner.region(text.replace(f"program {name}(", "program mine(")) == 2
+    assert planner.problem.region(text.replace(f"program {name}(", "program mine(")) == 2
 
 
 def test_a_program_that_fits_no_region_is_told_a_signature(planner):
     other = "program p(x: f16[8, 64], w: f16[64, 64]) -> f16[8, 64] {\n  y = gemm(x, w)\n  return y\n}\n"
     with pytest.raises(TrialError, match="must take what region"):
-        planner.bind(other)
+        planner.problem.bind(other)
 
 
 def finished(number, region, speedup, **changes):

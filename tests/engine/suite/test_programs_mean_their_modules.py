@@ -1,19 +1,22 @@
 """Every program of the suite passes `check` and computes what its module computes: meanings on the CPU, small sizes."""
 
+import functools
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.suite.cases import cases, module_ids  # noqa: E402
-from engine.suite.child import Child  # noqa: E402
+from engine.suite.cases import cases, module_ids, precision  # noqa: E402
+from tests.engine.suite.small import small  # noqa: E402
 
 CASES = cases()
 IDS = module_ids()
+LEAKY = next(c for c in CASES if c.name == "linear_scale_leaky")
 
 
-@pytest.fixture(scope="module")
-def child():
-    return Child("cpu")
+@functools.lru_cache(maxsize=2)
+def problem(path):
+    return small(path)
 
 
 def test_every_problem_has_a_program_of_its_own_precision():
@@ -28,28 +31,38 @@ def test_many_have_a_second_one_on_the_f16_tensor_cores():
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_program(case, child):
-    from engine.suite.cases import precision
-
+def test_program(case):
     program = case.program()
     assert program.name == case.name
-    child.open({"module": str(case.module_path), "seed": 7})
-    cls = precision(program)
-    answer = child.run({"text": case.text, "cls": cls, "case": case.name, "backend": "oracle"})
-    assert answer.get("ok"), answer
+    assert problem(case.module_path).wrong(case.text, precision(program)) is None
 
 
-def test_a_wrong_program_is_told(child):
-    case = next(c for c in CASES if c.name == "linear_scale_leaky")
-    child.open({"module": str(case.module_path), "seed": 7})
-    text = case.text.replace("* 2.0", "* 2.02")
-    answer = child.run({"text": text, "cls": "tf32", "case": case.name, "backend": "oracle"})
-    assert answer["wrong"] == "wrong_result" and "relative error" in answer["message"]
+def test_a_wrong_program_is_told():
+    wrong = LEAKY.text.replace("* 2.0", "* 2.02")
+    assert wrong != LEAKY.text and "relative error" in problem(LEAKY.module_path).wrong(wrong, "tf32")
 
 
-def test_a_parameter_that_the_module_lacks_is_named(child):
-    case = next(c for c in CASES if c.name == "linear_scale_leaky")
-    child.open({"module": str(case.module_path), "seed": 7})
-    text = case.text.replace("linear_bias", "linear_offset")
-    answer = child.run({"text": text, "cls": "tf32", "case": case.name, "backend": "oracle"})
-    assert "no `linear_offset`" in answer["message"]
+def guarded(name):
+    case = next(c for c in CASES if c.name == name)
+    return case, case.text.replace("  arch sm_90a\n", "  arch sm_90a\n  guard f32\n")
+
+
+@pytest.mark.parametrize("name", ["linear_scale_leaky_f16", "conv2d_relu_bias_f16"])
+def test_under_a_guard_it_stands_in_tf32_also_where_f16_has_no_range(name):
+    from dataclasses import replace
+
+    from dsl.check.program import check
+
+    case, text = guarded(name)
+    assert precision(check(text).program) == "tf32"
+    one = problem(case.module_path)
+    assert one.wrong(text, "tf32") is None
+    first = one.inputs[0].clone()
+    first[-1:] *= 1e6
+    values = {n: first if x is one.inputs[0] else x for n, x in one.values.items()}
+    with torch.no_grad():
+        right = one.model.double()(*[x.double() for x in (first, *one.inputs[1:])])
+        one.model.float()
+    far = replace(one, inputs=[first, *one.inputs[1:]], values=values, right=right)
+    assert far.wrong(text, "tf32") is None
+    assert "NaN or Inf" in far.wrong(case.text, "tf32")  # the same products without the guard

@@ -1,72 +1,132 @@
-"""The suite's runner: one result's failure, hang or lost process is its own, and a cut run goes on where it stopped."""
+"""The suite's runner: the programs of a problem are trials of one session; one's failure is its own, and a cut run goes
+on where it stopped."""
 
 import json
-import sys
 
 import pytest
 
 pytest.importorskip("torch")
 
+from engine.devices import TrialError
+from engine.session import events
 from engine.suite import runner
 from engine.suite.cases import Case, cases
 from engine.suite.table import line, table
+from engine.trace import trace
+from tests.engine.counting import CountingDevice
 
-GOOD = ("matrix_vector", "linear_relu_div")
-CHILD = """
-import os, sys, time
-from engine.jsonprocess import serve
-def run(r):
-    if r["case"] == "matmul_triu": time.sleep(60)
-    if r["case"] == "matmul_tril": os._exit(3)
-    if r["case"] == "bmm": return {"wrong": "cuda_error", "message": "CUDA error: illegal address", "lost": True}
-    return {"ok": True, "error": 1e-4, "ms": 1.0, "eager_ms": 2.0, "ratio": 2.0}
-serve({"warm": lambda r: {"gpu": "none"}, "open": lambda r: {"scope": "all"}, "close": lambda r: {}, "run": run})
-"""
+GOOD = ("matrix_vector", "matmul_square", "matmul_square_f16")
 
 
-def run(chosen, out=None, **kwargs):
+class Suite(CountingDevice):
+    """The device with what the suite asks of an evaluator beside a session's calls."""
+
+    def __init__(self, wrong=()):
+        super().__init__()
+        self.wrong, self.ahead = wrong, []
+
+    def describe(self):
+        return {"gpu": "NVIDIA H200", "driver": "580"}
+
+    def build_ahead(self, source):
+        self.ahead.append(source)
+
+    def baselines(self, classes):
+        """f16 stands beside TF32 at half its time, by alternation; the single times say otherwise."""
+        for name, cls, ms, ratio in (("eager", "f32", 8.0, 4.0), ("eager_tf32", "tf32", 2.0, None),
+                                     ("eager_f16", "f16", 1.3, 0.5)):  # fmt: skip
+            time = events.Measurement(ms, ms, ms, [ms], "events", {})
+            yield events.Baseline(name, cls, time, "", "eager_tf32" if ratio else "", ratio)
+
+    def validate(self, candidate):
+        if candidate.program.name in self.wrong:
+            raise TrialError("validate", "wrong_result", "on own inputs, relative error 0.3")
+        return super().validate(candidate)
+
+    def measure(self, candidate, baseline):
+        time = events.Measurement(0.5, 0.5, 0.5, [0.5], "events", {})
+        return events.TrialMeasured(candidate.trial, time, baseline.name, baseline.time.ms, 3.0, 2.9, 3.1)
+
+
+TRACED = {}
+
+
+@pytest.fixture(autouse=True)
+def traced_once(monkeypatch):
+    def graph(self):
+        if self.spec.source not in TRACED:
+            TRACED[self.spec.source] = trace(self.spec.source, local_user=True).graph, "Model"
+        return TRACED[self.spec.source]
+
+    monkeypatch.setattr("engine.session.runner._Session._graph", graph)
+
+
+def run(chosen, device=None, out=None, **more):
     said = []
-    return runner.run(chosen, "cpu", 1, out, said.append, seed=3, **kwargs), said
+    return runner.run(chosen, device or Suite(), out, said.append, **more), said
 
 
-def test_results_are_written_and_gone_on_from(tmp_path):
-    out = tmp_path / "suite.json"
-    results, said = run(cases(GOOD), out)
-    assert [r["ok"] for r in said] == [True, True]
+def test_each_program_is_a_trial_by_each_back_end_and_its_ratio_is_over_tf32(tmp_path):
+    out, device = tmp_path / "suite.json", Suite()
+    results, said = run(cases(GOOD), device, out)
+    found = {(r["program"], r["backend"]): r for r in said}
+    assert set(found) == {("matrix_vector", "cute"), ("matmul_square", "cpp"), ("matmul_square_f16", "cute"),
+                          ("matmul_square_f16", "cpp")}  # fmt: skip
+    assert all(r["ok"] and r["ms"] == 0.5 for r in said)
+    assert found["matmul_square", "cpp"]["ratio"] == 3.0 and found["matmul_square", "cpp"]["eager_ms"] == 1.5
+    narrow = found["matmul_square_f16", "cute"]  # three times as fast as autocast, which is twice as fast as TF32
+    assert (narrow["ratio"], narrow["ratio_low"]) == (6.0, 5.8) and narrow["baseline"] == "eager_f16"
+    assert "cute-tf32" in found["matmul_square", "cpp"]["refused"]["cute"]
+    assert len(device.ahead) == 4
     held = json.loads(out.read_text())
-    assert {r["program"] for r in held["results"]} == set(GOOD)
-    assert {r["id"] for r in held["results"]} == {"L1/4", "L2/63"}
-    again, said = run(cases(GOOD), out)
-    assert not said and again.rows.keys() == results.rows.keys()
-    (first,) = cases(GOOD[:1])
-    changed = Case(first.pid, first.module, first.name, first.text + "# another text\n")
-    _, said = run([changed], out)
+    assert held["about"]["gpu"] == "NVIDIA H200" and len(held["results"]) == 4
+    assert "2 of 2 problems" in table(list(results.rows.values()))
+
+
+def test_what_is_right_and_unchanged_is_not_run_again(tmp_path):
+    out, (first,) = tmp_path / "suite.json", cases(GOOD[:1])
+    run([first], out=out)
+    device = Suite()
+    _, said = run([first], device, out)
+    assert not said and not device.asked
+    held = json.loads(out.read_text())
+    held["results"][0]["digest"] = "of another program text"
+    out.write_text(json.dumps(held))
+    _, said = run([first], out=out)
     assert [r["program"] for r in said] == [GOOD[0]]
 
 
-def test_a_hang_a_death_and_a_lost_context_cost_their_own_result(monkeypatch):
-    monkeypatch.setattr(runner, "RUN_SECONDS", 1.5)
-    chosen = [c for c in cases() if c.name in ("matmul_square", "matmul_triu", "matmul_tril", "bmm", "matmul_small_k")]
-    results, said = run(chosen, command=[sys.executable, "-c", CHILD])
-    found = {r["program"]: r for r in said}
-    assert found["matmul_square"]["ok"] and found["matmul_small_k"]["ok"]
-    assert found["matmul_triu"]["failed"] == "timeout" and "no end within" in found["matmul_triu"]["message"]
-    assert found["matmul_tril"]["failed"] == "died" and found["bmm"]["failed"] == "cuda_error"
-    text = table(list(results.rows.values()))
-    assert "2 of 5 problems" in text and "geometric mean 2.00" in text
-    assert "illegal address" in line(found["bmm"])
+def test_one_that_fails_costs_its_own_row_and_is_tried_again(tmp_path):
+    out = tmp_path / "suite.json"
+    _, said = run(cases(GOOD), Suite(wrong=["matmul_square_f16"]), out)
+    failed = [r for r in said if not r["ok"]]
+    assert {(r["program"], r["failed"]) for r in failed} == {("matmul_square_f16", "wrong_result")}
+    assert "relative error" in line(failed[0]) and sum(r["ok"] for r in said) == 2
+    _, said = run(cases(GOOD), out=out)
+    assert {r["program"] for r in said} == {"matmul_square_f16"} and all(r["ok"] for r in said)
+
+
+def test_a_module_that_cannot_be_worked_on_is_said_in_each_of_its_rows(monkeypatch):
+    from engine.devices import SessionRefused
+
+    def refuse(self):
+        raise SessionRefused("memory_limit", "too large")
+
+    monkeypatch.setattr("engine.session.runner._Session._graph", refuse)
+    _, said = run(cases(GOOD[1:]))
+    assert {(r["failed"], r["message"]) for r in said} == {("memory_limit", "too large")} and len(said) == 3
 
 
 def test_a_program_that_fails_its_check_is_a_row(tmp_path):
     (good,) = cases(GOOD[:1])
     bad = Case(good.pid, good.module, good.name, good.text.replace("op sum", "op total"))
-    _, said = run([bad], tmp_path / "suite.json")
+    _, said = run([bad], out=tmp_path / "suite.json")
     assert said[0]["failed"] == "check" and "total" in said[0]["message"]
     assert json.loads((tmp_path / "suite.json").read_text())["results"][0]["ok"] is False
 
 
 def test_nothing_is_begun_after_the_time_given(tmp_path):
-    results, said = run(cases(GOOD), tmp_path / "suite.json", seconds=0.0)
+    results, said = run(cases(GOOD), out=tmp_path / "suite.json", seconds=0.0)
     assert not said and not results.rows
 
 

@@ -26,11 +26,16 @@ STATE = ("parameter", "buffer", "constant")
 
 
 class CandidateEnded(Exception):
-    """The candidate raised, died or hung. `code`: one of findings.CODES; `lost`: its process is of no more use."""
+    """The candidate raised, died or hung. `code`: one of findings.CODES; `lost`: its process is of no more use; `log`:
+    the compiler's words, of a text that does not compile."""
 
-    def __init__(self, code: str, reason: str, line: int | None = None, lost: bool = False, facts: dict | None = None):
+    def __init__(
+        self, code: str, reason: str, line: int | None = None, lost: bool = False, facts: dict | None = None,
+        log: str = "",
+    ):  # fmt: skip
         super().__init__(reason)
         self.code, self.reason, self.line, self.lost, self.facts = code, reason, line, lost, facts or {}
+        self.log = log
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ class Layout:
 
 class Candidate:
     """One text in one confined process. `box`: a child that serves several texts of one person, by copies of itself
-    (a CPU only: CUDA cannot be forked); without it a fresh child of the pool is used and thrown away."""
+    (a CPU only: CUDA cannot be forked); without it a fresh child of the pool is used and thrown away. `built`: of CUDA
+    C++, once it is open, what nvcc made of it."""
 
     def __init__(
         self, where: Layout, reference: Reference, kind: str, *, box: Sandbox | None = None, local_user: bool = False,
@@ -73,6 +79,7 @@ class Candidate:
         self.where, self.reference, self.kind = where, reference, kind
         self.local_user, self.arch = local_user, arch
         self.device = reference.device
+        self.built: raw_builds.Library | None = None
         self._forked = box is not None
         self.cancelled = cancelled
         try:
@@ -96,24 +103,20 @@ class Candidate:
         size = self.where.own_size if name == "own" else self.where.result_size
         return Region(f"/proc/{os.getpid()}/fd/{self.box.region_fd(name)}", size, slots).to_json()
 
-    def _library(self, source: str) -> str | None:
-        """Of CUDA C++: what nvcc made of it, now or earlier."""
-        if self.kind != "cuda":
-            return None
-        try:
-            return raw_builds.library(
-                source, self.arch, Cache(), gpu=self.device == "cuda", local_user=self.local_user,
+    def open(self, source: str, timeout: float, entry: str = "") -> dict:
+        """Builds CUDA C++ (or finds it built) and loads the text. `entry`: what to call, where the text has another
+        than the usual one. What its process says of it: {entry, ...}. Raises CandidateEnded."""
+        if self.kind == "cuda":
+            self.built = build(
+                source, self.arch, entry, gpu=self.device == "cuda", local_user=self.local_user,
                 cancelled=self.cancelled,
             )  # fmt: skip
-        except raw_builds.NotBuilt as e:
-            raise CandidateEnded(_code(e.code), e.reason, e.line) from None
-
-    def open(self, source: str, timeout: float) -> dict:
-        library = self._library(source)
+        library = self.built.base64 if self.built is not None else None
         graph = self.reference.problem.graph
         state = [t for t in graph.tensors.values() if t.kind in STATE and t.name in self.where.own]
         message = {
             "do": "open", "source": source, "kind": self.kind, "device": self.device, "library": library,
+            "name": entry,
             "compiler": compiler.find() if self.kind == "cuda" else None,
             "order": self.reference.order, "init": self.reference.init,
             "state": [{"name": t.name, "path": t.path, "kind": t.kind} for t in state if t.kind != "constant"],
@@ -167,13 +170,26 @@ class Candidate:
         self.close()
 
 
+def build(
+    source: str, arch: str, entry: str = "", *, gpu: bool, local_user: bool = False,
+    cancelled: Callable[[], bool] | None = None,
+) -> raw_builds.Library | None:  # fmt: skip
+    """What nvcc makes of a CUDA unit, now or earlier, without running anything of it; None where the candidate's own
+    process has to build it (see raw_builds). Raises CandidateEnded."""
+    try:
+        return raw_builds.library(source, arch, Cache(), entry, gpu=gpu, local_user=local_user, cancelled=cancelled)
+    except raw_builds.NotBuilt as e:
+        raise CandidateEnded(_code(e.code), e.reason, e.line, log=e.log) from None
+
+
 def _code(code: str) -> str:
     """A sandbox's or a loader's code as one of ours."""
     known = {
         "time_limit": "time_limit", "memory_limit": "memory_limit", "process_limit": "process_limit",
         "output_limit": "output_limit", "garbled": "garbled", "not_loaded": "not_loaded", "wrong_type": "wrong_type",
         "raised": "raised", "crashed": "crashed", "exited": "crashed", "syntax_error": "not_loaded",
-        "missing_package": "not_loaded",
+        "missing_package": "not_loaded", "not_compiled": "not_compiled", "no_compiler": "no_compiler",
+        "no_entry": "no_entry", "asks_for_cuda": "needs_gpu",
     }  # fmt: skip
     if code.startswith("sandbox_"):
         return "sandbox"

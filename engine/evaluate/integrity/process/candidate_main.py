@@ -80,10 +80,15 @@ class Held:
         if "cpp_extension" in message["source"]:
             self.native.watch_extensions()
         if message["kind"] == "cuda":
-            self.loaded: Loaded = load_cuda(message["source"], message.get("library"), message.get("compiler"))
+            self.loaded: Loaded = load_cuda(
+                message["source"], message.get("library"), message.get("compiler"), message["name"]
+            )
         else:
-            self.loaded = stage("the text", lambda: load_python(message["source"], message.get("init"), self.device))
+            self.loaded = stage(
+                "the text", lambda: load_python(message["source"], message.get("init"), self.device, message["name"])
+            )
         self.native.watch_triton()
+        self.native.watch_cute()
         self.loaded.attach(self.state, self.tensors, self.torch, self.order)
 
     # ---- calls ----

@@ -1,10 +1,15 @@
-"""The engine's side of the judge (judge_main): started once, asked in turn, started again when it is lost."""
+"""The engine's side of the judge (judge_main): asked in turn, given its problem again where its process was replaced.
+
+The judge is a guest: of a process of its own (`OwnProcess`), or of one that a session has anyway and whose handlers
+include `judge_main.handlers`.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import Protocol
 
 from engine.evaluate.shared_tensors import Region
 from engine.jsonprocess import JsonProcess, WorkerLost
@@ -18,34 +23,98 @@ class JudgeLost(Exception):
     """The judge itself failed: says nothing about the candidate."""
 
 
-class Judge:
-    """Holds one problem at a time. Raises JudgeLost."""
+class Host(Protocol):
+    """A process of ours that answers the judge's requests. `generation` is another number when it was replaced."""
+
+    generation: int
+
+    @property
+    def alive(self) -> bool: ...
+
+    def start(self) -> None:
+        """Begin to start it; does not wait."""
+
+    def request(self, message: dict, timeout: float) -> dict:
+        """The answer to one message. Raises WorkerLost; the next request starts another process."""
+
+    def close(self) -> None: ...
+
+
+class OwnProcess:
+    """A judge by itself. `device`: cuda | cpu."""
 
     def __init__(self, device: str = "cpu"):
-        self.device = device
+        self.device, self.generation = device, 0
         self._process: JsonProcess | None = None
-        self._open: dict | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive
+
+    def start(self) -> None:
+        if self.alive:
+            return
+        self.close()
+        path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+        args = [sys.executable, "-m", "engine.evaluate.integrity.process.judge_main", "--device", self.device]
+        self._process = JsonProcess(args, env={**os.environ, "PYTHONPATH": path}, name="judge")
+        self.generation += 1
+
+    def request(self, message: dict, timeout: float) -> dict:
+        self.start()
+        return self._process.request(message, timeout=timeout)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+        self._process = None
+
+
+class Judge:
+    """Holds one problem at a time. Raises JudgeLost. `host`: whose guest it is; without one it has its own process."""
+
+    def __init__(self, device: str = "cpu", host: Host | None = None):
+        self.host = host if host is not None else OwnProcess(device)
+        self._own = host is None
+        self._open: tuple[dict, int] | None = None  # the problem, and the host's generation that holds it
 
     def start(self) -> Judge:
         """Begins importing; does not wait."""
-        if self._process is None or not self._process.alive:
-            self.close()
-            path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
-            args = [sys.executable, "-m", "engine.evaluate.integrity.process.judge_main", "--device", self.device]
-            self._process = JsonProcess(args, env={**os.environ, "PYTHONPATH": path}, name="judge")
+        self.host.start()
         return self
 
     def open(self, graph: OpGraph, own: Region) -> None:
-        self._open = {"graph": graph.to_json(), "own": own.to_json()}
-        self.ask("open", **self._open)
+        """Take up a problem: its graph, and the module's own tensors."""
+        self._open = ({"graph": graph.to_json(), "own": own.to_json()}, -1)
+        self._take_up()
 
     def ask(self, op: str, **arguments: object) -> dict:
-        fresh = self._process is None or not self._process.alive
-        self.start()
+        """The answer to one request of judge_main.REQUESTS."""
+        if self._open is not None:
+            self._take_up()
+        return self._ask(op, arguments)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a problem is open."""
+        return self._open is not None
+
+    def forget(self) -> None:
+        """Drop the problem, and give its memory back where the process lives on."""
+        if self._open is not None and self.host.alive and self._open[1] == self.host.generation:
+            self._ask("forget", {})
+        self._open = None
+
+    def _take_up(self) -> None:
+        self.host.start()
+        problem, generation = self._open
+        if generation != self.host.generation:
+            self._ask("open", problem)
+            self._open = (problem, self.host.generation)
+
+    def _ask(self, op: str, arguments: dict) -> dict:
         try:
-            if fresh and op != "open" and self._open is not None:
-                self._process.request({"op": "open", **self._open}, timeout=SECONDS)
-            reply = self._process.request({"op": op, **arguments}, timeout=SECONDS)
+            reply = self.host.request({"op": f"judge_{op}", **arguments}, SECONDS)
         except WorkerLost as e:
             raise JudgeLost(f"{e} {e.log[-300:]}".strip()) from None
         if "error" in reply:
@@ -53,6 +122,7 @@ class Judge:
         return reply
 
     def close(self) -> None:
-        if self._process is not None:
-            self._process.close()
-        self._process = None
+        """Ends its own process; a host's is its owner's."""
+        if self._own:
+            self.host.close()
+        self._open = None

@@ -1,4 +1,5 @@
-"""The judge: `python -m engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines over pipes.
+"""The judge: `python -m engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines over pipes; or a
+guest of another process of ours, which serves `handlers` too.
 
 It makes the values of each round (the reference makes the same bits by itself, the candidate gets them without the
 seed), lays them into the candidate's memory between guard bands, and reads what came back: how far from right, by
@@ -10,16 +11,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import mmap
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from engine import jsonprocess
 from engine.evaluate import shared_tensors
-from engine.evaluate.candidate.guarded_outputs import _POISON, PATTERN, same_bits
+from engine.evaluate.candidate.guarded_outputs import PATTERN, POISON, same_bits
 from engine.evaluate.correctness import inputs as data
-from engine.evaluate.correctness.oracle_main import _finite as finite
-from engine.evaluate.correctness.tolerance import compare
+from engine.evaluate.correctness.tolerance import compare, finite
 from engine.evaluate.shared_tensors import Region, tensor_at
 from sol.graph import OpGraph
 
@@ -45,6 +46,14 @@ class Judge:
         self.own = shared_tensors.read(Region.from_json(request["own"]))
         self.own = {n: v.to(self.device) for n, v in self.own.items()}
         return self.fresh({})
+
+    def forget(self, request: dict) -> dict:
+        """The problem is over: its memory is given back."""
+        self.graph, self.own, self.values = None, {}, {}
+        self.fresh({})
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
+        return {}
 
     def fresh(self, request: dict) -> dict:
         """Another candidate begins."""
@@ -184,7 +193,7 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
 
 
 def _unwritten(x: torch.Tensor) -> int:
-    bits, poison = _POISON.get(x.dtype, (None, 0))
+    bits, poison = POISON.get(x.dtype, (None, 0))
     if bits is None or bits is torch.int8:
         return 0
     return int((_bits(x) == poison).sum())
@@ -215,15 +224,20 @@ def _blocks(out: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> dict |
     return best
 
 
-REQUESTS = ("overhead", "arch", "open", "fresh", "draw", "look", "results", "hold")
+REQUESTS = ("overhead", "arch", "open", "forget", "fresh", "draw", "look", "results", "hold")
+
+
+def handlers(device: str) -> dict[str, Callable[[dict], dict]]:
+    """What a process of ours answers for the judge, by the names of its operations."""
+    judge = Judge(device)
+    return {f"judge_{name}": getattr(judge, name) for name in REQUESTS}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     torch.set_grad_enabled(False)
-    judge = Judge(parser.parse_args().device)
-    jsonprocess.serve({name: getattr(judge, name) for name in REQUESTS})
+    jsonprocess.serve(handlers(parser.parse_args().device))
 
 
 if __name__ == "__main__":

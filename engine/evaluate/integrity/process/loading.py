@@ -6,7 +6,10 @@ Contracts (the README of `python -m engine verify --help` says the same):
               buffers under the same names, and the harness changes their values in place between calls;
               or def kernel(*inputs, *parameters_and_buffers), in the order of the module's state.
     FILE.cu   extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream):
-              inputs, then parameters and buffers; 0 for success. `Tensor` is declared in PRELUDE, included for you.
+              inputs, then parameters and buffers; 0 for success. `Tensor` is declared in nvcc_unit.PRELUDE, which is
+              included for you.
+
+The entry may have another name, where who hands the text in says which.
 """
 
 from __future__ import annotations
@@ -15,22 +18,16 @@ import ctypes
 import inspect
 import linecache
 import os
-import subprocess
 import sys
 import types
 from typing import Any
 
+from engine.evaluate.integrity.process.nvcc_unit import nvcc_library
 from engine.sandbox.channel import PASTED
+from engine.session.kernel_text import no_entry
 from engine.trace.load import Bad
 
 MODULE = "candidate"
-PRELUDE = """\
-#pragma once
-#include <cstdint>
-#include <cuda_runtime.h>
-// dtype: 0 f32, 1 f16, 2 bf16, 3 f64, 4 i32, 5 i64, 6 i8, 7 u8, 8 bool. Row-major and dense.
-struct Tensor { void* data; int64_t shape[8]; int rank; int dtype; };
-"""
 _DTYPES = {
     "float32": 0,
     "float16": 1,
@@ -42,8 +39,6 @@ _DTYPES = {
     "uint8": 7,
     "bool": 8,
 }
-NVCC_SECONDS = 110.0
-HOW_TO_GET_NVCC = "pip install -r requirements-gpu.txt, or put CUDA's nvcc on PATH"
 
 
 class CTensor(ctypes.Structure):
@@ -55,7 +50,7 @@ class CTensor(ctypes.Structure):
 
 
 class Loaded:
-    """A candidate that can be called. `library`: of a CUDA candidate; `facts`: {entry, native} for the engine."""
+    """A candidate that can be called. `library`: the function of a CUDA candidate; `facts`: {entry} for the engine."""
 
     def __init__(self, call: Any, is_module: bool, library: Any = None, facts: dict | None = None):
         self.call, self.is_module, self.library, self.facts = call, is_module, library, facts or {}
@@ -111,9 +106,9 @@ class Loaded:
         given = [x for x in inputs if isinstance(x, torch.Tensor)]
         ins, outs = (CTensor * len(given))(*map(_c, given)), (CTensor * len(outputs))(*map(_c, outputs))
         stream = torch.cuda.current_stream().cuda_stream
-        code = self.library.run(ins, len(given), outs, len(outputs), ctypes.c_void_p(stream))
+        code = self.library(ins, len(given), outs, len(outputs), ctypes.c_void_p(stream))
         if code != 0:
-            raise Bad("raised", f"run() returned {code}")
+            raise Bad("raised", f"{self.facts['entry']}() returned {code}")
 
 
 def _callable(call: Any, given: list[str], is_module: bool) -> None:
@@ -143,8 +138,8 @@ def _at(model: Any, path: str) -> Any:
     return value
 
 
-def load_python(source: str, init: list | None, device: str) -> Loaded:
-    """Executes the text and builds its entry. Raises Bad, and whatever the text raises."""
+def load_python(source: str, init: list | None, device: str, name: str = "") -> Loaded:
+    """Executes the text and builds its entry: `name`, or the usual ones. Raises Bad, and whatever the text raises."""
     source = source.replace("\r\n", "\n")
     linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
     with open(PASTED, "w") as f:  # in the sandbox's scratch folder: Triton reads its kernels' text from a file
@@ -159,53 +154,53 @@ def load_python(source: str, init: list | None, device: str) -> Loaded:
     module.__file__ = PASTED
     sys.modules[MODULE] = module
     exec(code, module.__dict__)
-    return _entry(module.__dict__, init, device)
+    return _entry(source, module.__dict__, init, device, name)
 
 
-def _entry(names: dict[str, Any], init: list | None, device: str) -> Loaded:
-    made, function = names.get("ModelNew"), names.get("kernel")
-    if isinstance(made, type):
+def _entry(source: str, names: dict[str, Any], init: list | None, device: str, name: str) -> Loaded:
+    entry = name or ("ModelNew" if isinstance(names.get("ModelNew"), type) else "kernel")
+    called = names.get(entry)
+    if isinstance(called, type):
         import torch
 
         arguments, named = init if init is not None else ([], {})
         if init is None and callable(names.get("get_init_inputs")):
             arguments = list(names["get_init_inputs"]())
         try:
-            inspect.signature(made).bind(*arguments, **named)
+            inspect.signature(called).bind(*arguments, **named)
         except TypeError as e:
-            raise Bad("not_loaded", f"ModelNew cannot be built as the module is: {e}") from None
+            raise Bad("not_loaded", f"{entry} cannot be built as the module is: {e}") from None
         with torch.device(device):
-            model = made(*arguments, **named)
+            model = called(*arguments, **named)
         if not isinstance(model, torch.nn.Module):
-            raise Bad("not_loaded", "ModelNew(...) is no torch.nn.Module")
-        return Loaded(model.to(device).eval().requires_grad_(False), True, facts={"entry": "ModelNew"})
-    if callable(function):
-        return Loaded(function, False, facts={"entry": "kernel"})
-    there = [n for n, v in names.items() if isinstance(v, types.FunctionType | type) and v.__module__ == MODULE]
-    has = f"; the text has {', '.join(there[:4])}" if there else ""
-    raise Bad("not_loaded", f"there is no entry: define `class ModelNew(nn.Module)` or `def kernel(*inputs)`{has}")
+            raise Bad("not_loaded", f"{entry}(...) is no torch.nn.Module")
+        return Loaded(model.to(device).eval().requires_grad_(False), True, facts={"entry": entry})
+    if callable(called):
+        return Loaded(called, False, facts={"entry": entry})
+    raise Bad("no_entry", no_entry(source, "python", name).evidence)
 
 
-def load_cuda(source: str, library: str | None, compiler: dict | None) -> Loaded:
-    """Compiles (or takes a built library, in base64) and loads a CUDA unit. `compiler`: see compiler.find. Raises
-    Bad."""
+def load_cuda(source: str, library: str | None, compiler: dict | None, name: str = "") -> Loaded:
+    """Compiles (or takes a built library, in base64) and loads a CUDA unit. `compiler`: see compiler.find; `name`: of
+    the entry, where it is not `run`. Raises Bad."""
     import base64
     import tempfile
 
     path = os.path.join(tempfile.mkdtemp(dir=os.getcwd()), "candidate.so")  # never over one that is mapped
-    log = ""
     if library is None:
-        log = nvcc_library(source, path, compiler, _arch())
+        nvcc_library(source, path, compiler, _arch())
     else:
         with open(path, "wb") as f:
             f.write(base64.b64decode(library))
-    loaded = ctypes.CDLL(path)
+    entry = name or "run"
     try:
-        loaded.run.restype = ctypes.c_int
+        called = getattr(ctypes.CDLL(path), entry)
+    except OSError as e:
+        raise Bad("not_loaded", f"the library that nvcc built does not load: {str(e)[:300]}") from None
     except AttributeError:
-        entry = 'extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream)'
-        raise Bad("not_loaded", f"there is no entry: define {entry}") from None
-    return Loaded(None, False, loaded, {"entry": "run", "log": log[-4000:]})
+        raise Bad("no_entry", no_entry(source, "cuda", name).evidence) from None
+    called.restype = ctypes.c_int
+    return Loaded(None, False, called, {"entry": entry})
 
 
 def _arch() -> str:
@@ -216,31 +211,3 @@ def _arch() -> str:
         return "sm_90a"
     major, minor = torch.cuda.get_device_capability()
     return f"sm_{major}{minor}" + "a" * (major >= 9)
-
-
-def nvcc_library(source: str, path: str, compiler: dict | None, arch: str) -> str:
-    """Writes the shared library of a CUDA unit for `arch` (sm_90a) to `path`; nvcc's words. Raises Bad."""
-    from engine.build import nvcc
-
-    if compiler is None:
-        raise Bad("not_loaded", f"there is no nvcc to build it with: {HOW_TO_GET_NVCC}")
-    if not os.access(compiler["nvcc"], os.X_OK):
-        raise Bad("not_loaded", f"the sandbox does not see the engine's nvcc, {compiler['nvcc']}")
-    for name, text in (("ucutlass.h", PRELUDE), ("candidate.cu", source)):
-        with open(name, "w") as f:
-            f.write(text)
-    args = [compiler["nvcc"], *nvcc.flags(arch), *nvcc.WHOLE, *(f"-I{p}" for p in compiler["includes"])]
-    args += ["-include", "ucutlass.h"]
-    if compiler["libraries"]:
-        args += [f"-L{compiler['libraries']}", "-Xlinker", f"-rpath={compiler['libraries']}"]
-    try:
-        done = subprocess.run(
-            [*args, compiler["runtime"], "candidate.cu", "-o", path], capture_output=True, text=True,
-            timeout=NVCC_SECONDS, env={"PATH": "/usr/bin:/bin", "HOME": os.getcwd(), "TMPDIR": os.getcwd()},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise Bad("time_limit", f"nvcc took longer than {NVCC_SECONDS:.0f} s") from None
-    if done.returncode:
-        said = nvcc.trim(done.stdout + done.stderr) or "no message"
-        raise Bad("not_loaded", f"nvcc: {said.splitlines()[0]}")
-    return nvcc.trim(done.stdout + done.stderr)

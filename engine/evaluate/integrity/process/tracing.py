@@ -88,14 +88,25 @@ def _flags() -> dict[str, str]:
     }
 
 
+# Where CuTe DSL hands a compiled function to the driver: plainly, and over tvm-ffi.
+_CUTE_CALLS = (
+    ("cutlass.base_dsl.jit_executor", "JitCompiledFunction", "__call__"),
+    ("cutlass.base_dsl.jit_executor", "JitCompiledFunction", "run_compiled_program"),
+    ("cutlass.base_dsl.jit_executor", "JitExecutor", "run_compiled_program"),
+    ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunctionBase", "run_compiled_program"),
+    ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunction", "__call__"),
+    ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunctionWithKwargs", "__call__"),
+)
+
+
 class Native:
     """Counts calls of native code that the candidate loads, and on request lets them do nothing.
 
-    ctypes libraries, the extensions that torch.utils.cpp_extension returns, and Triton kernels.
+    ctypes libraries, the extensions that torch.utils.cpp_extension returns, Triton kernels, and what CuTe DSL compiles.
     """
 
     def __init__(self) -> None:
-        self.calls, self.silent = 0, False
+        self.calls, self.silent, self.inside = 0, False, False
         native = self
 
         class Function:
@@ -161,6 +172,34 @@ class Native:
             return None if native.silent else real(self, *arguments, **named)
 
         jit.JITFunction.run, jit.JITFunction._counted = run, True
+
+    def watch_cute(self) -> None:
+        """Calls of what CuTe DSL compiled count too, once it is loaded, by whichever of its ways they go."""
+        import sys
+
+        for module, name, method in _CUTE_CALLS:
+            cls = getattr(sys.modules.get(module), name, None)
+            if cls is not None and method in vars(cls) and not hasattr(vars(cls)[method], "_counted"):
+                setattr(cls, method, self._counting(vars(cls)[method]))
+
+    def _counting(self, real: Any) -> Any:
+        """`real` counted once, however many of these methods it goes through."""
+        native = self
+
+        def run(self: Any, *arguments: Any, **named: Any) -> Any:
+            if native.inside:
+                return real(self, *arguments, **named)
+            native.calls += 1
+            if native.silent:
+                return None
+            native.inside = True
+            try:
+                return real(self, *arguments, **named)
+            finally:
+                native.inside = False
+
+        run._counted = True
+        return run
 
 
 class OpLog:

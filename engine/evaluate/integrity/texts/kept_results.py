@@ -7,30 +7,27 @@ and at keys that are a tensor's address or value. What they miss, the judge's fi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-if TYPE_CHECKING:
-    from engine.evaluate.integrity.texts.static_python import _Reader
+from engine.evaluate.integrity.texts.python_source import PythonSource
 
-ENTRIES = ("forward", "kernel")
 _VALUE_KEYS = {"data_ptr", "id", "hash", "_version", "tobytes", "tolist", "item", "sum", "mean", "untyped_storage"}
 _VIEWS = ("clone", "detach", "get", "view")
 
 
-def found(reader: _Reader) -> Iterator[tuple[str, ast.AST, str]]:
-    """(code, where, what was seen) of every place that keeps results."""
-    for name in ENTRIES:
-        entry = reader.functions.get(name)
+def find(source: PythonSource, entries: Iterable[str]) -> Iterator[tuple[str, ast.AST, str]]:
+    """(code, where, what was seen) of every place that keeps results; `entries`: functions that the harness calls."""
+    for name in entries:
+        entry = source.functions.get(name)
         if entry is None:
             continue
-        for called in [entry, *_called_with_inputs(reader, entry)]:
+        for called in [entry, *_called_with_inputs(source, entry)]:
             for d in called.decorator_list:
-                said = reader.dotted(d.func if isinstance(d, ast.Call) else d)
+                said = source.dotted(d.func if isinstance(d, ast.Call) else d)
                 if said in ("functools.lru_cache", "functools.cache"):
                     yield "memoized", called, f"@{said} on {called.name}, which takes the inputs"
         for node in ast.walk(entry):
-            if isinstance(node, ast.If) and (kept := _lone_return(reader, node)):
+            if isinstance(node, ast.If) and (kept := _lone_return(source, node)):
                 yield "memoized", node, f"returns {kept} without computing"
             elif isinstance(node, ast.Assign):
                 for t in node.targets:
@@ -38,17 +35,17 @@ def found(reader: _Reader) -> Iterator[tuple[str, ast.AST, str]]:
                         yield "memoized", node, f"keeps results under {key}"
 
 
-def _called_with_inputs(reader: _Reader, entry: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
+def _called_with_inputs(source: PythonSource, entry: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
     arguments = {a.arg for a in entry.args.args} - {"self"}
     for node in ast.walk(entry):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             passed = {a.id for a in node.args if isinstance(a, ast.Name)}
-            if called in reader.functions and passed & arguments:
-                yield reader.functions[called]
+            if called in source.functions and passed & arguments:
+                yield source.functions[called]
 
 
-def _lone_return(reader: _Reader, node: ast.If) -> str:
+def _lone_return(source: PythonSource, node: ast.If) -> str:
     """What a branch returns that it took from a place which outlives the call, computing nothing; or ""."""
     last = node.body[-1]
     busy = any(isinstance(n, ast.Call) for s in node.body[:-1] for n in ast.walk(s))
@@ -62,33 +59,33 @@ def _lone_return(reader: _Reader, node: ast.If) -> str:
         root = root.value
     if not isinstance(root, ast.Name):
         return ""
-    if _looped_over_what_lasts(reader, node, root.id):
+    if _looped_over_what_lasts(source, node, root.id):
         return ast.unparse(value)
     if value is root:
-        return ast.unparse(value) if value.id in _globals(reader) else ""
-    lasts = root.id == "self" or root.id not in _locals(reader, node)
+        return ast.unparse(value) if value.id in _globals(source) else ""
+    lasts = root.id == "self" or root.id not in _locals(source, node)
     return ast.unparse(value) if lasts else ""
 
 
-def _looped_over_what_lasts(reader: _Reader, node: ast.AST, name: str) -> bool:
+def _looped_over_what_lasts(source: PythonSource, node: ast.AST, name: str) -> bool:
     """Does a loop around the branch take `name` out of self or a global: a search of kept (key, result) pairs?"""
-    function = reader.functions.get(next(iter(reader.within(node)), ""))
+    function = source.functions.get(next(iter(source.within(node)), ""))
     for loop in ast.walk(function) if function else ():
         if isinstance(loop, ast.For) and any(n is node for n in ast.walk(loop)):
             taken = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
             among = {n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name)}
-            if name in taken and among & ({"self"} | _globals(reader)):
+            if name in taken and among & ({"self"} | _globals(source)):
                 return True
     return False
 
 
-def _globals(reader: _Reader) -> set[str]:
-    assigned = (t for n in reader.tree.body if isinstance(n, ast.Assign) for t in n.targets)
+def _globals(source: PythonSource) -> set[str]:
+    assigned = (t for n in source.tree.body if isinstance(n, ast.Assign) for t in n.targets)
     return {t.id for t in assigned if isinstance(t, ast.Name)}
 
 
-def _locals(reader: _Reader, node: ast.AST) -> set[str]:
-    function = reader.functions.get(next(iter(reader.within(node)), ""))
+def _locals(source: PythonSource, node: ast.AST) -> set[str]:
+    function = source.functions.get(next(iter(source.within(node)), ""))
     if function is None:
         return set()
     names = {a.arg for a in function.args.args}

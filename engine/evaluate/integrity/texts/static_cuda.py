@@ -10,7 +10,8 @@ import re
 
 from engine.evaluate.integrity.findings import NOTE, Finding
 
-_STRIP = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"  # one that is not closed reaches to the end, which keeps the search linear
+_STRIP = re.compile(_COMMENT + r'|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _LIBRARIES = re.compile(
     r"\b(cublas\w*|cudnn\w*|cusparse\w*|cufft\w*|at::(?!Tensor\b|ScalarType\b|cuda\b)\w+"
     r"|torch::(?:nn|matmul|mm|bmm|addmm|linear|conv\w*|einsum|softmax|relu|gelu)\w*)\s*(?:::\w+)*\s*\("
@@ -43,6 +44,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
 )
 _STREAM = re.compile(r"\bcudaStreamCreate\w*\s*\(|\bcudaStreamPerThread\b")
 _KERNEL = re.compile(r"\b__global__\b")
+_NAMED = re.compile(r"\b__global__\b[^;{(]{0,200}?\b(\w+)\s*\(")
+_BOUNDS = re.compile(r"\b__launch_bounds__\s*\([^()]*\)")
 _LAUNCH = re.compile(r"<<<|\bcudaLaunchKernel\w*\s*\(|\bcuLaunchKernel\w*\s*\(")
 _NARROW = re.compile(
     r"\b(__half|half|__half2|nv_bfloat16|__nv_bfloat16|wmma::precision::tf32|__nv_fp8_\w+"
@@ -59,7 +62,7 @@ def plain(text: str) -> str:
 
 def check(text: str, *, first_line: int = 1) -> list[Finding]:
     """Findings of a CUDA C++ text; `first_line`: where it begins in the file that it is part of."""
-    bare = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+    bare = re.sub(_COMMENT, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
 
     def line(at: int) -> int:
         return bare.count("\n", 0, at) + first_line
@@ -83,6 +86,11 @@ def check(text: str, *, first_line: int = 1) -> list[Finding]:
 
 def has_kernel(text: str) -> bool:
     return bool(_KERNEL.search(plain(text)))
+
+
+def kernel_names(text: str) -> list[str]:
+    """Names of its `__global__` functions, at most 20."""
+    return list(dict.fromkeys(_NAMED.findall(_BOUNDS.sub("", plain(text)))))[:20]
 
 
 def launches(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the text of a Python kernel file tells before it runs, read as a syntax tree in the engine's own process.
+"""What the text of a Python kernel file tells before it runs, read as a syntax tree.
 
     found, facts = check(text)      # Findings; what it launches, what library routines it calls
 
@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from engine.evaluate.integrity.findings import NOTE, Finding
 from engine.evaluate.integrity.texts import kept_results, names, static_cuda
+from engine.evaluate.integrity.texts.python_source import PythonSource
+from engine.session.kernel_text import no_entry
 
 ENTRIES = ("forward", "kernel")
 EXAMPLES = ("get_inputs", "get_init_inputs", "Model")
@@ -24,18 +27,21 @@ _TF32 = {"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"}
 
 @dataclass
 class Facts:
-    """`kernels`: names of Triton or CuTe kernels, and of constants that hold CUDA or C; `contractions` and `compute`:
-    (routine, line) of the library; `native`: a shared library or an extension is loaded; `narrow`: types named."""
+    """`kernels`: names of Triton or CuTe kernels, and of constants that hold CUDA or C; `gpu`: those of them that only
+    a GPU can run; `contractions` and `compute`: (routine, line) of the library; `native`: a shared library or an
+    extension is loaded; `narrow`: types named."""
 
     kernels: list[str] = field(default_factory=list)
+    gpu: list[str] = field(default_factory=list)
     contractions: list[tuple[str, int]] = field(default_factory=list)
     compute: list[tuple[str, int]] = field(default_factory=list)
     native: bool = False
     narrow: list[str] = field(default_factory=list)
 
 
-def check(text: str, cls: str = "f32") -> tuple[list[Finding], Facts]:
-    """Findings and facts of a candidate that declares class `cls`. A text that is no Python gives `not_loaded`."""
+def check(text: str, cls: str = "f32", entry: str = "") -> tuple[list[Finding], Facts]:
+    """Findings and facts of a candidate that declares class `cls`. A text that is no Python gives `not_loaded`.
+    `entry`: the function that is called, where it is not `kernel`."""
     try:
         tree = ast.parse(text)
     except SyntaxError as e:
@@ -43,57 +49,27 @@ def check(text: str, cls: str = "f32") -> tuple[list[Finding], Facts]:
     except (ValueError, RecursionError, MemoryError) as e:
         return [Finding("not_loaded", f"Python's parser refuses it: {type(e).__name__}")], Facts()
     try:
-        reader = _Reader(tree, cls)
+        reader = _Reader(tree, cls, entry)
         reader.read()
     except RecursionError:
         return [Finding("hidden_code", "the text is nested so deeply that it cannot be checked")], Facts()
     return reader.found, reader.facts
 
 
-class _Reader:
-    def __init__(self, tree: ast.Module, cls: str):
-        self.tree, self.cls = tree, cls
+class _Reader(PythonSource):
+    def __init__(self, tree: ast.Module, cls: str, entry: str):
+        super().__init__(tree)
+        self.cls, self.entry = cls, entry
+        self.entries = (*ENTRIES, entry) if entry else ENTRIES
         self.found: list[Finding] = []
         self.facts = Facts()
-        self.names: dict[str, str] = {}  # local name -> dotted name of what was imported
-        self.functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
-        self.parent = {c: p for p in ast.walk(tree) for c in ast.iter_child_nodes(p)}
-        self._imports()
 
     def add(self, code: str, node: ast.AST, evidence: str, severity: str = "") -> None:
         self.found.append(Finding(code, evidence[:200], getattr(node, "lineno", None), severity=severity))
 
-    def _imports(self) -> None:
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                for a in node.names:
-                    self.names[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                for a in node.names:
-                    self.names[a.asname or a.name] = f"{node.module}.{a.name}"
-
-    def dotted(self, node: ast.AST) -> str:
-        """The dotted name of an expression by what was imported ("" where its root is no import)."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name) and node.id in self.names:
-            return ".".join([self.names[node.id], *reversed(parts)])
-        if isinstance(node, ast.Name) and not parts and node.id in ("exec", "eval", "compile", "__import__", "open"):
-            return f"builtins.{node.id}"
-        return ""
-
-    def within(self, node: ast.AST) -> list[str]:
-        """Names of the functions and classes around a node, innermost first."""
-        found = []
-        while node in self.parent:
-            node = self.parent[node]
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                found.append(node.name)
-        return found
-
     def read(self) -> None:
+        if not self._has_entry():
+            self.found.append(Finding("no_entry", no_entry(ast.unparse(self.tree), "python", self.entry).evidence))
         for node in ast.walk(self.tree):
             if any(name in EXAMPLES for name in self.within(node)) or self._main_guard(node):
                 continue  # the example inputs, a copy of the reference, a demonstration: none of it runs here
@@ -101,8 +77,14 @@ class _Reader:
                 rule(self, node)
         self._streams_and_graphs()
         self._kernels()
-        for code, node, told in kept_results.found(self):
+        for code, node, told in kept_results.find(self, self.entries):
             self.add(code, node, told)
+
+    def _has_entry(self) -> bool:
+        """Whether the text binds, outside of functions and classes, what the judge calls; a text that imports every
+        name of a module may."""
+        names = module_names(self.tree.body)
+        return "*" in names or bool(names & ({self.entry} if self.entry else {"ModelNew", "kernel"}))
 
     def _main_guard(self, node: ast.AST) -> bool:
         while node in self.parent:
@@ -256,7 +238,7 @@ class _Reader:
                     function = self.functions.get(called)
                     if (
                         function is not None
-                        and called not in ENTRIES
+                        and called not in self.entries
                         and (inner := self._computes(function.body, depth + 1))
                     ):
                         return inner
@@ -315,10 +297,13 @@ class _Reader:
                     name = self.dotted(d.func if isinstance(d, ast.Call) else d)
                     if name in ("triton.jit", "triton.autotune", "cutlass.cute.kernel", "cute.kernel"):
                         text_kernels.append((node.name, node))
+                        self.facts.gpu.append(node.name)
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
                 value = node.value.value
                 if isinstance(value, str) and _is_kernel(value):
-                    text_kernels += [(t.id, node) for t in node.targets if isinstance(t, ast.Name)]
+                    constants = [t.id for t in node.targets if isinstance(t, ast.Name)]
+                    text_kernels += [(name, node) for name in constants]
+                    self.facts.gpu += constants if "__global__" in value else []
                     self.found += static_cuda.check(value, first_line=node.value.lineno)
                     self.facts.narrow += static_cuda.narrow_types(value)
             elif isinstance(node, ast.Call):
@@ -339,6 +324,21 @@ class _Reader:
                 (self.facts.contractions if many else self.facts.compute).append((routine, node.lineno))
             if isinstance(node, ast.Attribute) and node.attr in ("half", "bfloat16", "float16"):
                 self.facts.narrow.append(node.attr)
+
+
+def module_names(body: Iterable[ast.AST]) -> set[str]:
+    """Names that these statements bind, without those inside of functions and classes."""
+    names: set[str] = set()
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {a.asname or a.name for a in node.names}
+        else:
+            names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for part in ("body", "orelse", "finalbody", "handlers"):
+                names |= module_names(getattr(node, part, ()))
+    return names
 
 
 _FUNCTION = re.compile(r"^\s*(extern\s+\"C\"\s+)?[\w:*<>\s]+\s+\*?\w+\s*\([^;{}]*\)\s*\{", re.MULTILINE)

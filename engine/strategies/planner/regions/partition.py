@@ -17,9 +17,10 @@ until the half that is at fault stands alone and is left out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from engine.devices import SessionRefused
+from engine.devices.parts import subgraph
 from engine.evaluate.candidate.allowed_aten import ALLOWED
 from engine.strategies.planner.lowering.lower import NOTHING_MADE, Lowered, lower
 from engine.strategies.planner.lowering.rules_nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
@@ -96,25 +97,6 @@ def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str 
     except SessionRefused:
         pass
     return _Search(graph, accept, title).run()
-
-
-def subgraph(graph: OpGraph, ops: list[Op]) -> OpGraph:
-    """`ops` alone: what they read from outside are inputs, what others read of them (or the module returns) outputs."""
-    inside = {op.name for op in ops}
-    made = [n for op in ops for n in op.outputs]
-    read = [n for op in ops for n in op.inputs]
-    outputs = [
-        n for n in made if n in graph.outputs or any(reader.name not in inside for reader in graph.readers.get(n, ()))
-    ]
-    known = set(made)
-    given = [n for n in dict.fromkeys(read) if n not in known]
-    inputs = [n for n in graph.inputs if n in given]
-    inputs += [n for n in given if graph.tensors[n].kind == "intermediate"]
-    tensors = {n: graph.tensors[n] for n in graph.tensors if n in known or n in given}
-    for n in inputs:
-        if tensors[n].kind == "intermediate":  # it is handed over dense
-            tensors[n] = replace(tensors[n], kind="input", strides=())
-    return OpGraph(tensors, tuple(ops), tuple(inputs), tuple(outputs))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Which line of a search, which structure and which region a program's text is, and what its parameters stand for.
+"""Which part of the work, which structure and which region a program's text is, and what its parameters stand for.
 
 Proposals come back as text (a log holds nothing else), and a person's own programs were never proposals. A program is
 known by its name and by what it takes and returns, whatever it calls them; its structure by what is left of it when the
@@ -7,31 +7,51 @@ configuration is taken away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
 
 from dsl.check.program import check
-from dsl.ir import Collective, Config, Program
+from dsl.ir import Collective, Config, DType, Program, TensorType
 from dsl.resolve import resolve
 from engine.devices import Binding, TrialError
-from engine.strategies.planner.search.search_lines import Line
 from engine.strategies.planner.search.structures import Structure, skeleton
 
 
-class Programs:
-    """`lines`: of the search; more may come."""
+class Indexed(Protocol):
+    """A part of the work in one class (engine.strategies.problem.Part), or a line of search on one."""
 
-    def __init__(self, lines: list[Line], sms: int):
+    cls: str
+    bindings: tuple[tuple[Binding, ...], tuple[Binding, ...]]
+
+    @property
+    def structures(self) -> Sequence[Structure]: ...
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def base(self) -> Program: ...
+
+
+L = TypeVar("L", bound=Indexed)
+
+
+class ProgramIndex(Generic[L]):
+    """`lines`: what the texts may belong to; more may come."""
+
+    def __init__(self, lines: Sequence[L], sms: int):
         self.lines, self.sms = lines, sms
-        self._read: dict[tuple[str, str], tuple[Line | None, Structure | None, Config | None]] = {}  # texts taken apart
+        self._read: dict[tuple[str, str], tuple[L | None, Structure | None, Config | None]] = {}  # texts taken apart
 
-    def found(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
+    def lookup(self, cls: str, text: str) -> tuple[L | None, Structure | None, Config | None]:
         """The line and the structure of a trial's program, and the configuration of the stage that is varied."""
         known = self._read.get((cls, text))
         if known is None:
             known = self._read[cls, text] = self._parsed(cls, text)
         return known
 
-    def _parsed(self, cls: str, text: str) -> tuple[Line | None, Structure | None, Config | None]:
+    def _parsed(self, cls: str, text: str) -> tuple[L | None, Structure | None, Config | None]:
         checked = check(text)
         if not checked.ok:
             return None, None, None
@@ -79,13 +99,16 @@ class Programs:
         else:
             what = f"region {number}" if number else "the module"
             raise TrialError("check", "signature", f"the program must take what {what} takes: ({expected})")
-        results = tuple(str(t) for t in program.result_types)
-        promised = tuple(str(t) for t in signature.result_types)
-        if results != promised:
-            what = f"region {number}" if number else "the module"
+        if [_squeezed(t) for t in program.result_types] != [_squeezed(t) for t in signature.result_types]:
+            what, promised = f"region {number}" if number else "the module", map(str, signature.result_types)
             raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as {what} does")
-        outputs = tuple(replace(b, name=n) for b, n in zip(made, program.results, strict=True))
-        return inputs, outputs
+        names = zip(made, program.results, program.result_types, strict=True)
+        return inputs, tuple(replace(b, name=n, shape=t.shape) for b, n, t in names)
+
+
+def _squeezed(result: TensorType) -> tuple[DType, list[int]]:
+    """A result's type and its axes: those of size 1 may be there or not, for the elements are the same."""
+    return result.dtype, [d for d in result.shape if d != 1]
 
 
 def _fits(program: Program, signature: Program) -> bool:

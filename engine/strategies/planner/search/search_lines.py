@@ -14,12 +14,12 @@ from dsl import ir
 from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
 from engine.devices import Binding
-from engine.strategies import Proposal
+from engine.strategies.api import Candidate, Try
 from engine.strategies.planner.memory import Memory, Won
-from engine.strategies.planner.regions.partition import Region
 from engine.strategies.planner.search import build_cost, candidates
 from engine.strategies.planner.search.candidates import Ranked
 from engine.strategies.planner.search.structures import Structure, prediction
+from engine.strategies.problem import Part
 from sol.hardware import Hardware
 from sol.triage import Hypothesis, triage
 
@@ -44,35 +44,33 @@ class Step:
     won: Won | None = None
 
 
-@dataclass(frozen=True)
-class Algebraic:
-    """A rewrite that leaves out work (engine.strategies.planner.search.algebra): its words, and the limits in ms of
-    what is left by class."""
-
-    words: str
-    limits: dict[str, float]
-
-
 @dataclass
 class Line:
-    """`structures`: the first is the one to begin with; `bindings`: which tensors of the graph its programs take, and
-    which they return; `region`: None where the program is the whole module; `eager`:
-    what PyTorch is expected to take for the region, in ms; `promises`: structure -> triage's word for it."""
+    """`part`: the work; `structures`: its own copies of the part's, the first is the one to begin with; `eager`: what
+    PyTorch is expected to take for the part, in ms; `promises`: structure -> triage's word for it."""
 
-    cls: str
-    structures: list[Structure]
-    bindings: tuple[tuple[Binding, ...], tuple[Binding, ...]]
-    region: Region | None = None
+    part: Part
     eager: float = 0.0
     memory: Memory = field(default_factory=Memory)
-    promises: dict[str, str] = field(default_factory=dict)
     sms: int = 132
-    algebraic: Algebraic | None = None
+    promises: dict[str, str] = field(default_factory=dict)
+    structures: list[Structure] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.structures = [replace(s) for s in self.part.structures]  # ranking changes them
+
+    @property
+    def cls(self) -> str:
+        return self.part.cls
+
+    @property
+    def bindings(self) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+        return self.part.bindings
 
     @property
     def number(self) -> int:
         """Of the region; 0 where the program is the whole module."""
-        return self.region.number if self.region else 0
+        return self.part.number
 
     @property
     def backend(self) -> str:
@@ -159,9 +157,7 @@ class Line:
 
     # ---- in words ----
 
-    def proposal(
-        self, step: Step, hw: Hardware, *, parent: int | None = None, before: Config | None = None
-    ) -> Proposal:
+    def proposal(self, step: Step, hw: Hardware, *, parent: int | None = None, before: Config | None = None) -> Try:
         """The step as a trial; `parent`: the trial that it differs from in one clause, whose configuration is
         `before`. `predicted_ms` is that of the program alone."""
         p = self.program(step)
@@ -174,11 +170,11 @@ class Line:
                 why = f"won on {step.won}; {why}"
             if parent is not None:
                 why = f"next to trial {parent}, the best so far: {why}"
-        if self.region is not None:
+        if self.number:
             change = f"region {self.number}: {change}"
-        if self.algebraic is not None:
-            change, why = f"algebraic: {change}", f"{self.algebraic.words}; {why}"
-        return Proposal(to_text(p), self.cls, step.structure.backend, change, why, parent, made.ms)
+        if self.part.algebraic is not None:
+            change, why = f"algebraic: {change}", f"{self.part.algebraic.words}; {why}"
+        return Try(Candidate(to_text(p), self.cls, step.structure.backend), change, why, parent, made.ms)
 
     def _first(self, structure: Structure, p: Program, made) -> tuple[str, str]:
         """The pasted program itself, or a lowered one with every choice left to the compiler."""

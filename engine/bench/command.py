@@ -1,0 +1,85 @@
+"""`python -m engine bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.bench.report import coverage
+from engine.bench.report.table import table
+from engine.bench.run import runner, shards
+from engine.bench.run.request import Request
+from engine.devices import SessionRefused, registry
+from engine.session.spec import BadSpec
+from engine.session.spec_arguments import spec_of
+from engine.suite.cases import module_set, set_of
+
+OF_THE_PROBLEM = ("title", "source", "source_kind")
+
+
+class Refused(Exception):
+    """The command cannot be carried out: one sentence that says why and what to do."""
+
+
+def run(args: argparse.Namespace) -> bool:
+    """Whether every problem has a right program in each class. Raises Refused."""
+    if args.set == "merge":
+        return _merge(args)
+    if args.files:
+        raise Refused(f"bench {args.set} takes no files; `bench merge {' '.join(args.files)} --json OUT` joins results")
+    try:
+        modules = module_set(args.set, tuple(filter(None, args.only.split(","))))
+        if args.shard:
+            modules = shards.deal(modules, shards.parse(args.shard))
+        fields = spec_of(args, "any", "any", "module", "cuda").to_dict()
+        request = Request(modules, {n: v for n, v in fields.items() if n not in OF_THE_PROBLEM}, args.seconds)
+    except ValueError as e:
+        raise Refused(str(e)) from None
+    try:
+        evaluator = registry.get(request.settings["device"], local_user=True)
+    except SessionRefused as e:
+        raise Refused(f"{e.reason}; `--device modelled:h200` predicts the times of an H200 without a GPU") from None
+    out = Path(args.json) if args.json else None
+    try:
+        results = runner.run(request, evaluator, out, lambda text: print(text, flush=True))
+    except (shards.BadResults, BadSpec) as e:
+        raise Refused(str(e)) from None
+    except KeyboardInterrupt:
+        print("stopped; " + (f"the same command goes on from {args.json}" if args.json else "nothing was written"))
+        return False
+    chosen = {m: results.problems[m] for m in modules if m in results.problems}
+    _show(chosen, tuple(fields["classes"]), results.about)
+    return len(chosen) == len(modules) and all(_right(row, fields["classes"]) for row in chosen.values())
+
+
+def _right(row: dict[str, Any], classes: list[str]) -> bool:
+    """Whether every class that the session had trials in has a right one."""
+    tried = {t["class"] for t in row["trials"]}
+    return bool(tried) and all(any(t["ok"] for t in row["trials"] if t["class"] == cls) for cls in tried)
+
+
+def _show(problems: dict[str, dict], classes: tuple[str, ...], about: dict[str, Any]) -> None:
+    if about.get("kind") == "predicted":
+        print(f"\nEvery time is a prediction for {about['hardware']}, none is measured.")
+    tried = {t["class"] for row in problems.values() for t in row["trials"]}
+    shown = tuple(dict.fromkeys([*(c for c in classes if c in tried), *sorted(tried)]))
+    print(table(problems, shown))
+    if set_of(row["id"] for row in problems.values()) != "suite59":
+        print("\n".join(text for cls in shown for text in coverage.words(problems, cls)))
+
+
+def _merge(args: argparse.Namespace) -> bool:
+    if not args.files or not args.json:
+        raise Refused("bench merge takes the files to join and where to: bench merge a.json b.json --json OUT")
+    try:
+        merged = shards.merge([Path(f) for f in args.files])
+        Path(args.json).write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
+    except shards.BadResults as e:
+        raise Refused(str(e)) from None
+    except OSError as e:
+        raise Refused(f"cannot write {args.json}: {e.strerror}; name a file in a folder that exists") from None
+    tried = {t["class"] for row in merged["problems"].values() for t in row["trials"]}
+    _show(merged["problems"], tuple(args.classes or sorted(tried, reverse=True)), merged["about"])
+    return True

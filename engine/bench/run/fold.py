@@ -1,0 +1,177 @@
+"""A finished session as a row of the results file.
+
+    {id, baselines: {name: {ms, cls, ratio, ..}}, beside, limits: {class: ms}, trials: [..], refused, notes,
+     coverage: {share, regions, text}, uncovered: [{op, line, reason}],
+     session: {state, code, reason, seconds, ready_s, resumed, best, t}}
+
+`ratio` of a baseline is its time over that of the baseline `beside`, by alternation; `ratio` of a trial is the time of
+its own `baseline` over its own, by alternation too. So the speedup over any baseline is a product of ratios of
+neighbours in time (engine.bench.report.speedups). `seconds` of a trial runs from the end of the one before it to its
+own end: screening, planning and waiting for builds belong to it. `ready_s`: from the beginning to the search; `t`: the
+session's end, in seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dsl.check.program import check
+from engine.classes import class_of
+from engine.session import events
+from engine.session.steps import Emitted
+from engine.session.verdict import COUNTS
+
+# torch.compile with TF32 allowed is called so in results since the first bench.
+_NAMES = {"compile_tf32": "compile", "compile_max_tf32": "compile_max"}
+_AS_SHIPPED = {"compile": "compile_f32", "compile_max": "compile_max_f32"}  # of a module in float32
+
+
+def row_of(pid: str, log: Sequence[Emitted], blobs: Mapping[str, str]) -> dict[str, Any]:
+    """`log`: from SessionStarted to SessionEnded; `blobs`: the texts that it names. Raises ValueError of a log without
+    its end."""
+    of = _by_kind(log)
+    if not of[events.SessionEnded]:
+        raise ValueError("the log has no end")
+    (ended,) = (e.event for e in of[events.SessionEnded])
+    baselines, beside = _baselines([e.event for e in of[events.Baseline]])
+    trials = _trials(log, of, blobs)
+    reported = [e.event for e in of[events.Reported]]
+    return {
+        "id": pid, "baselines": baselines, "beside": beside,
+        "limits": _limits(reported[0].bounds if reported else {}, trials), "trials": trials,
+        "refused": ended.reason if ended.state in ("refused", "failed") else "",
+        "notes": [e.event.text for e in of[events.Progress] if e.event.step == "plan"],
+        **_coverage([e.event for e in of[events.Covered]]), "session": _session(log, of, ended),
+    }  # fmt: skip
+
+
+def _by_kind(log: Sequence[Emitted]) -> dict[type[events.Event], list[Emitted]]:
+    of: dict[type[events.Event], list[Emitted]] = {kind: [] for kind in events.KINDS.values()}
+    for e in log:
+        of[type(e.event)].append(e)
+    return of
+
+
+def _session(log: Sequence[Emitted], of: Mapping, ended: events.SessionEnded) -> dict[str, Any]:
+    searching = next((e.t for e in of[events.Progress] if e.event.step == "search"), None)
+    ready = None if searching is None else round(searching - _since(log[0].t, searching, of), 2)
+    return {
+        "state": ended.state, "code": ended.code, "reason": ended.reason, "seconds": round(ended.seconds, 2),
+        "ready_s": ready,
+        "resumed": len(of[events.Resumed]), "best": dict(ended.best), "t": log[-1].t,
+    }  # fmt: skip
+
+
+def _since(began: float, end: float, of: Mapping) -> float:
+    """`began`, or the time at which the session was taken up again after it: nobody worked in between."""
+    return max([began, *(e.t for e in of[events.Resumed] if e.t <= end)])
+
+
+def _coverage(covered: list[events.Covered]) -> dict[str, Any]:
+    """Of a module that is not one program; `share` of the work, by flops, bytes and time at the limit."""
+    if not covered:
+        return {}
+    c = covered[0]
+    return {
+        "coverage": {
+            "share": {name: 1.0 - left for name, left in c.share.items()},
+            "regions": len(c.regions),
+            "text": c.text,
+        },
+        "uncovered": [{"op": u["op"], "line": u["line"], "reason": u["reason"]} for u in c.uncovered],
+    }
+
+
+def _baselines(taken: list[events.Baseline]) -> tuple[dict[str, dict[str, Any]], str]:
+    """({name: {ms, cls, ratio, low, high, note}}, the one beside which the others were timed). One whose alternation
+    was with a baseline that the session lacks (it was kept from another session) has no ratio."""
+    beside = next((b.beside for b in taken if b.beside), taken[0].name if taken else "")
+    native_f32 = any(b.name == "eager" and b.cls == "f32" for b in taken)
+    ratios = {beside: 1.0} | {b.name: b.ratio for b in taken if b.ratio is not None and b.beside == beside}
+    rows = {}
+    for b in taken:
+        name = _NAMES.get(b.name) or (_AS_SHIPPED.get(b.name, b.name) if native_f32 else b.name)
+        row: dict[str, Any] = {"ms": b.time.ms, "cls": b.cls}
+        ratio = ratios.get(b.name)
+        if ratio is None and b.ratio is not None and b.beside in ratios:
+            ratio = b.ratio * ratios[b.beside]
+        row |= {"ratio": ratio} if ratio is not None else {}
+        row |= {"low": b.ratio_low, "high": b.ratio_high} if b.ratio_low is not None and b.beside == beside else {}
+        rows[name] = row | ({"note": b.note} if b.note else {})
+    return rows, beside
+
+
+def _limits(bounds: Mapping[str, float], trials: list[dict[str, Any]]) -> dict[str, float]:
+    """Of the classes that were asked for, and of those that trials were held to beside them."""
+    limits = dict(bounds)
+    for t in trials:
+        if "gap" in t and not t["algebraic"]:
+            limits.setdefault(t["roof"], t["ms"] / t["gap"])
+    return limits
+
+
+def _trials(log: Sequence[Emitted], of: Mapping, blobs: Mapping[str, str]) -> list[dict[str, Any]]:
+    steps: dict[int, dict[type[events.Event], Emitted]] = {}
+    for e in log:
+        if getattr(e.event, "trial", None) is not None and not isinstance(e.event, events.Progress | events.Screened):
+            steps.setdefault(e.event.trial, {}).setdefault(type(e.event), e)
+    began = next((e.t for e in of[events.Progress] if e.event.step == "search"), log[0].t)
+    rows = []
+    for number in sorted(steps):
+        end = steps[number].get(events.TrialJudged) or steps[number].get(events.TrialFailed)
+        if end is not None:
+            taken = {kind: e.event for kind, e in steps[number].items()}
+            seconds = end.t - _since(began, end.t, of)
+            rows.append(_trial(taken, blobs) | {"seconds": round(max(0.0, seconds), 3)})
+            began = end.t
+    return rows
+
+
+def _trial(of: Mapping[type[events.Event], Any], blobs: Mapping[str, str]) -> dict[str, Any]:
+    p: events.TrialProposed = of[events.TrialProposed]
+    text = blobs.get(p.program, "")
+    program = check(text).program if p.form == "program" else None
+    row: dict[str, Any] = {
+        "trial": p.trial, "class": p.cls, "backend": p.backend, "change": p.change, "why": p.why, "by": p.by,
+        "predicted_ms": p.predicted_ms, "text": text, "derived": class_of(program) if program is not None else None,
+        "roof": p.roof or p.cls, "algebraic": "",
+    }  # fmt: skip
+    if events.TrialCompiled in of:
+        row |= {"build_seconds": of[events.TrialCompiled].seconds, "cached": of[events.TrialCompiled].cached}
+    if events.TrialValidated in of:
+        row |= _validated(of[events.TrialValidated])
+    if events.TrialMeasured in of:
+        row |= _measured(of[events.TrialMeasured])
+    if events.TrialFailed in of:
+        f: events.TrialFailed = of[events.TrialFailed]
+        log = {"log": blobs.get(f.detail, "")[-2000:]} if f.detail else {}
+        return row | {"ok": False, "failed": f.code, "step": f.step, "message": f.reason, **log}
+    j: events.TrialJudged = of[events.TrialJudged]
+    row |= {"ok": True, "verdict": j.verdict, "gap": j.gap, "score": j.sol_score, "algebraic": j.algebraic}
+    row |= {"limit_ms": j.ms / j.gap} if j.algebraic else {}
+    if j.verdict not in COUNTS:
+        row["message"] = next((c["said"] for c in j.evidence if c["verdict"] == j.verdict), j.text)
+    return row
+
+
+def _validated(v: events.TrialValidated) -> dict[str, Any]:
+    """`families`: the largest error of each."""
+    families: dict[str, float] = {}
+    for c in v.checks:
+        families[c["family"]] = max(families.get(c["family"], 0.0), c["error"])
+    worst = max(v.checks, key=lambda c: c["error"], default={})
+    return {
+        "error": v.error, "max_error": v.max_error, "tolerance": v.tolerance, "families": families, "scope": v.scope,
+        "pytorch_error": worst.get("pytorch_error"),
+    }  # fmt: skip
+
+
+def _measured(m: events.TrialMeasured) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "ms": m.time.ms, "baseline": m.baseline, "baseline_ms": m.baseline_ms, "ratio": m.ratio,
+        "ratio_low": m.ratio_low, "ratio_high": m.ratio_high, "checks": m.checks,
+    }  # fmt: skip
+    if isinstance(m.time, events.Measurement):
+        row |= {"low": m.time.low, "high": m.time.high, "call_ms": m.time.call_ms}
+    return row | ({"part": m.part} if m.part else {})

@@ -1,0 +1,81 @@
+"""The log of a bench's session that is under way, beside the results file: what a later call goes on from.
+
+One JSON line an event, with the texts that it names; the first line says which session it is. The file goes when the
+session is folded into the results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from engine.build.cache import content_key
+from engine.session import events
+from engine.session.spec import SessionSpec
+from engine.session.steps import Emitted
+
+
+class SessionLog:
+    """`path`: None keeps nothing on disk. `memory`: the frozen memory of the session's strategy."""
+
+    def __init__(self, path: Path | None, spec: SessionSpec, memory: str):
+        self.path, self.key = path, content_key(spec.to_json(), memory)
+        self.emitted: list[Emitted] = list(self._read())
+        self._file: IO[str] | None = None
+
+    @property
+    def history(self) -> list[tuple[int, events.Event]]:
+        return [(i, e.event) for i, e in enumerate(self.emitted, 1)]
+
+    @property
+    def seconds(self) -> float:
+        """Between the first and the last event."""
+        return self.emitted[-1].t - self.emitted[0].t if self.emitted else 0.0
+
+    @property
+    def blobs(self) -> dict[str, str]:
+        return {name: text for e in self.emitted for name, text in e.blobs.items()}
+
+    def add(self, emitted: Emitted) -> None:
+        self.emitted.append(emitted)
+        if self.path is None:
+            return
+        if self._file is None:
+            self._begin()
+        self._file.write(_line(emitted))
+        self._file.flush()
+
+    def _begin(self) -> None:
+        """Write what is known anew: a line that an earlier call's end tore is left out."""
+        self._file = self.path.open("w", encoding="utf-8")
+        self._file.write(json.dumps({"session": self.key, "version": events.VERSION}) + "\n")
+        self._file.writelines(map(_line, self.emitted[:-1]))
+
+    def close(self, *, finished: bool) -> None:
+        """`finished`: the session is in the results, so that its log is needed no more."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+        if finished and self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def _read(self) -> Iterator[Emitted]:
+        """The events of this very session; none where the file is of another one, or of another version."""
+        if self.path is None or not self.path.exists():
+            return
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # a torn line, and all that follows it
+            first = json.loads(lines[0]) if lines else {}
+            if first != {"session": self.key, "version": events.VERSION}:
+                return
+            for line in lines[1:]:
+                row = json.loads(line)
+                yield Emitted(events.decode(row["kind"], row["data"]), dict(row["blobs"]), float(row["t"]))
+
+
+def _line(emitted: Emitted) -> str:
+    row: dict[str, Any] = {"t": emitted.t, "kind": emitted.event.KIND, "data": events.encode(emitted.event)}
+    return json.dumps({**row, "blobs": emitted.blobs}, ensure_ascii=False) + "\n"

@@ -1,0 +1,242 @@
+"""A generated program in the candidate's process: it is run, checked, timed and asked who made its result.
+
+The process holds several of these at once only where programs are timed beside each other. Needs torch; workers only.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from engine.build.cute_worker import import_generated
+from engine.evaluate.candidate.binding import bound
+from engine.evaluate.candidate.faults import Wrong
+from engine.evaluate.candidate.guarded_outputs import Guarded, same_bits, wrong_writes
+from engine.evaluate.candidate.noop_probe import silenced
+from engine.evaluate.candidate.probes import probed, raised, recorded
+from engine.evaluate.candidate.region_program import Assembled
+from engine.evaluate.correctness import inputs as data
+from engine.evaluate.correctness import oracle
+from engine.evaluate.correctness.tolerance import compare, finite
+from engine.evaluate.integrity.process.tracing import Snapshot
+from engine.evaluate.timing.samples import HostTimer, Timer
+from sol.graph import OpGraph
+
+CHECKED = 0.1  # of the timed outputs
+Values = dict[str, torch.Tensor]
+
+
+class Timed:
+    """A call over sets of data, ready to be timed: candidate or baseline."""
+
+    def __init__(self, call: Callable[[int], object], sets: int, timer: Timer | HostTimer):
+        self.call, self.sets, self.timer, self.turn = call, sets, timer, 0
+
+    def sample(self) -> tuple[int, float]:
+        """(which set, ms)"""
+        self.turn += 1
+        at = self.turn % self.sets
+        return at, self.timer.sample(lambda: self.call(at))
+
+    def call_time(self) -> float:
+        at = self.turn % self.sets
+        return self.timer.call_time(lambda: self.call(at))
+
+
+class Held(Protocol):
+    """What the process holds of the problem (engine.evaluate.candidate.worker_main)."""
+
+    device: str
+    graph: OpGraph
+
+    def values(self, family: str, seed: int) -> Values: ...
+
+    def fresh_sets(self, seed: int) -> list[Values]: ...
+
+    def right(self, request: dict) -> Values: ...
+
+    def clock(self) -> Timer | HostTimer: ...
+
+    def settle(self) -> None: ...
+
+
+class LoadedProgram:
+    """`request`: path and artifact of the build, its program's text, inputs and outputs as bindings; or `placed` and
+    `cls` of a module with programs in its regions."""
+
+    def __init__(self, held: Held, request: dict):
+        self.held, self.device = held, held.device
+        self.program = request.get("program", "")
+        self.snapshot = Snapshot()  # of the functions that harness and program share
+        self.whole: Assembled | None = None
+        self.module: tuple[Any, str | None] = (None, None)
+        if request.get("placed"):
+            self.whole = Assembled(held.graph, request["placed"], self.device, request["cls"])
+            self.inputs, self.results, self.run = self.whole.inputs, self.whole.outputs, self.whole.run
+        else:
+            self.inputs, self.results = request["inputs"], request["outputs"]
+            self.module = import_generated(Path(request["path"])), request.get("artifact")
+            self.run = self.module[0].load(self.module[1])
+        self.timed: Timed | None = None
+        self.sets: list[list[torch.Tensor]] = []  # that timing rotates through
+        self.expected: list[list[torch.Tensor]] = []
+        self.raised: list[bool | None] = []  # of each set of timed inputs, by a guard
+        self._outputs: list[Guarded] = []
+        self.random = random.Random()
+
+    @property
+    def runs(self) -> Sequence[Callable]:
+        """What may have a guard."""
+        return self.whole.runs if self.whole else [self.run]
+
+    @property
+    def outputs(self) -> list[Guarded]:
+        if not self._outputs:
+            self._outputs = [
+                Guarded(tuple(b["shape"]), data.torch_dtype(b["dtype"]), self.device) for b in self.results
+            ]
+        return self._outputs
+
+    def _call(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """One call on poisoned outputs, which it gives back once the GPU is done. Raises Wrong."""
+        outputs = self.outputs
+        for o in outputs:
+            o.poison()
+        if self.whole is None:
+            self.run(inputs, [o.tensor for o in outputs])
+        elif wrong := self.whole.watched(inputs, [o.tensor for o in outputs]):
+            raise Wrong(*wrong)
+        self.held.settle()
+        return [o.tensor for o in outputs]
+
+    # ---- is it right ----
+
+    def check(self, request: dict) -> dict:
+        """One round. {results: [{error, max_error, unexpected, elements}], repeats, tripped, seconds}. Raises Wrong.
+
+        `repeats`: whether the same inputs gave the same bits twice; with `repeatable` anything else is wrong.
+        `tripped`: whether the guard was up, None of a program without one.
+        """
+        started = time.perf_counter()
+        values = self.held.values(request["family"], request["seed"])
+        # The module's own tensors are the next round's too: the program gets copies of whatever is kept.
+        inputs = [x.clone() for x in self._bound(values)]
+        before = [x.clone() for x in inputs]
+        first = [t.clone() for t in self._call(inputs)]
+        self._check_writes(inputs, before)
+        tripped = raised(self.runs)
+        second = self._call(inputs)
+        self._check_writes(inputs, before)
+        repeats = all(same_bits(a, b) for a, b in zip(first, second, strict=True))
+        if not repeats and request.get("repeatable", True):
+            raise Wrong("unsteady", "the same inputs gave other bits the second time")
+        wanted = self._wanted(request, before)
+        rows = []
+        for b, out, want in zip(self.results, first, wanted, strict=True):
+            if b.get("transposed"):
+                out = out.transpose(-2, -1)
+            c = compare(out.reshape(want.shape), want)
+            rows.append({**vars(c), "error": finite(c.error), "max_error": finite(c.max_error)})
+        answer = {"results": rows, "repeats": repeats, "tripped": tripped, "seconds": time.perf_counter() - started}
+        if request.get("ideal") and max(c["error"] for c in rows) > request.get("tolerance", 1e30):
+            answer["rounded"] = self._rounded(before, wanted)
+        return answer
+
+    def _bound(self, values: Values) -> list[torch.Tensor]:
+        missing = sorted({b["tensor"] for b in self.inputs} - set(values))
+        if missing:
+            raise ValueError(f"there are no values for {', '.join(missing)}")
+        return [bound(b, values[b["tensor"]]).contiguous() for b in self.inputs]
+
+    def _wanted(self, request: dict, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """What is right, in the order of the program's results."""
+        if request.get("ideal"):
+            with torch.device(self.device):
+                return oracle.run(oracle.checked_program(self.program), inputs, exact=True)
+        right = self.held.right(request)
+        return [right[b["tensor"]] for b in self.results]
+
+    def _rounded(self, inputs: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[dict]:
+        """What the class's rounding alone makes of the program: its meaning, rounded as the hardware rounds."""
+        with torch.device(self.device):
+            outs = oracle.run(oracle.checked_program(self.program), inputs)
+        errors = [compare(out.reshape(want.shape), want) for out, want in zip(outs, wanted, strict=True)]
+        return [{"error": c.error, "max_error": c.max_error, "unexpected": c.unexpected} for c in errors]
+
+    def _check_writes(self, inputs: list[torch.Tensor], before: list[torch.Tensor]) -> None:
+        if wrong := wrong_writes(self.outputs, inputs, before):
+            raise Wrong(*wrong)
+
+    # ---- how fast ----
+
+    def time_open(self, request: dict) -> dict:
+        """Get ready to be timed: its sets of inputs, and what each must give. {buffers}"""
+        sets, seen = [], {}
+        for values in self.held.fresh_sets(request["seed"]):
+            # A tensor that is the same in every set is bound once: what is prepacked knows it by its identity.
+            row = []
+            for b in self.inputs:
+                value = values[b["tensor"]]
+                key = (b["name"], value.data_ptr())
+                if key not in seen:
+                    seen[key] = bound(b, value).contiguous()
+                row.append(seen[key])
+            sets.append(row)
+        self.sets, self.expected, self.raised = sets, [], []
+        for row in sets:
+            self.expected.append([t.clone() for t in self._call(row)])
+            self.raised.append(raised(self.runs))
+        outputs = [o.tensor for o in self.outputs]
+        self.timed = Timed(lambda at: self.run(sets[at], outputs), len(sets), self.held.clock())
+        return {"buffers": len(sets)}
+
+    def time_sample(self, request: dict) -> dict:
+        """One call, timed as the baseline is: {ms, call_ms, checked}. A random tenth of the results is held against
+        an untimed run on the same inputs; the outputs are poisoned before every call. Raises Wrong."""
+        for o in self.outputs:
+            o.poison()
+        at, ms = self.timed.sample()
+        check = self.random.random() < CHECKED or request.get("check", False)
+        if check:
+            self._check_timed(at, request.get("repeatable", True))
+        return {"ms": ms, "call_ms": self.timed.call_time(), "checked": check}
+
+    def _check_timed(self, at: int, repeatable: bool) -> None:
+        if self.whole is not None:
+            self.whole.deliver()
+        for out, want in zip(self.outputs, self.expected[at], strict=True):
+            if not out.intact():
+                raise Wrong("out_of_bounds", "the program wrote outside of a result while it was timed")
+            if same_bits(out.tensor, want):
+                continue
+            if repeatable or not compare(out.tensor, want).error < 1e-3:  # NaN fails too
+                raise Wrong("timed_differs", "a timed call gave another result than an untimed one on the same inputs")
+
+    def time_close(self, request: dict) -> dict:
+        self.timed, self.sets, self.expected = None, [], []
+        return {}
+
+    def time_parts(self, request: dict) -> dict:
+        """Of a module with regions that is being timed: {region_ms, covered_ms} of its programs alone, and PyTorch's
+        region_eager_ms."""
+        return self.whole.times(self.sets[0], self.held.clock())
+
+    # ---- who did it ----
+
+    def integrity(self, request: dict) -> dict:
+        """Of a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out}, kernels:
+        CUPTI's list of one call or None with `no_kernels`: why, busy_us, patched: functions that were replaced, guard:
+        of each set of timed inputs whether it tripped a guard, None where there is none}."""
+        outputs = self.outputs
+        quiet = self.whole.silenced() if self.whole else silenced(*self.module)
+        return {
+            "patched": self.snapshot.changed(),
+            "guard": self.raised,
+            **recorded(lambda: self.run(self.sets[0], [o.tensor for o in outputs]), self.device),
+            "silent": probed(quiet, self.sets[0], outputs, self.expected[0]),
+        }

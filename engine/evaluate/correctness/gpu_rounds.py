@@ -1,0 +1,117 @@
+"""Rounds on the GPU: the built program at full size, against what the pasted module computes on the same inputs.
+
+The seeds are the session's own and secret, so that no program can be made for the data; they are the same for all
+trials, so that what is right is computed once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from dsl.ir import Collective
+from engine.devices import Candidate, TrialError
+from engine.evaluate.candidate.gpu_session import MAIN, GpuSession
+from engine.evaluate.correctness.inputs import GUARD_FAMILIES
+from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, PyTorchError
+from engine.evaluate.correctness.verification import Round, RoundResult, Rounds
+from sol.graph import OpGraph
+
+FAMILIES = ("own", "normal", "normal", "large", "tiny", "closed_form")
+CHECK_SECONDS = 60.0
+# PyTorch's kernels whose sums depend on the order in which blocks finish (torch.use_deterministic_algorithms).
+UNSTEADY = {"index_add", "scatter_add", "scatter_reduce", "bincount", "histc", "cumsum", "cumprod", "index_copy"}
+
+
+class GpuRounds(Rounds):
+    """`computed`: how often the module's process computed what is right or PyTorch's error, which sets its precision: a
+    baseline that was open there is open no longer. `pytorch`: (round, class) -> PyTorch's error."""
+
+    def __init__(self, session: GpuSession):
+        self.session, self.reference = session, session.reference
+        secret = int.from_bytes(os.urandom(6)) ^ session.problem.seed
+        families = FAMILIES if self.reference is not None else FAMILIES[1:]
+        self.rounds = [Round(family, secret + 17 * i) for i, family in enumerate(families)]
+        self.guarded = [Round(family, secret + 503 + 17 * i) for i, family in enumerate(GUARD_FAMILIES)]
+        self.timing_seed = secret + 1009
+        self.computed = 0
+        self.pytorch: dict[tuple[Round, str], PyTorchError] = {}
+        self._kept: dict[tuple[Round, int], bool] = {}  # by the worker's generation
+        self._precision = ""
+
+    def lose_baseline(self) -> None:
+        """Somebody else asked the module's process: a baseline that was open there is open no longer."""
+        self.computed += 1
+
+    def prepare(self, classes: list[str]) -> None:
+        with contextlib.suppress(TrialError):
+            for round_ in self.rounds:
+                self._reference(round_, classes)
+
+    def _reference(self, round_: Round, classes: list[str]) -> dict | None:
+        """Let the module's process compute what is right in this round, and PyTorch's own error. The worker keeps the
+        answer; where it has no room the answer's place in shared memory is returned, valid until the next."""
+        if self.reference is None:
+            return None
+        region, at = None, (round_, self.session.generation)
+        if not self._kept.get(at, False):
+            self.computed += 1
+            outputs = self.reference.compute(round_.family, round_.seed)
+            self._precision = outputs.precision
+            region = outputs.region.to_json()
+            kept = self.session.ask(
+                "validate", "keep", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=region
+            )
+            self._kept[at] = kept["kept"]
+        for cls in classes:
+            if (round_, cls) not in self.pytorch:
+                self.computed += 1
+                self.pytorch[round_, cls] = self.reference.pytorch_error(round_.family, round_.seed, cls)
+        return None if self._kept[at] else region
+
+    def begin(self, candidate: Candidate) -> Sequence[Round]:
+        """A guarded program also runs on inputs that trip its guard."""
+        self.session.load("validate", candidate)
+        return [*self.rounds, *(self.guarded if candidate.program.guard else ())]
+
+    def run(self, candidate: Candidate, round_: Round) -> RoundResult | None:
+        place = self._reference(round_, [candidate.cls])
+        pytorch = self.pytorch.get((round_, candidate.cls))
+        if round_.family in GUARD_FAMILIES and pytorch is not None and pytorch.unexpected:
+            return None
+        answer = self.session.ask(
+            "validate", "check", CHECK_SECONDS, slot=MAIN, family=round_.family, seed=round_.seed, reference=place,
+            ideal=self.reference is None, repeatable=repeatable(candidate, self.session.problem.graph),
+            tolerance=TOLERANCES[candidate.cls].error,
+        )  # fmt: skip
+        return RoundResult(
+            [Comparison(**r) for r in answer["results"]], answer["repeats"],
+            [PyTorchError(**r) for r in answer.get("rounded", ())], answer.get("tripped"),
+        )  # fmt: skip
+
+    def pytorch_error(self, round_: Round, cls: str, suspected: bool) -> PyTorchError | None:
+        return self.pytorch.get((round_, cls))
+
+    def scope(self, checks: list[dict[str, Any]], repeats: bool) -> str:
+        against = {"f32": "float32 without TF32", "as written": "its own types"}.get(self._precision, "float64")
+        against = f"the module in {against}" if self.reference is not None else "the program's own ideal in float64"
+        families = len({c["family"] for c in checks})
+        runs = "two runs equal" if repeats else "two runs differ, as stream-K's sums may"
+        return (
+            f"full size on the GPU, {len(checks)} rounds, {families} input families, against {against}, "
+            f"outputs poisoned and guarded, inputs unchanged, {runs}"
+        )
+
+
+def repeatable(candidate: Candidate, graph: OpGraph | None = None) -> bool:
+    """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish, nor
+    where PyTorch's own kernels beside regions do."""
+    programs = [p.program for p in candidate.placed] or [candidate.program]
+    products = [s for program in programs for s in program.stages if isinstance(s, Collective)]
+    if any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in products):
+        return False
+    inside = {name for p in candidate.placed for name in p.ops}
+    rest = [op for op in graph.ops if op.name not in inside] if graph and candidate.placed else []
+    return not any(op.op in UNSTEADY for op in rest)

@@ -1,0 +1,286 @@
+"""The one evaluator: it takes PyTorch's times of a problem, and builds, validates, times and examines candidates.
+
+    evaluator = Evaluator(machine)              # or engine.devices.registry.get("cuda")
+    evaluator.open(problem, cancelled)
+    baselines = list(evaluator.baselines(["tf32", "f16"]))
+    evaluator.build(candidate), evaluator.validate(candidate), evaluator.measure(candidate, baselines[0])
+    evaluator.close()
+
+Sessions, benches, the suite, the studies and `python -m engine verify` and `measure` drive it, so that a figure of each
+comes from the same checks. A machine (engine.devices.cuda, engine.devices.modelled) says how: where programs are built,
+how a round of inputs runs (engine.evaluate.correctness.verification holds the list of checks), and whether a time is
+measured or predicted. A candidate's `form` decides who handles it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dsl.lower import Source
+from engine.devices import Device, Problem, SessionRefused, TrialError
+from engine.evaluate.correctness.verification import Rounds
+from engine.evaluate.reference import compile_times
+from engine.session import events
+from sol.bounds import native_class, pytorch_class
+from sol.graph import OpGraph
+from sol.hardware import Hardware
+
+logger = logging.getLogger(__name__)
+
+
+class Builds(Protocol):
+    """Where programs of one problem are built."""
+
+    def build(self, candidate: Any) -> events.TrialCompiled:
+        """Raises TrialError("compile")."""
+
+    def prefetch(self, candidates: Sequence[Any]) -> None:
+        """A hint: these may come next; build them ahead if there is a free core."""
+
+
+class Timing(Protocol):
+    """Times of one problem (paired_timing and predicted_timing in engine.evaluate.timing). All raise
+    TrialError("measure")."""
+
+    def baseline(self, name: str, beside: str = "") -> events.Baseline: ...
+
+    def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured: ...
+
+    def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]: ...
+
+    def quick(self, candidate: Any, baseline: events.Baseline) -> float: ...
+
+
+class Form(Protocol):
+    """Who handles the candidates of one form. `check`: of kernels alone; the language checks programs."""
+
+    def check(self, candidate: Any) -> events.TrialChecked: ...
+
+    def build(self, candidate: Any) -> events.TrialCompiled: ...
+
+    def validate(self, candidate: Any) -> events.TrialValidated: ...
+
+    def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured: ...
+
+
+@dataclass
+class Programs:
+    """The form `program`: built by a back end, validated in rounds, timed beside PyTorch."""
+
+    builds: Builds
+    rounds: Rounds
+    timing: Timing
+
+    def check(self, candidate: Any) -> events.TrialChecked:
+        raise TypeError("a program is checked by dsl.check, before it is a candidate of a device")
+
+    def build(self, candidate: Any) -> events.TrialCompiled:
+        return self.builds.build(candidate)
+
+    def validate(self, candidate: Any) -> events.TrialValidated:
+        return self.rounds.validate(candidate)
+
+    def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
+        return self.timing.measure(candidate, baseline)
+
+
+@dataclass
+class Workbench:
+    """A machine with one problem on it. `programs` handles the form `program`; `others`: who handles other forms, by
+    name; `compile_times`: torch.compile's times of this problem that were kept, None where none are taken."""
+
+    programs: Programs
+    close: Callable[[], None]
+    compile_times: compile_times.Kept | None = None
+    others: Mapping[str, Form] = field(default_factory=dict)
+
+
+class Machine(Protocol):
+    """Where candidates run: this machine's GPU, or the model of one. All calls block; `cancelled()` is polled so that a
+    stop is prompt. `lanes` to `times_compiled`: as engine.devices.Device declares them."""
+
+    name: str  # cuda | modelled:h200
+    kind: str  # measured | predicted
+    hardware: str  # name of a file in sol/hardware
+    hw: Hardware
+    lanes: int
+    forms: tuple[str, ...]
+    screens: bool
+    builds_ahead: bool
+    times_compiled: bool
+
+    def describe(self) -> dict: ...
+
+    def warm(self, source_kind: str = "module") -> None:
+        """Start what `open` will wait for, and wait for nothing: called while a module is still being traced."""
+
+    def build_ahead(self, source: Source) -> None:
+        """A hint: a later problem needs this build; nothing that is asked for waits for it."""
+
+    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
+        """Load the module in its sandbox, warm the workers. Raises SessionRefused."""
+
+    def close(self) -> None:
+        """End what `warm` and `open` started for one session; what is shared by sessions stays warm."""
+
+
+class Evaluator(Device):
+    """One problem at a time on one machine: what a session calls its device. Not for several threads."""
+
+    def __init__(self, machine: Machine):
+        self.machine = machine
+        self.name, self.kind, self.hardware, self.hw = machine.name, machine.kind, machine.hardware, machine.hw
+        self.lanes, self.forms = machine.lanes, machine.forms
+        self.screens, self.builds_ahead = machine.screens, machine.builds_ahead
+        self.times_compiled = machine.times_compiled
+        self.problem: Problem | None = None
+        self._workbench: Workbench | None = None
+        self._cancelled: Callable[[], bool] = lambda: False
+
+    # ---- one problem ----
+
+    def describe(self) -> dict:
+        return self.machine.describe()
+
+    def warm(self, source_kind: str = "module") -> None:
+        """Start what `open` will wait for, and wait for nothing."""
+        self.machine.warm(source_kind)
+
+    def build_ahead(self, source: Source) -> None:
+        """A hint: a later problem needs this build."""
+        self.machine.build_ahead(source)
+
+    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
+        """Get ready for one problem. Raises SessionRefused."""
+        if self._workbench is not None:
+            self.close()
+        self._workbench = self.machine.open(problem, cancelled)
+        self.problem, self._cancelled = problem, cancelled
+
+    def close(self) -> None:
+        """End every process and drop all data of this problem; what sessions share stays warm."""
+        workbench, self._workbench, self.problem = self._workbench, None, None
+        try:
+            if workbench is not None:
+                workbench.close()
+        finally:
+            self.machine.close()
+
+    @property
+    def workbench(self) -> Workbench:
+        if self._workbench is None:
+            raise RuntimeError("no problem is open on this evaluator; call open first")
+        return self._workbench
+
+    def _form(self, candidate: Any) -> Form:
+        if candidate.form == "program":
+            return self.workbench.programs
+        if candidate.form not in self.workbench.others:
+            reason = f"{self.name} runs no candidates of the form {candidate.form}"
+            raise TrialError("check", "no_form", f"{reason}; write a program of the language")
+        return self.workbench.others[candidate.form]
+
+    # ---- PyTorch ----
+
+    def baselines(self, classes: Sequence[str]) -> Iterator[events.Baseline]:
+        """PyTorch's own times: eager as it ships, then one for each class; and torch.compile's that earlier sessions
+        took here. Each eager one is alternated with that of the first class. Raises SessionRefused."""
+        programs, names = self.workbench.programs, eager_names(self.problem.graph, classes)
+        programs.rounds.prepare(list(classes))  # while builds run
+        for name in names:
+            try:
+                yield programs.timing.baseline(name, first_baseline(self.problem.graph, classes))
+            except TrialError as e:
+                if name == "eager":
+                    raise SessionRefused(e.code, e.reason) from None
+                logger.warning("no baseline %s: %s", name, e.reason)
+        if self.workbench.compile_times is not None:
+            yield from self.workbench.compile_times.known(self._compiled_names(classes))
+
+    def compiled(self, classes: Sequence[str]) -> Iterator[events.Baseline]:
+        """torch.compile's times that `baselines` did not know: 20 s to minutes each, then kept for other sessions."""
+        known = self.workbench.compile_times
+        if known is None or self.problem.source_kind != "module":
+            return  # a program by itself has no module to compile
+        for name in self._compiled_names(classes):
+            if known.read(name) is not None:
+                continue
+            try:
+                yield self.baseline(name, first_baseline(self.problem.graph, classes))
+            except TrialError as e:
+                if self._cancelled():
+                    raise
+                logger.warning("no baseline %s: %s", name, e.reason)
+
+    def baseline(self, name: str, beside: str = "") -> events.Baseline:
+        """One of engine.evaluate.reference.baseline_cache.NAMES, timed now (and kept, where the device keeps times),
+        in alternation with the one `beside`. Raises TrialError("measure")."""
+        timed = self.workbench.programs.timing.baseline(name, beside)
+        if self.workbench.compile_times is not None:
+            self.workbench.compile_times.write(timed)
+        return timed
+
+    def _compiled_names(self, classes: Sequence[str]) -> list[str]:
+        return compile_times.names(_theirs(self.problem.graph, classes), native_class(self.problem.graph))
+
+    # ---- a candidate ----
+
+    def check(self, candidate: Any) -> events.TrialChecked:
+        """What the text of a kernel shows before it runs. Raises TrialError("check")."""
+        return self._form(candidate).check(candidate)
+
+    def build(self, candidate: Any) -> events.TrialCompiled:
+        """Raises TrialError("compile") with the compiler's words."""
+        return self._form(candidate).build(candidate)
+
+    def prefetch(self, candidates: Sequence[Any]) -> None:
+        """A hint: these may come next; they are built ahead if there is a free core."""
+        self.workbench.programs.builds.prefetch([c for c in candidates if c.form == "program"])
+
+    def validate(self, candidate: Any) -> events.TrialValidated:
+        """Whether its results are right, over every round. Raises TrialError("validate") with numbers in the reason."""
+        return self._form(candidate).validate(candidate)
+
+    def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
+        """Its time in alternation with the baseline, and the evidence of the run; or a prediction. Raises
+        TrialError("measure")."""
+        return self._form(candidate).measure(candidate, baseline)
+
+    def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]:
+        """Several validated programs and the baseline in turns, in one run. Raises TrialError("measure")."""
+        return self.workbench.programs.timing.compare(candidates, baseline)
+
+    def quick(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[float | None]:
+        """Milliseconds of a few calls of each, to choose what is tried in full; None where it did not run. Nothing is
+        verified here, so none of it is a result. Where `screens` is False every one is None."""
+        return [self._quick(c, baseline) if self.screens else None for c in candidates]
+
+    def _quick(self, candidate: Any, baseline: events.Baseline) -> float | None:
+        try:
+            self.build(candidate)
+            return self.workbench.programs.timing.quick(candidate, baseline)
+        except TrialError as e:
+            if e.code == "cancelled":
+                raise
+            return None
+
+
+def _theirs(graph: OpGraph, classes: Sequence[str]) -> list[str]:
+    """The classes in which PyTorch stands beside these."""
+    return list(dict.fromkeys(pytorch_class(cls, graph) for cls in classes))
+
+
+def eager_names(graph: OpGraph, classes: Sequence[str]) -> list[str]:
+    """PyTorch's eager ways beside these classes: as it ships first, then one for each class."""
+    native, theirs = native_class(graph), _theirs(graph, classes)
+    names = ["eager"] if native == "f32" or native in theirs else []
+    return [*names, *(f"eager_{cls}" for cls in theirs if cls not in (native, "f32"))]
+
+
+def first_baseline(graph: OpGraph, classes: Sequence[str]) -> str:
+    """The eager way of the first class: what every other baseline is alternated with."""
+    first = _theirs(graph, classes)[0]
+    return "eager" if first in (native_class(graph), "f32") else f"eager_{first}"

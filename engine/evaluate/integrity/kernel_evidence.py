@@ -1,0 +1,124 @@
+"""The evidence of a raw kernel's trial: what was found and what was looked at, in the form of engine.session.events.
+
+A finding becomes a line with its code as its name; where nothing was found, a line says what was looked at. So a reader
+sees both, and the verdict is the worst line (trial.worst), as it is of a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from engine.evaluate.integrity import trial
+from engine.evaluate.integrity.findings import CHEAT, NOT_RUN, NOTE, WEIGHED, Finding, Report
+from engine.evaluate.integrity.trial import GAMING, LIBRARY, MINOR, PASSED, UNSEEN, WRONG, check
+from engine.words import count, family_name
+
+MEMORY = {"unwritten", "out_of_bounds", "input_written", "reused_output", "late", "passthrough", "lazy"}
+PROCESS = {"patched", "threads", "sandbox", "garbled", "clock"}
+
+
+def of_finding(f: Finding) -> dict[str, Any]:
+    """One finding as a line. A note that weighs nothing passed; one that says that nothing could be run is unseen."""
+    if f.severity == NOTE:
+        verdict = UNSEEN if f.code in {*NOT_RUN, "unconfirmed"} else MINOR if f.code in WEIGHED else PASSED
+    else:
+        verdict = GAMING if f.severity == CHEAT else WRONG
+    return check(f.code, verdict, f.clause, f.line)
+
+
+def of_text(report: Report) -> list[dict[str, Any]]:
+    """Of the rules about texts."""
+    lines = [of_finding(f) for f in report.findings if not f.dynamic]
+    if not any(line["verdict"] in (GAMING, WRONG) for line in lines):
+        kernels = f"its kernels: {', '.join(report.named[:6])}" if report.named else "it has no kernel of its own"
+        lines.insert(0, check("text", PASSED, f"the rules about texts found no trick; {kernels}"))
+    return lines
+
+
+def of_rounds(report: Report, device: str) -> list[dict[str, Any]]:
+    """Of loading it and of the rounds on inputs that it could not know. `device`: cpu | cuda."""
+    dynamic = [f for f in report.findings if f.dynamic]
+    codes = {f.code for f in dynamic}
+    lines = [*map(of_finding, dynamic)]
+    if not report.rounds:
+        return lines
+    lines.insert(0, results(report))
+    if not codes & MEMORY:
+        lines.append(check("memory", PASSED, "outputs were poisoned and guarded, inputs came back unchanged"))
+    if not codes & PROCESS:
+        lines.append(check("process", PASSED, "it replaced no function of the harness and left nothing running"))
+    if not _broken(codes) and lines[0]["verdict"] == PASSED:
+        lines.append(_who_worked(report, device))
+        if report.cls is not None:
+            said = f"its error is that of {report.cls}, and it declares {report.declared}"
+            lines.append(check("precision", PASSED, said))
+    return lines
+
+
+def results(report: Report) -> dict[str, Any]:
+    """The line about right and wrong, with the family of the largest error."""
+    wrong = [r for r in report.rounds if not r["right"]]
+    top = worst_round(report)
+    at = f"relative error {top['error']:.1e} on {family_name(top['family'])} inputs"
+    own = f", PyTorch's own {top['pytorch_error']:.1e}" if top.get("pytorch_error") is not None else ""
+    if wrong:
+        said = f"{len(wrong)} of {count(len(report.rounds), 'round')} are wrong"
+        if top["error"] > top["allowed"][0]:  # else it is NaN, Inf or single elements, which a finding of its own says
+            said += f"; the largest {at}, allowed {top['allowed'][0]:.1e}{own}"
+        return check("results", WRONG, said)
+    return check("results", PASSED, f"{report.scope}; the largest {at}{own}")
+
+
+def worst_round(report: Report) -> dict[str, Any]:
+    """The round with the largest error: among wrong ones where there are any."""
+    wrong = [r for r in report.rounds if not r["right"]]
+    return max(wrong or report.rounds, key=lambda r: r["error"])
+
+
+def _broken(codes: Iterable[str]) -> bool:
+    """Whether something ended the examination before it was seen who does the work."""
+    return bool({"time_limit", "memory_limit", "crashed", "raised", "process_limit", "output_limit"} & set(codes))
+
+
+def _who_worked(report: Report, device: str) -> dict[str, Any]:
+    ran = [k["name"] for k in report.kernels if k.get("where") == "device"]
+    library = ", ".join(report.library[:6])
+    if report.verdict == "library only":
+        return check(
+            "kernels",
+            LIBRARY,
+            f"a library did the work: {library or ', '.join(ran[:6]) or 'no native function of its own ran'}",
+        )
+    seen = ", ".join((ran or report.named)[:6]) or "a native function"
+    where = "on the GPU, by CUPTI" if device == "cuda" else "on the CPU"
+    verdict = MINOR if report.verdict == "minor" and "library_calls" in report.codes else PASSED
+    return check(
+        "kernels", verdict, f"{seen} ran {where}" + ("; a library did part of the work" if verdict == MINOR else "")
+    )
+
+
+def of_timing(timed: Any) -> list[dict[str, Any]]:
+    """Of the timed calls (engine.evaluate.integrity.measuring.Timed)."""
+    lines = [*map(of_finding, timed.findings)]
+    codes = {f.code for f in timed.findings}
+    if "side_stream" not in codes:
+        streams = len({k["stream"] for k in timed.kernels})
+        said = f"{timed.busy_ms:.4g} ms on {count(streams, 'stream')}, {timed.ms:.4g} ms by events"
+        lines.append(check("streams", PASSED, said))
+    if not codes & {"clock", "unconfirmed"}:
+        said = f"{timed.call_ms:.4g} ms a call by its process, {timed.wall_ms:.4g} ms by the engine's clock"
+        lines.append(check("clocks", PASSED, said))
+    if not codes & {"wrong_result", "nan", "replayed", "constant", "unwritten", "late", "skipped", "passthrough"}:
+        said = f"{timed.looked_at} of {count(len(timed.sample), 'timed result')} were compared, and right"
+        lines.append(check("timed results", PASSED, said))
+    return lines
+
+
+def verdict(evidence: Iterable[dict[str, Any]]) -> str:
+    """clean | minor | library only | gaming | unverified: `unverified` where nothing looked at its results."""
+    evidence = list(evidence)
+    worst = trial.worst(evidence)
+    if worst == GAMING or any(line["name"] == "results" for line in evidence):
+        return worst
+    return "unverified"

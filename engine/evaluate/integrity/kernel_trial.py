@@ -1,0 +1,300 @@
+"""A raw kernel as a trial of a session: the steps of the pipeline for candidates of the form `kernel`.
+
+    kernels = Kernels(reference, judge, local_user=True)    # the session's own reference process
+    kernels.check(k), kernels.build(k), kernels.validate(k), kernels.measure(k, baseline)
+
+`k` is an engine.strategies.api.KernelTrial. Its text is parsed, compiled, loaded and run in confined processes alone.
+What `python -m engine verify` and `measure` find, the same code finds here, step by step:
+
+    check      the rules about texts; an entry is there (TrialChecked, with their evidence)
+    build      nvcc made a library of CUDA C++; Python was loaded in its process (TrialCompiled)
+    validate   the rounds of engine.evaluate.integrity.examination (TrialValidated, with their evidence)
+    measure    alternating with the session's baseline (TrialMeasured, with the evidence of the timed calls)
+
+A trial that has a verdict and can have no time ends with `Untimed`: a trick was found, or this device cannot run or
+time it. One whose results are wrong, or that does not run, ends with `KernelFailed`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from engine import sandbox
+from engine.devices import SessionRefused, TrialError
+from engine.evaluate.integrity import kernel_evidence as evidence
+from engine.evaluate.integrity.examination import Examination, note_ended
+from engine.evaluate.integrity.examiner import Examiner
+from engine.evaluate.integrity.findings import NOT_RUN, NOTE, Finding, Report, worst
+from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, build
+from engine.evaluate.integrity.process.judge import Judge, JudgeLost
+from engine.evaluate.integrity.process.nvcc_unit import HOW_TO_GET_NVCC, errors
+from engine.evaluate.integrity.texts.reading import TextReader
+from engine.evaluate.reference.module_process import Reference
+from engine.evaluate.timing.samples import interval
+from engine.session import events
+from engine.session.kernel_text import EXAMPLES
+from engine.strategies.api import KernelTrial
+
+NO_PREDICTION = "right on the CPU, and not timed: no model predicts raw code; a session on a GPU measures it"
+CALLS = "call times by the engine's clock, which does not confirm the device time, median of paired calls"
+CALL_SECONDS = 20.0  # that one call of a kernel may take
+ARCH = "sm_90a"  # what CUDA is compiled for where there is no GPU to ask
+ENDED = ("not_compiled", "not_loaded", "raised", "crashed", "time_limit", "memory_limit", "process_limit")
+_STEPS = {"no_entry": "check", "not_compiled": "compile", "not_loaded": "compile", "no_compiler": "compile"}
+
+
+class KernelFailed(TrialError):
+    """A kernel is wrong or does not run. `evidence`: as of a verdict; `diagnostics`: places in its text, as in
+    events.TrialFailed."""
+
+    def __init__(
+        self, step: str, code: str, reason: str, detail: str | None = None, *, evidence: list[dict[str, Any]] = (),
+        diagnostics: list[dict[str, Any]] = (),
+    ):  # fmt: skip
+        super().__init__(step, code, reason, detail)
+        self.evidence, self.diagnostics = list(evidence), list(diagnostics)
+
+
+class Untimed(TrialError):
+    """A kernel's trial ends with a verdict and without a time. `code`: gaming (a trick was found, so it is not timed) |
+    needs_gpu, no_compiler (it cannot be run here) | no_prediction (it is right, and this device times nothing);
+    `evidence`: of this step."""
+
+    def __init__(self, step: str, code: str, reason: str, evidence: list[dict[str, Any]] = ()):
+        super().__init__(step, code, reason)
+        self.evidence = list(evidence)
+
+
+class Kernels:
+    """The raw kernels of one session. Not for several threads.
+
+    `reference`: the session's, None where it has no module; `judge`: of the session's device; `timed`: whether the
+    device takes times; `reference_used`: called when `reference` computed something, which ends a baseline that was
+    open there.
+    """
+
+    def __init__(
+        self, reference: Reference | None, judge: Judge, *, timed: bool, local_user: bool = False,
+        cancelled: Callable[[], bool] = lambda: False, reference_used: Callable[[], None] = lambda: None,
+    ):  # fmt: skip
+        self.reference, self.judge, self.timed = reference, judge, timed
+        self.local_user, self.cancelled, self.reference_used = local_user, cancelled, reference_used
+        self.reader = TextReader(local_user=local_user, cancelled=cancelled)
+        self._examiner: Examiner | None = None
+        self._process: Candidate | None = None
+        self._examination: Examination | None = None
+        self._report: tuple[KernelTrial, Report] | None = None
+
+    # ---- the steps ----
+
+    def check(self, k: KernelTrial) -> events.TrialChecked:
+        """What the text tells before it runs. Raises KernelFailed where nothing could be called."""
+        began = time.perf_counter()
+        if self.reference is None:
+            reason = "there is no module to hold a kernel against: this session is of a program; start one of a module"
+            raise KernelFailed("check", "no_module", reason)
+        on_gpu = self.reference.device == "cuda"
+        if on_gpu or k.language == "python":
+            self._warm()
+        report = self._read(k)
+        lines = evidence.of_text(report)
+        broken = next((f for f in report.findings if f.code in ("not_loaded", "no_entry")), None)
+        if broken is not None:
+            entry = broken.code == "no_entry"
+            reason = f"there is no entry: {broken.evidence}" if entry else broken.reason
+            raise KernelFailed(
+                "check", broken.code, reason, EXAMPLES[k.language] if entry else None, evidence=lines,
+                diagnostics=_places([broken]),
+            )  # fmt: skip
+        text = events.blob_name(k.text)
+        return events.TrialChecked(k.trial, text, time.perf_counter() - began, evidence=lines)
+
+    def build(self, k: KernelTrial) -> events.TrialCompiled:
+        """nvcc's library, or the module loaded in its process. Raises KernelFailed with the compiler's words, and
+        Untimed where there is no compiler."""
+        began = time.monotonic()
+        self._end_process()
+        if k.language == "cuda":
+            return self._build_cuda(k)
+        with self._running(k, "compile"):
+            self._load(k)
+        note = "loaded in its confined process; what it builds itself is built at its first call"
+        return events.TrialCompiled(k.trial, k.language, "loaded", time.monotonic() - began, note=note)
+
+    def validate(self, k: KernelTrial) -> events.TrialValidated:
+        """The rounds. Raises KernelFailed for a wrong result, Untimed for a trick or where it cannot run here."""
+        device = self.reference.device
+        if k.language == "cuda" and device == "cpu":
+            reason = f"compiled for {ARCH}, and not run: there is no GPU here, so that nothing is known of its results"
+            raise Untimed("validate", "needs_gpu", reason)
+        report = self._report_of(k)
+        try:
+            with self._running(k, "validate"):
+                if self._examination is None:
+                    self._load(k)
+                if self.timed:  # by a process of its own, which imports while the rounds run
+                    self._warm()
+                self._examination.run()
+        finally:
+            self._rest()
+        self._settle(k, report, "validate")
+        top = evidence.worst_round(report)
+        return events.TrialValidated(
+            k.trial, report.error, report.max_error, top["allowed"][0], _checks(report), report.scope,
+            top["allowed"][1], evidence.of_rounds(report, device),
+        )  # fmt: skip
+
+    def measure(self, k: KernelTrial, baseline: events.Baseline) -> events.TrialMeasured:
+        """Its time in alternation with the baseline, by a fresh process. Raises Untimed where the device takes none."""
+        if not self.timed:
+            raise Untimed("measure", "no_prediction", NO_PREDICTION)
+        from engine.evaluate.integrity.measuring import measure
+
+        try:
+            with self._running(k, "measure"):
+                timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry)
+        finally:
+            self._rest()
+        lines = evidence.of_timing(timed)
+        wrong = [f for f in timed.findings if f.severity == "wrong"]
+        if wrong:
+            raise KernelFailed("measure", wrong[0].code, wrong[0].sentence, evidence=lines)
+        # What the engine's clock does not confirm is compared by call times, on both sides.
+        sample = timed.sample if timed.confirmed else timed.call_sample
+        ms, low, high = interval(sample)
+        method = timed.method if timed.confirmed else CALLS
+        theirs = timed.baseline_ms if timed.confirmed else timed.baseline_call_ms
+        time_ = events.Measurement(ms, low, high, sample, method, timed.device, timed.call_ms)
+        return events.TrialMeasured(
+            k.trial, time_, timed.baseline, theirs, timed.ratio, timed.ratio_low, timed.ratio_high, lines
+        )
+
+    def close(self) -> None:
+        """Ends every process of the session's kernels; reference and judge are their owner's."""
+        self._rest()
+        self.reader.close()
+        self._examiner, self._report = None, None
+
+    # ---- how ----
+
+    def _examine(self) -> Examiner:
+        """The session's examiner, started with its first kernel; the judge has taken up this session's problem."""
+        if self._examiner is None:
+            self._examiner = Examiner(
+                self.reference, self.judge, self.reader, local_user=self.local_user, call_seconds=CALL_SECONDS,
+                cancelled=self.cancelled,
+            )  # fmt: skip
+        elif not self.judge.holds:
+            self._examiner.take_up()
+        return self._examiner
+
+    def _rest(self) -> None:
+        """A kernel is done: what it and the judge hold is given back, for programs may be timed next."""
+        self._end_process()
+        self.reference_used()
+        with contextlib.suppress(JudgeLost):
+            self.judge.forget()
+
+    def _read(self, k: KernelTrial) -> Report:
+        report = self.reader.read(k.text, k.language, k.cls, k.entry)
+        self._report = (k, report)
+        return report
+
+    def _report_of(self, k: KernelTrial) -> Report:
+        """What is known of `k`: since `check`, or read again where an engine was lost in between."""
+        return self._report[1] if self._report is not None and self._report[0] == k else self._read(k)
+
+    def _warm(self) -> None:
+        """Lets the next kernel's process begin to import torch, which takes seconds."""
+        with contextlib.suppress(SessionRefused):  # said when it is taken
+            sandbox.warm(gpu=self.reference.device == "cuda", local_user=self.local_user, preload=PRELOAD)
+
+    def _load(self, k: KernelTrial) -> None:
+        self._process = self._examine().candidate(k.language)
+        self._examination = Examination(self._examiner, self._process, self._report_of(k), k.cls, False)
+        self._examination.load(k.text, k.entry)
+
+    def _end_process(self) -> None:
+        """A kernel's process lives from its build to the end of its rounds, never beside a timed one."""
+        process, self._process, self._examination = self._process, None, None
+        if process is not None:
+            with contextlib.suppress(Exception):
+                process.close()
+
+    @contextlib.contextmanager
+    def _running(self, k: KernelTrial, step: str) -> Iterator[None]:
+        """A kernel's end in its process as this step's failure or verdict; the judge's as a lost process of ours."""
+        try:
+            yield
+        except CandidateEnded as e:
+            self._raise(k, e, step)
+        except JudgeLost as e:
+            self._end_process()
+            raise TrialError(step, "worker_lost", f"the process that judges was lost: {e}") from None
+
+    def _build_cuda(self, k: KernelTrial) -> events.TrialCompiled:
+        on_gpu = self.reference.device == "cuda"
+        began, arch = time.monotonic(), ARCH
+        if on_gpu:
+            with self._running(k, "compile"):
+                arch = self.judge.ask("arch")["arch"]
+        with self._running(k, "compile"):
+            built = build(k.text, arch, k.entry, gpu=on_gpu, local_user=self.local_user, cancelled=self.cancelled)
+        if built is None:
+            raise Untimed("compile", "no_compiler", f"not compiled: there is no nvcc here ({HOW_TO_GET_NVCC})")
+        note = f"for {arch}" + ("" if on_gpu else "; no GPU was needed")
+        return events.TrialCompiled(
+            k.trial, "nvcc", "machine code", time.monotonic() - began, built.cached, built.resources, note
+        )
+
+    def _raise(self, k: KernelTrial, e: CandidateEnded, step: str) -> None:
+        """A candidate that did not load, raised, died or hung: as a failure or a verdict. Always raises."""
+        self._end_process()
+        if self.cancelled():
+            raise TrialError(step, "cancelled", "stopped on request") from None
+        report = self._report_of(k)
+        note_ended(report, e, self.reference.device)
+        self._settle(k, report, _STEPS.get(e.code, step), e.log)
+        raise TrialError(step, e.code, e.reason)  # nothing that was found explains it
+
+    def _settle(self, k: KernelTrial, report: Report, step: str, log: str = "") -> None:
+        """Raises Untimed or KernelFailed where the report is not that of a right kernel."""
+        report.conclude()
+        if report.accepted:
+            return
+        lines = evidence.of_rounds(report, self.reference.device)
+        named = worst(f for f in report.findings if f.severity != NOTE or f.code in NOT_RUN)
+        if report.verdict in ("gaming", "unverified"):
+            code = "gaming" if report.verdict == "gaming" else named.code
+            raise Untimed(step, code, named.sentence if code == "gaming" else named.reason, lines)
+        failed = [f for f in report.findings if f.severity == "wrong"]
+        places = _nvcc_places(log) or _places(failed)
+        reason = named.reason if named.code in ENDED else named.sentence
+        if named.code == "wrong_result":
+            reason = f"the result is not what the module computes: {evidence.results(report)['said']}"
+        raise KernelFailed(step, named.code, reason, log or None, evidence=lines, diagnostics=places)
+
+
+def _places(findings: list[Finding]) -> list[dict[str, Any]]:
+    return [_place(f.code, f.reason, f.line) for f in findings if f.line]
+
+
+def _nvcc_places(log: str) -> list[dict[str, Any]]:
+    return [_place("not_compiled", e["message"], e["line"], e["column"]) for e in errors(log)]
+
+
+def _place(code: str, message: str, line: int, column: int | None = None) -> dict[str, Any]:
+    """A mistake at a line of the text, which counts from 1; the whole line where no column is known."""
+    end = {"end_line": line, "end_column": column + 1} if column else {"end_line": line + 1, "end_column": 1}
+    return {"code": code, "message": message, "line": line, "column": column or 1, **end, "help": ""}
+
+
+def _checks(report: Report) -> list[dict[str, Any]]:
+    names = ("family", "seed", "error", "max_error", "pytorch_error")
+    return [{name: r[name] for name in names} for r in report.rounds]
+
+
+__all__ = ["NO_PREDICTION", "KernelFailed", "Kernels", "Untimed"]

@@ -1,0 +1,47 @@
+"""A Python text as a syntax tree, with the names that it imports: what the rules about texts ask of it."""
+
+from __future__ import annotations
+
+import ast
+
+
+class PythonSource:
+    """`names`: local name -> dotted name of what was imported; `functions`: every function of the text by its name;
+    `parent`: the node around each node."""
+
+    def __init__(self, tree: ast.Module):
+        self.tree = tree
+        self.names: dict[str, str] = {}
+        self.functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+        self.parent = {c: p for p in ast.walk(tree) for c in ast.iter_child_nodes(p)}
+        self._imports()
+
+    def _imports(self) -> None:
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for a in node.names:
+                    self.names[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for a in node.names:
+                    self.names[a.asname or a.name] = f"{node.module}.{a.name}"
+
+    def dotted(self, node: ast.AST) -> str:
+        """The dotted name of an expression by what was imported ("" where its root is no import)."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name) and node.id in self.names:
+            return ".".join([self.names[node.id], *reversed(parts)])
+        if isinstance(node, ast.Name) and not parts and node.id in ("exec", "eval", "compile", "__import__", "open"):
+            return f"builtins.{node.id}"
+        return ""
+
+    def within(self, node: ast.AST) -> list[str]:
+        """Names of the functions and classes around a node, innermost first."""
+        around = []
+        while node in self.parent:
+            node = self.parent[node]
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                around.append(node.name)
+        return around

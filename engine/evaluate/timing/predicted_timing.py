@@ -1,0 +1,65 @@
+"""Times of a GPU that is not here: predictions of the attainable model (sol.attainable), and every one says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.devices import Candidate, Problem, TrialError
+from engine.devices.parts import expected_ms, subgraph
+from engine.evaluate.reference.baseline_cache import parts
+from engine.session import events
+from sol.attainable import KNOWN_ERROR, predict, predict_eager
+from sol.bounds import native_class, pytorch_class
+from sol.hardware import Hardware
+
+
+class PredictedTiming:
+    """`hw`: the device whose times are predicted."""
+
+    def __init__(self, problem: Problem, hw: Hardware):
+        self.graph, self.hw = problem.graph, hw
+
+    def baseline(self, name: str, beside: str = "") -> events.Baseline:
+        """An eager way of PyTorch. Raises TrialError("measure") of another."""
+        cls, note, made = self._eager(name)
+        ratio = made.ms / self._eager(beside)[2].ms if beside and beside != name else None
+        time_ = self._prediction(made.ms, made.bound_by)
+        return events.Baseline(name, cls, time_, note, beside if ratio is not None else "", ratio)
+
+    def _eager(self, name: str) -> tuple:
+        """(class, note, prediction) of an eager way."""
+        way, wanted = parts(name)
+        if way != "eager":
+            raise TrialError("measure", "not_predicted", f"{name} has no predicted time")
+        cls = wanted or native_class(self.graph)
+        if wanted in (None, "tf32"):
+            note = "TF32 allowed" if wanted else "as PyTorch ships it"
+            return cls, note, predict_eager(self.graph, self.hw, cls)
+        made = predict_eager(self.graph, self.hw, cls, cast_parameters=True)
+        return cls, "torch.autocast, its casts timed", made
+
+    def _prediction(self, ms: float, bound_by: str) -> events.Prediction:
+        return events.Prediction(ms, "t_attainable", self.hw.name, bound_by, KNOWN_ERROR)
+
+    def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
+        """The prediction, against the baseline's."""
+        made = predict(candidate.program, self.hw)
+        ms, part = made.ms, {}
+        if candidate.placed:
+            placed = [(p.ops, p.program) for p in candidate.placed]
+            ms, covered = expected_ms(self.graph, placed, self.hw, candidate.cls)
+            here = [op for op in self.graph.live if op.name in placed[0][0]]
+            cls = pytorch_class(candidate.cls, self.graph)
+            theirs = predict_eager(subgraph(self.graph, here), self.hw, cls, cast_parameters=True)
+            part = {
+                "region": candidate.region, "region_ms": made.ms, "programs": len(placed), "covered_ms": covered,
+                "region_eager_ms": theirs.ms,
+            }  # fmt: skip
+        time_, ratio = self._prediction(ms, made.bound_by), baseline.time.ms / ms
+        return events.TrialMeasured(candidate.trial, time_, baseline.name, baseline.time.ms, ratio, part=part)
+
+    def compare(self, candidates: Sequence[Candidate], baseline: events.Baseline) -> list[events.TrialMeasured]:
+        return [self.measure(c, baseline) for c in candidates]
+
+    def quick(self, candidate: Candidate, baseline: events.Baseline) -> float:
+        return self.measure(candidate, baseline).time.ms

@@ -1,0 +1,201 @@
+"""Lanes run steps: as many at a time as the device has lanes, while the owner is heard.
+
+Each lane is one thread for the whole session, because a sandboxed child dies with the thread that started it. What
+takes no lane (a script that thinks, a model's turn) has a thread of its own. The generators themselves, and so every
+event, run in the caller's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+
+from engine.session.owner import POLL, Owner
+from engine.session.steps import Emitted, Logged, Steps, Stopped, Wait, Work
+
+logger = logging.getLogger(__name__)
+
+GRACE = 2.0  # seconds that a stopped session waits for a script or a turn to notice
+
+
+@dataclass
+class Job:
+    """Steps under way. `beside`: its work takes no lane. `result`: what the steps returned."""
+
+    steps: Steps[Any]
+    beside: bool = False
+    result: Any = None
+    done: bool = False
+    lane: int | None = None
+    future: Future | None = None
+    waiting: Wait | None = None
+
+
+class Lanes:
+    """`owner`: whose words are heard meanwhile. There is one lane until `widen`."""
+
+    def __init__(self, owner: Owner):
+        self.owner = owner
+        self._pools: list[ThreadPoolExecutor] = []
+        self._busy: set[int] = set()
+        self.widen(1)
+
+    def widen(self, many: int) -> None:
+        while len(self._pools) < many:
+            self._pools.append(ThreadPoolExecutor(1, f"lane {len(self._pools)}"))
+
+    @property
+    def free(self) -> int | None:
+        """The first lane that does nothing, or None."""
+        return next((i for i in range(len(self._pools)) if i not in self._busy), None)
+
+    def call(self, work: Callable[[], Any], *, beside: bool = False) -> Logged[Any]:
+        """The result of one piece of work. Raises Stopped when stop was said, whatever the work answered."""
+
+        def steps() -> Steps[Any]:
+            return (yield Work(work))
+
+        (result,) = yield from self.run([Job(steps(), beside)])
+        return result
+
+    def run(self, jobs: Iterable[Job] = (), more: Callable[[], Job | None] = lambda: None) -> Logged[list[Any]]:
+        """Run `jobs`, and what `more()` gives whenever a lane is free, to their ends; the results of `jobs` in order.
+
+        While the session is paused nothing new begins, and without jobs it waits here. Raises Stopped when stop is
+        said: work under way is waited for, its answer dropped. Raises what a job raises.
+        """
+        jobs = list(jobs)
+        waiting, active = deque(jobs), []
+        try:
+            while True:
+                yield from self.owner.hear()
+                if self.owner.stopped:
+                    raise Stopped
+                idle = not active and not waiting
+                while not self.owner.paused and (job := self._begun(waiting, more)) is not None:
+                    active.append(job)
+                    idle = False
+                    yield from self._go(job)
+                ready = [job for job in active if not job.done and self._ready(job)]
+                for job in ready:
+                    yield from self._go(job)
+                active[:] = [job for job in active if not job.done]
+                if idle and not self.owner.paused:
+                    return [job.result for job in jobs]
+                if not ready and (active or waiting or self.owner.paused):
+                    self._pause(active)
+        finally:
+            self._settle(active)
+
+    def _begun(self, waiting: deque[Job], more: Callable[[], Job | None]) -> Job | None:
+        """The next job that can begin, with its lane taken."""
+        for job in waiting:
+            if job.beside or self.free is not None:
+                waiting.remove(job)
+                return self._seated(job)
+        if self.free is None:
+            return None
+        job = more()
+        return None if job is None else self._seated(job)
+
+    def _seated(self, job: Job) -> Job:
+        if not job.beside:
+            job.lane = self.free
+            self._busy.add(job.lane)
+        return job
+
+    def _ready(self, job: Job) -> bool:
+        if job.future is not None:
+            return job.future.done()
+        return job.waiting is None or job.waiting.until() is not None
+
+    def _go(self, job: Job) -> Logged[None]:
+        """Take the steps on, as far as they go without blocking."""
+        value, error = None, None
+        if job.future is not None:
+            error = job.future.exception()
+            value = None if error is not None else job.future.result()
+        elif job.waiting is not None:
+            value = job.waiting.until()
+        job.future = job.waiting = None
+        while True:
+            try:
+                step = job.steps.throw(error) if error is not None else job.steps.send(value)
+            except StopIteration as e:
+                job.result = e.value
+                self._end(job)
+                return
+            except BaseException:
+                self._end(job)
+                raise
+            value = error = None
+            if isinstance(step, Emitted):
+                yield step
+            elif isinstance(step, Wait):
+                job.waiting = step
+                return
+            else:
+                job.future = _in_thread(step.run) if job.beside else self._pools[job.lane].submit(step.run)
+                return
+
+    def _end(self, job: Job) -> None:
+        job.done = True
+        self._busy.discard(job.lane)
+
+    def _pause(self, active: list[Job]) -> None:
+        """Until something under way is done, and not longer than between two looks at the owner's word."""
+        futures = [job.future for job in active if job.future is not None]
+        if futures:
+            wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
+        else:
+            time.sleep(POLL)
+
+    def _settle(self, active: list[Job]) -> None:
+        """End what is under way and drop it. A device's work is waited for as long as it takes."""
+        active = [job for job in active if not job.done]
+        if active:
+            self.owner.stop.set()
+        until = time.monotonic() + GRACE
+        for job in active:
+            while job.future is not None and not job.future.done():
+                if job.beside and time.monotonic() > until:
+                    logger.warning("a script or a turn goes on although the session is over")
+                    break
+                wait([job.future], timeout=POLL)
+            self._end(job)
+            job.steps.close()
+
+    def close(self, last: Callable[[], None] | None = None) -> None:
+        """End what is under way; then `last`, in the first lane. Returns when both are done."""
+        self.owner.stop.set()
+        if last is not None:
+            self._pools[0].submit(_quietly, last)
+        for pool in self._pools:
+            pool.shutdown(wait=True)
+
+
+def _in_thread(work: Callable[[], Any]) -> Future:
+    """Daemonic: a script that hears no stop must not keep the engine from ending."""
+    future: Future = Future()
+
+    def body() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as e:
+            future.set_exception(e)
+
+    Thread(target=body, name="beside", daemon=True).start()
+    return future
+
+
+def _quietly(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        logger.exception("the device did not close cleanly")

@@ -1,0 +1,46 @@
+"""What a session came to: the best trial of each class, and its end in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.session import events
+from engine.session.journal import Journal
+from engine.strategies.state import State
+from engine.words import baseline_name
+
+
+def best(journal: Journal) -> dict[str, events.TrialJudged]:
+    """class -> its fastest trial. Several trials that ran at once may each have been faster than what was the best when
+    they were proposed."""
+    fastest: dict[str, events.TrialJudged] = {}
+    for e in journal.of(events.TrialJudged):
+        if e.best and (e.cls not in fastest or e.ms < fastest[e.cls].ms):
+            fastest[e.cls] = e
+    return fastest
+
+
+def summary(why: str, journal: Journal, classes: Sequence[str], state: State) -> str:
+    """Why the search is over, what of the module is covered, and the best of each class; or that PyTorch stays."""
+    by_class = best(journal)
+    slower = [t.number for cls in classes if cls not in by_class and (t := state.best(cls))]
+    if not by_class and not slower:
+        return f"{why} No trial gave a right result."
+    words = [why, *(f"{e.text}." for e in journal.of(events.Progress) if e.step == "plan")]
+    words += [_pytorch_stays(number, journal) for number in slower]
+    if by_class:
+        each = (
+            f"{cls}: {e.ms:.3g} ms {e.kind}, {e.speedup:.2f}x {baseline_name(e.baseline)}"
+            for cls, e in by_class.items()
+        )
+        words.append(f"Best in {', '.join(each)}.")
+    return " ".join(words)
+
+
+def _pytorch_stays(number: int, journal: Journal) -> str:
+    """Of a class whose fastest program is trial `number`."""
+    fastest, measured = journal.past(events.TrialJudged, number), journal.past(events.TrialMeasured, number)
+    return (
+        f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} takes "
+        f"{measured.baseline_ms:.3g} ms, the fastest program (trial {number}) {fastest.ms:.3g} ms, both {fastest.kind}."
+    )

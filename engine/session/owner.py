@@ -1,0 +1,83 @@
+"""The owner's word: pause, resume, stop, budget and try, from the log and from now on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Event as Flag
+from typing import Any
+
+from engine.session import events
+from engine.session.journal import Journal
+from engine.session.spec import BadSpec, SessionSpec
+from engine.session.steps import Events
+
+POLL = 0.05  # seconds between looks at the owner's word while something blocks
+WORDS = ("pause", "resume", "stop", "budget", "try")
+TRY = ("form", "language", "entry", "cls")  # what a try may say of its candidate beside the text
+
+Control = Callable[[], Sequence[tuple[str, dict[str, Any]]]]
+
+
+class Owner:
+    """`budget`: the spec's with what the owner changed; `control()` gives the words since the last call, as
+    (kind, data)."""
+
+    def __init__(self, spec: SessionSpec, journal: Journal, control: Control):
+        self.journal, self._control, self._spec = journal, control, spec
+        self.budget = spec.budget
+        self.paused = False
+        self.stop = Flag()
+        for e in journal.of(events.Controlled):
+            self._obey(e.action, e.data)
+
+    @property
+    def stopped(self) -> bool:
+        return self.stop.is_set()
+
+    def cancelled(self) -> bool:
+        """For the thread of a script or a model's turn: wait while the session is paused, then say whether it is
+        stopped."""
+        while self.paused and not self.stopped:
+            time.sleep(POLL)
+        return self.stopped
+
+    def hear(self) -> Events:
+        """Obey and log the words since the last call."""
+        for kind, data in self._control():
+            if kind not in WORDS:
+                continue
+            if kind == "budget":
+                data = self._sane(data)
+            texts = []
+            if kind == "try":
+                text = str(data.get("program", ""))
+                data = {"program": events.blob_name(text), **{k: str(data[k]) for k in TRY if data.get(k)}}
+                texts = [text]
+            self._obey(kind, data)
+            yield from self.journal.emit(events.Controlled(kind, dict(data)), *texts)
+
+    def _obey(self, action: str, data: dict[str, Any]) -> None:
+        if action == "stop":
+            self.stop.set()
+        elif action in ("pause", "resume"):
+            self.paused = action == "pause"
+        elif action == "budget":
+            self.budget = changed(self.budget, data)
+
+    def _sane(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a budget that a spec would take; the others are dropped."""
+        sane = {}
+        for name, value in data.items():
+            if name in self.budget:
+                try:
+                    self._spec.changed(**{name: value})
+                    sane[name] = value
+                except BadSpec:
+                    continue
+        return sane
+
+
+def changed(budget: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """A budget with what an owner's word changes of it."""
+    return {**budget, **{k: v for k, v in data.items() if k in budget}}

@@ -1,0 +1,127 @@
+"""The verdict on a measured trial: its evidence, and its time against the limit, the baseline and the incumbent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.check.program import check
+from dsl.ir import Program
+from engine.classes import class_of, class_words, roof_of
+from engine.evaluate.integrity import trial as integrity
+from engine.session import events
+from engine.strategies.api import Candidate
+from engine.words import baseline_name
+from sol import budget
+
+TOO_FAST = 0.9  # below this share of t_sol a time is flagged, never celebrated (design/sol.md, Integrity)
+COUNTS = ("clean", "minor")
+
+
+def limiting(text: str, cls: str) -> str:
+    """The class whose limit a program of class `cls` is held to: guarded f16 stands in tf32, under the roof of f16."""
+    program = check(text).program if "guard" in text else None
+    return roof_of(program) if program is not None and program.guard else cls
+
+
+def roof(candidate: Candidate) -> str:
+    """The class whose limit a candidate is held to."""
+    return limiting(candidate.text, candidate.cls) if candidate.form == "program" else candidate.cls
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the text of a program says of its class."""
+
+    derived: str
+    roof: str
+    guarded: bool = False
+    words: str = ""
+
+
+def _read(candidate: Candidate) -> _Read:
+    program: Program | None = check(candidate.text).program
+    if program is None:
+        return _Read(candidate.cls, candidate.cls)
+    return _Read(class_of(program), roof_of(program), bool(program.guard), class_words(program))
+
+
+def judge(
+    number: int,
+    candidate: Candidate,
+    measured: events.TrialMeasured,
+    best_ms: float | None,
+    limits: Mapping[str, float],
+    left_out: Any = None,
+    *,
+    algebraic: bool = False,
+) -> events.TrialJudged:
+    """The verdict from the measured event. `best_ms`: of the class, when the trial was proposed; `limits`: class ->
+    t_sol in ms; `left_out`: the engine.strategies.problem.Algebraic of a program that leaves out work, which may be the
+    best where `algebraic` allows it."""
+    m, text = measured, _read(candidate)
+    held_to = roof(candidate)
+    ms, limit = m.time.ms, limits[held_to]
+    if left_out is not None:  # held to the limit of what it computes
+        limit = left_out.limits.get(held_to, limit)
+    gap = budget.gap(ms, limit)
+    kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
+    evidence = [
+        *m.checks,
+        integrity.of_precision(text.derived, candidate.cls, text.roof),
+        integrity.of_limit(gap, limit, TOO_FAST),
+    ]
+    if left_out is not None:
+        evidence.append(integrity.check("algebra", integrity.MINOR, left_out.words))
+    verdict = integrity.worst(evidence)
+    counts = verdict in COUNTS
+    offered = left_out is not None and not algebraic
+    best = counts and not offered and m.ratio > 1 and (best_ms is None or ms < best_ms)
+    if not counts:
+        why = next(c["said"] for c in evidence if c["verdict"] == verdict)
+        words = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
+    else:
+        words = f"{ms:.3g} ms {kind}{' for the whole module' if m.part else ''}, "
+        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
+        words += f" of {text.roof} ({text.words})" if text.guarded else ""
+        if theirs := m.part.get("region_eager_ms"):
+            region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
+            words += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
+        words += f"; {said}" if (said := integrity.tripped(m.checks)) else ""
+        words += f"; the best in {candidate.cls} so far" if best else ""
+        words += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
+    return events.TrialJudged(
+        number, verdict, candidate.cls, kind, ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms),
+        best, words, evidence, left_out.words if left_out else "",
+    )  # fmt: skip
+
+
+def judge_kernel(
+    number: int, cls: str, measured: events.TrialMeasured, best_ms: float | None, limit: float,
+    earlier: Sequence[dict[str, Any]],
+) -> events.TrialJudged:  # fmt: skip
+    """The verdict on a raw kernel that was measured. `best_ms` and `limit` (t_sol): of class `cls`, in ms; `earlier`:
+    the evidence of its text and its rounds. What a library did is neither the best nor a speedup."""
+    m, ms = measured, measured.time.ms
+    gap = budget.gap(ms, limit)
+    evidence = [*earlier, *m.checks, integrity.of_limit(gap, limit, TOO_FAST)]
+    verdict = integrity.worst(evidence)
+    best = verdict in COUNTS and m.ratio > 1 and (best_ms is None or ms < best_ms)
+    if verdict in COUNTS:
+        calls = any(line["name"] == "unconfirmed" for line in m.checks)
+        how = "a call by the engine's clock" if calls else "measured"
+        words = f"{ms:.3g} ms {how}, "
+        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
+        words += f"; the best in {cls} so far" if best else ""
+    else:
+        why = next(c["said"] for c in evidence if c["verdict"] == verdict)
+        words = f"{ms:.3g} ms measured, but it is not counted: {why}"
+    return events.TrialJudged(
+        number, verdict, cls, "measured", ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms), best,
+        words, evidence,
+    )  # fmt: skip
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.2f}x faster than" if ratio >= 1 else f"{1 / ratio:.2f}x slower than"

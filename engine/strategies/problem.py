@@ -1,0 +1,272 @@
+"""A prepared problem: what strategies, trials and devices may ask about the work that a session optimises.
+
+A module that the rules take whole is one program; any other is cut into regions (engine.strategies.planner.regions),
+each of which becomes a program while the rest stays PyTorch. A `Part` is a region, or the whole module, in one
+precision class, with the structures that its programs may have. Which part a text stands for, which tensors its
+parameters are and what work it leaves out is known here, whichever strategy wrote the text.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from dsl.check.program import check
+from dsl.ir import Collective, Config, Program, Stage
+from dsl.printer import to_text
+from engine import devices
+from engine.devices import Binding, SessionRefused
+from engine.session import events
+from engine.strategies.planner.lowering import program_graph
+from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
+from engine.strategies.planner.regions import coverage
+from engine.strategies.planner.regions.partition import Partition, Region, Uncovered, partition
+from engine.strategies.planner.search import algebra
+from engine.strategies.planner.search.program_index import ProgramIndex
+from engine.strategies.planner.search.structures import Structure, opened, structures
+from engine.strategies.state import State
+from engine.words import class_name
+from sol.bounds import t_sol
+from sol.graph import OpGraph
+from sol.hardware import Hardware
+
+LISTED = f"{', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
+
+
+class Cancelled(Exception):
+    """The session was stopped while its problem was prepared or its script was thinking."""
+
+
+@dataclass(frozen=True)
+class Algebraic:
+    """A rewrite that leaves out work (engine.strategies.planner.search.algebra): its words, and the limits in ms of
+    what is left by class."""
+
+    words: str
+    limits: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Work that one program does in one class.
+
+    `structures`: programs that differ in structure, all checked and taken by a back end, the one expected to be fastest
+    first; `bindings`: which tensors of the module's graph they take and which they return; `region`: None where the
+    program is the whole module; `graph`: the operations of the part; `algebraic`: set where the programs do less work
+    than the module asks for.
+    """
+
+    cls: str
+    structures: tuple[Structure, ...]
+    bindings: tuple[tuple[Binding, ...], tuple[Binding, ...]]
+    graph: OpGraph
+    region: Region | None = None
+    algebraic: Algebraic | None = None
+
+    @property
+    def number(self) -> int:
+        """Of the region; 0 where the program is the whole module."""
+        return self.region.number if self.region else 0
+
+    @property
+    def base(self) -> Program:
+        return self.structures[0].base
+
+
+@dataclass
+class Prepared:
+    """`given`: the text, its graph and the seed; `allowed`: the classes that the session allows; `device_kind`:
+    measured | predicted; `screens`: whether the device takes quick times.
+
+    For scripts: `start`, the state when the script begins; `memory` of other problems; `rng`, seeded; `cancelled()`,
+    which waits while the session is paused and says whether it is stopped. `refusal` says why no part of the problem is
+    a program of the language; `parts` is empty then.
+    """
+
+    given: devices.Problem
+    allowed: tuple[str, ...]
+    hardware: Hardware
+    device_kind: str = "predicted"
+    screens: bool = False
+    memory: str = ""
+    cancelled: Callable[[], bool] = lambda: False
+    start: State = field(default_factory=State)
+    parts: tuple[Part, ...] = ()
+    notes: list[str] = field(default_factory=list)  # what a person should know, e.g. a class that is left out
+    partition: Partition | None = None
+    regions: tuple[coverage.Covered, ...] = ()
+    uncovered: tuple[Uncovered, ...] = ()
+    covered: events.Covered | None = None  # of a module that is not one program
+    refusal: SessionRefused | None = None
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.given.seed)
+        try:
+            if self.given.source_kind == "program":
+                self.parts = (self._pasted(),)
+            else:
+                _Lowering(self).run()
+        except SessionRefused as e:
+            self.refusal = e
+        self._index = ProgramIndex(self.parts, self.hardware.sms)
+
+    @property
+    def graph(self) -> OpGraph:
+        return self.given.graph
+
+    @cached_property
+    def classes(self) -> list[str]:
+        """The classes in which the problem has programs; those that are allowed where it has none."""
+        return list(dict.fromkeys(part.cls for part in self.parts)) or list(self.allowed)
+
+    @cached_property
+    def limits(self) -> dict[str, float]:
+        """class -> t_sol in ms. A guarded program of class tf32 is held to the limit of f16 (engine.classes.roof_of),
+        which is here too."""
+        roofs = dict.fromkeys([*self.classes, *self.allowed, *(["f16"] if "tf32" in self.classes else [])])
+        return {cls: t_sol(self.graph, self.hardware, cls) for cls in roofs}
+
+    def of(self, cls: str) -> list[Part]:
+        """The module's own parts in a class, without those that leave out work."""
+        return [part for part in self.parts if part.cls == cls and part.algebraic is None]
+
+    # ---- what a text is ----
+
+    def region(self, text: str) -> int:
+        """The number of the region that a program stands for; 0 where it stands for the whole module."""
+        return self._index.region(text) if self.parts else 0
+
+    def ops(self, region: int) -> tuple[str, ...]:
+        """The operations of a region; () of the whole module."""
+        return next((r.ops for r in self.regions if r.number == region), ()) if region else ()
+
+    def algebraic(self, text: str, cls: str) -> Algebraic | None:
+        """What a program leaves out of the work that the module asks for; None of one that does it all."""
+        part = self._index.lookup(cls, text)[0]
+        return part.algebraic if part is not None else None
+
+    def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+        """Parameters and results of a program (the owner's own too) as tensors of the graph. Raises TrialError("check")
+        when its signature does not fit the problem."""
+        if not self.parts:
+            raise devices.TrialError("check", "not_covered", f"no program stands for this module: {self.refusal}")
+        return self._index.bind(text)
+
+    # ---- preparing ----
+
+    def _pasted(self) -> Part:
+        """The program as its author wrote it; `base` of its structure leaves the configuration open."""
+        pasted = check(self.given.source).program
+        if pasted is None:
+            raise SessionRefused("bad_program", "the program does not pass its checks")
+        reasons: list[str] = []
+        structure = opened(pasted, "your program", self.hardware, reasons)
+        if structure is None:
+            raise SessionRefused("not_covered", f"no back end takes this program: {reasons[0]}")
+        structure.base = _plain(pasted)
+        bindings = program_graph.bindings(pasted)
+        return Part(program_graph.class_of(pasted), (structure,), bindings, self.graph)
+
+
+class _Lowering:
+    """A module as parts."""
+
+    def __init__(self, problem: Prepared):
+        self.problem, self.hardware, self.classes = problem, problem.hardware, problem.allowed
+        self._opened: dict[tuple[str, str], tuple[list[Structure], list[str]]] = {}  # by class and plain program
+        self._left_out: dict[str, str] = {}
+
+    def run(self) -> None:
+        p = self.problem
+        not_in_float64(p.graph)
+        cut = partition(p.graph, self._rejected)
+        parts = [
+            Part(cls, tuple(found), _bindings(region.lowered), region.graph, None if cut.whole else region)
+            for region in cut.regions
+            for cls in region.lowered.classes(self.classes)
+            if (found := self._structures(region.lowered, cls)[0])
+        ]
+        order = list(dict.fromkeys(part.cls for part in parts))
+        if cut.whole:
+            parts += self._algebraic()
+        p.parts, p.partition, p.uncovered = tuple(parts), cut, cut.uncovered
+        p.notes += [f"{cls} is left out: {why}" for cls, why in self._left_out.items() if cls not in order]
+        p.regions = coverage.covered(cut, self.hardware, order)
+        p.covered = coverage.event(cut, p.regions, self.hardware, order[0])
+        if p.covered is not None:
+            p.notes.append(p.covered.text)
+
+    def _rejected(self, lowered: Lowered) -> str | None:
+        """Why no back end takes a region in any class, or None."""
+        wanted = lowered.classes(self.classes)
+        if not wanted and lowered.dtype not in NATIVE:  # part of a module that goes on in another type
+            return f"it computes in {class_name(lowered.dtype)}, and programs in {FLOATS}"
+        if not wanted:
+            raise SessionRefused(
+                "no_class", f"no program is written in class {' or '.join(self.classes)} alone; allow {LISTED}"
+            )
+        why = {}
+        for cls in wanted:
+            found, reasons = self._structures(lowered, cls)
+            if not found:
+                why[cls] = reasons[0]
+        self._left_out |= why
+        return "; ".join(f"{cls}: {reason}" for cls, reason in why.items()) if len(why) == len(wanted) else None
+
+    def _structures(self, lowered: Lowered, cls: str) -> tuple[list[Structure], list[str]]:
+        """Those that a back end takes, and why the others are not. A region is asked about more than once."""
+        if self.problem.cancelled():
+            raise Cancelled
+        plain = to_text(lowered.program(cls))
+        if (cls, plain) not in self._opened:
+            reasons: list[str] = []
+            self._opened[cls, plain] = structures(lowered, cls, self.hardware, reasons), reasons
+        return self._opened[cls, plain]
+
+    def _algebraic(self) -> list[Part]:
+        """The module with less work than it asks for, as parts of their own."""
+        rewritten = algebra.rewritten(self.problem.graph)
+        if rewritten is None:
+            return []
+        try:
+            lowered = lower(rewritten.graph)
+        except SessionRefused:
+            return []
+        limits = {c: t_sol(rewritten.graph, self.hardware, c) for c in self.classes}
+        offer, bindings = Algebraic(rewritten.words, limits), _bindings(lowered)
+        return [
+            Part(cls, tuple(found), bindings, rewritten.graph, algebraic=offer)
+            for cls in lowered.classes(self.classes)
+            if (found := self._structures(lowered, cls)[0])
+        ]
+
+
+def prepare(given: devices.Problem, allowed: Sequence[str], hardware: Hardware, **more: Any) -> Prepared:
+    """A problem whose work, or some part of it, is a program. `more`: fields of Prepared. Raises SessionRefused with
+    the first reason where nothing is."""
+    prepared = Prepared(given, tuple(allowed), hardware, **more)
+    if prepared.refusal is not None:
+        raise prepared.refusal
+    return prepared
+
+
+def _bindings(lowered: Lowered) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
+    return lowered.inputs, lowered.outputs
+
+
+def _plain(program: Program) -> Program:
+    """The same pipeline with its configuration left open; precision and back end stay as the author wrote them."""
+
+    def plain(s: Stage) -> Stage:
+        if not isinstance(s, Collective):
+            return s
+        return replace(s, config=Config(compute=s.config.compute, backend=s.config.backend))
+
+    return replace(program, stages=tuple(plain(s) for s in program.stages))
+
+
+__all__ = ["Algebraic", "Cancelled", "Part", "Prepared", "prepare"]

@@ -1,0 +1,107 @@
+"""What a strategy knows of a session: its finished trials, and the state at one point of its log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+WORTH = 0.97  # of the baseline: a first program that slows the module down more than this does not stand
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A mistake in a program's text. Lines and columns count from 1; the end is exclusive."""
+
+    code: str
+    message: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A trial that ended. `ms` is None when it failed, and of a kernel that has a verdict and could have no time
+    (`untimed`, `code` says why); `by`: strategy | owner; `clean`: it may be its class's best.
+
+    Of a module with regions: `region` is the one that the program stands for (0: the whole module), `region_ms` the
+    time of the program alone; `ms` and `speedup` (over the baseline) are always of the whole module.
+
+    What a strategy can learn from: `failed` (the step), `code` and `reason` of a failure; `diagnoses` of a text that
+    was rejected; `log`, the compiler's words; `resources` and `stages` as in events.TrialCompiled and TrialChecked;
+    `checks`, the errors of each round of validation; `verdict` with its `evidence`. `state` is set on an answer alone.
+    """
+
+    number: int
+    text: str
+    cls: str
+    backend: str = ""
+    by: str = "strategy"
+    ms: float | None = None
+    clean: bool = True
+    failed: str = ""
+    region: int = 0
+    region_ms: float | None = None
+    speedup: float | None = None
+    tripped: bool = False  # a guarded program whose f32 pipeline is what was timed
+    form: str = "program"
+    language: str = ""
+    kind: str = ""  # measured | predicted
+    gap: float | None = None  # time / limit of its class
+    code: str = ""
+    reason: str = ""
+    diagnoses: tuple[Diagnosis, ...] = ()
+    log: str = ""
+    resources: tuple[dict[str, Any], ...] = ()
+    stages: tuple[dict[str, Any], ...] = ()
+    checks: tuple[dict[str, Any], ...] = ()
+    verdict: str = ""
+    evidence: tuple[dict[str, Any], ...] = ()
+    untimed: bool = False
+    state: State | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def part(self) -> float:
+        """Milliseconds of the program alone; infinite where it failed."""
+        ms = self.ms if self.region_ms is None else self.region_ms
+        return float("inf") if ms is None else ms
+
+
+@dataclass(frozen=True)
+class State:
+    """The session at one point of its log.
+
+    `trials`: those that ended, by number; `budget`: trials that the strategy may make; `closed`: classes whose budget
+    is spent (sol.budget), with the reason in words; `quick`: program -> milliseconds of a quick timing (None: it did
+    not run), a hint for the order and no result; `baselines`: class -> milliseconds of PyTorch; `stop`: why no further
+    trial of the strategy is run, or "".
+    """
+
+    trials: tuple[Finished, ...] = ()
+    budget: int = 12
+    closed: dict[str, str] = field(default_factory=dict)
+    quick: dict[str, float | None] = field(default_factory=dict)
+    baselines: dict[str, float] = field(default_factory=dict)
+    stop: str = ""
+
+    def of(self, cls: str) -> list[Finished]:
+        return [t for t in self.trials if t.cls == cls]
+
+    def best(self, cls: str, region: int = 0) -> Finished | None:
+        """The fastest right one; of a region, by the time of its program alone."""
+        timed = [t for t in self.of(cls) if t.ms is not None and t.clean and (not region or t.region == region)]
+        if not timed:
+            return None
+        return min(timed, key=lambda t: (t.part if region else t.ms, t.number))
+
+    def standing(self, cls: str) -> dict[int, Finished]:
+        """The programs that stand in the module while another region's are tried: region -> its trial. A program is
+        taken up when the module as a whole became faster with it than it was before."""
+        placed: dict[int, Finished] = {}
+        best = WORTH
+        for t in self.of(cls):
+            if t.region and t.ms is not None and t.clean and t.speedup is not None and t.speedup > best:
+                placed[t.region], best = t, t.speedup
+        return placed

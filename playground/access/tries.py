@@ -1,0 +1,94 @@
+"""What an owner hands in to be tried: a program of the language, or a raw kernel, told apart by its text.
+
+The text is looked at with regular expressions alone (engine.session.kernel_text); it is parsed, loaded and run in the
+engine's sandbox.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.session.kernel_text import CLASSES, LANGUAGES, complaint, language_of
+from playground.access.requests import Refused, limit_text
+from playground.models import Session
+
+FORMS = ("program", "kernel")
+FIELDS = ("program", "form", "language", "entry", "cls")
+NAMES = {"program": "a μCUTLASS program", "cuda": "a CUDA C++ kernel", "python": "a Python kernel"}
+LESS = "Paste the kernel alone, without data and without the module."
+EXAMPLE = 'Send {"kind": "try", "data": {"program": "..."}}; the form of it is at /api/docs.'
+
+
+def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a `try`, checked: {program} of a program, with form, language, entry and cls of a kernel. Raises
+    Refused with the fix."""
+    if unknown := sorted(set(data) - set(FIELDS)):
+        raise Refused(422, f"A try has no field {unknown[0][:40]!r}.", f"Its fields are {', '.join(FIELDS)}.")
+    text = data.get("program")
+    if not isinstance(text, str) or not text.strip():
+        raise Refused(422, "There is no program or kernel to try.", EXAMPLE)
+    form, language = form_of(data)
+    if form == "program":
+        limit_text(text, "The program")
+        return {"program": text}
+    limit_text(text, "The kernel", LESS)
+    if session.spec.get("source_kind") == "program":
+        error = "This session is of a program, so there is no module to hold a kernel against."
+        raise Refused(422, error, "Start a session of a PyTorch module, and try the kernel there.")
+    entry = data.get("entry") or ""
+    if not isinstance(entry, str) or not re.fullmatch(r"[A-Za-z_]\w{0,79}", entry or "run", re.ASCII):
+        raise Refused(422, "entry: a name of at most 80 letters, digits and _.", "Leave it out for the usual entries.")
+    problem = complaint(text, language, entry)
+    if problem is not None:
+        more = {"code": problem.code} | ({"example": problem.example} if problem.example else {})
+        raise Refused(422, problem.reason, problem.fix, field="program", **more)
+    told = {"program": text, "form": "kernel", "language": language, "cls": class_of(session, data.get("cls"))}
+    return told | ({"entry": entry} if entry else {})
+
+
+def form_of(data: dict[str, Any]) -> tuple[str, str]:
+    """(form, language) as asked, or by the text where nothing is said; a text that shows neither is a program, whose
+    mistakes the language names. Raises Refused."""
+    form, language = data.get("form"), data.get("language")
+    if form not in (None, *FORMS):
+        raise Refused(422, f"form: one of {', '.join(FORMS)}.", "Leave it out: the text shows what it is.")
+    if language not in (None, "", *LANGUAGES):
+        raise Refused(422, f"language: one of {', '.join(LANGUAGES)}.", "Leave it out: the text shows what it is.")
+    looks = language_of(data.get("program") or "")
+    if form is None:
+        form = "kernel" if language or looks in LANGUAGES else "program"
+    if form == "program":
+        return form, ""
+    if not language and looks not in LANGUAGES:
+        error = "The text does not show whether it is CUDA C++ or Python."
+        raise Refused(422, error, 'Say "language": "cuda" or "language": "python".', field="language")
+    return form, language or looks
+
+
+def classes(session: Session) -> list[str]:
+    """Precision classes that a kernel may declare in a session: those that it allows, and f32."""
+    allowed = [cls for cls in session.spec.get("classes", []) if cls in CLASSES]
+    return list(dict.fromkeys([*allowed, "f32"]))
+
+
+def class_of(session: Session, cls: Any) -> str:
+    """The class that a kernel stands in: as asked, or the first that the session allows. Raises Refused."""
+    known = classes(session)
+    if cls is None:
+        return known[0]
+    if cls not in known:
+        raise Refused(422, f"cls: one of {', '.join(known)} in this session.", f'Write for example "{known[0]}".')
+    return cls
+
+
+def looked_at(text: str, language: str = "", entry: str = "") -> dict[str, Any]:
+    """What a text seems to be, and what is wrong with it as that: {looks, name, language, error, fix, example, code};
+    `looks` program | cuda | python | "" and `language` what it was looked at as."""
+    looks = language_of(text)
+    chosen = language or looks
+    told = {"looks": looks, "name": NAMES.get(looks, ""), "language": chosen, "error": "", "fix": "", "example": ""}
+    problem = complaint(text, chosen, entry) if chosen in LANGUAGES else None
+    if problem is None:
+        return {**told, "code": ""}
+    return {**told, "error": problem.reason, "fix": problem.fix, "example": problem.example, "code": problem.code}

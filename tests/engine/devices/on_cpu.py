@@ -1,0 +1,51 @@
+"""The measuring machine on a CPU, for tests of its rules: the same processes and checks, files in the place of compiled
+programs and the wall clock in the place of CUDA events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from dsl.lower import Source
+from engine.build.cache import Cache
+from engine.devices import cuda
+from engine.evaluate.candidate.worker import Worker
+
+GPU = {"name": "NVIDIA H200", "driver": "1", "sm_mhz": 1980}
+
+
+class Builds:
+    """A pool whose compiler is a file written to disk."""
+
+    def __init__(self, folder: Path):
+        self.cache, self.folder, self.size = Cache(folder / "cache"), folder, 1
+
+    def warm(self, workers: int = 1) -> None:
+        pass
+
+    def find(self, source: Source):
+        path = self.folder / f"{abs(hash(source.text))}.py"
+        path.write_text(source.text)
+        return SimpleNamespace(path=path, seconds=0.0, cached=True, resources=())
+
+    def build(self, source: Source, cancelled):
+        return self.find(source)
+
+    def submit(self, source: Source, priority: int = 0):
+        self.find(source)
+
+    def close(self) -> None:
+        pass
+
+
+def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:
+    """Close it with `shutdown`."""
+    monkeypatch.setattr(cuda.gpu_condition, "read", lambda uuid=None: dict(GPU))
+    monkeypatch.setattr(cuda.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
+    monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(folder))
+    monkeypatch.setattr(cuda, "Worker", lambda env: Worker(env, "cpu"))
+    real = cuda.module_process.Reference
+    monkeypatch.setattr(
+        cuda.module_process, "Reference", lambda problem, device, **k: real(problem, "cpu", host_clock=True, **k)
+    )
+    return cuda.Cuda(local_user=True)

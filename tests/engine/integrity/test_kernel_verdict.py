@@ -1,0 +1,97 @@
+"""The verdict on a raw kernel that was measured: what counts, what may be the best, and what a reader is told."""
+
+import pytest
+
+from engine.evaluate.integrity import kernel_evidence
+from engine.evaluate.integrity.findings import Finding, Report
+from engine.evaluate.integrity.measuring import Timed
+from engine.evaluate.integrity.trial import GAMING, LIBRARY, MINOR, PASSED, check
+from engine.session import events
+from engine.session.verdict import judge_kernel
+
+RIGHT = [check("text", PASSED, "no trick"), check("results", PASSED, "right in 14 rounds")]
+
+
+def measured(ms=1.0, ratio=2.0, checks=()):
+    time = events.Measurement(ms, ms, ms, [ms], "events", {"name": "a GPU"}, ms)
+    return events.TrialMeasured(3, time, "eager_tf32", ms * ratio, ratio, ratio, ratio, list(checks))
+
+
+def judged(earlier=RIGHT, best_ms=None, limit=0.5, **of):
+    return judge_kernel(3, "tf32", measured(**of), best_ms, limit, earlier)
+
+
+def test_a_clean_kernel_may_be_the_best():
+    end = judged()
+    assert (end.verdict, end.kind, end.best, end.gap, end.speedup) == ("clean", "measured", True, 2.0, 2.0)
+    assert (
+        end.text
+        == "1 ms measured, 2.00x faster than PyTorch eager (TF32), 2.00 times the limit; the best in tf32 so far"
+    )
+    assert [line["name"] for line in end.evidence] == ["text", "results", "limit"]
+
+
+@pytest.mark.parametrize(
+    ("of", "best"),
+    [({"best_ms": 0.9}, False), ({"best_ms": 1.1}, True), ({"ratio": 0.8}, False)],
+    ids=["slower than the best", "faster than the best", "slower than PyTorch"],
+)
+def test_it_is_the_best_only_where_it_is_faster_than_the_best_and_than_pytorch(of, best):
+    assert judged(**of).best is best and judged(**of).verdict == "clean"
+
+
+@pytest.mark.parametrize("verdict", [LIBRARY, GAMING])
+def test_what_a_library_or_a_trick_did_is_never_the_best(verdict):
+    end = judged([*RIGHT, check("kernels", verdict, "cuBLAS did the work")], ms=0.6, ratio=50.0)
+    assert end.verdict == verdict and not end.best
+    assert end.text == "0.6 ms measured, but it is not counted: cuBLAS did the work"
+
+
+def test_a_minor_remark_counts():
+    assert judged([*RIGHT, check("timer", MINOR, "asks for the time")]).best
+
+
+def test_a_time_below_the_limit_is_flagged_whatever_it_says():
+    end = judged(ms=0.4)
+    assert end.verdict == "gaming" and not end.best and "below 90% of the limit" in end.text
+
+
+def timed(**changes):
+    given = {
+        "ms": 1.0, "low": 0.9, "high": 1.1, "call_ms": 1.2, "baseline": "eager", "baseline_cls": "f32",
+        "baseline_ms": 2.0, "ratio": 2.0, "ratio_low": 1.9, "ratio_high": 2.1, "busy_ms": 1.0, "wall_ms": 1.2,
+        "kernels": [{"name": "mine", "us": 1000.0, "stream": 7, "library": False}], "sample": [1.0] * 15,
+        "looked_at": 3,
+    }  # fmt: skip
+    return Timed(**given | changes)
+
+
+def test_the_evidence_of_timed_calls_says_what_was_looked_at():
+    lines = kernel_evidence.of_timing(timed())
+    assert [(line["name"], line["verdict"]) for line in lines] == [
+        ("streams", PASSED), ("clocks", PASSED), ("timed results", PASSED),
+    ]  # fmt: skip
+    assert lines[-1]["said"] == "3 of 15 timed results were compared, and right"
+
+
+def test_hidden_streams_and_false_clocks_are_gaming():
+    found = [Finding("side_stream", "1 ms, 3 ms on all streams"), Finding("clock", "1 ms claimed, 9 ms passed")]
+    lines = kernel_evidence.of_timing(timed(findings=found))
+    assert {line["name"]: line["verdict"] for line in lines} == {
+        "side_stream": GAMING, "clock": GAMING, "timed results": PASSED,
+    }  # fmt: skip
+
+
+def test_a_device_time_that_no_clock_confirms_is_told_and_compared_by_call_times():
+    lines = kernel_evidence.of_timing(timed(findings=[Finding("unconfirmed", "0.1 ms claimed; a call takes 1.2 ms")]))
+    assert lines[0]["name"] == "unconfirmed" and lines[0]["verdict"] == "not looked at"
+    end = judged(ms=1.2, ratio=1.5, checks=lines)
+    assert end.verdict == "clean" and end.best and end.text.startswith("1.2 ms a call by the engine's clock, 1.50x")
+
+
+def test_without_rounds_nothing_is_verified_but_a_trick_in_the_text_is_a_trick():
+    text = kernel_evidence.of_text(Report())
+    assert kernel_evidence.verdict(text) == "unverified"
+    cheat = Report(findings=[Finding("memoized", "returns what it kept", 4)])
+    lines = kernel_evidence.of_text(cheat)
+    assert kernel_evidence.verdict(lines) == "gaming" and lines[0]["line"] == 4

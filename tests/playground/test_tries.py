@@ -1,0 +1,138 @@
+"""What an owner hands in over the API: told apart by its text, refused with the way out, and never opened as code."""
+
+import json
+
+import pytest
+
+from engine.session.kernel_text import EXAMPLES
+from playground.access import limits
+from playground.models import Command, Session
+from tests.engine.integrity import zoo
+
+pytestmark = pytest.mark.django_db
+PROGRAM = "program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] { y = gemm(x, w.T) { } return y }"
+PYTHON, CUDA = EXAMPLES["python"], EXAMPLES["cuda"]
+
+
+@pytest.fixture
+def made(client):
+    body = {"source": zoo.module("softmax"), "classes": ["fp8", "f16", "tf32"]}
+    return client.post("/api/sessions", body, content_type="application/json").json()
+
+
+def hand_in(client, made, **data):
+    body = {"kind": "try", "data": data, "control_token": made["control_token"]}
+    return client.post(f"/api/sessions/{made['id']}/commands", body, content_type="application/json")
+
+
+def look(client, text, **more):
+    return client.post("/api/tries/check", {"text": text, **more}, content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        ({"program": PROGRAM}, {"program": PROGRAM}),
+        ({"program": "gemm me"}, {"program": "gemm me"}),  # the language says what is wrong with it
+        ({"program": PYTHON, "form": "program"}, {"program": PYTHON}),
+        ({"program": PYTHON}, {"program": PYTHON, "form": "kernel", "language": "python", "cls": "f16"}),
+        ({"program": CUDA, "cls": "f32"}, {"program": CUDA, "form": "kernel", "language": "cuda", "cls": "f32"}),
+        (
+            {"program": "def mine(x):\n    return x", "form": "kernel", "entry": "mine", "cls": "tf32"},
+            {"program": "def mine(x):\n    return x", "form": "kernel", "language": "python", "cls": "tf32",
+             "entry": "mine"},
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_handed_in_reaches_the_engine_with_what_it_is(client, made, data, kept):
+    assert hand_in(client, made, **data).status_code == 202
+    assert Command.objects.get().data == kept
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "words"),
+    [
+        ({"program": " \n"}, 422, "There is no program or kernel to try."),
+        ({"program": 7}, 422, "There is no program or kernel to try."),
+        ({"program": PYTHON, "language": "cuda"}, 422, "This reads as Python, and it was sent as CUDA C++."),
+        ({"program": PROGRAM, "form": "kernel", "language": "python"}, 422, "Choose μCUTLASS program."),
+        ({"program": "a + b", "form": "kernel"}, 422, 'Say \\"language\\": \\"cuda\\" or'),
+        ({"program": zoo.module("softmax")}, 422, "Rename it to `ModelNew`"),
+        ({"program": "__global__ void k(float* x) {}"}, 422, 'Define `extern \\"C\\" int run(const Tensor* in'),
+        ({"program": PYTHON, "entry": "other"}, 422, "the text does not define `other`"),
+        ({"program": PYTHON, "entry": "a b"}, 422, "letters, digits and _"),
+        ({"program": PYTHON, "entry": "x" * 200}, 422, "letters, digits and _"),
+        ({"program": PYTHON, "cls": "fp8"}, 422, "cls: one of f16, tf32, f32 in this session."),
+        ({"program": PYTHON, "cls": "bf16"}, 422, "cls: one of f16, tf32, f32 in this session."),
+        ({"program": PYTHON, "form": "module"}, 422, "form: one of program, kernel."),
+        ({"program": PYTHON, "language": "rust"}, 422, "language: one of cuda, python."),
+        ({"program": PYTHON, "why": "x"}, 422, "A try has no field 'why'."),
+        ({"program": PYTHON + "#" * 70_000}, 413, "The kernel is 69 KiB; the limit is 64 KiB."),
+        ({"program": PYTHON + "\0"}, 422, "NUL"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_with_the_way_out(client, made, data, status, words):
+    reply = hand_in(client, made, **data)
+    assert reply.status_code == status and words in json.dumps(reply.json(), ensure_ascii=False), reply.json()
+    assert reply.json()["fix"] and not Command.objects.exists()
+
+
+def test_a_refusal_for_want_of_an_entry_shows_a_kernel_that_would_do(client, made):
+    reply = hand_in(client, made, program="import torch\ndef softmax(x): return x").json()
+    assert reply["code"] == "no_entry" and reply["field"] == "program" and reply["error"].endswith("defines softmax.")
+    assert hand_in(client, made, program=reply["example"]).status_code == 202
+
+
+def test_a_session_of_a_program_takes_no_kernel(client):
+    body = {"source": PROGRAM, "source_kind": "program"}
+    made = client.post("/api/sessions", body, content_type="application/json").json()
+    reply = hand_in(client, made, program=PYTHON)
+    assert reply.status_code == 422 and "no module to hold a kernel against" in reply.json()["error"]
+    assert hand_in(client, made, program=PROGRAM).status_code == 202
+
+
+def test_a_text_is_looked_at_before_it_is_handed_in(client):
+    assert look(client, PYTHON).json() == {
+        "looks": "python", "name": "a Python kernel", "language": "python", "error": "", "fix": "", "example": "",
+        "code": "",
+    }  # fmt: skip
+    assert look(client, PROGRAM).json()["name"] == "a μCUTLASS program"
+    assert look(client, "make it fast").json()["looks"] == ""
+    told = look(client, PYTHON, language="cuda").json()
+    assert (told["looks"], told["code"], told["fix"]) == ("python", "wrong_language", "Choose Python.")
+    assert look(client, "#" * 70_000).status_code == 413
+
+
+def test_looking_counts_against_the_checks_of_an_address(client, monkeypatch):
+    monkeypatch.setattr(limits, "checks", limits.Limit(2, 60))
+    assert [look(client, PYTHON).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_the_form_of_a_try_is_documented(client):
+    told = client.get("/api/openapi.json").json()
+    fields = told["components"]["schemas"]["TryIn"]["properties"]
+    assert set(fields) == {"program", "form", "language", "entry", "cls"}
+    assert "sandbox" in told["components"]["schemas"]["TryIn"]["description"]
+    assert "TryIn" in str(told["components"]["schemas"]["CommandIn"]["properties"]["data"])
+    assert told["paths"]["/api/tries/check"]["post"]["summary"]
+
+
+@pytest.mark.parametrize("language", ["python", "cuda"])
+def test_no_text_is_parsed_compiled_or_run_by_the_web_process(client, made, monkeypatch, language):
+    """Each hostile file of the sandbox's zoo is taken or refused as text."""
+    import ast
+    import builtins
+    import ctypes
+    import subprocess
+
+    def opened(*_, **__):
+        raise AssertionError("the web process opened a pasted text as code")
+
+    for owner, name in ((ast, "parse"), (builtins, "exec"), (ctypes, "CDLL"), (subprocess, "Popen")):
+        monkeypatch.setattr(owner, name, opened)
+    folder, suffix = ("hostile", "*.py") if language == "python" else ("cuda_cheats", "*.cu")
+    for path in sorted((zoo.HERE / folder).glob(suffix))[:40]:
+        text = path.read_text()
+        assert look(client, text).status_code == 200
+        assert hand_in(client, made, program=text, form="kernel", language=language).status_code in (202, 422, 429)
+    assert Session.objects.count() == 1
