@@ -182,9 +182,8 @@ def measure(
         atomic_write.write_results(out, done)
         best = min((c for c in rows if "ms" in c), key=lambda c: c["ms"], default={})
         ran = sum("ms" in c for c in rows)
-        say(
-            f"{swept.id:16} {ran}/{len(rows)} ran, PyTorch {torch_ms} ms, best {best.get('ms')} ms: {best.get('config')}"
-        )
+        words = f"PyTorch {torch_ms} ms, best {best.get('ms')} ms: {best.get('config')}"
+        say(f"{swept.id:16} {ran}/{len(rows)} ran, {words}")
 
 
 def of_product(
