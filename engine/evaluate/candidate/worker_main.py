@@ -189,15 +189,10 @@ class Worker:
         _, ms = self.baseline.sample()
         return {"ms": ms, "call_ms": self.baseline.call_time()}
 
-    def baseline_close(self, request: dict) -> dict:
-        self.baseline = None
-        self._forget_sets()
-        self._empty()
-        return {}
 
 
 REQUESTS = (
-    "warm", "open", "close", "keep", "load", "unload", "baseline_open", "baseline_sample", "baseline_close",
+    "warm", "open", "close", "keep", "load", "unload", "baseline_open", "baseline_sample",
 )  # fmt: skip
 PROGRAMS = ("check", "time_open", "time_sample", "time_parts", "integrity", "time_close")
 
