@@ -22,12 +22,18 @@ from engine.build.limited import SECONDS, BuildError
 
 log = logging.getLogger(__name__)
 
-_NVCC_AT_ONCE = 3  # one sm_90a unit takes 3.4 GB
+UNIT_BYTES = 8 << 30  # of a machine's memory for each nvcc at once: one sm_90a unit takes 3.4 GB
 
 
 def default_size() -> int:
     """Half the cores, at most 8: a CuTe build keeps one busy, and the measuring process needs idle cores."""
     return max(1, min(8, (os.cpu_count() or 2) // 2))
+
+
+def nvcc_at_once() -> int:
+    """As many as the memory has room for, at least one and at most eight: 3 on a machine of 24 GB."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(8, round(memory / UNIT_BYTES)))
 
 
 class Job:
@@ -80,7 +86,7 @@ class BuildPool:
         self._number = itertools.count()
         self._ready = threading.Condition()
         self._closed = False
-        self._nvcc = threading.Semaphore(min(self.size, _NVCC_AT_ONCE))
+        self._nvcc = threading.Semaphore(min(self.size, nvcc_at_once()))
         self._threads: list[threading.Thread] = []
         self._waiting = 0  # idle threads
 

@@ -51,7 +51,7 @@ class Timing(Protocol):
 
     def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]: ...
 
-    def quick(self, candidate: Any, baseline: events.Baseline) -> float: ...
+    def quick(self, candidate: Any, baseline: events.Baseline, family: str = "normal") -> float: ...
 
 
 class Form(Protocol):
@@ -244,6 +244,11 @@ class Evaluator(Device):
         """Whether its results are right, over every round. Raises TrialError("validate") with numbers in the reason."""
         return self._form(candidate).validate(candidate)
 
+    def first_round(self, candidate: Any) -> events.TrialValidated:
+        """Whether a program's result is right in the first round: for studies of times, whose results nobody uses.
+        Raises TrialError("validate")."""
+        return self.workbench.programs.rounds.validate(candidate, 1)
+
     def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
         """Its time in alternation with the baseline, and the evidence of the run; or a prediction. Raises
         TrialError("measure")."""
@@ -252,6 +257,11 @@ class Evaluator(Device):
     def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]:
         """Several validated programs and the baseline in turns, in one run. Raises TrialError("measure")."""
         return self.workbench.programs.timing.compare(candidates, baseline)
+
+    def quick_on(self, candidate: Any, baseline: events.Baseline, family: str) -> float:
+        """Milliseconds of a few calls on inputs of a family: what a guard that trips costs. Raises
+        TrialError("measure")."""
+        return self.workbench.programs.timing.quick(candidate, baseline, family)
 
     def quick(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[float | None]:
         """Milliseconds of a few calls of each, to choose what is tried in full; None where it did not run. Nothing is

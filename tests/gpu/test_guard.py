@@ -12,7 +12,7 @@ PROGRAMS = ["matmul_square_f16", "conv2d_relu_bias_f16", "mlp_sigmoid_logsumexp_
 
 def test_products_and_a_convolution_hold_on_every_set(cuda):
     rows = []
-    guarded.run(PROGRAMS, 4, 300.0, rows.append)
+    guarded.run(PROGRAMS, cuda, 300.0, rows.append)
     assert [r["program"] for r in rows] == PROGRAMS
     for row in rows:
         assert row["faults"] == [], guarded.line(row)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.gpu
 def test_two_programs_are_right_and_timed(cuda, tmp_path):
     chosen = [c for c in cases() if c.name in ("matrix_vector", "linear_relu_div", "matmul_square_f16")]
     said = []
-    run(chosen, "cuda", 4, tmp_path / "suite.json", said.append, seed=11, backends=("cute",))
+    run(chosen, cuda, tmp_path / "suite.json", said.append, seed=11, backends=("cute",))
     found = {r["program"]: r for r in said}
     assert found["linear_relu_div"]["failed"] == "refused", "tf32 is the cpp back end's"
     for name in ("matrix_vector", "matmul_square_f16"):

@@ -1,20 +1,20 @@
 """Is `guard f32` right on inputs that trip it and on those that do not, and what does it cost? On a GPU.
 
-    python -m engine.bench.studies.guarded --json guard.json [--only NAME,..] [--jobs 12] [--seconds 300]
+    python -m engine.bench.studies.guarded --json guard.json [--only NAME,..] [--seconds 300]
     python -m engine.bench.studies.guarded --plan          # what would run: no GPU, no torch
 
 Programs of the suite in f16, each under a guard, under a guard as a CUDA graph, and in the same configuration without
-one, over five sets of inputs; `_rows`: the program of that name without its casts and layouts, whose convolution reads
-images as they lie and rounds them itself (`cpp`). On every set the guarded ones are held against float64 and what eager
-PyTorch with TF32 errs there, and the flag against what the set is made for; with the flag down the four are timed in
-turns. The file grows program by program; programs that it holds already are not run again.
+one; `_rows`: the program of that name without its casts and layouts, whose convolution reads images as they lie and
+rounds them itself (`cpp`). The guarded ones are validated by the evaluator of every session, in all its rounds; of four
+sets of inputs the file keeps the errors and the flag, which is held against what the set is made for. With the flag
+down the three and eager PyTorch with TF32 are timed in turns, in one run. The file grows program by program; programs
+that it holds already are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,17 +26,17 @@ from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.guard import rescue
 from dsl.ir import Conv, DType
-from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import atomic_write
-from engine.build import cute
-from engine.build.cache import Cache, content_key
-from engine.build.pool import BuildPool
+from engine.classes import class_of
+from engine.devices import Candidate, Problem, SessionRefused, TrialError, registry
+from engine.evaluate.evaluator import Evaluator
 from engine.evaluate.timing.gpu_condition import about
 from engine.evaluate.timing.gpu_condition import read as condition_of
-from engine.jsonprocess import JsonProcess, WorkerLost
+from engine.strategies.problem import Prepared
 from engine.suite.cases import Case, cases
+from engine.trace import trace
 
 ROWS = ("conv3d_activations_f16_rows", "conv_transpose2d_square_f16_rows")
 NAMES = (
@@ -46,19 +46,16 @@ NAMES = (
     "linear_div_gelu_f16", "conv3d_mish_tanh_f16", "conv2d_rgb_stride4_f16", "conv1d_strided_dilated_f16",
     *ROWS,
 )  # fmt: skip
-SETS = {  # what the first input is multiplied by, and whether that trips the guard; None: as its numbers fall
-    "own": 0, "large": 1, "tiny": 1, "row": 1, "spread": None,
-}  # fmt: skip
+SETS = {"own": 0, "large": 1, "tiny": 1, "row": 1}  # whether the set trips the guard
+FAMILIES = {"own": "own", "large": "huge", "tiny": "minute", "row": "uneven"}  # of the evaluator's inputs
 KINDS = ("guarded", "graph", "plain")
 AS_TF32, AS_F32 = 1.1, 2e-6  # a guarded error: so many times that of eager TF32, or as small as f32's own
 METHOD = (
-    "CUDA events in alternation, L2 flushed, medians of 7; plain: the same without its guard; error: ||ours - "
-    "float64|| / ||float64||; sets: the module's own first input, 10^6 times it, 10^-6 times it, its last row or "
-    "image 10^6 times, each element times 10^(-6u), u uniform in [0, 1)"
+    "medians of calls in turns with eager TF32 in one run, L2 flushed; plain: the same without its guard; error: "
+    "||ours - float64|| / ||float64||; sets: the module's own inputs, normal ones times 10^6, times 10^-6, and with "
+    "the last row or image times 10^6"
 )
-CHILD = [sys.executable, "-m", "engine.bench.studies.guarded_child"]
 SMS = 132  # of the H200 and the H100 SXM, for which `auto` is resolved
-PER_CASE_S = 120.0
 
 
 def _case(name: str) -> Case:
@@ -90,29 +87,13 @@ def texts(name: str) -> dict[str, str]:
     return {kind: to_text(kinds[kind]) for kind in KINDS}
 
 
-def source_of(text: str) -> Source:
-    """What a checked text is built from: `cute`'s module where there is one, else `cpp`'s."""
-    sources = generate(check(text).program).sources
-    return sources.get("cute") or sources["cpp"]
-
-
-def loadable(source: Source, built: cute.Built, cache: Cache) -> tuple[str, str | None]:
-    """(module to import, what its `load` takes) of a build."""
-    if source.backend == "cute":
-        return str(built.path), None
-    key = content_key("binding", source.binding)
-    folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
-    return str(folder / "binding.py"), str(built.path)
-
-
 def faults(row: dict[str, Any]) -> list[str]:
     """What is wrong with a program's row, in words; its sets are {error, graph_error, eager_tf32, flag, unexpected}."""
     if "error" in row:
         return [row["error"]]
     found = []
     for which, trips in SETS.items():
-        if (s := row["sets"].get(which)) is None:
-            found.append(f"{which}: not run")
+        if (s := row["sets"].get(which)) is None:  # float32 itself overflows there
             continue
         limit = max(AS_TF32 * s["eager_tf32"], AS_F32)
         found += [
@@ -142,49 +123,74 @@ def cost_us(row: dict[str, Any]) -> float:
     return round(1e3 * (row["ms"]["guarded"] - row["ms"]["plain"]), 1)
 
 
-def run(
-    names: Sequence[str], jobs: int, seconds: float, done: Callable[[dict[str, Any]], None], cache: Cache | None = None
-) -> None:
-    """Builds side by side, then program after program on the GPU; each row goes to `done`, with its faults.
+def run(names: Sequence[str], evaluator: Evaluator, seconds: float, done: Callable[[dict[str, Any]], None]) -> None:
+    """Program after program on the evaluator, the builds of all asked for at the beginning; each row goes to `done`,
+    with its faults. What is not begun within `seconds` is left out."""
+    deadline = time.monotonic() + seconds
+    programs = {name: texts(name) for name in names}
+    for text in (text for kinds in programs.values() for text in kinds.values()):
+        sources = generate(check(text).program, evaluator.hw.sms).sources
+        evaluator.build_ahead(sources.get("cute") or sources["cpp"])
+    for name in names:
+        if time.monotonic() > deadline:
+            break
+        row: dict[str, Any] = {"program": name}
+        try:
+            row |= _measured(name, programs[name], evaluator)
+        except (TrialError, SessionRefused) as e:
+            row["error"] = e.reason[:800]
+        except Exception as e:
+            row["error"] = f"{type(e).__name__}: {e}"[:800]
+        finally:
+            evaluator.close()
+        if "ms" in row:
+            row["cost_us"] = cost_us(row)
+        done(row | {"faults": faults(row)})
 
-    What is not begun within `seconds` is left out.
-    """
-    deadline, cache = time.monotonic() + seconds, cache or Cache()
-    pool = BuildPool(cache, jobs)
-    worker: JsonProcess | None = None
-    try:
-        programs = {name: texts(name) for name in names}
-        sources = {(name, kind): source_of(text) for name, kinds in programs.items() for kind, text in kinds.items()}
-        building = {which: pool.submit(source) for which, source in sources.items()}
-        for name in names:
-            if time.monotonic() > deadline:
-                break
-            row: dict[str, Any] = {"program": name}
-            try:
-                built = {kind: building[name, kind].result() for kind in KINDS}
-                row["build_s"] = {kind: round(b.seconds, 2) for kind, b in built.items()}
-                worker = worker or JsonProcess(CHILD, env={**os.environ, **cute.environment(cache)}, name="guarded")
-                asked = {k: [programs[name][k], *loadable(sources[name, k], built[k], cache)] for k in KINDS}
-                module = str(_case(name).module_path)
-                answer = worker.request({"op": "measure", "module": module, "kinds": asked}, timeout=PER_CASE_S)
-                row |= {"error": f"{answer['error']}: {answer['message']}"[:800]} if "error" in answer else answer
-            except WorkerLost as e:  # a CUDA error ends it: nothing that follows one means anything
-                worker, row["error"] = None, f"the process was lost: {e}"[:800]
-            except Exception as e:
-                row["error"] = f"{type(e).__name__}: {e}"[:800]
-            if "ms" in row:
-                row["cost_us"] = cost_us(row)
-            done(row | {"faults": faults(row)})
-    finally:
-        if worker is not None:
-            worker.close()
-        pool.close()
+
+def _measured(name: str, kinds: dict[str, str], evaluator: Evaluator) -> dict[str, Any]:
+    """{sets, ms, rescue_ms, build_s} of one program. Raises TrialError, SessionRefused."""
+    module = _case(name).module_path.read_text(encoding="utf-8")
+    problem = Problem(module, "module", trace(module, local_user=True).graph)
+    prepared = Prepared(problem, ("tf32", "f16"), evaluator.hw, evaluator.kind)
+    evaluator.open(problem, lambda: False)
+    candidates = {kind: _candidate(i, text, prepared, evaluator) for i, (kind, text) in enumerate(kinds.items(), 1)}
+    built = {kind: evaluator.build(c) for kind, c in candidates.items()}
+    checks = {kind: evaluator.validate(candidates[kind]).checks for kind in ("guarded", "graph")}
+    baseline = evaluator.baseline("eager_tf32")
+    timed = dict(zip(candidates, evaluator.compare(list(candidates.values()), baseline), strict=True))
+    ms = {kind: round(m.time.ms, 5) for kind, m in timed.items()}
+    return {
+        "build_s": {kind: round(b.seconds, 2) for kind, b in built.items()},
+        "sets": {which: s for which, family in FAMILIES.items() if (s := _set(family, checks)) is not None},
+        "rescue_ms": round(evaluator.quick_on(candidates["guarded"], baseline, "huge"), 4),
+        "ms": ms | {"eager_tf32": round(timed["guarded"].baseline_ms, 5)},
+    }
+
+
+def _candidate(number: int, text: str, prepared: Prepared, evaluator: Evaluator) -> Candidate:
+    compiled = generate(check(text).program, evaluator.hw.sms)
+    backend = "cute" if "cute" in compiled.sources else "cpp"
+    return Candidate(
+        number, compiled.resolved, compiled.text, class_of(compiled.resolved), backend, compiled.sources,
+        *prepared.bind(text), compiled.refused,
+    )  # fmt: skip
+
+
+def _set(family: str, checks: dict[str, list[dict[str, Any]]]) -> dict[str, Any] | None:
+    """{error, graph_error, eager_tf32: relative to float64; flag; worst: one element's error over the result's RMS} of
+    a family, None where nothing could be compared. An element NaN or Inf on one side alone fails the validation:
+    `unexpected` is 0."""
+    guarded, graph = (next((c for c in checks[k] if c["family"] == family), None) for k in ("guarded", "graph"))
+    return None if guarded is None or graph is None else {
+        "error": guarded["error"], "graph_error": graph["error"], "eager_tf32": guarded["pytorch_error"],
+        "worst": guarded["max_error"], "flag": int(bool(guarded.get("tripped"))), "unexpected": 0,
+    }  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.bench.studies.guarded", description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="NAME,..", help="these programs alone (see --plan)")
-    parser.add_argument("--jobs", type=int, default=12, help="builds at once, 0.7 GB each (default 12)")
     parser.add_argument("--seconds", type=float, default=300.0, help="begin no program after so long (default 300)")
     form = parser.add_mutually_exclusive_group(required=True)
     form.add_argument("--json", metavar="OUT", type=Path, help="results; an earlier file is gone on from")
@@ -192,9 +198,8 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     asked = [n for n in args.only.split(",") if n]
     unknown = [n for n in asked if n not in NAMES]
-    if unknown or args.jobs < 1:
-        what = f"no program is called {unknown[0]!r}" if unknown else "--jobs starts at 1"
-        print(f"error: {what}; `--plan` lists the programs", file=sys.stderr)
+    if unknown:
+        print(f"error: no program is called {unknown[0]!r}; `--plan` lists the programs", file=sys.stderr)
         return 2
     names = asked or list(NAMES)
     if args.plan:
@@ -215,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
         atomic_write.write_results(args.json, told)
 
     had = {row["program"] for row in told["results"]}
-    run([n for n in names if n not in had], args.jobs, args.seconds, done)
+    run([n for n in names if n not in had], registry.get("cuda", local_user=True), args.seconds, done)
     ran = [row for row in told["results"] if row["program"] in names]
     print(f"{sum(not faults(row) for row in ran)} right of {len(ran)} run, {len(names)} asked for", flush=True)
     return 0 if len(ran) == len(names) and not any(map(faults, ran)) else 1

@@ -1,13 +1,13 @@
 """Products under many configurations, timed on the GPU: what the attainable model is judged by (`python -m sol sweep`).
 
-    python -m engine.bench.studies.sweep --json sweep.json [--only ID,..] [--configs 48] [--jobs 12] [--seconds 390]
+    python -m engine.bench.studies.sweep --json sweep.json [--only ID,..] [--configs 48] [--seconds 390]
     python -m engine.bench.studies.sweep --plan            # what would run: no GPU, no torch
 
 Of each product, up to `--configs` configurations that the `cute` back end takes are drawn without a look at any model:
 half from all of them, half from those with larger tiles, by a hash of the configuration, so that every run draws the
-same ones. Kernels are built ahead in processes that see no GPU, then one process verifies and times them in turns with
-PyTorch's own product. The file grows product by product; a later call goes on from it. Products marked held out are
-those that nobody looked at when the model's constants were set.
+same ones. The evaluator of every session builds them, holds each against its own ideal in float64 in one round, and
+times them in turns with PyTorch's own product, a few at a time. The file grows product by product; a later call goes on
+from it. Products marked held out are those that nobody looked at when the model's constants were set.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from dsl import ir
 from dsl.check.program import check
+from dsl.compile import compile as generate
 from dsl.printer import to_text
 from dsl.rules import legal
 from engine import atomic_write
-from engine.build import cute
-from engine.build.cache import Cache
+from engine.classes import class_of
+from engine.devices import Candidate, Problem, SessionRefused, TrialError, registry
+from engine.evaluate.evaluator import Evaluator
 from engine.evaluate.timing.gpu_condition import about
 from engine.evaluate.timing.gpu_condition import read as condition_of
-from engine.jsonprocess import JsonProcess, WorkerLost
+from engine.strategies.planner.lowering import program_graph
 
 SPLITS = (2, 3, 4, 6, 8, 16)
 CLUSTERS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1))
@@ -46,10 +47,11 @@ RECORDED = (
     "from all, half from the larger tiles; built ahead, then timed in turns beside PyTorch's own product"
 )
 METHOD = (
-    "CUDA events, L2 flushed, held stream, median of samples spread over rounds; ms, each the median of 9 samples; "
-    "error: largest difference from PyTorch over its largest value"
+    "CUDA events less their own time, L2 flushed, held stream; ms, each the median of 15 calls in turns with PyTorch's "
+    "product and a few other configurations; error: relative to the program's own ideal in float64"
 )
-CHILD = [sys.executable, "-m", "engine.bench.studies.sweep_child"]
+AT_ONCE = 6  # configurations that are timed in one run of turns
+ROOM = 24e9  # bytes that their results may take on the GPU
 
 
 @dataclass(frozen=True)
@@ -152,72 +154,82 @@ def configurations(swept: Swept, most: int = 48) -> tuple[tuple[str, str], ...]:
     return tuple((clauses_of(c), to_text(replace(p, stages=(replace(stage, config=c),)))) for c in chosen)
 
 
-def kernels(wanted: Sequence[Swept], most: int = 48) -> list[str]:
-    """One program a kernel to build: quack's kernels know neither sizes, nor swizzle, nor how often K is split."""
-    seen: dict[tuple, str] = {}
-    for swept in wanted:
-        signature = swept.program.split("(", 1)[1].split("{", 1)
-        types = "".join(c for c in signature[0] if not c.isdigit())
-        for clauses, program in configurations(swept, most):
-            kernel = clauses.split(" swizzle")[0].split("(")[0]
-            seen.setdefault((types, signature[1], kernel), program)
-    return list(seen.values())
-
-
-def build(programs: Sequence[str], jobs: int, seconds: float, say: Callable[[str], None]) -> None:
-    """Builds in `jobs` processes that see no GPU; what is not done after `seconds` is built when it is timed."""
-    began, env = time.monotonic(), {**os.environ, **cute.environment(Cache()), "CUDA_VISIBLE_DEVICES": ""}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "programs.json"
-        path.write_text(json.dumps(list(programs)))
-        running = [
-            subprocess.Popen([*CHILD, "--build", str(path), "--part", f"{i}/{jobs}"],
-                             env=env | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
-            for i in range(jobs)
-        ]  # fmt: skip
-        for process in running:
-            try:
-                process.wait(max(1.0, seconds - (time.monotonic() - began)))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-    say(f"{len(programs)} kernels built in {time.monotonic() - began:.0f} s")
-
-
-def measure(wanted: Sequence[Swept], most: int, out: Path, deadline: float, say: Callable[[str], None]) -> None:
-    """Times product after product and writes the file after each. One that ends the process is left out and named."""
+def measure(
+    wanted: Sequence[Swept], most: int, out: Path, evaluator: Evaluator, deadline: float, say: Callable[[str], None]
+) -> None:
+    """Times product after product and writes the file after each; none is begun after the deadline."""
     done = json.loads(out.read_text()) if out.exists() else {"problems": []}
     had = {row["id"] for row in done["problems"]}
-    worker: JsonProcess | None = None
-    env = {**os.environ, **cute.environment(Cache())}
-    try:
-        for swept in wanted:
-            left = deadline - time.monotonic()
-            if swept.id in had or left < 8:
-                continue
-            worker = worker or JsonProcess([*CHILD, "--measure"], env=env, name="sweep")
-            asked = {"op": "measure", "program": swept.program, "configs": configurations(swept, most)}
-            before = condition_of()
-            try:
-                row = worker.request(asked, timeout=left)
-            except WorkerLost as e:
-                worker, row = None, {"error": "lost", "message": str(e)}
-            if "error" in row:
-                say(f"{swept.id}: {row['error']}: {row['message'][:300]}")
-                continue
-            done["problems"].append(
-                {"id": swept.id, "program": swept.program, "held_out": swept.held_out, "torch_ms": row["torch_ms"],
-                 "before": _state(before), "after": _state(condition_of()), "configs": row["configs"]}
-            )  # fmt: skip
-            done = _about(row["gpu"], len(done["problems"]), most) | {"problems": done["problems"]}
-            atomic_write.write_results(out, done)
-            best = min((c for c in row["configs"] if "ms" in c), key=lambda c: c["ms"], default={})
-            ran = sum("ms" in c for c in row["configs"])
-            say(f"{swept.id:16} {ran}/{len(row['configs'])} ran, PyTorch {row['torch_ms']:.4f} ms, "
-                f"best {best.get('ms')} ms: {best.get('config')}")  # fmt: skip
-    finally:
-        if worker is not None:
-            worker.close()
+    todo = [swept for swept in wanted if swept.id not in had]
+    for text in (text for swept in todo for _, text in configurations(swept, most)):
+        evaluator.build_ahead(generate(check(text).program, evaluator.hw.sms).sources["cute"])
+    for swept in todo:
+        if time.monotonic() > deadline:
+            return
+        before = condition_of()
+        try:
+            torch_ms, rows = of_product(swept, configurations(swept, most), evaluator)
+        except (TrialError, SessionRefused) as e:
+            say(f"{swept.id}: {e.reason[:300]}")
+            continue
+        finally:
+            evaluator.close()
+        done["problems"].append(
+            {"id": swept.id, "program": swept.program, "held_out": swept.held_out, "torch_ms": torch_ms,
+             "before": _state(before), "after": _state(condition_of()), "configs": rows}
+        )  # fmt: skip
+        done = _about(evaluator.describe()["gpu"], len(done["problems"]), most) | {"problems": done["problems"]}
+        atomic_write.write_results(out, done)
+        best = min((c for c in rows if "ms" in c), key=lambda c: c["ms"], default={})
+        ran = sum("ms" in c for c in rows)
+        words = f"PyTorch {torch_ms} ms, best {best.get('ms')} ms: {best.get('config')}"
+        say(f"{swept.id:16} {ran}/{len(rows)} ran, {words}")
+
+
+def of_product(
+    swept: Swept, configs: Sequence[tuple[str, str]], evaluator: Evaluator
+) -> tuple[float | None, list[dict[str, Any]]]:
+    """(PyTorch's time in ms, [{config, ms, low, high, error} or {config, why}]) of one product. Raises TrialError,
+    SessionRefused."""
+    graph = program_graph.graph_of(check(swept.program).program)
+    evaluator.open(Problem(swept.program, "program", graph), lambda: False)
+    baseline = evaluator.baseline("eager")
+    rows: list[dict[str, Any]] = [{"config": clauses} for clauses, _ in configs]
+    right: list[tuple[dict[str, Any], Candidate]] = []
+    for i, (row, (_, text)) in enumerate(zip(rows, configs, strict=True), 1):
+        try:
+            candidate = _candidate(i, text, evaluator)
+            evaluator.build(candidate)
+            row["error"] = float(f"{evaluator.first_round(candidate).error:.2g}")
+            right.append((row, candidate))
+        except TrialError as e:
+            row["why"] = f"{e.code}: {e.reason[:200]}"
+    theirs: list[float] = []
+    size = sum(graph.tensors[n].bytes for n in graph.outputs)
+    many = max(1, min(AT_ONCE, int(ROOM / max(5 * size, 1))))  # a result of each of four sets of inputs, and its own
+    for at in range(0, len(right), many):
+        some = right[at : at + many]
+        try:
+            timed = evaluator.compare([c for _, c in some], baseline)
+        except TrialError as e:
+            for row, _ in some:
+                row["why"] = f"{e.code}: {e.reason[:200]}"
+            continue
+        for (row, _), m in zip(some, timed, strict=True):
+            low, high = min(m.time.sample), max(m.time.sample)
+            row |= {"ms": round(m.time.ms, 5), "low": round(low, 5), "high": round(high, 5)}
+        theirs.append(timed[0].baseline_ms)
+    return round(median(theirs), 5) if theirs else None, rows
+
+
+def _candidate(number: int, text: str, evaluator: Evaluator) -> Candidate:
+    compiled = generate(check(text).program, evaluator.hw.sms)
+    if "cute" not in compiled.sources:
+        raise TrialError("generate", compiled.refused["cute"].code, compiled.refused["cute"].message)
+    return Candidate(
+        number, compiled.resolved, compiled.text, class_of(compiled.resolved), "cute", compiled.sources,
+        *program_graph.bindings(compiled.resolved), compiled.refused,
+    )  # fmt: skip
 
 
 def _state(condition: dict | None) -> dict:
@@ -236,30 +248,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.bench.studies.sweep", description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="ID,..", help="these products alone (see --plan)")
     parser.add_argument("--configs", type=int, default=48, help="configurations of a product at most (default 48)")
-    parser.add_argument("--jobs", type=int, default=12, help="builds at once, 0.7 GB each (default 12)")
-    parser.add_argument("--seconds", type=float, default=390.0, help="in all; half of it at most for builds")
+    parser.add_argument("--seconds", type=float, default=390.0, help="begin no product after so long (default 390)")
     form = parser.add_mutually_exclusive_group(required=True)
     form.add_argument("--json", metavar="OUT", type=Path, help="results; an earlier file is gone on from")
     form.add_argument("--plan", action="store_true", help="say what would run and stop")
     args = parser.parse_args(argv)
     names = [n for n in args.only.split(",") if n]
     unknown = [n for n in names if n not in {p.id for p in PRODUCTS}]
-    if unknown or args.configs < 1 or args.jobs < 1:
-        what = f"no product is called {unknown[0]!r}" if unknown else "--configs and --jobs start at 1"
+    if unknown or args.configs < 1:
+        what = f"no product is called {unknown[0]!r}" if unknown else "--configs starts at 1"
         print(f"error: {what}; `--plan` lists the products", file=sys.stderr)
         return 2
     wanted = [p for p in PRODUCTS if not names or p.id in names]
     if args.plan:
         for p in wanted:
             print(f"{p.id:16} {len(configurations(p, args.configs)):3}{'  held out' if p.held_out else ''}")
-        print(f"{len(wanted)} products, {len(kernels(wanted, args.configs))} kernels to build")
+        print(f"{len(wanted)} products, {sum(len(configurations(p, args.configs)) for p in wanted)} configurations")
         return 0
     if condition_of() is None:
         print("error: there is no NVIDIA GPU here; `--plan` shows what would run on one", file=sys.stderr)
         return 2
     deadline = time.monotonic() + args.seconds
-    build(kernels(wanted, args.configs), args.jobs, args.seconds / 2, print)
-    measure(wanted, args.configs, args.json, deadline, print)
+    measure(wanted, args.configs, args.json, registry.get("cuda", local_user=True), deadline, print)
     return 0
 
 

@@ -56,7 +56,7 @@ class Held(Protocol):
 
     def values(self, family: str, seed: int) -> Values: ...
 
-    def fresh_sets(self, seed: int) -> list[Values]: ...
+    def fresh_sets(self, seed: int, family: str) -> list[Values]: ...
 
     def right(self, request: dict) -> Values: ...
 
@@ -177,7 +177,7 @@ class LoadedProgram:
     def time_open(self, request: dict) -> dict:
         """Get ready to be timed: its sets of inputs, and what each must give. {buffers}"""
         sets, seen = [], {}
-        for values in self.held.fresh_sets(request["seed"]):
+        for values in self.held.fresh_sets(request["seed"], request["family"]):
             # A tensor that is the same in every set is bound once: what is prepacked knows it by its identity.
             row = []
             for b in self.inputs:

@@ -47,7 +47,7 @@ class Worker:
         self.reference_bytes = 0
         self.programs: dict[str, LoadedProgram] = {}
         self.baseline: Timed | None = None
-        self._sets: tuple[int, list[Values]] | None = None  # of the seed that is timed with
+        self._sets: tuple[tuple[int, str], list[Values]] | None = None  # of the seed and family that are timed with
         self._timer: Timer | HostTimer | None = None
         if device == "cuda":
             # Heavy on purpose: what the first generated module will import, and the CUDA context.
@@ -109,18 +109,18 @@ class Worker:
             values.update(data.fill_graph(self.graph, family, seed, self.device))
         return values
 
-    def fresh_sets(self, seed: int) -> list[Values]:
-        """Fresh normal inputs over the module's own parameters, as many sets as a quarter of what is free holds. The
-        programs that are timed beside each other share them."""
-        if self._sets is None or self._sets[0] != seed:
+    def fresh_sets(self, seed: int, family: str = "normal") -> list[Values]:
+        """Fresh inputs of a family over the module's own parameters, as many sets as a quarter of what is free holds.
+        The programs that are timed beside each other share them."""
+        if self._sets is None or self._sets[0] != (seed, family):
             self._sets = None
             self._empty()
             base = self.values("normal", seed) if not self.own else dict(self.own)
             size = sum(t.bytes for t in self.graph.tensors.values() if t.kind == "input")
             free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else 4 << 30
             count = max(1, min(BUFFERS, int(free / 4 / max(size, 1))))
-            fresh = [data.fill_graph(self.graph, "normal", seed + i, self.device, only="input") for i in range(count)]
-            self._sets = seed, [{**base, **f} for f in fresh]
+            fresh = [data.fill_graph(self.graph, family, seed + i, self.device, only="input") for i in range(count)]
+            self._sets = (seed, family), [{**base, **f} for f in fresh]
         return self._sets[1]
 
     def right(self, request: dict) -> Values:
@@ -190,15 +190,10 @@ class Worker:
         _, ms = self.baseline.sample()
         return {"ms": ms, "call_ms": self.baseline.call_time()}
 
-    def baseline_close(self, request: dict) -> dict:
-        self.baseline = None
-        self._forget_sets()
-        self._empty()
-        return {}
 
 
 REQUESTS = (
-    "warm", "open", "close", "keep", "load", "unload", "baseline_open", "baseline_sample", "baseline_close",
+    "warm", "open", "close", "keep", "load", "unload", "baseline_open", "baseline_sample",
 )  # fmt: skip
 PROGRAMS = ("check", "time_open", "time_sample", "time_parts", "integrity", "time_close")
 

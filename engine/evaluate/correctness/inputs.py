@@ -40,7 +40,6 @@ from typing import Any
 from sol.graph import Op, OpGraph, Tensor
 
 FAMILIES = ("own", "normal", "large", "tiny", "closed_form")
-families = FAMILIES
 GUARD_FAMILIES = ("huge", "minute", "uneven")
 FAR = 1e6
 LARGE, TINY = 128.0, 2.0**-10

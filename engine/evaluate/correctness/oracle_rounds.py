@@ -89,22 +89,22 @@ class OracleRounds(Rounds):
         self._known: dict[str, events.TrialValidated] = {}  # meaning -> its validation
         self._pytorch: dict[tuple, PyTorchError] = {}
 
-    def validate(self, candidate: Candidate) -> events.TrialValidated:
+    def validate(self, candidate: Candidate, most: int | None = None) -> events.TrialValidated:
         """Candidates that differ in configuration alone mean the same: the second one's answer is the first one's."""
-        key = meaning(candidate)
+        key = f"{most}:{meaning(candidate)}"
         if key in self._known:
             before = self._known[key]
             same = f"same meaning as trial {before.trial}, checked there: {before.scope}"
             return replace(before, trial=candidate.trial, scope=same)
         try:
-            validated = super().validate(candidate)
+            validated = super().validate(candidate, most)
         except TrialError as e:
             # Operations beside regions hold sizes as they were traced; on fewer rows they may mean something else.
             if not candidate.placed or self.rows is None or e.code not in ("oracle", "wrong_result"):
                 raise
             self.rows = None
             self._pytorch.clear()
-            validated = super().validate(candidate)
+            validated = super().validate(candidate, most)
         self._known[key] = validated
         return validated
 

@@ -88,10 +88,11 @@ class Rounds:
         """What was run where, in words."""
         raise NotImplementedError
 
-    def validate(self, candidate: Candidate) -> events.TrialValidated:
-        """Every round of a built candidate. Raises TrialError("validate") for the first wrong result, with numbers."""
+    def validate(self, candidate: Candidate, most: int | None = None) -> events.TrialValidated:
+        """Every round of a built candidate, or the first `most` of them. Raises TrialError("validate") for the first
+        wrong result, with numbers."""
         worst = _Worst(candidate.cls)
-        for round_ in self.begin(candidate):
+        for round_ in list(self.begin(candidate))[:most]:
             seen = self.run(candidate, round_)
             if seen is None:
                 continue

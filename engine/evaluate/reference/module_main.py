@@ -1,7 +1,7 @@
 """The confined process that holds the pasted module: computes its reference, its own errors and its own times.
 
 Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, baseline_open,
-baseline_sample, baseline_close. Never sees a candidate.
+baseline_sample. Never sees a candidate.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class Held:
     def do_baseline_open(self, name: str, seed: int, beside: str) -> dict:
         if self.device != "cuda" and not self.host_clock:
             raise Bad("no_cuda", "Times are taken on a GPU only.")
-        self.do_baseline_close()
+        self.baselines = []
         self.wide, self.last, self.made = None, None, None
         self._empty()
         for t in self.graph.tensors.values():
@@ -317,11 +317,6 @@ class Held:
         if len(self.baselines) <= beside:
             raise Bad("internal", "no baseline is open")
         return self.baselines[beside].sample()
-
-    def do_baseline_close(self) -> dict:
-        self.baselines = []
-        self._empty()
-        return {}
 
     def _empty(self) -> None:
         if self.device == "cuda":

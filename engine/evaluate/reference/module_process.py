@@ -289,11 +289,6 @@ class Reference:
             raise TrialError("measure", "garbled", "The process that holds the module gave no time.")
         return sample
 
-    def baseline_close(self) -> None:
-        """Gives the timing buffers back. The module stays."""
-        if self._box is not None and self._box.alive:
-            self._ask("measure", "baseline_close", timeout=60.0)
-
 
 def _order(said: object, inputs: list[str]) -> list[dict]:
     """The arguments of forward as the child told them; the graph's inputs alone where that makes no sense."""

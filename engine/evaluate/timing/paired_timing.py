@@ -133,14 +133,14 @@ class PairedTiming:
         return self.session.ask("measure", op, seconds, slot=slot, **arguments)
 
     def _ready(
-        self, candidate: Candidate, baseline: events.Baseline, slot: str = MAIN
+        self, candidate: Candidate, baseline: events.Baseline, slot: str = MAIN, family: str = "normal"
     ) -> Callable[..., tuple[Sample, bool]]:
         """Both sides ready to be timed. `sample(check=)` takes one call of the program: (its time, whether its result
         was compared)."""
         self.session.ready("measure", candidate, slot)
         if self._open != self._as_open(baseline.name):
             self.baseline_open(baseline.name)
-        self._ask("time_open", CHECK_SECONDS, slot, seed=self.rounds.timing_seed)
+        self._ask("time_open", CHECK_SECONDS, slot, seed=self.rounds.timing_seed, family=family)
         again = repeatable(candidate, self.session.problem.graph)
         ask = functools.partial(self._ask, "time_sample", SAMPLE_SECONDS, slot, repeatable=again)
 
@@ -195,11 +195,11 @@ class PairedTiming:
             made.append(events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, *ratio))
         return made
 
-    def quick(self, candidate: Candidate, baseline: events.Baseline) -> float:
-        """Milliseconds of a few calls: a hint. Nothing is verified, so it is nobody's result."""
+    def quick(self, candidate: Candidate, baseline: events.Baseline, family: str = "normal") -> float:
+        """Milliseconds of a few calls, on inputs of a family: a hint. Nothing is verified, so it is nobody's result."""
         try:
             self.session.load("measure", candidate)
-            sample, times = self._ready(candidate, baseline), []
+            sample, times = self._ready(candidate, baseline, family=family), []
             for _ in range(QUICK_WARM_UP + QUICK_PAIRS):  # alternating, so that the clock is that of a measurement
                 self.baseline_sample()
                 (ms, _), _ = sample()

@@ -61,5 +61,5 @@ class PredictedTiming:
     def compare(self, candidates: Sequence[Candidate], baseline: events.Baseline) -> list[events.TrialMeasured]:
         return [self.measure(c, baseline) for c in candidates]
 
-    def quick(self, candidate: Candidate, baseline: events.Baseline) -> float:
+    def quick(self, candidate: Candidate, baseline: events.Baseline, family: str = "normal") -> float:
         return self.measure(candidate, baseline).time.ms

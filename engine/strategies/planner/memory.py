@@ -198,8 +198,8 @@ def _example(module: str, cls: str) -> str | None:
 
 def _of_bench(held: dict, made: Memory, sms: int) -> None:
     for module, row in held["problems"].items():
-        for cls in {t["class"] for t in row["trials"]}:
-            tried = [t for t in row["trials"] if t["class"] == cls]
+        for cls, region in dict.fromkeys((t["class"], _region(t)) for t in row["trials"]):
+            tried = [t for t in row["trials"] if (t["class"], _region(t)) == (cls, region)]
             timed = [t for t in tried if t.get("ok") and "ms" in t]
             made.outcomes.outcomes += outcomes(
                 [(t["change"], t.get("predicted_ms"), t.get("ms") if t.get("ok") else None) for t in tried],
@@ -207,9 +207,9 @@ def _of_bench(held: dict, made: Memory, sms: int) -> None:
             )  # fmt: skip
             if not timed:
                 continue
-            best = min(timed, key=lambda t: t["ms"])
-            text = best.get("text") or _example(module, cls)
-            entry = won(row["id"], cls, best["backend"], text, best["ms"], sms) if text else None
+            best = min(timed, key=_own_ms)
+            text = best.get("text") or (_example(module, cls) if not region else None)
+            entry = won(row["id"], cls, best["backend"], text, _own_ms(best), sms) if text else None
             if entry is not None and not best.get("text"):
                 said = best["change"].partition(";")[0]
                 if not said.startswith("tile") or "->" in said:
@@ -217,6 +217,16 @@ def _of_bench(held: dict, made: Memory, sms: int) -> None:
                 entry = replace(entry, settings=said)
             if entry is not None:
                 made.won.append(entry)
+
+
+def _region(trial: dict) -> int:
+    """Of a module in regions, the one that the program stands for; 0: the whole module."""
+    return trial.get("part", {}).get("region", 0)
+
+
+def _own_ms(trial: dict) -> float:
+    """The time of the program alone."""
+    return trial.get("part", {}).get("region_ms", trial["ms"])
 
 
 def _of_suite(held: dict, made: Memory, sms: int) -> None:

@@ -10,9 +10,8 @@ import pytest
 
 import engine.results
 from dsl.check.program import check
+from dsl.compile import compile as generate
 from engine.bench.studies import guarded
-from engine.build.cache import Cache
-from engine.build.cute import Built
 from engine.classes import class_of
 
 RESULTS = Path(engine.results.__file__).parent
@@ -44,7 +43,7 @@ def test_a_flag_that_stays_down_or_is_raised_for_nothing_is_a_fault():
     (fault,) = guarded.faults(row(tiny=RESCUED | {"flag": 0}))
     assert fault == "tiny: the flag is 0"
     assert guarded.faults(row(own=HELD | {"flag": 1})) == ["own: the flag is 1"]
-    assert guarded.faults(row(spread=HELD | {"flag": 1})) == []  # as its numbers fall
+    assert guarded.faults(row(spread=HELD | {"flag": 1})) == []  # a set of older files, as its numbers fall
 
 
 def test_a_program_that_was_lost_is_one_line_with_the_reason():
@@ -59,38 +58,33 @@ def test_without_its_guard_a_program_is_the_same_in_every_other_clause():
     assert replace(made["graph"], graph=False) == replace(made["guarded"], graph=False)
 
 
-def test_programs_that_read_images_as_they_lie_are_one_launch_of_cpp_and_say_whether_their_guard_tripped(tmp_path):
-    cache = Cache(tmp_path)
+def test_programs_that_read_images_as_they_lie_are_one_launch_of_cpp_and_say_whether_their_guard_tripped():
     for name in guarded.ROWS:
         made = guarded.texts(name)
         assert "transform" not in made["guarded"] and len(check(made["guarded"]).program.stages) == 1
-        source = guarded.source_of(made["guarded"])
-        binding, library = guarded.loadable(source, Built(tmp_path / "built.so", 1.0, False, ()), cache)
-        assert "run.tripped = " in Path(binding).read_text() and library == str(tmp_path / "built.so")
-        assert "tripped" not in guarded.source_of(made["plain"]).binding
+        assert "run.tripped = " in sources(made["guarded"])["cpp"].binding
+        assert "tripped" not in sources(made["plain"])["cpp"].binding
 
 
-def test_a_module_of_cute_is_loaded_from_its_file_and_says_so_too(tmp_path):
-    source = guarded.source_of(guarded.texts("bmm_f16")["guarded"])
-    assert "run.tripped = " in source.text
-    assert guarded.loadable(source, Built(tmp_path / "m.py", 1.0, False, ()), Cache(tmp_path)) == (
-        str(tmp_path / "m.py"), None,
-    )  # fmt: skip
+def test_a_module_of_cute_says_so_too():
+    assert "run.tripped = " in sources(guarded.texts("bmm_f16")["guarded"])["cute"].text
 
 
-def test_the_child_changes_inputs_as_the_command_says():
-    torch = pytest.importorskip("torch")
-    from engine.bench.studies.guarded_child import CHANGES
+def sources(text):
+    return generate(check(text).program).sources
 
-    assert CHANGES.keys() == guarded.SETS.keys()
-    x = torch.ones(4, 8)
-    assert CHANGES["row"](x)[:, 0].tolist() == [1, 1, 1, 1e6] and CHANGES["tiny"](x).max() == pytest.approx(1e-6)
-    assert 1e-6 <= CHANGES["spread"](x).min() < CHANGES["spread"](x).max() <= 1
+
+def test_the_sets_are_families_of_the_evaluators_rounds():
+    from engine.evaluate.correctness.gpu_rounds import FAMILIES
+    from engine.evaluate.correctness.inputs import GUARD_FAMILIES
+
+    assert guarded.FAMILIES.keys() == guarded.SETS.keys()
+    assert set(guarded.FAMILIES.values()) <= {*FAMILIES, *GUARD_FAMILIES}
 
 
 def test_the_plan_needs_no_gpu_and_mistakes_get_one_line(capsys, tmp_path):
     assert guarded.main(["--plan", "--only", "bmm_f16"]) == 0
-    assert "1 programs, 3 to build, 5 sets each" in capsys.readouterr().out
+    assert "1 programs, 3 to build, 4 sets each" in capsys.readouterr().out
     assert guarded.main(["--plan", "--only", "cube"]) == 2
     assert "no program is called 'cube'" in capsys.readouterr().err
     if not os.path.exists("/dev/nvidiactl"):

@@ -41,12 +41,6 @@ def test_every_drawn_program_is_one_that_cute_takes(name):
         assert written.stages[0].config == checked.program.stages[0].config  # what `sol sweep` will judge
 
 
-def test_kernels_are_shared_by_what_they_do_not_know():
-    some = [BY_ID["square_1024"], BY_ID["square_4096"]]
-    apart = sum(len({c.split(" swizzle")[0] for c, _ in sweep.configurations(p)}) for p in some)
-    assert len(sweep.kernels(some)) < apart
-
-
 def test_the_plan_needs_no_gpu_and_mistakes_get_one_line(capsys):
     assert sweep.main(["--plan", "--only", "square_1024,rows_16", "--configs", "24"]) == 0
     assert "2 products, " in capsys.readouterr().out

@@ -92,6 +92,21 @@ def test_the_repositorys_own_results_are_a_start():
     assert all(w.ms > 0 and w.settings.startswith("tile ") and min(w.shape) > 0 for w in held.won)
 
 
+def test_a_benchs_session_in_regions_tells_what_won_in_each_region_by_the_time_of_its_program():
+    def program(n):
+        return f"program p(x: f16[1024, 4096], w: f16[{n}, 4096]) -> f16[1024, {n}] {{\n  y = gemm(x, w.T) {{ tile 128x128x64 }}\n  return y\n}}\n"  # noqa: E501
+
+    def trial(n, region, region_ms, ms):
+        return {"class": "f16", "backend": "cute", "change": "c", "text": program(n), "ok": True, "ms": ms,
+                "part": {"region": region, "region_ms": region_ms}}  # fmt: skip
+
+    trials = [trial(2048, 1, 0.3, 2.0), trial(2048, 1, 0.2, 2.1), trial(8192, 2, 0.9, 1.5)]
+    failed = {"class": "f16", "backend": "cpp", "change": "c", "ok": False}
+    found = Memory()
+    memory._of_bench({"problems": {"m": {"id": "outside", "trials": [*trials, failed]}}}, found, H200.sms)
+    assert [(w.shape, w.ms) for w in found.won] == [((1024, 2048, 4096), 0.2), ((1024, 8192, 4096), 0.9)]
+
+
 def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
     monkeypatch.setattr(memory, "RESULTS", tmp_path)

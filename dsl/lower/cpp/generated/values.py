@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dsl.functions import TABLE
-from dsl.ir import Acc, Call, DType, Expr, Let, Load, Number, Ref, TensorType, loads
+from dsl.ir import Acc, Call, DType, Expr, Let, Load, Number, Ref, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import literal
 from dsl.lower.cpp.functions import FUNCTIONS, OPERATORS
@@ -144,11 +144,6 @@ def replaced(e: Expr, acc: Expr) -> Expr:
     if isinstance(e, Call):
         return Call(e.fn, tuple(replaced(a, acc) for a in e.args), e.span)
     return e
-
-
-def names_read(exprs: Sequence[Expr]) -> tuple[str, ...]:
-    """The tensors that expressions read, each once."""
-    return tuple(dict.fromkeys(x.name for e in exprs for x in loads(e)))
 
 
 def floats(dtype: DType) -> bool:
