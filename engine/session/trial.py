@@ -260,7 +260,8 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
             }
         refused = {name: {"code": r.code, "message": r.message} for name, r in compiled.refused.items()}
         kept["candidate"] = c = _candidate(number, tried, compiled, incumbent.beside, ctx)
-        inputs, seconds = [asdict(b) for b in c.inputs], time.perf_counter() - t
+        inputs = [{**asdict(b), "shape": list(b.shape)} for b in c.inputs]
+        seconds = time.perf_counter() - t
         yield from emit(events.TrialGenerated(number, sources, refused, seconds, inputs, c.region), *texts)
 
     def build() -> Steps[None]:
