@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dsl.ir import Program
 from dsl.lower import Refusal, Source
@@ -96,6 +96,7 @@ class Candidate:
     refused: dict[str, Refusal] = field(default_factory=dict)
     placed: tuple[Placed, ...] = ()
     region: int = 0
+    form: ClassVar[str] = "program"  # a candidate of the form kernel is an engine.strategies.api.KernelTrial
 
 
 class Device(Protocol):

@@ -69,6 +69,12 @@ class KernelDevice(CountingDevice):
             time.sleep(0.0005)
         self.under_way.discard(candidate.trial)
 
+    def build(self, candidate):
+        if candidate.form == "program":
+            return super().build(candidate)
+        self._ask("compile", candidate)
+        return events.TrialCompiled(candidate.trial, candidate.language, "not compiled", 0.0)
+
     def validate(self, candidate):
         done = super().validate(candidate)
         if candidate.form == "kernel" and ("fail" in candidate.text or number(candidate.text) % 8 == 0):
