@@ -30,7 +30,7 @@ class Unbuilt(Modelled):
 
 @pytest.mark.parametrize("name", ALL)
 def test_it_is_traced_planned_verified_and_judged(name):
-    spec = SessionSpec(name, ALL[name], "module", "modelled:h200", classes=("tf32",), trials=1, eps=0.0)
+    spec = SessionSpec(title=name, source=ALL[name], device="modelled:h200", classes=("tf32",), trials=1, eps=0.0)
     log = [e.event for e in run(spec, device=Unbuilt("h200"), teaches=False)]
     uncovered = [u["op"] for e in log if isinstance(e, events.Covered) for u in e.uncovered]
     assert uncovered == STAYS[name]

@@ -42,7 +42,7 @@ def session():
         ),
         events.Traced(events.blob_name(text), len(experts().ops), 0.1),
     ]
-    given = SessionSpec("t", MODULE, "module", "modelled:h200", classes=("tf32",), trials=3, eps=0.0)
+    given = SessionSpec(source=MODULE, device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
     past = list(enumerate(log, 1))
     for e in run(given, device=Priced("h200"), history=past, read_blob=blobs.__getitem__, teaches=False):
         log.append(e.event)
