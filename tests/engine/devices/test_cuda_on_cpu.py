@@ -87,7 +87,7 @@ class Builds:
 @pytest.fixture
 def device(tmp_path, monkeypatch):
     said = {"name": "NVIDIA H200", "driver": "1", "sm_mhz": 1980}
-    monkeypatch.setattr(cuda.condition, "read", lambda uuid=None: dict(said))
+    monkeypatch.setattr(cuda.gpu_condition, "read", lambda uuid=None: dict(said))
     monkeypatch.setattr(cuda.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
     monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(tmp_path))
     monkeypatch.setattr(cuda, "Worker", lambda env: Worker(env, "cpu"))
@@ -280,7 +280,7 @@ def test_the_gpus_name_finds_its_figures(name, file):
 def test_other_gpus_are_refused_by_name(monkeypatch):
     with pytest.raises(SessionRefused, match="Tesla T4"):
         cuda.hardware_of("Tesla T4")
-    monkeypatch.setattr(cuda.condition, "read", lambda uuid=None: {"name": "NVIDIA A100-SXM4-80GB", "driver": "1"})
+    monkeypatch.setattr(cuda.gpu_condition, "read", lambda uuid=None: {"name": "NVIDIA A100-SXM4-80GB", "driver": "1"})
     with pytest.raises(SessionRefused, match="compiled for Hopper"):
         cuda.Cuda()
 

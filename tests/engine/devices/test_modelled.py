@@ -84,7 +84,8 @@ def test_a_module_goes_through_whole_trials_with_right_results(source, classes, 
 @pytest.mark.parametrize("source", [MLP, PARTLY])
 def test_fp8_is_right_by_what_its_rounding_costs_and_stands_beside_pytorchs_f16(source):
     log, _ = play(source, classes=("fp8",))
-    assert log[-1].state == "done" and list(log[-1].best) == ["fp8"], log[-1].reason
+    assert log[-1].state == "done", log[-1].reason
+    assert {e.verdict for e in of(log, events.TrialJudged)} == {"clean"}
     for v in of(log, events.TrialValidated):
         assert all(c["error"] <= max(2e-6, 2 * c["pytorch_error"]) for c in v.checks)  # by the same rounding
         assert 0.005 < v.error <= v.tolerance < 0.2
