@@ -91,8 +91,8 @@ def device(tmp_path, monkeypatch):
     monkeypatch.setattr(cuda.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
     monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(tmp_path))
     monkeypatch.setattr(cuda, "Worker", lambda env: Worker(env, "cpu"))
-    real = cuda.reference.Reference
-    monkeypatch.setattr(cuda.reference, "Reference", lambda problem, device, **k: real(problem, "cpu", **k))
+    real = cuda.module_process.Reference
+    monkeypatch.setattr(cuda.module_process, "Reference", lambda problem, device, **k: real(problem, "cpu", **k))
     made = cuda.Cuda(local_user=True)
     yield made
     made.close()
