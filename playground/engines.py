@@ -12,18 +12,24 @@ from playground.live import log
 from playground.models import Engine, Session
 
 CANNOT = 2  # exit status of an engine that cannot run here: starting it again changes nothing
-MISSED = 2.5  # heartbeats: an engine beats five times in a lease
-SILENT = timedelta(seconds=12)  # an engine beats every 3 s
+BEATS, IDLE_BEATS = 5, 3  # heartbeats in a lease, of an engine that holds a session and of one that does not
+MISSED = 2.5  # heartbeats
+
+
+def pause(*, busy: bool) -> float:
+    """Seconds between an engine's heartbeats. Each is a write, so an idle engine beats less often."""
+    return conf.get("UCUTLASS_LEASE_SECONDS") / (BEATS if busy else IDLE_BEATS)
 
 
 def alive() -> list[Engine]:
-    return list(Engine.objects.filter(seen__gt=timezone.now() - SILENT).order_by("started"))
+    """The engines that were seen within a lease: longer silence loses an engine its session too."""
+    lease = timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
+    return list(Engine.objects.filter(seen__gt=timezone.now() - lease).order_by("started"))
 
 
 def fell_silent(engine: Engine | None) -> bool:
-    """True for an engine that is gone or missed two heartbeats: known well before its lease ends."""
-    pause = conf.get("UCUTLASS_LEASE_SECONDS") / 5
-    return engine is None or engine.seen < timezone.now() - timedelta(seconds=MISSED * pause)
+    """True when the engine of a session is gone or missed two heartbeats: known well before its lease ends."""
+    return engine is None or engine.seen < timezone.now() - timedelta(seconds=MISSED * pause(busy=True))
 
 
 def describe(engine: Engine) -> dict[str, Any]:
@@ -53,7 +59,9 @@ def state_message(session: Session) -> dict[str, Any]:
             told["text"] = f"The engine that worked on this was lost. {then} Nothing that was reached is lost."
         return told
     able = [e for e in alive() if session.device != "cuda" or e.serves == "cuda"]
-    position = log.queue_position(session)
+    # The engine that reaches the session first is one that takes the fewest of the others.
+    only_gpu = session.device == "cuda" or (able and all(e.serves == "cuda" for e in able))
+    position = log.queue_position(session, "cuda" if only_gpu else "")
     if able:
         text = "Next in the queue." if position == 1 else f"Queued: {position - 1} before this one."
     elif session.device == "cuda" and alive():

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import connection, transaction
-from django.db.models import F, Max, Q
+from django.db import transaction
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from engine.session import events
@@ -52,33 +52,33 @@ def lease_end():
     return timezone.now() + timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
 
 
-def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
-    """Take the oldest session that waits, or whose engine fell silent, and that this engine's device can serve.
+def waiting(serves: str) -> QuerySet[Session]:
+    """The sessions that an engine which serves this device may claim, in the order of their turn.
 
-    `auto` is served by every engine, `modelled:NAME` by every engine too (a prediction needs no GPU), `cuda` by an
-    engine with a GPU alone. Returns None when there is nothing to do.
+    A session waits in the queue, or its engine fell silent. `auto` and `modelled:NAME` are served by every engine (a
+    prediction needs no GPU), `cuda` by an engine with a GPU alone.
     """
-    now = timezone.now()
-    free = Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=now)
-    waiting = Session.objects.filter(free).order_by("created").only("id", "state", "claims", "last_seq")
-    if serves != "cuda":
-        waiting = waiting.exclude(device="cuda")
-    with transaction.atomic():
-        if connection.features.has_select_for_update_skip_locked:
-            waiting = waiting.select_for_update(skip_locked=True)
-        chosen = waiting.first()
-        if chosen is None:
-            return None
-        lost = chosen.state == Session.RUNNING
-        # Conditional, so that it is right on a database without row locks as well.
-        taken = Session.objects.filter(free, id=chosen.id, claims=chosen.claims).update(
+    free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=timezone.now()))
+    return (free if serves == "cuda" else free.exclude(device="cuda")).order_by("created")
+
+
+def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
+    """Take the session whose turn it is. Returns None when there is nothing to do.
+
+    An engine asks several times a second, so that it looks without a transaction: on SQLite each one would take the
+    lock that every writer needs. The update is conditional, so that of several engines one gets the session.
+    """
+    while (chosen := waiting(serves).only("id", "state", "claims", "last_seq").first()) is not None:
+        taken = waiting(serves).order_by().filter(id=chosen.id, claims=chosen.claims)
+        if taken.update(
             state=Session.RUNNING,
             engine_id=engine_id,
             lease_until=lease_end(),
             claims=F("claims") + 1,
-            losses=F("losses") + (1 if lost else 0),
-        )
-    return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0) if taken else None
+            losses=F("losses") + (1 if chosen.state == Session.RUNNING else 0),
+        ):
+            return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0)
+    return None
 
 
 def end_unclaimed(session_id: str, reason: str) -> bool:
@@ -225,7 +225,7 @@ def after(session_id: str, seq: int, limit: int) -> list[SessionEvent]:
     return list(SessionEvent.objects.filter(session_id=session_id, seq__gt=seq).order_by("seq")[:limit])
 
 
-def queue_position(session: Session) -> int:
-    """1 for the session that is next; counts those that wait for the same kind of engine or for any."""
-    ahead = Session.objects.filter(state=Session.QUEUED, created__lt=session.created)
+def queue_position(session: Session, serves: str) -> int:
+    """1 for the session that is next, among those that an engine which serves `serves` takes."""
+    ahead = waiting(serves).filter(created__lt=session.created)
     return ahead.count() + 1
