@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 from django.utils import timezone
 
 from playground import conf
-from playground.live import log
+from playground.live import log, turns
 from playground.models import Engine, Session
 
 CANNOT = 2  # exit status of an engine that cannot run here: starting it again changes nothing
@@ -45,26 +46,45 @@ def describe(engine: Engine) -> dict[str, Any]:
     }
 
 
-def state_message(session: Session) -> dict[str, Any]:
+class Situation:
+    """The engines and the queue as they are now, read once for all the sessions that somebody asks about."""
+
+    def __init__(self) -> None:
+        self._order: dict[str, list[str]] = {}
+
+    @cached_property
+    def alive(self) -> list[Engine]:
+        return alive()
+
+    def place(self, session: Session, serves: str) -> int:
+        """1 for the session that is next, among those that an engine which serves `serves` takes."""
+        if serves not in self._order:
+            self._order[serves] = [s.id for s in turns.in_turn(log.waiting(serves))]
+        order = self._order[serves]
+        return order.index(session.id) + 1 if session.id in order else 1  # an engine took it just now
+
+
+def state_message(session: Session, now: Situation | None = None) -> dict[str, Any]:
     """What the page shows while a session waits: {state, queue, engine, text}. `text` is a whole sentence."""
+    now = now or Situation()
     if session.state != Session.QUEUED:
         mine = Engine.objects.filter(id=session.engine_id).first() if session.engine_id else None
         told: dict[str, Any] = {"state": session.state, "queue": 0, "engine": describe(mine) if mine else None}
         told["text"] = ""
         if session.state == Session.RUNNING and not session.recorded and fell_silent(mine):
             others = [
-                e for e in alive() if e.id != session.engine_id and (session.device != "cuda" or e.serves == "cuda")
+                e for e in now.alive if e.id != session.engine_id and (session.device != "cuda" or e.serves == "cuda")
             ]
             then = "Another takes it up in some seconds." if others else "It goes on as soon as one is started again."
             told["text"] = f"The engine that worked on this was lost. {then} Nothing that was reached is lost."
         return told
-    able = [e for e in alive() if session.device != "cuda" or e.serves == "cuda"]
+    able = [e for e in now.alive if session.device != "cuda" or e.serves == "cuda"]
     # The engine that reaches the session first is one that takes the fewest of the others.
     only_gpu = session.device == "cuda" or (able and all(e.serves == "cuda" for e in able))
-    position = log.queue_position(session, "cuda" if only_gpu else "")
+    position = now.place(session, "cuda" if only_gpu else "")
     if able:
         text = "Next in the queue." if position == 1 else f"Queued: {position - 1} before this one."
-    elif session.device == "cuda" and alive():
+    elif session.device == "cuda" and now.alive:
         text = "No engine with a GPU is running. Start one there, or ask for a prediction (modelled:h200)."
     else:
         text = "No engine is running. Start one with: manage.py engine"

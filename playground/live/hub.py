@@ -123,9 +123,9 @@ class Hub:
 
 @poller
 def _read(ids: list[str], with_state: bool) -> dict[str, tuple[int, bool, dict | None]]:
-    found = {}
+    found, now = {}, engines.Situation()
     for s in Session.objects.filter(id__in=ids).defer("spec", "summary", "provenance"):
-        message = engines.state_message(s) if with_state or s.state == Session.ENDED else None
+        message = engines.state_message(s, now) if with_state or s.state == Session.ENDED else None
         found[s.id] = (s.last_seq, s.state == Session.ENDED, message)
     return found
 

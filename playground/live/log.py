@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from engine.session import events
 from playground import conf, summary
+from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent
 
 MAX_EVENT_BYTES = 1 << 19  # what is larger is a text, and texts are blobs
@@ -53,13 +54,14 @@ def lease_end():
 
 
 def waiting(serves: str) -> QuerySet[Session]:
-    """The sessions that an engine which serves this device may claim, in the order of their turn.
+    """The sessions that an engine which serves this device may claim; playground.live.turns orders them.
 
     A session waits in the queue, or its engine fell silent. `auto` and `modelled:NAME` are served by every engine (a
     prediction needs no GPU), `cuda` by an engine with a GPU alone.
     """
     free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=timezone.now()))
-    return (free if serves == "cuda" else free.exclude(device="cuda")).order_by("created")
+    may = free if serves == "cuda" else free.exclude(device="cuda")
+    return may.only("id", "state", "claims", "last_seq", "origin", "created")
 
 
 def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
@@ -68,16 +70,21 @@ def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
     An engine asks several times a second, so that it looks without a transaction: on SQLite each one would take the
     lock that every writer needs. The update is conditional, so that of several engines one gets the session.
     """
-    while (chosen := waiting(serves).only("id", "state", "claims", "last_seq").first()) is not None:
-        taken = waiting(serves).order_by().filter(id=chosen.id, claims=chosen.claims)
-        if taken.update(
-            state=Session.RUNNING,
-            engine_id=engine_id,
-            lease_until=lease_end(),
-            claims=F("claims") + 1,
-            losses=F("losses") + (1 if chosen.state == Session.RUNNING else 0),
-        ):
-            return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0)
+    for chosen in turns.in_turn(waiting(serves)):
+        with transaction.atomic():
+            if (
+                waiting(serves)
+                .filter(id=chosen.id, claims=chosen.claims)
+                .update(
+                    state=Session.RUNNING,
+                    engine_id=engine_id,
+                    lease_until=lease_end(),
+                    claims=F("claims") + 1,
+                    losses=F("losses") + (1 if chosen.state == Session.RUNNING else 0),
+                )
+            ):
+                turns.served(chosen.origin)
+                return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0)
     return None
 
 
@@ -127,7 +134,11 @@ def append(
         write(session, [(e, b, time.time() if t is None else t) for e, b in items])
         if handled:
             Command.objects.filter(id__in=handled).update(handled=timezone.now())
-        session.save(update_fields=["title", "state", "ended", "last_seq", "log_version", "summary", "losses"])
+        fields = ["title", "state", "ended", "last_seq", "log_version", "summary", "losses"]
+        if session.state == Session.ENDED:
+            session.origin = ""  # it has no turn any more
+            fields.append("origin")
+        session.save(update_fields=fields)
         return session.last_seq
 
 
@@ -201,7 +212,7 @@ def abandon(lease: Lease, reason: str) -> None:
             [SessionEvent(session_id=lease.session_id, seq=seq, kind=end.KIND, t=time.time(), data=events.encode(end))]
         )
         summary["end"] = {"state": end.state, "reason": reason, "seconds": 0.0, "code": end.code, "line": None}
-        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=summary)
+        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=summary, origin="")
 
 
 def reached(session_id: str) -> tuple[int, dict[str, int]]:
@@ -223,9 +234,3 @@ def began(session_id: str) -> float | None:
 def after(session_id: str, seq: int, limit: int) -> list[SessionEvent]:
     """At most `limit` events that come after `seq`."""
     return list(SessionEvent.objects.filter(session_id=session_id, seq__gt=seq).order_by("seq")[:limit])
-
-
-def queue_position(session: Session, serves: str) -> int:
-    """1 for the session that is next, among those that an engine which serves `serves` takes."""
-    ahead = waiting(serves).filter(created__lt=session.created)
-    return ahead.count() + 1

@@ -17,8 +17,10 @@ HERE = "tests/playground"
 ON_ANY_DATABASE = (
     "test_log_has_one_writer.py",
     "test_log_is_append_only.py",
-    "test_socket_follows_the_log.py",
+    "test_log_that_cannot_be_read.py",
+    "test_addresses_take_turns.py",
     "test_idle_costs_little.py",
+    "test_socket_follows_the_log.py",
 )
 
 
