@@ -12,15 +12,11 @@ __all__ = ["gallery"]
 NOTHING = "Nothing was timed"
 
 
-def let_go(route) -> None:
-    route.fallback()
-
-
 @pytest.mark.parametrize("held", ["**/data/bench*.json", "**/plotly-basic*.js"])
 def test_the_page_says_that_it_loads_until_it_has_loaded(gallery, app, complaints, held):
     page = gallery(1200)
     waiting = []
-    page.route(held, waiting.append)
+    page.route(held, lambda route: waiting.append(route))  # playwright takes no built-in
     page.goto(f"{app.url}/gallery")
     expect(page.locator("#suite")).to_contain_text("Loading the ")
     page.wait_for_timeout(1500)
@@ -28,7 +24,7 @@ def test_the_page_says_that_it_loads_until_it_has_loaded(gallery, app, complaint
     seen = page.locator("#suite").inner_text()
     assert "Loading the " in seen and NOTHING not in seen
     for route in waiting:
-        let_go(route)
+        route.fallback()
     expect(page.locator("#chart-speedup-gap .main-svg").first).to_be_visible()
     expect(page.locator("#chart-fast-p .main-svg").first).to_be_visible()
     seen = page.locator("#suite").inner_text()
