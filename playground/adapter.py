@@ -22,18 +22,18 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.utils import timezone
 
 from engine.session import events
-from playground import conf
+from playground import engines
 from playground.live import log
+from playground.live.connections import AWAY, close_if_broken
 from playground.models import Blob, Command, Engine, Session, new_id
 
 logger = logging.getLogger(__name__)
 
 IDLE = 0.25  # seconds between looks for work: the first event comes within this of pressing Run
-AWAY = (OperationalError, InterfaceError)  # the database, for a while
 MOST_LOSSES = 5  # engines lost in a row on one session without a trial ended, then it is given up
 
 
@@ -83,6 +83,7 @@ class Adapter:
         self._lost = threading.Event()
         self._leaving = threading.Event()
         self._done = threading.Event()
+        self._stir = threading.Event()  # wakes the heartbeat: a session was taken, or the process ends
         self._working = False
 
     # -- the process ---------------------------------------------------------------------------------------------
@@ -98,8 +99,8 @@ class Adapter:
         try:
             self.warm()
             while not self._leaving.is_set():
-                close_old_connections()
                 try:
+                    close_if_broken()
                     lease = log.claim(self.engine_id, self.serves)
                 except (DatabaseError, InterfaceError):
                     logger.exception("the database did not answer; trying again")
@@ -114,6 +115,7 @@ class Adapter:
                     self._leaving.wait(IDLE)
         finally:
             self._done.set()
+            self._stir.set()
             beat.join(5)
             with contextlib.suppress(DatabaseError, InterfaceError):
                 Engine.objects.filter(id=self.engine_id).delete()
@@ -125,16 +127,21 @@ class Adapter:
             raise Leaving
 
     def _beat(self) -> None:
-        """Every fifth of a lease: say that we live, and renew the lease that we hold."""
-        pause = conf.get("UCUTLASS_LEASE_SECONDS") / 5
-        while not self._done.wait(pause):
+        """At each pause of playground.engines: say that we live, and renew the lease that we hold."""
+        while True:
+            self._stir.wait(engines.pause(busy=self.lease is not None))
+            self._stir.clear()
+            if self._done.is_set():
+                break
             lease = self.lease
             try:
-                Engine.objects.filter(id=self.engine_id).update(
-                    seen=timezone.now(), session_id=lease.session_id if lease else None
-                )
-                if lease is not None:
-                    log.renew(lease)
+                close_if_broken()
+                with transaction.atomic():  # one lock for both writes
+                    Engine.objects.filter(id=self.engine_id).update(
+                        seen=timezone.now(), session_id=lease.session_id if lease else None
+                    )
+                    if lease is not None:
+                        log.renew(lease)
             except log.LeaseLost:
                 if self.lease is lease:  # else it ended meanwhile, which is not a loss
                     self._lost.set()
@@ -148,6 +155,7 @@ class Adapter:
         """Take the session from where its log stands to its end, or let go of it cleanly."""
         self._lost.clear()
         self.lease = lease
+        self._stir.set()
         logger.info("%s session %s", "resuming" if lease.taken_over else "starting", lease.session_id)
         try:
             self._working = True

@@ -42,6 +42,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("UCUTLASS_SESSIONS_PER_HOUR", "number", "120", "sessions that one address may start in an hour"),
     Setting("UCUTLASS_CHECKS_PER_MINUTE", "number", "600", "checks and compilations that one address may ask a minute"),
     Setting("UCUTLASS_QUEUE", "number", "100", "sessions that may wait at once; beyond it a new one is refused"),
+    Setting("UCUTLASS_QUEUE_PER_ADDRESS", "number", "20", "how many of those may be of one address; never all of them"),
     Setting("UCUTLASS_MAX_TRIALS", "number", "400", "largest budget of trials that a session may ask for"),
     Setting("UCUTLASS_RETENTION_DAYS", "number", "30", "days that an ended session is kept; recordings stay for ever"),
     Setting("UCUTLASS_DEVICE", "text", "auto", "what the engine runs on: auto, cuda, or modelled:h200"),

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 from django.utils import timezone
 
 from playground import conf
-from playground.live import log
+from playground.live import log, turns
 from playground.models import Engine, Session
 
 CANNOT = 2  # exit status of an engine that cannot run here: starting it again changes nothing
-MISSED = 2.5  # heartbeats: an engine beats five times in a lease
-SILENT = timedelta(seconds=12)  # an engine beats every 3 s
+BEATS, IDLE_BEATS = 5, 3  # heartbeats in a lease, of an engine that holds a session and of one that does not
+MISSED = 2.5  # heartbeats
+
+
+def pause(*, busy: bool) -> float:
+    """Seconds between an engine's heartbeats. Each is a write, so an idle engine beats less often."""
+    return conf.get("UCUTLASS_LEASE_SECONDS") / (BEATS if busy else IDLE_BEATS)
 
 
 def alive() -> list[Engine]:
-    return list(Engine.objects.filter(seen__gt=timezone.now() - SILENT).order_by("started"))
+    """The engines that were seen within a lease: longer silence loses an engine its session too."""
+    lease = timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
+    return list(Engine.objects.filter(seen__gt=timezone.now() - lease).order_by("started"))
 
 
 def fell_silent(engine: Engine | None) -> bool:
-    """True for an engine that is gone or missed two heartbeats: known well before its lease ends."""
-    pause = conf.get("UCUTLASS_LEASE_SECONDS") / 5
-    return engine is None or engine.seen < timezone.now() - timedelta(seconds=MISSED * pause)
+    """True when the engine of a session is gone or missed two heartbeats: known well before its lease ends."""
+    return engine is None or engine.seen < timezone.now() - timedelta(seconds=MISSED * pause(busy=True))
 
 
 def describe(engine: Engine) -> dict[str, Any]:
@@ -39,24 +46,45 @@ def describe(engine: Engine) -> dict[str, Any]:
     }
 
 
-def state_message(session: Session) -> dict[str, Any]:
+class Situation:
+    """The engines and the queue as they are now, read once for all the sessions that somebody asks about."""
+
+    def __init__(self) -> None:
+        self._order: dict[str, list[str]] = {}
+
+    @cached_property
+    def alive(self) -> list[Engine]:
+        return alive()
+
+    def place(self, session: Session, serves: str) -> int:
+        """1 for the session that is next, among those that an engine which serves `serves` takes."""
+        if serves not in self._order:
+            self._order[serves] = [s.id for s in turns.in_turn(log.waiting(serves))]
+        order = self._order[serves]
+        return order.index(session.id) + 1 if session.id in order else 1  # an engine took it just now
+
+
+def state_message(session: Session, now: Situation | None = None) -> dict[str, Any]:
     """What the page shows while a session waits: {state, queue, engine, text}. `text` is a whole sentence."""
+    now = now or Situation()
     if session.state != Session.QUEUED:
         mine = Engine.objects.filter(id=session.engine_id).first() if session.engine_id else None
         told: dict[str, Any] = {"state": session.state, "queue": 0, "engine": describe(mine) if mine else None}
         told["text"] = ""
         if session.state == Session.RUNNING and not session.recorded and fell_silent(mine):
             others = [
-                e for e in alive() if e.id != session.engine_id and (session.device != "cuda" or e.serves == "cuda")
+                e for e in now.alive if e.id != session.engine_id and (session.device != "cuda" or e.serves == "cuda")
             ]
             then = "Another takes it up in some seconds." if others else "It goes on as soon as one is started again."
             told["text"] = f"The engine that worked on this was lost. {then} Nothing that was reached is lost."
         return told
-    able = [e for e in alive() if session.device != "cuda" or e.serves == "cuda"]
-    position = log.queue_position(session)
+    able = [e for e in now.alive if session.device != "cuda" or e.serves == "cuda"]
+    # The engine that reaches the session first is one that takes the fewest of the others.
+    only_gpu = session.device == "cuda" or (able and all(e.serves == "cuda" for e in able))
+    position = now.place(session, "cuda" if only_gpu else "")
     if able:
         text = "Next in the queue." if position == 1 else f"Queued: {position - 1} before this one."
-    elif session.device == "cuda" and alive():
+    elif session.device == "cuda" and now.alive:
         text = "No engine with a GPU is running. Start one there, or ask for a prediction (modelled:h200)."
     else:
         text = "No engine is running. Start one with: manage.py engine"

@@ -39,6 +39,9 @@ class Session(models.Model):
     created = models.DateTimeField(default=timezone.now)
     ended = models.DateTimeField(null=True)
 
+    # Who started it, until it ends: a keyed hash of the address, which shares the queue fairly. "": nobody's.
+    origin = models.CharField(max_length=16, blank=True, default="")
+
     # The lease: only this engine, in this claim, may append. `losses`: engines lost in a row without a trial ended.
     engine_id = models.CharField(max_length=40, blank=True)
     lease_until = models.DateTimeField(null=True)
@@ -146,3 +149,10 @@ class Engine(models.Model):
     started = models.DateTimeField(default=timezone.now)
     seen = models.DateTimeField(default=timezone.now)
     session = models.ForeignKey(Session, models.SET_NULL, null=True, related_name="+")
+
+
+class Turn(models.Model):
+    """When an engine last took a session of an origin (Session.origin); playground/live/turns.py deletes it soon."""
+
+    origin = models.CharField(primary_key=True, max_length=16)
+    served = models.DateTimeField()

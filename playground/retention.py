@@ -1,7 +1,7 @@
 """What is forgotten, and when: the README's promise in code.
 
 Sessions go UCUTLASS_RETENTION_DAYS after their end, or, if they never ended, after their start. Recordings stay.
-Texts that no session uses any more go with them.
+Texts that no session uses any more go with them. A session forgets at its end which address started it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from playground import conf
+from playground.live import turns
 from playground.models import Blob, Session
 
 FRESH = timedelta(hours=1)  # a text this young may belong to an event that is being appended
@@ -27,6 +28,7 @@ def sweep(days: int | None = None) -> tuple[int, int]:
     sessions = 0
     for session_id in list(old.values_list("id", flat=True)):  # one transaction each: viewers and engines go on
         sessions += bool(Session.objects.filter(id=session_id).delete()[0])
+    turns.forget()
     with transaction.atomic():
         texts, _ = Blob.objects.filter(sessions=None, created__lt=now - FRESH).delete()
     return sessions, texts

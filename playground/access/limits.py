@@ -5,10 +5,12 @@ A public server with many processes would put a real limiter in its proxy; the R
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import OrderedDict, deque
 
 from django.http import HttpRequest
+from django.utils.crypto import salted_hmac
 
 from playground import conf
 
@@ -42,10 +44,23 @@ class Limit:
 
 
 def address(request: HttpRequest) -> str:
-    """Whom the limits count: the peer, or the last hop that a trusted proxy names."""
+    """Whom the limits count: the peer, or the last hop that a trusted proxy names. Of an IPv6 address its /64 network:
+    a visitor may take any address in it."""
+    named = request.META.get("REMOTE_ADDR", "")
     if conf.get("UCUTLASS_TRUST_PROXY") and (forwarded := request.headers.get("X-Forwarded-For")):
-        return forwarded.rsplit(",", 1)[-1].strip()
-    return request.META.get("REMOTE_ADDR", "")
+        named = forwarded.rsplit(",", 1)[-1].strip()
+    try:
+        ip = ipaddress.ip_address(named.partition("%")[0])
+    except ValueError:
+        return named
+    if ip.version == 4:
+        return named
+    return str(ip.ipv4_mapped or ipaddress.ip_network((ip, 64), strict=False))
+
+
+def origin(request: HttpRequest) -> str:
+    """What a session keeps of the address that started it: 64 bits of a hash under this installation's secret key."""
+    return salted_hmac("playground.origin", address(request), algorithm="sha256").hexdigest()[:16]
 
 
 sessions = Limit(conf.get("UCUTLASS_SESSIONS_PER_HOUR"), 3600)

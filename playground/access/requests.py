@@ -37,6 +37,20 @@ def limit_text(text: str, what: str = "The source", fix: str = LESS) -> None:
         raise Refused(422, f"{what} holds characters that are no text (NUL or a lone surrogate).", "Paste plain text.")
 
 
+def room_in_queue(origin: str) -> None:
+    """Raises Refused where the queue is full, or where this origin (limits.origin) has as many places as it may."""
+    waiting, places = Session.objects.filter(state=Session.QUEUED), conf.get("UCUTLASS_QUEUE")
+    if waiting.count() >= places:
+        raise Refused(503, "Too many sessions are waiting.", "Try again when some have ended.")
+    most = max(1, min(conf.get("UCUTLASS_QUEUE_PER_ADDRESS"), places - 1))
+    if waiting.filter(origin=origin).count() >= most:
+        raise Refused(
+            429,
+            f"{most} session{'s' if most > 1 else ''} from this address wait{'s' if most == 1 else ''} already.",
+            "Try again when an engine has taken one, or stop one.",
+        )
+
+
 def spec_of(asked: SpecFields) -> dict[str, Any]:
     """The spec to store, within this server's limits; `device` as asked (`auto` is decided by who claims it)."""
     limit_text(asked.source)

@@ -23,12 +23,11 @@ import time
 from collections import deque
 from urllib.parse import parse_qs
 
-from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.db import connection
 
 from playground import engines
 from playground.live import log
+from playground.live.connections import Readers
 from playground.live.hub import hub
 from playground.models import Session
 
@@ -40,6 +39,7 @@ BATCH_EVENTS = 64
 BATCH_BYTES = 1 << 18  # daphne refuses to send a message over 1 MiB; one event has at most log.MAX_EVENT_BYTES
 HEARTBEAT = 15.0  # seconds
 MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
+readers = Readers(4, "reader")  # for all sockets of this process
 MALFORMED, UNKNOWN, BROKEN = 4400, 4404, 1011
 
 
@@ -175,21 +175,15 @@ class SessionConsumer(AsyncWebsocketConsumer):
         return bool(rows) and not complete, complete
 
 
-@sync_to_async(thread_sensitive=False)
+@readers
 def _look(session_id: str) -> tuple[int, bool, dict] | None:
-    try:
-        session = Session.objects.defer("spec", "summary", "provenance").filter(id=session_id).first()
-        if session is None:
-            return None
-        return session.last_seq, session.state == Session.ENDED, engines.state_message(session)
-    finally:
-        connection.close()
+    session = Session.objects.defer("spec", "summary", "provenance").filter(id=session_id).first()
+    if session is None:
+        return None
+    return session.last_seq, session.state == Session.ENDED, engines.state_message(session)
 
 
-@sync_to_async(thread_sensitive=False)
+@readers
 def _events(session_id: str, after: int, limit: int) -> list[tuple[int, str]]:
-    try:
-        rows = log.after(session_id, after, limit)
-        return [(r.seq, json.dumps(r.row(), ensure_ascii=False, separators=(",", ":"))) for r in rows]
-    finally:
-        connection.close()
+    rows = log.after(session_id, after, limit)
+    return [(r.seq, json.dumps(r.row(), ensure_ascii=False, separators=(",", ":"))) for r in rows]

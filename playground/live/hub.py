@@ -14,16 +14,15 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from asgiref.sync import sync_to_async
-from django.db import close_old_connections, connection
-
 from playground import engines
+from playground.live.connections import Readers
 from playground.models import Session
 
 logger = logging.getLogger(__name__)
 
 FAST, SLOW = 0.1, 0.3  # seconds between polls
 STATE_EVERY = 1.0  # the queue and the engines change slowly
+poller = Readers(1, "poller")
 
 
 class Watcher(Protocol):
@@ -122,15 +121,12 @@ class Hub:
         return grew
 
 
-@sync_to_async(thread_sensitive=False)
+@poller
 def _read(ids: list[str], with_state: bool) -> dict[str, tuple[int, bool, dict | None]]:
-    close_old_connections()
-    found = {}
+    found, now = {}, engines.Situation()
     for s in Session.objects.filter(id__in=ids).defer("spec", "summary", "provenance"):
-        message = engines.state_message(s) if with_state or s.state == Session.ENDED else None
+        message = engines.state_message(s, now) if with_state or s.state == Session.ENDED else None
         found[s.id] = (s.last_seq, s.state == Session.ENDED, message)
-    # Pool threads come and go; a connection left in each would pile up.
-    connection.close()
     return found
 
 

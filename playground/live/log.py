@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import connection, transaction
-from django.db.models import F, Max, Q
+from django.db import transaction
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from engine.session import events
 from playground import conf, summary
+from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent
 
 MAX_EVENT_BYTES = 1 << 19  # what is larger is a text, and texts are blobs
@@ -52,33 +53,39 @@ def lease_end():
     return timezone.now() + timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
 
 
-def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
-    """Take the oldest session that waits, or whose engine fell silent, and that this engine's device can serve.
+def waiting(serves: str) -> QuerySet[Session]:
+    """The sessions that an engine which serves this device may claim; playground.live.turns orders them.
 
-    `auto` is served by every engine, `modelled:NAME` by every engine too (a prediction needs no GPU), `cuda` by an
-    engine with a GPU alone. Returns None when there is nothing to do.
+    A session waits in the queue, or its engine fell silent. `auto` and `modelled:NAME` are served by every engine (a
+    prediction needs no GPU), `cuda` by an engine with a GPU alone.
     """
-    now = timezone.now()
-    free = Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=now)
-    waiting = Session.objects.filter(free).order_by("created").only("id", "state", "claims", "last_seq")
-    if serves != "cuda":
-        waiting = waiting.exclude(device="cuda")
-    with transaction.atomic():
-        if connection.features.has_select_for_update_skip_locked:
-            waiting = waiting.select_for_update(skip_locked=True)
-        chosen = waiting.first()
-        if chosen is None:
-            return None
-        lost = chosen.state == Session.RUNNING
-        # Conditional, so that it is right on a database without row locks as well.
-        taken = Session.objects.filter(free, id=chosen.id, claims=chosen.claims).update(
-            state=Session.RUNNING,
-            engine_id=engine_id,
-            lease_until=lease_end(),
-            claims=F("claims") + 1,
-            losses=F("losses") + (1 if lost else 0),
-        )
-    return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0) if taken else None
+    free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=timezone.now()))
+    may = free if serves == "cuda" else free.exclude(device="cuda")
+    return may.only("id", "state", "claims", "last_seq", "origin", "created")
+
+
+def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
+    """Take the session whose turn it is. Returns None when there is nothing to do.
+
+    An engine asks several times a second, so that it looks without a transaction: on SQLite each one would take the
+    lock that every writer needs. The update is conditional, so that of several engines one gets the session.
+    """
+    for chosen in turns.in_turn(waiting(serves)):
+        with transaction.atomic():
+            if (
+                waiting(serves)
+                .filter(id=chosen.id, claims=chosen.claims)
+                .update(
+                    state=Session.RUNNING,
+                    engine_id=engine_id,
+                    lease_until=lease_end(),
+                    claims=F("claims") + 1,
+                    losses=F("losses") + (1 if chosen.state == Session.RUNNING else 0),
+                )
+            ):
+                turns.served(chosen.origin)
+                return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0)
+    return None
 
 
 def end_unclaimed(session_id: str, reason: str) -> bool:
@@ -127,7 +134,11 @@ def append(
         write(session, [(e, b, time.time() if t is None else t) for e, b in items])
         if handled:
             Command.objects.filter(id__in=handled).update(handled=timezone.now())
-        session.save(update_fields=["title", "state", "ended", "last_seq", "log_version", "summary", "losses"])
+        fields = ["title", "state", "ended", "last_seq", "log_version", "summary", "losses"]
+        if session.state == Session.ENDED:
+            session.origin = ""  # it has no turn any more
+            fields.append("origin")
+        session.save(update_fields=fields)
         return session.last_seq
 
 
@@ -201,7 +212,7 @@ def abandon(lease: Lease, reason: str) -> None:
             [SessionEvent(session_id=lease.session_id, seq=seq, kind=end.KIND, t=time.time(), data=events.encode(end))]
         )
         summary["end"] = {"state": end.state, "reason": reason, "seconds": 0.0, "code": end.code, "line": None}
-        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=summary)
+        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=summary, origin="")
 
 
 def reached(session_id: str) -> tuple[int, dict[str, int]]:
@@ -223,9 +234,3 @@ def began(session_id: str) -> float | None:
 def after(session_id: str, seq: int, limit: int) -> list[SessionEvent]:
     """At most `limit` events that come after `seq`."""
     return list(SessionEvent.objects.filter(session_id=session_id, seq__gt=seq).order_by("seq")[:limit])
-
-
-def queue_position(session: Session) -> int:
-    """1 for the session that is next; counts those that wait for the same kind of engine or for any."""
-    ahead = Session.objects.filter(state=Session.QUEUED, created__lt=session.created)
-    return ahead.count() + 1

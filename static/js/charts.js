@@ -18,8 +18,12 @@ function loadPlotly() {
   return plotly;
 }
 
+const LOADING = "Loading the chart…";
+
+/** `waiting` stands there until the first draw; `empty` where a draw has no figure, which is not the same. */
 export class Chart {
-  constructor(root, id, title, waiting, choose) {
+  constructor(root, id, title, waiting, choose, empty = waiting) {
+    this.empty = empty;
     this.plot = h("div", { class: "plot", id: `${id}-plot`, role: "img", "aria-label": `${title}; the numbers are in the table below` });
     this.waiting = h("p", { class: "waiting" }, waiting);
     this.caption = h("p", { class: "caption" });
@@ -35,17 +39,19 @@ export class Chart {
     const key = JSON.stringify(figure);
     if (key === this.key) return;
     this.key = key;
-    this.waiting.hidden = Boolean(figure);
+    this.waiting.textContent = figure ? LOADING : this.empty;
+    this.waiting.hidden = Boolean(figure && this.listening);
     this.details.hidden = !figure;
     this.caption.textContent = figure?.caption ?? "";
     this.drawTable();
     this.plot.hidden = !figure;
     if (!figure) return;
     let Plotly;
-    try { Plotly = await loadPlotly(); } catch (e) { this.caption.textContent = `${e.message}; the table has the numbers.`; this.plot.hidden = true; this.key = null; return; }
+    try { Plotly = await loadPlotly(); } catch (e) { this.caption.textContent = `${e.message}; the table has the numbers.`; this.plot.hidden = true; this.waiting.hidden = true; this.key = null; return; }
     if (this.figure !== figure || !this.plot.clientWidth) { if (this.figure === figure) this.key = null; return; }
     const { data, layout } = structuredClone({ data: figure.data, layout: figure.layout });
     await Plotly.react(this.plot, data, { ...layout, width: this.plot.clientWidth, height: this.plot.clientHeight }, CONFIG);
+    this.waiting.hidden = true;
     if (!this.listening) {
       this.listening = true;
       this.plot.on("plotly_click", (e) => { const n = e.points[0]?.customdata; if (n) this.choose(n); });

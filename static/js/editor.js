@@ -51,9 +51,21 @@ const clothes = EditorView.theme({
   ".cm-panels": { backgroundColor: "var(--panel)", color: "var(--ink)", borderColor: "var(--line)" },
   ".cm-panel input, .cm-panel button": { fontSize: "13px" },
   ".cm-foldPlaceholder": { backgroundColor: "var(--line)", border: "none", color: "var(--muted)", padding: "0 6px" },
-  ".cm-changedLine": { backgroundColor: "var(--diff-line) !important" },
-  ".cm-changedText": { background: "var(--diff-text) !important", borderRadius: "2px" },
-  ".cm-deletedChunk": { backgroundColor: "var(--diff-gone)" },
+  // A diff: what is gone and what came, told apart by a sign before the line as well as by colour.
+  "&.cm-merge-a .cm-line, &.cm-merge-b .cm-line, .cm-deletedChunk": { paddingLeft: "20px" },
+  ".cm-changedLine, .cm-deletedLine": { position: "relative" },
+  "&.cm-merge-a .cm-changedLine, .cm-deletedChunk": { backgroundColor: "var(--diff-gone) !important" },
+  "&.cm-merge-b .cm-changedLine": { backgroundColor: "var(--diff-line) !important" },
+  "&.cm-merge-a .cm-changedText, .cm-deletedText": {
+    background: "var(--diff-gone-text) !important", borderRadius: "2px",
+  },
+  "&.cm-merge-b .cm-changedText": { background: "var(--diff-text) !important", borderRadius: "2px" },
+  ".cm-changedLine::before, .cm-deletedLine::before": { position: "absolute", left: "6px", fontWeight: "700" },
+  "&.cm-merge-a .cm-changedLine::before": { content: "'−'", color: "var(--bad)" },
+  ".cm-deletedLine::before": { content: "'−'", color: "var(--bad)", left: "-14px" },
+  "&.cm-merge-b .cm-changedLine::before": { content: "'+'", color: "var(--good)" },
+  "&.cm-merge-a .cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--bad) !important" },
+  "&.cm-merge-b .cm-changedLineGutter": { background: "var(--good) !important" },
   ".cm-collapsedLines": { background: "var(--sunken) !important", color: "var(--muted)" },
 });
 

@@ -13,9 +13,11 @@ class Suite {
     this.classes = Object.keys(told.classes);
     this.buttons = Object.fromEntries(this.classes.map((cls) => [cls, h("button", { type: "button", class: "button", onclick: () => this.choose(cls) }, className(cls))]));
     $("suite-classes").append(...Object.values(this.buttons));
-    const nothing = () => {};
-    this.fastP = new Chart($("suite-charts"), "fast-p", "Faster by how much", "Nothing was timed.", nothing);
-    this.gap = new Chart($("suite-charts"), "speedup-gap", "Speedup and gap to the limit", "Nothing was timed.", nothing);
+    const chart = (id, title) => new Chart(
+      $("suite-charts"), id, title, "Loading the chart…", () => {}, "Nothing was timed in this class.",
+    );
+    this.fastP = chart("fast-p", "Faster by how much");
+    this.gap = chart("speedup-gap", "Speedup and gap to the limit");
     $("suite-from").textContent = `Measured on one ${told.gpu} (driver ${told.driver}, PyTorch ${told.torch}) on ${told.date} by ${told.command}`;
     this.soon = throttle(() => this.draw(), 200);
     addEventListener("themechange", () => this.soon());
@@ -42,9 +44,15 @@ class Suite {
 
   async draw() {
     const p = palette();
-    await this.fastP.draw(served(this.told.classes[this.cls].fast_p, p));
-    await this.gap.draw(served(this.told.speedup_gap, p));
+    const figures = [[this.fastP, this.told.classes[this.cls].fast_p], [this.gap, this.told.speedup_gap]];
+    await Promise.all(figures.map(([chart, figure]) => chart.draw(served(figure, p))));
   }
 }
 
-if (boot.bench) request(DATA).then((told) => new Suite(told)).catch(() => { $("suite").hidden = true; });
+if (boot.bench) {
+  $("suite-from").textContent = "Loading the results…";
+  request(DATA).then(
+    (told) => new Suite(told),
+    () => { $("suite-from").textContent = "The results did not load. Reload the page to try again."; },
+  );
+}

@@ -10,10 +10,18 @@ import pytest
 from tests.playground import postgres
 from tests.playground.conftest import ROOT, House
 from tests.playground.test_engine_is_lost import follow, whole
+from tests.playground.websocket import WebSocket
 
 HERE = "tests/playground"
 # What holds of the log on any database, run again on PostgreSQL.
-ON_ANY_DATABASE = ("test_log_has_one_writer.py", "test_log_is_append_only.py", "test_socket_follows_the_log.py")
+ON_ANY_DATABASE = (
+    "test_log_has_one_writer.py",
+    "test_log_is_append_only.py",
+    "test_log_that_cannot_be_read.py",
+    "test_addresses_take_turns.py",
+    "test_idle_costs_little.py",
+    "test_socket_follows_the_log.py",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +62,25 @@ def test_a_killed_engines_session_goes_on(house):
     first.wait()
     house.engine()
     whole(follow(house, made["id"]), 8)
+
+
+def test_connections_that_the_server_ends_are_opened_anew(house, url):
+    """As after a restart of the server: the engine, its heartbeat, the poller and the sockets go on."""
+    import psycopg
+
+    made = house.submit("pace 0.1 trials 12")
+    engine = house.engine()
+    house.wait(made["id"], lambda s: s["last_seq"] >= 5)
+    with WebSocket(house.port, f"/ws/s/{made['id']}", timeout=60) as viewer:
+        viewer.until("events")
+        with psycopg.connect(url, autocommit=True) as server:
+            name = house.environ["DATABASE_URL"].rsplit("/", 1)[1].split("?")[0]
+            ended = server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            assert len(ended.fetchall()) >= 2
+        house.wait(made["id"], lambda s: s["state"] == "ended")
+    whole(follow(house, made["id"]), 12)
+    assert engine.poll() is None
+    assert house.get("/api/engines")["engines"], "its heartbeat goes on"
 
 
 def test_many_engines_share_a_queue(house):

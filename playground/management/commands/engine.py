@@ -8,6 +8,7 @@ import time
 from importlib import import_module
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 
 from engine import sandbox, trace
 from engine.devices import SessionRefused, registry
@@ -84,4 +85,5 @@ def _sweep() -> None:
                 logger.info("retention: %d sessions and %d texts deleted", sessions, texts)
         except Exception:
             logger.exception("retention failed; it comes again")
+        connection.close()  # an hour is long enough for it to break
         time.sleep(SWEEP_EVERY)

@@ -1,0 +1,66 @@
+"""Whose turn it is in the queue: the sessions of one address do not hold up those of the others.
+
+The next session is one of the address with the fewest running; among equals, of the one that was served longest ago, or
+never. An address is known by its origin alone (playground.access.limits.origin). A session forgets its origin when it
+ends, and when an origin was last served is kept for KEPT, so that starting one session after the other wins no turn.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.db.models import Count
+from django.utils import timezone
+
+from playground.models import Session, Turn
+
+KEPT = timedelta(hours=1)
+
+
+def in_turn(sessions: Iterable[Session]) -> list[Session]:
+    """Sessions that may be claimed, in the order in which engines take them if nothing ends meanwhile.
+
+    A session that an engine has begun comes before all that wait: its owner saw it start.
+    """
+    waiting = sorted(sessions, key=lambda s: s.created)
+    if len(waiting) < 2:
+        return waiting
+    begun = [s for s in waiting if s.last_seq or s.state == Session.RUNNING]
+    queues: dict[str, deque[Session]] = {}
+    for s in waiting:
+        if not (s.last_seq or s.state == Session.RUNNING):
+            queues.setdefault(s.origin, deque()).append(s)
+    if len(queues) < 2:
+        return begun + [s for queue in queues.values() for s in queue]
+    held = Session.objects.filter(state=Session.RUNNING, origin__in=queues, lease_until__gte=timezone.now())
+    running = dict(held.values_list("origin").annotate(n=Count("id")))
+    served = dict(Turn.objects.filter(origin__in=queues).values_list("origin", "served"))
+    # (running, when it was served: step 0 and the time in seconds, or the step of this order, first in its queue)
+    heap = [
+        (running.get(o, 0), 0, served[o].timestamp() if o in served else 0.0, queue[0].created, o)
+        for o, queue in queues.items()
+    ]
+    heapq.heapify(heap)
+    order: list[Session] = []
+    while heap:
+        busy, _, _, _, origin = heapq.heappop(heap)
+        queue = queues[origin]
+        order.append(queue.popleft())
+        if queue:
+            heapq.heappush(heap, (busy + 1, len(order), 0.0, queue[0].created, origin))
+    return begun + order
+
+
+def served(origin: str) -> None:
+    """Note that an engine takes a session of this origin now. The caller holds the transaction of the claim."""
+    if origin:
+        Turn.objects.update_or_create(origin=origin, defaults={"served": timezone.now()})
+        forget()
+
+
+def forget() -> int:
+    """Delete what was noted longer than KEPT ago. Returns how many."""
+    return Turn.objects.filter(served__lt=timezone.now() - KEPT).delete()[0]

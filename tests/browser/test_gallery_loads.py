@@ -1,0 +1,51 @@
+"""While the gallery loads it says so, and says that nothing was timed where that is so."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from engine.bench.report import bench_report
+from tests.browser.test_suite_results import TOLD, gallery
+
+__all__ = ["gallery"]
+NOTHING = "Nothing was timed"
+
+
+@pytest.mark.parametrize("held", ["**/data/bench*.json", "**/plotly-basic*.js"])
+def test_the_page_says_that_it_loads_until_it_has_loaded(gallery, app, complaints, held):
+    page = gallery(1200)
+    waiting = []
+    page.route(held, lambda route: waiting.append(route))  # playwright takes no built-in
+    page.goto(f"{app.url}/gallery")
+    expect(page.locator("#suite")).to_contain_text("Loading the ")
+    page.wait_for_timeout(1500)
+    assert waiting, "nothing was held back, so this proves nothing"
+    seen = page.locator("#suite").inner_text()
+    assert "Loading the " in seen and NOTHING not in seen
+    for route in waiting:
+        route.fallback()
+    expect(page.locator("#chart-speedup-gap .main-svg").first).to_be_visible()
+    expect(page.locator("#chart-fast-p .main-svg").first).to_be_visible()
+    seen = page.locator("#suite").inner_text()
+    assert "Loading" not in seen and NOTHING not in seen
+    assert not complaints, complaints
+
+
+def test_a_class_in_which_nothing_was_timed_says_so(gallery, app):
+    page = gallery(1200)
+    data = bench_report.page(TOLD, "bench.json")
+    first = next(iter(data["classes"].values()))
+    first["fast_p"] = {**first["fast_p"], "rows": []}
+    page.route("**/data/bench*.json", lambda r: r.fulfill(body=json.dumps(data), content_type="application/json"))
+    page.goto(f"{app.url}/gallery")
+    expect(page.locator("#chart-fast-p")).to_contain_text("Nothing was timed in this class.")
+    expect(page.locator("#chart-speedup-gap .main-svg").first).to_be_visible()
+
+
+def test_results_that_do_not_come_are_said_to_be_missing(gallery, app):
+    page = gallery(1200)
+    page.route("**/data/bench*.json", lambda route: route.abort())
+    page.goto(f"{app.url}/gallery")
+    expect(page.locator("#suite-from")).to_have_text("The results did not load. Reload the page to try again.")
+    expect(page.get_by_role("heading", name="Recorded sessions")).to_be_visible()
