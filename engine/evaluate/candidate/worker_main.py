@@ -191,7 +191,6 @@ class Worker:
         return {"ms": ms, "call_ms": self.baseline.call_time()}
 
 
-
 REQUESTS = (
     "warm", "open", "close", "keep", "load", "unload", "baseline_open", "baseline_sample",
 )  # fmt: skip
