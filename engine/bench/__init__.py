@@ -7,7 +7,7 @@ Every module of the set is traced, lowered by the planner, built ahead in parall
 and timed in alternation with eager TF32. A module that no single program is becomes its regions, each a problem. The
 results file is both the report and the state: a later call with more trials goes on from what the first ones found, and
 the baselines are timed once. Without `--window` no stop rule ends a module before its trials are made, so `--trials 24`
-records sessions that `python -m sol replay OUT` can cut under any rule.
+records sessions that `python -m engine replay OUT` can cut under any rule.
 
 wanted       what is asked                                                                  (no torch)
 plan         a module's graph, its planner in each class, its regions, the trials to come    (no torch)

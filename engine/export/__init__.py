@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sol.figures import Figure
+
 WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can say
 
 
@@ -39,6 +41,7 @@ class Exported:
     recorded  {"resolved" | back end: text}: what a trial really ran, which goes in as it is.
     results   JSON-ready facts of a trial and its session, or None.
     sms       multiprocessors of the device that `auto` is resolved for.
+    figures   {name: figure} of the session that the trial is from.
     """
 
     text: str
@@ -52,6 +55,7 @@ class Exported:
     recorded: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, Any] | None = None
     sms: int = 132
+    figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 def archive(files: Mapping[str, str]) -> bytes:

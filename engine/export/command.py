@@ -66,7 +66,7 @@ def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:
         planner = load("planner")(Problem(text, "module", graph), list(classes or ("tf32", "f16")), hw, "predicted", 0)
         first = planner.next(State())
     except SessionRefused as e:
-        raise ExportError(e.reason) from None
+        raise ExportError(e.words) from None
     if first is None:
         raise ExportError("the planner has no program for this module")
     inputs, _ = planner.bind(first.text)

@@ -114,14 +114,26 @@ class Reported(Event):
 @dataclass(frozen=True)
 class Covered(Event):
     """A module of which only regions become programs. `regions`: [{number, words, ops, inputs, outputs, lines, limits:
-    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: [{name, op, line, reason}], which stay PyTorch,
-    with their `share`; `text`: one sentence."""
+    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: [{name, op, line, reason, why}], which stay
+    PyTorch, with their `share` (`why`: the reason without the operation's name and line; not in older logs); `text`:
+    one sentence."""
 
     KIND: ClassVar[str] = "covered"
     regions: list[dict[str, Any]]
     uncovered: list[dict[str, Any]]
     share: dict[str, float]
     text: str
+
+
+@dataclass(frozen=True)
+class Noted(Event):
+    """What a strategy says of the session before its first trial. `code`: class_left_out (no program is written in the
+    class `cls`)."""
+
+    KIND: ClassVar[str] = "noted"
+    code: str
+    text: str
+    cls: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,7 +160,12 @@ class Screened(Event):
 
 @dataclass(frozen=True)
 class TrialProposed(Event):
-    """`program`: blob, as proposed. `change`: one line, what differs from the parent; `why`: one line."""
+    """`program`: blob, as proposed. `change`: one line, what differs from the parent; `why`: one line.
+
+    `structure`: the name of the program's structure among those that the strategy offers; `settings`: the clauses of
+    its configuration in one line, "" where every choice is left to the compiler. Both "" of other programs and in older
+    logs.
+    """
 
     KIND: ClassVar[str] = "trial.proposed"
     trial: int
@@ -161,6 +178,8 @@ class TrialProposed(Event):
     predicted_ms: float | None = None
     by: str = "strategy"  # strategy | owner
     roof: str = ""  # the class whose limit it is held to, where that is another: f16 of a guarded program in tf32
+    structure: str = ""
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -252,7 +271,9 @@ class TrialMeasured(Event):
 class TrialJudged(Event):
     """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}]: the checks of
     its run, the class of its products, the limit. `best`: the best of its class so far, which is faster than PyTorch
-    in that class, counts (clean or minor) and does all of the module's work or may leave some out."""
+    in that class, counts (clean or minor) and does all of the module's work or may leave some out. `standing`, what
+    follows for the search: best | slower (than the best so far, or than PyTorch) | algebraic (leaves out work, which is
+    not allowed) | flagged (the verdict does not count); "" in older logs."""
 
     KIND: ClassVar[str] = "trial.judged"
     trial: int
@@ -268,11 +289,14 @@ class TrialJudged(Event):
     text: str
     evidence: list[dict[str, str]] = field(default_factory=list)
     algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
+    standing: str = ""
 
 
 @dataclass(frozen=True)
 class TrialFailed(Event):
-    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None."""
+    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None.
+    `cause`, who ended it: program | run (before anything was known of the program) | owner; "" in older logs, where
+    the code says it (engine.session.view.cause_of)."""
 
     KIND: ClassVar[str] = "trial.failed"
     trial: int
@@ -280,6 +304,7 @@ class TrialFailed(Event):
     code: str
     reason: str
     detail: str | None = None
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -302,7 +327,9 @@ class Resumed(Event):
 @dataclass(frozen=True)
 class SessionEnded(Event):
     """`state`: done | stopped | refused | failed. `best`: class -> trial number, of the classes in which a program
-    was faster than PyTorch."""
+    was faster than PyTorch. `code`, why: budget_used | search_over | stopped | engine_error | that of a refusal; "" of
+    done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls, and the fields of
+    sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str
@@ -312,6 +339,8 @@ class SessionEnded(Event):
     seconds: float
     code: str = ""
     line: int | None = None  # of the pasted text, where the reason has a place
+    closed: list[dict[str, Any]] = field(default_factory=list)
+    covered: list[dict[str, str]] = field(default_factory=list)
 
 
 KINDS: dict[str, type[Event]] = {c.KIND: c for c in Event.__subclasses__()}

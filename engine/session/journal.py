@@ -59,7 +59,7 @@ class Journal:
         """Whether the log holds this step; what is said anew each time it never does."""
         if isinstance(event, events.Controlled | events.Resumed):
             return False
-        if isinstance(event, events.Progress):
+        if isinstance(event, events.Progress | events.Noted):
             return event in self.log
         if isinstance(event, events.Baseline):
             return any((e.name, e.cls) == (event.name, event.cls) for e in self.of(events.Baseline))

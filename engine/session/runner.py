@@ -20,7 +20,7 @@ from dsl.check.program import check
 from engine.devices import Device, Problem, SessionRefused
 from engine.session import events, trial
 from engine.session.journal import Control, Journal, Owner
-from engine.session.search import Search
+from engine.session.search import Ending, Search
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
 from engine.session.trial import Emitted, Steps, Stopped
 from engine.strategies import NAMES, Strategy, load
@@ -88,6 +88,7 @@ class _Session:
         self.earlier = earlier  # seconds of engines that were lost
         self.began = time.monotonic()
         self.device: Device | None = None
+        self.closed: list[dict[str, Any]] = []  # of events.SessionEnded
 
     # ---- the script ----
 
@@ -100,14 +101,16 @@ class _Session:
             self._close()
 
     def _run(self) -> Iterator[Emitted]:
-        state, code, line = "done", "", None
+        state, line, covered = "done", None, []
         try:
             yield from self._begin()
-            reason = yield from self._work()
+            ending = yield from self._work()
+            code, reason = ending.code, ending.reason
         except Stopped:
-            state, reason = "stopped", "Stopped by the owner."
+            state, code, reason = "stopped", "stopped", "Stopped by the owner."
         except SessionRefused as e:
             state, reason, code, line = "refused", e.reason, e.code, e.line
+            covered = [{"kind": kind, "names": names} for kind, names in e.covered]
         except HardwareError as e:
             state, reason, code = "refused", str(e), "hardware"
         except Exception as e:
@@ -116,7 +119,7 @@ class _Session:
         best = {e.cls: e.trial for e in self.journal.of(events.TrialJudged) if e.best}
         made = len(self.journal.of(events.TrialProposed))
         seconds = self.earlier + time.monotonic() - self.began
-        yield from self.emit(events.SessionEnded(state, reason, best, made, seconds, code, line))
+        yield from self.emit(events.SessionEnded(state, reason, best, made, seconds, code, line, self.closed, covered))
 
     def _close(self) -> None:
         self.owner.close(self.device.close if self.device is not None else None)
@@ -151,7 +154,7 @@ class _Session:
         if spec.strategy not in NAMES:
             raise SessionRefused("no_strategy", f"there is no strategy {spec.strategy!r}; there are {', '.join(NAMES)}")
 
-    def _work(self) -> Steps[str]:
+    def _work(self) -> Steps[Ending]:
         yield from self.owner.between()
         spec, device = self.spec, self.device
         graph = yield from self._trace()
@@ -164,7 +167,7 @@ class _Session:
         yield from self._report(graph, hardware)
         strategy = load(spec.strategy)(problem, spec.classes, hardware, device.kind, spec.seed)
         for note in strategy.notes:
-            yield from self.emit(events.Progress(note, "plan"))
+            yield from self.emit(note)
         covered = getattr(strategy, "covered", None)
         if covered is not None:  # of a module that is not one program: what is, and what stays PyTorch
             yield from self.emit(covered)
@@ -182,14 +185,15 @@ class _Session:
         search.prefetch()
         yield from self._baselines(strategy, context, graph)
         try:
-            reason = yield from search.run()
+            ending = yield from search.run()
         except Stopped:
             self._remember(search, graph)
             raise
         self._remember(search, graph)
         if spec.compile:
             yield from self._compiled(strategy)
-        return reason
+        self.closed = search.closed_data
+        return ending
 
     def _remember(self, search: Search, graph: OpGraph) -> None:
         """What was measured here teaches the next problem of this machine. Predictions teach nothing, nor does a

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from dsl.check.program import check
 from engine.devices import TrialError
@@ -24,32 +25,45 @@ from sol import budget
 PREFETCH = 4  # candidates handed to the device to build ahead
 
 
+@dataclass(frozen=True)
+class Ending:
+    """Why a search ended: a code of events.SessionEnded, and the reason in words."""
+
+    code: str
+    reason: str
+
+
 class Search:
-    """`ended`: the trials so far, in order."""
+    """`ended`: the trials so far, in order; `closed`: the classes whose search the stop rules ended."""
 
     def __init__(self, journal: Journal, owner: Owner, strategy: Strategy, context: trial.Context):
         self.journal, self.owner, self.strategy, self.context = journal, owner, strategy, context
         self.device = context.device
         self.ended: list[Finished] = []
-        self.closed: dict[str, str] = {}
+        self.closed: dict[str, budget.Stop] = {}
 
     @property
     def _state(self) -> State:
-        return State(tuple(self.ended), self.owner.budget["trials"], dict(self.closed))
+        return State(tuple(self.ended), self.owner.budget["trials"], {c: str(why) for c, why in self.closed.items()})
 
-    def run(self) -> Steps[str]:
-        """Trials to the end; the reason for it in words. Raises Stopped."""
+    @property
+    def closed_data(self) -> list[dict[str, Any]]:
+        """`closed` as events.SessionEnded has it."""
+        return [{"cls": cls, **asdict(why)} for cls, why in self.closed.items()]
+
+    def run(self) -> Steps[Ending]:
+        """Trials to the end, and why it came. Raises Stopped."""
         while True:
             number = len(self.ended) + 1
             proposed = self.journal.past(events.TrialProposed, number)
             if proposed is None:
                 proposal = yield from self._next(number)
-                if isinstance(proposal, str):
-                    return self._summary(proposal)
+                if isinstance(proposal, Ending):
+                    return replace(proposal, reason=self._summary(proposal.reason))
             else:
                 proposal = Proposal(
                     self.journal.blob(proposed.program), proposed.cls, proposed.backend, proposed.change, proposed.why,
-                    proposed.parent, proposed.predicted_ms, proposed.by,
+                    proposed.parent, proposed.predicted_ms, proposed.by, proposed.structure, proposed.settings,
                 )  # fmt: skip
             done = State(tuple(self.ended))
             best_ms = trial.best_time(done.trials, proposal.cls)
@@ -57,7 +71,7 @@ class Search:
             self.ended.append((yield from trial.run(number, proposal, self.context, best_ms)))
             self.prefetch()
 
-    def _next(self, number: int) -> Steps[Proposal | str]:
+    def _next(self, number: int) -> Steps[Proposal | Ending]:
         """The next trial, proposed; or why there is none."""
         yield from self.owner.between()
         for cls in self.strategy.classes:
@@ -69,17 +83,18 @@ class Search:
         proposal = self._owners()
         if proposal is None:
             if sum(t.by == "strategy" for t in self.ended) >= self.owner.budget["trials"]:
-                return f"The budget of {count(self.owner.budget['trials'], 'trial')} is used up."
+                return Ending("budget_used", f"The budget of {count(self.owner.budget['trials'], 'trial')} is used up.")
             yield from self._screen(number, state)
             proposal = self.strategy.next(replace(state, quick=self._quick()))
         if proposal is None:
             why = "; ".join(f"{c}: {why}" for c, why in self.closed.items()) or "there is nothing left to try"
-            return f"The search is over: {why}."
+            return Ending("search_over", f"The search is over: {why}.")
         roof = trial.limiting(proposal.text, proposal.cls)
         yield from self.journal.emit(
             events.TrialProposed(
                 number, proposal.cls, events.blob_name(proposal.text), proposal.backend, proposal.change, proposal.why,
                 proposal.parent, proposal.predicted_ms, proposal.by, roof if roof != proposal.cls else "",
+                proposal.structure, proposal.settings,
             ),
             proposal.text,
         )  # fmt: skip
@@ -130,7 +145,7 @@ class Search:
         backend = trial.backend_of(text, self.context.sms)
         return Proposal(text, cls, backend, "your program", "tried by the owner", by="owner")
 
-    def _enough(self, cls: str) -> str | None:
+    def _enough(self, cls: str) -> budget.Stop | None:
         """Why the class needs no further trial (sol.budget), or None. The owner's own trials count for the best."""
         best, since, fastest = None, 0, ""
         for t in self.ended:
@@ -165,7 +180,8 @@ class Search:
         slower = {cls: judged[t.number] for cls in self.strategy.classes if cls not in best and (t := state.best(cls))}
         if not best and not slower:
             return f"{why} No trial gave a right result."
-        why = " ".join([why, *(f"{e.text}." for e in self.journal.of(events.Progress) if e.step == "plan")])
+        notes = [*self.journal.of(events.Noted), *self.journal.of(events.Covered)]
+        why = " ".join([why, *(f"{e.text}." for e in notes)])
         if slower:
             why = " ".join([why, *(self._pytorch_stays(e) for e in slower.values())])
         found = ", ".join(

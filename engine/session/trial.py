@@ -22,6 +22,7 @@ from engine.classes import class_of, class_words, roof_of
 from engine.devices import Candidate, Device, Placed, TrialError
 from engine.evaluate.integrity import trial as integrity
 from engine.session import events
+from engine.session.view import cause_of
 from engine.strategies import Finished, Proposal, Strategy
 from engine.words import baseline_name
 from sol import budget, lever_check
@@ -182,14 +183,17 @@ def run(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) ->
         yield from ctx.emit(judged)
         return finished(number, proposal, judged, ctx)
     except Stopped:
-        end = events.TrialFailed(number, step, "stopped", "stopped by the owner before this trial was finished")
+        reason = "stopped by the owner before this trial was finished"
+        end = events.TrialFailed(number, step, "stopped", reason, cause="owner")
         yield from ctx.emit(end)
         raise
     except TrialError as e:
-        end = events.TrialFailed(number, e.step, e.code, e.reason, events.blob_name(e.detail) if e.detail else None)
+        detail = events.blob_name(e.detail) if e.detail else None
+        end = events.TrialFailed(number, e.step, e.code, e.reason, detail, cause_of(e.code))
         yield from ctx.emit(end, *([e.detail] if e.detail else []))
     except Exception as e:  # a mistake of ours costs one trial, not the session
-        end = events.TrialFailed(number, step, "engine_error", f"the engine made a mistake ({type(e).__name__}: {e})")
+        reason = f"the engine made a mistake ({type(e).__name__}: {e})"
+        end = events.TrialFailed(number, step, "engine_error", reason, cause="run")
         yield from ctx.emit(end)
     return finished(number, proposal, end, ctx)
 
@@ -295,6 +299,7 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
     counts = verdict in ("clean", "minor")
     offered = left_out is not None and not ctx.algebraic
     best = counts and not offered and m.ratio > 1 and (best_ms is None or ms < best_ms)
+    standing = "best" if best else "flagged" if not counts else "algebraic" if offered else "slower"
     if not counts:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)
         text = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
@@ -310,7 +315,7 @@ def judge(number: int, proposal: Proposal, ctx: Context, best_ms: float | None) 
         text += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
     return events.TrialJudged(
         number, verdict, proposal.cls, kind, ms, m.ratio, m.baseline, gap, score, best, text, evidence,
-        left_out.words if left_out else "",
+        left_out.words if left_out else "", standing,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from engine.devices import Binding, Problem
+from engine.session.events import Noted
 from engine.session.spec import STRATEGIES
 from sol.hardware import Hardware
 
@@ -21,7 +22,8 @@ WORTH = 0.97  # of the baseline: a first program that slows the module down more
 
 @dataclass(frozen=True)
 class Proposal:
-    """One trial to make: a program's text and why. `change`: one line, what differs from its parent."""
+    """One trial to make: a program's text and why. `change`: one line, what differs from its parent; `structure` and
+    `settings` as in engine.session.events.TrialProposed."""
 
     text: str
     cls: str
@@ -31,6 +33,8 @@ class Proposal:
     parent: int | None = None
     predicted_ms: float | None = None
     by: str = "strategy"  # strategy | owner
+    structure: str = ""
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class Strategy(Protocol):
     """
 
     classes: list[str]
-    notes: list[str]
+    notes: list[Noted]
 
     def next(self, state: State) -> Proposal | None:
         """The next trial, or None when nothing is left to try."""

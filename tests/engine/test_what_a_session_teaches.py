@@ -194,7 +194,7 @@ def test_two_sessions_at_once_lose_nothing_of_each_other():
 
 def test_processes_that_write_at_once_lose_nothing_of_each_other(tmp_path):
     code = (
-        "import sys; from engine.strategies import memory; from sol.triage import Outcome\n"
+        "import sys; from engine.strategies.planner import memory; from sol.triage import Outcome\n"
         "for i in range(40): memory.keep('h200', [Outcome('x', 2.0, 1.0, f'{sys.argv[1]}/{i}', 'f16')])"
     )
     env = os.environ | {"UCUTLASS_CACHE": str(tmp_path)}

@@ -13,7 +13,7 @@ from tests.playground import script
 from tests.playground.conftest import House
 from tests.playground.test_engine_is_lost import follow
 
-JUDGED = {"trial": 1, "cls": "f16", "best": True, "colour": "red"}
+JUDGED = {"trial": 1, "cls": "f16", "best": True, "verdict": "clean", "ms": 1.0, "speedup": 2.0, "colour": "red"}
 BROKEN = [
     ("trial.judged", JUDGED, "trial.judged has unknown fields"),
     ("trial.painted", {}, "unknown event kind 'trial.painted'"),

@@ -19,7 +19,7 @@ from dsl.check.program import check
 from engine.classes import class_of
 from engine.evaluate.integrity import trial as integrity
 from engine.session.trial import TOO_FAST, limiting
-from sol.budget import gap, score, should_stop
+from sol.budget import Stop, gap, score, should_stop
 
 NATIVE = "eager_tf32"  # what every time alternates with
 # How fine a class's products are: at least as fine is allowed. The 8-bit ones allow everything.
@@ -111,7 +111,7 @@ def rival(row: dict, cls: str) -> tuple[str, float] | None:
     return min(found.items(), key=lambda item: item[1], default=None)
 
 
-def stopped(row: dict, cls: str, own: list[dict], eps: float, window: int) -> str | None:
+def stopped(row: dict, cls: str, own: list[dict], eps: float, window: int) -> Stop | None:
     """Why a class's search may end (sol.budget), or None. `own`: its trials in order."""
     fastest, since, base, under = None, 0, None, cls
     for t in own:

@@ -160,6 +160,7 @@ class _Bench:
         for task, proposal in work.tasks:
             trial = {
                 "class": proposal.cls, "backend": proposal.backend, "change": proposal.change, "why": proposal.why,
+                "structure": proposal.structure, "settings": proposal.settings,
                 "predicted_ms": proposal.predicted_ms, "text": proposal.text,
                 "derived": derived(proposal.text), "roof": limiting(proposal.text, proposal.cls),
                 **_left_out(work, proposal),

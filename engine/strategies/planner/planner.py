@@ -70,7 +70,7 @@ class Planner:
         self.memory = memory if memory is not None else self._known()
         self.all: list[Line] = []
         self.lines: dict[str, Line] = {}  # class -> that of the region with the most to do
-        self.notes: list[str] = []
+        self.notes: list[events.Noted] = []
         self.regions: tuple[coverage.Covered, ...] = ()
         self.uncovered: tuple[Uncovered, ...] = ()
         self.covered: events.Covered | None = None
@@ -117,12 +117,14 @@ class Planner:
         order = list(dict.fromkeys(line.cls for line in self.all))
         if found.whole:
             self._algebraic(classes)
-        self.notes = [f"{cls} is left out: {why}" for cls, why in self._left_out.items() if cls not in order]
+        self.notes = [
+            events.Noted("class_left_out", f"{cls} is left out: {why}", cls)
+            for cls, why in self._left_out.items()
+            if cls not in order
+        ]
         self.regions = coverage.covered(found, self.hardware, order)
         self.uncovered = found.uncovered
         self.covered = coverage.event(found, self.regions, self.hardware, order[0])
-        if self.covered is not None:
-            self.notes.append(self.covered.text)
 
     def _rejected(self, lowered: Lowered, classes: tuple[str, ...]) -> str | None:
         """Why no back end takes a region in any class, or None."""
@@ -377,8 +379,8 @@ class Planner:
                 if structure is not None:
                     step = Step(structure)
                     if t.text == line.text(step):
-                        made.append((f"every choice left to the compiler; {structure.words}", structure.ms,
-                                     t.part if t.ms is not None and t.clean else None))  # fmt: skip
+                        ms = t.part if t.ms is not None and t.clean else None
+                        made.append((structure.words, structure.ms, ms))
             found += memory.outcomes(made, where, line.cls)
         return found
 
