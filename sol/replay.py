@@ -93,7 +93,7 @@ def number(kind: type, least: float, most: float = float("inf")) -> Callable[[st
             value = float("nan")
         if not least <= value <= most:
             span = f"from {least:g}" + (f" to {most:g}" if most < float("inf") else " up")
-            raise argparse.ArgumentTypeError(f"{text!r} is no {'whole ' if kind is int else ''}number {span}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' if kind is int else ''}number {span}")
         return value
 
     return read

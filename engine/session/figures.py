@@ -75,7 +75,7 @@ def _history(view: View, report: Report | None, chosen: Trial | None) -> Figure 
         if t in timed:
             j = t.judged
             counts = view.counts(t)
-            is_best = counts and (j.cls not in best or j.ms < best[j.cls])
+            is_best = counts and j.best and j.speedup > 1 and (j.cls not in best or j.ms < best[j.cls])
             best |= {j.cls: j.ms} if is_best else {}
             baseline = baseline_name(j.baseline)
             trials.append(history.HistoryTrial(

@@ -9,8 +9,9 @@ may be cut at any event, and may come from a newer version: an unknown kind or f
 
 Rules that every reader shares, and that stand nowhere else:
 - Of a trial's steps, and of its two ends (judged, failed), the first stands.
-- A trial is the best of its class when the engine said so (`best`), its verdict counts (clean or minor), it does all
-  the work or may leave some out (`algebraic`), it is faster than PyTorch in the class, and faster than the best before.
+- A trial is the best of its class when the engine said so (`best`), its verdict counts (clean or minor), it is faster
+  than PyTorch in the class (older engines did not ask that) and faster than the best before. The engine says so only of
+  a trial that does all the work or may leave some out (`algebraic`).
 - `headline` is the best of the class with the largest speedup over PyTorch.
 - An owner's own trial may become the best; it does not count against the budget.
 
@@ -144,7 +145,7 @@ class View:
     def counts(self, trial: Trial) -> bool:
         """Whether the trial's time is a result: its verdict counts, and what it leaves out is allowed."""
         j = trial.judged
-        return j is not None and j.counts and (self.algebraic or not j.algebraic) and j.ms is not None
+        return j is not None and j.counts and (j.best or self.algebraic or not j.algebraic) and j.ms is not None
 
     def baseline(self, cls: str) -> parts.Baseline | None:
         """PyTorch's plainest time in a class: the first one of the log."""

@@ -77,9 +77,18 @@ def test_what_its_trials_reached_stays():
 
 
 @pytest.mark.django_db
-def test_a_session_whose_summary_cannot_be_folded_ends_too():
+def test_a_damaged_summary_is_folded_anew():
     session = begun()
     Session.objects.update(summary=[])
+    adapter().work(log.claim("engine"))
+    session.refresh_from_db()
+    assert (session.state, session.summary["end"]["state"]) == ("ended", "done") and session.summary["best"]
+
+
+@pytest.mark.django_db
+def test_a_session_whose_log_has_a_gap_ends_too():
+    session = begun()
+    SessionEvent.objects.filter(seq=1).delete()
     adapter().work(log.claim("engine"))
     session.refresh_from_db()
     assert (session.state, session.summary["end"]["state"]) == ("ended", "failed")

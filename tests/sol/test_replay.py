@@ -42,7 +42,7 @@ def test_the_command_reads_benches_and_sends_recordings_to_the_engine(tmp_path, 
     assert "L2/1 conv2d_relu_bias (f16)  4/12" in capsys.readouterr().out
     (tmp_path / "a.jsonl").write_text("")
     assert main(["replay", str(tmp_path / "a.jsonl")]) == 2
-    assert "`python -m engine replay` reads those" in capsys.readouterr().err
+    assert "`python -m engine replay` reads recordings" in capsys.readouterr().err
 
 
 def test_a_module_without_a_baseline_or_without_a_trial_is_no_session(tmp_path, capsys):

@@ -205,7 +205,14 @@ def build(
     )  # fmt: skip
 
 
-def plan(expr: Expr, types: dict[str, TensorType], l: int, m: int, n: int, transposed_result: bool = False) -> Tree:  # noqa: E741
+def plan(
+    expr: Expr,
+    types: dict[str, TensorType],
+    l: int,  # noqa: E741
+    m: int,
+    n: int,
+    transposed_result: bool = False,
+) -> Tree:
     """The leaves and the C++ text of `expr` for an l x m x n output. Raises Refusal if no leaf can fetch a tensor.
 
     `transposed_result`: the kernel computes the transposed output, so a vector along n is a column for it and one along

@@ -91,7 +91,7 @@ function judged(trial, d, v) {
   const j = read(JUDGED, d);
   trial.judged = j;
   trial.cls ||= j.cls;
-  if (!counts(j) || (j.algebraic && !v.algebraic) || j.ms === null || j.speedup === null) return;
+  if (!counts(j) || (j.algebraic && !v.algebraic && !j.best) || j.ms === null || j.speedup === null) return;
   const faster = (known) => !known.has(j.cls) || j.ms < v.trials.get(known.get(j.cls)).judged.ms;
   if (faster(v.fastest)) v.fastest.set(j.cls, trial.number);
   if (j.best && j.speedup > 1 && faster(v.best)) v.best.set(j.cls, trial.number);
