@@ -15,9 +15,9 @@ Rules that every reader shares, and that stand nowhere else:
 - `headline` is the best of the class with the largest speedup over PyTorch.
 - An owner's own trial may become the best; it does not count against the budget.
 
-The page's counterpart is static/js/session/reduce.js. To add a kind of event, add a handler to `_HANDLERS` in both
-files, or name it in IGNORED in both; tests/browser/test_fold.py holds the two equal. Only the standard library is
-imported here: the web process loads this module.
+The page's counterpart is static/js/session/reduce.js. A new kind of event gets a handler in `_HANDLERS` of both files, or
+a place in IGNORED of both; tests/browser/test_fold.py holds the two equal. The web process loads this module: it imports
+the standard library alone.
 """
 
 from __future__ import annotations
@@ -397,5 +397,3 @@ DRAWN = frozenset({
     "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.failed", "controlled", "session.ended",
 })  # fmt: skip
 KINDS = frozenset(_HANDLERS) | IGNORED
-
-__all__ = ["KINDS", "SHAPE", "View", "fold"]

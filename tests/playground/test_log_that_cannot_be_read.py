@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from engine.session import events
-from playground import recordings
+from playground import recordings, summary
 from playground.adapter import Adapter
 from playground.live import log
 from playground.models import Session, SessionEvent
@@ -89,6 +89,7 @@ def test_a_damaged_summary_is_folded_anew():
 def test_a_session_whose_log_has_a_gap_ends_too():
     session = begun()
     SessionEvent.objects.filter(seq=1).delete()
+    summary.forget(session.id)  # another process
     adapter().work(log.claim("engine"))
     session.refresh_from_db()
     assert (session.state, session.summary["end"]["state"]) == ("ended", "failed")
