@@ -10,6 +10,7 @@
     python -m engine verify FILE.py|FILE.cu --reference MODULE [--device cpu|cuda] [--class f32] [--json OUT]
     python -m engine measure PROGRAM|FILE.py|FILE.cu --reference MODULE [--class C] [--baseline eager] [--json OUT]
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
+    python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]
     python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
     python -m engine bench suite59|outside|heldout [--device cuda|modelled:h200] [--strategy planner] [--class tf32]
                                    [--trials N] [--compile] [--only ID,..] [--shard I/N] [--seconds S] --json OUT
@@ -86,7 +87,7 @@ def _graph(name: str, **limits: int):
     try:
         return trace(text, local_user=True, **limits).graph
     except SessionRefused as e:
-        raise BadInput(e.reason) from None
+        raise BadInput(e.words) from None
 
 
 def _trace(args: argparse.Namespace) -> int:
@@ -155,6 +156,18 @@ def _raw(args: argparse.Namespace) -> int:
         return OK if command.run(args, module) else FAILED
     except command.Refused as e:
         raise BadInput(str(e)) from None
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from engine import replay
+
+    try:
+        print(replay.run(args))
+    except OSError as e:
+        raise BadInput(f"cannot read {e.filename}: {e.strerror}") from None
+    except ValueError as e:
+        raise BadInput(str(e)) from None
+    return OK
 
 
 def _suite(args: argparse.Namespace) -> int:
@@ -250,7 +263,7 @@ def _default_device() -> str:
 
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
-    "raw": _raw, "export": _export, "suite": _suite, "bench": _bench,
+    "raw": _raw, "export": _export, "replay": _replay, "suite": _suite, "bench": _bench,
 }  # fmt: skip
 
 if __name__ == "__main__":

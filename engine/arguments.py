@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from engine.evaluate.integrity.arguments import add as raw
 from engine.session import spec_arguments
+from sol import replay
 
 CLASSES = "tf32, f16, bf16 or fp8; repeatable"
 Run = Callable[[argparse.Namespace], int]
@@ -48,11 +49,15 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
 
     raw(commands, run["raw"])
 
+    one = commands.add_parser("replay", help="what recorded sessions would have cost under other stop rules")
+    replay.arguments(one, "recordings (.jsonl), folders of them, or the results of a bench (.json)")
+    one.set_defaults(run=run["replay"])
+
     one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
     one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
     one.add_argument("--out", required=True, metavar="DIR|X.zip", help="a new folder, or a zip")
     one.add_argument("--module", metavar="MODULE", help="of a program: the PyTorch module that it must equal")
-    one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: the fastest)")
+    one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: its best)")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
     one.set_defaults(run=run["export"])
 

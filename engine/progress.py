@@ -10,7 +10,9 @@ from typing import Any, TextIO
 
 from engine.session import events, recording
 from engine.session.kernel_text import LANGUAGES
-from engine.words import count, family_name
+from engine.session.recording import Row
+from engine.session.reduce import View, fold
+from engine.words import count, family_name, with_covered
 
 MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
 
@@ -31,6 +33,8 @@ def line(event: events.Event) -> str | None:
         return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s"
     if isinstance(e, events.Reported):
         return e.summary
+    if isinstance(e, events.Noted):
+        return e.text
     if isinstance(e, events.Covered):
         return "\n".join([e.text, *(_region(r) for r in e.regions), *_left(e.uncovered)])
     if isinstance(e, events.Screened):
@@ -68,7 +72,8 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.Controlled):
         return f"[{e.action}]"
     if isinstance(e, events.SessionEnded):
-        return f"{e.state}: {e.reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
+        reason = with_covered(e.reason, [(c["kind"], c["names"]) for c in e.covered])
+        return f"{e.state}: {reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
     return None
 
 
@@ -164,13 +169,15 @@ class Collected:
         self.rows.append((len(self.rows) + 1, emitted.t, emitted.event))
         self.blobs.update(emitted.blobs)
 
-    def of(self, kind: type[events.Event]) -> list[Any]:
-        return [e for _, _, e in self.rows if isinstance(e, kind)]
+    @property
+    def view(self) -> View:
+        """The session so far (engine.session.reduce)."""
+        return fold(Row(seq, e.KIND, t, events.encode(e)) for seq, t, e in self.rows)
 
     @property
     def state(self) -> str:
-        ended = self.of(events.SessionEnded)
-        return ended[-1].state if ended else "failed"
+        view = self.view
+        return view.state if view.end is not None else "failed"
 
     def record(self, path: str, command: str) -> None:
         """Write the session as a recording; `command` is kept in it, so that whoever reads it can run it again."""
@@ -183,33 +190,33 @@ class Collected:
         recording.write(path, rows, self.blobs)
 
     def to_json(self) -> str:
-        """{state, reason, device, bounds, baselines, trials: [...], best: class -> trial with its program}."""
-        started, ended = self.of(events.SessionStarted), self.of(events.SessionEnded)
-        bounds = self.of(events.Reported)
-        proposed = {e.trial: e for e in self.of(events.TrialProposed)}
-        parts = {e.trial: e.part for e in self.of(events.TrialMeasured)}
-        covered = self.of(events.Covered)
-        trials = []
-        for kind in (events.TrialJudged, events.TrialUntimed, events.TrialFailed):
-            for e in self.of(kind):
-                p, part = proposed[e.trial], parts.get(e.trial)
-                told = {"change": p.change, "why": p.why, "backend": p.backend, "cls": p.cls, **events.encode(e)}
-                trials.append(told | ({"part": part} if part else {}))
-        best = {}
-        for cls, number in (ended[-1].best if ended else {}).items():
-            resolved = next((e.resolved for e in self.of(events.TrialChecked) if e.trial == number), "")
-            best[cls] = {"trial": number, "program": self.blobs.get(resolved, "")}
+        """{state, code, reason, closed, title, device, bounds_ms, covered, baselines, trials, best: class -> trial with
+        its program}. A trial that ended is its last event with its proposal's change, why, backend and class."""
+        view, trials = self.view, []
+        for trial in sorted(view.trials.values(), key=lambda t: t.number):
+            if not trial.ended:
+                continue
+            end = trial.judged if trial.judged is not None else trial.failed
+            about = {name: getattr(trial, name) for name in ("change", "why", "backend", "cls")}
+            part = {"part": trial.measured.part} if trial.measured is not None and trial.measured.part else {}
+            trials.append({"trial": trial.number, **about, **dataclasses.asdict(end), "outcome": trial.outcome, **part})
+        end = view.end
         return json.dumps(
             {
                 "state": self.state,
-                "reason": ended[-1].reason if ended else "",
-                "title": started[0].title if started else "",
-                "device": started[0].device if started else {},
-                "bounds_ms": bounds[0].bounds if bounds else {},
-                "covered": events.encode(covered[0]) if covered else None,
-                "baselines": [events.encode(b) for b in self.of(events.Baseline)],
-                "trials": sorted(trials, key=lambda t: t["trial"]),
-                "best": best,
+                "code": end.code if end else "",
+                "reason": end.reason if end else "",
+                "closed": [dataclasses.asdict(c) for c in end.closed] if end else [],
+                "title": view.title,
+                "device": view.device,
+                "bounds_ms": view.bounds,
+                "covered": dataclasses.asdict(view.coverage) if view.coverage else None,
+                "baselines": [dataclasses.asdict(b) for b in view.baselines],
+                "trials": trials,
+                "best": {
+                    cls: {"trial": n, "program": self.blobs.get(view.trials[n].resolved, "")}
+                    for cls, n in view.best.items()
+                },
             },
             indent=1,
         )

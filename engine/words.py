@@ -5,6 +5,8 @@ The page says the same (static/js/format.js).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _CLASSES = {"f32": "float32", "tf32": "TF32", "f16": "float16", "bf16": "bfloat16", "fp8": "FP8", "f64": "float64"}
 _BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile"}
 
@@ -29,3 +31,9 @@ def family_name(family: str) -> str:
 def count(n: int, word: str) -> str:
     """1 trial, 7 trials."""
     return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
+def with_covered(reason: str, covered: Iterable[tuple[str, str]]) -> str:
+    """Why a module is refused with what one may hold, [(kind, names)]: a page shows the two apart."""
+    listed = "; ".join(f"{kind} ({names})" if names else kind for kind, names in covered)
+    return f"{reason.rstrip('.')}; covered are: {listed}" if listed else reason

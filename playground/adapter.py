@@ -227,14 +227,11 @@ class Adapter:
 
     @staticmethod
     def _end(lease: log.Lease, reason: str, code: str) -> None:
-        """End the session for the engine, in its words; what the trials reached stays.
-
-        What they reached comes from the log's rows as they are, because the log may be one that cannot be read.
-        """
-        trials, best = log.reached(lease.session_id)
-        began = log.began(lease.session_id)
-        seconds = 0.0 if began is None else max(0.0, time.time() - began)
-        log.append(lease, [(events.SessionEnded("failed", reason, best, trials, seconds, code), {})])
+        """End the session for the engine, in its words; what the trials reached stays."""
+        view = log.view(lease.session_id)
+        seconds = 0.0 if view.started_t is None else max(0.0, time.time() - view.started_t)
+        ended = events.SessionEnded("failed", reason, view.best, len(view.proposed), seconds, code)
+        log.append(lease, [(ended, {})])
 
 
 def read_blob(name: str) -> str:

@@ -248,9 +248,23 @@ def blob(request: HttpRequest, sha256: str):
     return response
 
 
-@api.get("/figures/{session_id}", summary="Plotly figures of a session: roofline, history, breakdown")
-def figures_of(request: HttpRequest, session_id: str, trial: int | None = Query(None, ge=1)):
-    return figures.of(find(session_id), trial)
+@api.get("/figures/{session_id}", summary="Plotly figures of a session, each with its table: roofline, history, ...")
+def figures_of(
+    request: HttpRequest,
+    session_id: str,
+    trial: int | None = Query(None, ge=1, description="whose time stages, shares and waterfall take apart"),
+    seq: int | None = Query(None, ge=0, description="the session as it was at this event"),
+    names: str = Query(",".join(figures.NAMES), description=f"those wanted of {', '.join(figures.NAMES)}"),
+):
+    wanted = tuple(n for n in dict.fromkeys(names.split(",")) if n)
+    if unknown := set(wanted) - set(figures.NAMES):
+        raise Refused(
+            422,
+            f"There is no figure {min(unknown)[:40]!r}.",
+            f"The figures are {', '.join(figures.NAMES)}.",
+            field="names",
+        )
+    return figures.of(find(session_id), trial, wanted, seq)
 
 
 @api.get("/examples", summary="Modules and programs to begin with")

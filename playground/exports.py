@@ -14,7 +14,7 @@ __all__ = ["ExportError", "of_text", "of_trial", "response"]
 
 
 def of_trial(session: Session, trial: int | None) -> dict[str, str]:
-    """{path: text} of a trial (the fastest clean one without a number). Raises ExportError where there is none."""
+    """{path: text} of a trial (the best one without a number). Raises ExportError where there is none."""
     rows = SessionEvent.objects.filter(session=session).order_by("seq").values_list("kind", "data")
     return package.files(history.of_trial(rows.iterator(), _text, trial))
 

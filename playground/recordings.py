@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from engine.session import events, recording
+from engine.session.reduce import fold
 from engine.session.spec import of_started
 from engine.session.titles import first_sentence, opening_text
 from playground import conf
@@ -83,11 +84,9 @@ def _title(started: events.SessionStarted, source: str) -> str:
 
 def provenance(name: str, told: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
     """Where the numbers come from: {file, date, device, kind, driver, command, ...}, as far as the log says."""
-    device = dict(started.device)
-    for row in told.rows:
-        if isinstance(row.event, events.Baseline | events.TrialMeasured) and row.event.time.kind == "measured":
-            device = row.event.time.device | device
-            break
+    view = fold(told.rows)
+    times = [*view.baselines, *(t.measured for t in view.trials.values() if t.measured is not None)]
+    device = next((t.time.get("device", {}) for t in times if t.kind == "measured"), {}) | started.device
     date = datetime.fromtimestamp(told.rows[0].t, UTC).date().isoformat()
     return {
         "file": name,

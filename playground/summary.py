@@ -1,81 +1,66 @@
-"""What a list shows of a session without reading its log: the log folded, event by event, into one small dict.
+"""What a session's row keeps of its log, so that a list needs to read none: engine.session.reduce's `View.listing`.
 
-{trials, failed, progress, device, strategy, classes, budget, bounds, baselines: {class: {name, ms, kind}},
- best: {trial, cls, kind, ms, speedup, baseline, gap, sol_score, verdict}, by_class: {class: best}, end: {...}}
-
-`best` is the largest speedup among trials that the log calls the best of their class so far; it always names its
-baseline, its precision class, and whether it was measured or predicted.
+The view that a row was folded to stays in the process that writes the log (one engine, one session at a time), so that
+an append costs its own events and not the whole log. A view that is not at the row's last event is folded anew.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from engine.session import events
+from engine.session.reduce import SHAPE, View, fold
 
 if TYPE_CHECKING:
     from playground.models import Session
 
-HONEST = ("clean", "minor")
+KEPT = 4  # views in memory
+COLUMNS = ("seq", "kind", "t", "data")
+_views: OrderedDict[str, View] = OrderedDict()
 
 
-def fold(session: Session, event: events.Event, t: float) -> None:
-    """Fold one event into the session's row (in memory; the caller saves it)."""
-    s = session.summary
-    match event:
-        case events.SessionStarted():
-            session.title = event.title or session.title
-            s |= {
-                "device": event.device,
-                "strategy": event.strategy,
-                "classes": event.classes,
-                "budget": event.budget,
-                "started": t,
-            }
-        case events.Progress():
-            s["progress"] = event.text
-        case events.Traced() if event.title:
-            session.title = event.title
-        case events.Reported():
-            s |= {"bounds": event.bounds, "sentence": event.summary}
-        case events.Baseline():
-            told = {"name": event.name, "ms": event.time.ms, "kind": event.time.kind}
-            s.setdefault("baselines", {}).setdefault(event.cls, told)
-        case events.TrialProposed():
-            s["trials"] = s.get("trials", 0) + 1
-        case events.TrialFailed():
-            s["failed"] = s.get("failed", 0) + 1
-            session.losses = 0
-        case events.TrialJudged():
-            session.losses = 0
-            _judged(s, event)
-        case events.Controlled() if event.action == "budget":
-            s["budget"] = s.get("budget", {}) | event.data
-        case events.Controlled() if event.action in ("pause", "resume"):
-            s["paused"] = event.action == "pause"
-        case events.SessionEnded():
-            session.state = session.ENDED
-            session.ended = datetime.fromtimestamp(t, UTC)
-            s["end"] = {
-                "state": event.state,
-                "reason": event.reason,
-                "seconds": event.seconds,
-                "code": event.code,
-                "line": event.line,
-            }
-            s.pop("progress", None)
-
-
-def _judged(s: dict, event: events.TrialJudged) -> None:
-    if not event.best or event.verdict not in ("clean", "minor"):
+def take(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Fold the next events, {seq, kind, t, data}, into the session's row (in memory; the caller saves it)."""
+    if not rows:
         return
-    told = {
-        name: getattr(event, name)
-        for name in ("trial", "cls", "kind", "ms", "speedup", "baseline", "gap", "sol_score", "verdict")
-    }
-    by_class = s.setdefault("by_class", {})
-    if event.cls not in by_class or event.ms < by_class[event.cls]["ms"]:
-        by_class[event.cls] = told
-    if "best" not in s or event.speedup > s["best"]["speedup"]:
-        s["best"] = told
+    view = _view(session, rows[0]["seq"] - 1)
+    for row in rows:
+        view.apply(**row)
+    session.summary = view.listing()
+    session.title = view.title or session.title
+    if any(row["kind"] in ("trial.judged", "trial.failed") for row in rows):
+        session.losses = 0
+    if view.end is not None and session.state != session.ENDED:
+        session.state, session.ended = session.ENDED, datetime.fromtimestamp(view.end.t or rows[-1]["t"], UTC)
+
+
+def forget(session_id: str) -> None:
+    """Drop the view of a session: what was folded may not be what the log holds."""
+    _views.pop(session_id, None)
+
+
+def _view(session: Session, seq: int) -> View:
+    view = _views.get(session.id)
+    if view is None or view.seq != seq:
+        view = fold(session.events.order_by("seq").values(*COLUMNS).iterator()) if seq else View()
+        if view.seq != seq:
+            raise ValueError(f"the log of {session.id} ends at event {view.seq}; its row says {seq}")
+    _views[session.id] = view
+    _views.move_to_end(session.id)
+    while len(_views) > KEPT:
+        _views.popitem(last=False)
+    return view
+
+
+def fold_again(sessions: Any, events: Any) -> int:
+    """Fold the logs of rows of an older shape again; how many. `sessions`, `events`: the managers of Session and
+    SessionEvent, for a migration those of its own time. To be called by a migration whenever SHAPE grows."""
+    done = 0
+    for session in sessions.only("id", "summary").iterator():
+        if session.summary.get("shape") != SHAPE and session.summary:
+            view = fold(events.filter(session_id=session.id).order_by("seq").values(*COLUMNS).iterator())
+            sessions.filter(id=session.id).update(summary=view.listing())
+            done += 1
+    return done

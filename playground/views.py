@@ -111,7 +111,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
         text = api.program_of(found, int(trial))
         if text is not None:
             told |= {"text": text, "source_kind": "program", "trial": int(trial)}
-    end = found.summary.get("end", {})
+    end = found.summary.get("end") or {}
     if end.get("state") == "refused" and "trial" not in told:
         told["refused"] = {"reason": end["reason"], "line": end.get("line")}
     return _playground(request, told)
@@ -120,7 +120,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
-    """A trial (?trial=N; the fastest clean one without) as a zip: program, sources, PyTorch package, check, results."""
+    """A trial (?trial=N; the session's best one without) as a zip: program, sources, package, check, figures."""
     found = _find(id=session_id)
     trial = request.GET.get("trial", "")
     if limits.checks.wait(limits.address(request)):

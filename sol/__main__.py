@@ -1,4 +1,4 @@
-"""`python -m sol`: the report of a traced graph, the list of GPUs, replay of recorded sessions, sweeps."""
+"""`python -m sol`: the report of a traced graph, the list of GPUs, replay of benches, sweeps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from sol import budget
 from sol import replay as replays
-from sol.figures import charts
 from sol.graph import OpGraph
 from sol.hardware import HardwareError, available, load
 from sol.model import sweep as sweeps
@@ -54,39 +52,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    sessions = replays.load(args.sessions)
-    runs = [budget.replay(s, args.eps, args.window) for s in sessions]
-    total = budget.policy(sessions, args.eps, args.window)
-    grid, front = budget.sweep(sessions)
-    if args.json or args.figure:
-        chosen = replays.best(grid, args.keep)
-        chart = charts.policies(grid, front, chosen, args.keep)
-        if args.figure:
-            title = f"{chart.title}: {len(sessions)} recorded sessions, {sum(r.trials_total for r in runs):,} trials."
-            if chosen:
-                title += (
-                    f" Stopping within {chosen.eps:.0%} of the limit or after {chosen.window} trials without a better "
-                    f"one saves {chosen.trials_saved:.0%} of the trials and keeps {chosen.speedup_kept:.1%} of the "
-                    "speedup."
-                )
-            print(json.dumps({"from": args.sessions, "title": title, "rows": chart.rows, "figure": chart.figure}))
-            return 0
-        result = {"sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
-                "front": [asdict(p) for p in front], "best": asdict(chosen) if chosen else None,
-                "figure": asdict(chart)}  # fmt: skip
-        print(json.dumps(result))
-        return 0
-    print(f"{replays.sessions_table(runs)}\n\n{replays.policies_table([total])}\n")
-    print(f"No policy of the grid beats these:\n{replays.policies_table(front)}")
-    chosen = replays.best(grid, args.keep)
-    if chosen:
-        print(
-            f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {chosen.eps:g} --window {chosen.window} "
-            f"({chosen.trials_saved:.0%} of {sum(r.trials_total for r in runs):,} trials saved, "
-            f"{chosen.speedup_kept:.1%} kept, {chosen.efficiency:.2f}x efficiency)"
-        )
-    else:
-        print(f"\nNo policy of the grid keeps {args.keep:.0%} of the speedup; give a lower --keep")
+    print(replays.show(args, replays.load(args.sessions)))
     return 0
 
 
@@ -105,22 +71,6 @@ def _sweep(args: argparse.Namespace) -> int:
     return 0
 
 
-def _number(kind: type, least: float, most: float = float("inf")):
-    """A type for argparse: a number of this kind from `least` to `most`."""
-
-    def read(text: str):
-        try:
-            value = kind(text)
-        except ValueError:
-            value = float("nan")
-        if not least <= value <= most:
-            span = f"from {least:g}" + (f" to {most:g}" if most < float("inf") else " up")
-            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' if kind is int else ''}number {span}")
-        return value
-
-    return read
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sol", description="Speed-of-light bounds and reports.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -135,27 +85,14 @@ def main(argv: list[str] | None = None) -> int:
     form.add_argument("--html", action="store_true", help="an HTML section")
     one.set_defaults(run=_report)
     commands.add_parser("gpus", help="the GPUs with figures").set_defaults(run=_gpus)
-    again = commands.add_parser("replay", help="the cost of recorded sessions under other stop rules")
-    known = "recordings (.jsonl), folders of them, or the results of a bench (.json)"
-    again.add_argument("sessions", nargs="+", metavar="SESSIONS", help=known)
-    again.add_argument(
-        "--eps", type=_number(float, 0), default=0.25, help="stop within this share of the limit (default 0.25)"
-    )
-    again.add_argument(
-        "--window", type=_number(int, 0), default=12, help="stop after this many trials without a better one; 0: never"
-    )
-    again.add_argument(
-        "--keep", type=_number(float, 0, 1), default=0.96, help="share of the speedup that a policy must keep"
-    )
-    shape = again.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="everything as JSON")
-    shape.add_argument("--figure", action="store_true", help="the figure of the policies as the page draws it (JSON)")
+    again = commands.add_parser("replay", help="the cost of a bench's searches under other stop rules")
+    replays.arguments(again, "the results of a bench (.json); `python -m engine replay` reads recordings too")
     again.set_defaults(run=_replay)
     known = commands.add_parser("sweep", help="how well the model ranks configurations that a GPU ran")
     known.add_argument("sweep", metavar="SWEEP.json", help="problems with their measured configurations")
     known.add_argument("--gpu", default="h200", help="what they ran on")
     known.add_argument(
-        "--top", type=_number(int, 1), default=sweeps.TOP, help="how many of the model's first choices count"
+        "--top", type=replays.number(int, 1), default=sweeps.TOP, help="how many of the model's first choices count"
     )
     known.add_argument("--json", action="store_true", help="every prediction as JSON")
     known.set_defaults(run=_sweep)

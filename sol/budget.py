@@ -25,6 +25,23 @@ def score(ms: float, t_sol_ms: float, baseline_ms: float) -> float:
     return 1.0 / (1.0 + over / room)
 
 
+@dataclass(frozen=True)
+class Stop:
+    """Why a class needs no further trial. `code`: near_limit (within `eps` of the limit) | stalled (the last `trials`
+    brought nothing better). Times in ms."""
+
+    code: str
+    best_ms: float
+    limit_ms: float
+    eps: float
+    trials: int
+
+    def __str__(self) -> str:
+        if self.code == "near_limit":
+            return f"within {self.eps:.0%} of the limit: {self.best_ms:.3g} ms against {self.limit_ms:.3g} ms"
+        return f"{self.trials} trials in a row brought nothing better than {self.best_ms:.3g} ms"
+
+
 def should_stop(
     best_ms: float | None,
     baseline_ms: float | None,
@@ -32,8 +49,8 @@ def should_stop(
     trials_since_best: int,
     eps: float,
     window: int,
-) -> str | None:
-    """The reason to stop in words, or None to go on.
+) -> Stop | None:
+    """The reason to stop, or None to go on.
 
     Only a best that beats the baseline can stop a session: near the limit (t <= (1 + eps) t_sol), or stalled (`window`
     trials without a better one; with a window of 0, never).
@@ -42,9 +59,9 @@ def should_stop(
         return None
     g = gap(best_ms, t_sol_ms)
     if g <= 1 + eps:
-        return f"within {eps:.0%} of the limit: {best_ms:.3g} ms against {t_sol_ms:.3g} ms"
+        return Stop("near_limit", best_ms, t_sol_ms, eps, trials_since_best)
     if window > 0 and trials_since_best >= window:
-        return f"{trials_since_best} trials in a row brought nothing better than {best_ms:.3g} ms"
+        return Stop("stalled", best_ms, t_sol_ms, eps, trials_since_best)
     return None
 
 
@@ -98,7 +115,7 @@ def replay(session: Recorded, eps: float, window: int) -> Replay:
             since += 1
         stop = should_stop(best, session.baseline_ms, session.t_sol_ms, since, eps, window)
         if stop:
-            reason = stop
+            reason = str(stop)
             break
     full = min((t.ms for t in session.trials if t.ms is not None), default=None)
     spent = sum(t.cost for t in session.trials[:run])

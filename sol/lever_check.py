@@ -116,7 +116,7 @@ def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[s
     for lever in levers:
         cls, own = lever.cls, lever.cls
         if lever.action == "lower_class":
-            cls = lever.target or lever.title.split()[2]  # reports before the field `target` have it in the title alone
+            cls = lever.target or _TITLED.get(lever.title, "")
         elif trials and all(t.cls != cls for t in trials):
             cls = own = trials[0].cls
         mine = [t for t in trials if t.cls == cls]
@@ -140,6 +140,10 @@ def check(levers: Sequence[Lever], trials: Sequence[Timed], baselines: Mapping[s
             )
         )
     return out
+
+
+# Reports of before 2026-11-23 name the class of lower_class in its title alone.
+_TITLED = {f"Use the {cls} class": cls for cls in ("tf32", "f16", "bf16", "fp8", "i8")}
 
 
 def outcomes(checked: Sequence[Checked], problem: str = "") -> list[Outcome]:

@@ -164,11 +164,13 @@ def _html_table(caption: str, head: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def html(r: dict[str, Any]) -> str:
-    """The report as an HTML section; classes only, so that a strict content policy holds."""
+def html(r: dict[str, Any], figures: str = "") -> str:
+    """The report as an HTML section; classes only, so that a strict content policy holds. `figures`: its pictures, as
+    HTML."""
     parts = [
         f'<section class="sol-report"><h2>{escape(_heading(r))}</h2>',
         f'<p class="sol-sentence">{escape(r["sentence"])}</p>',
+        figures,
         _html_table("Limits by precision class", *bounds_table(r)),
     ]
     if r.get("best"):

@@ -1,58 +1,22 @@
-"""Read recorded sessions for replay, one Recorded per precision class.
+"""Finished searches under other stop rules: the results of `python -m engine bench`, one session per module and class.
 
-A file is either JSON lines as the engine records a session, or the results of `python -m engine bench`, which are one
-session per module and class. Only the limits, the baselines and each trial's end are read; a file of another kind
-raises one error. Baselines are those of a live session: PyTorch in the class itself, so autocast for half precision.
+`engine.replay` adds recordings of sessions; this room knows no log. Only the limits, the baselines and each trial's end
+are read; a file of another kind raises one error. Baselines are those of a live session: PyTorch in the class itself,
+so autocast for half precision.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sol import budget
 from sol.budget import Policy, Recorded, Replay, Trial
-
-
-def recorded(text: str, name: str) -> list[Recorded]:
-    """Every class of one session that has a limit, a baseline and a trial. Raises ValueError that names the wrong
-    line."""
-    limits: dict[str, float] = {}
-    baselines: dict[str, float] = {}
-    trials: dict[str, list[Trial]] = {}
-    cls_of: dict[int, str] = {}
-    rows = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row: dict[str, Any] = json.loads(line)
-            if "kind" not in row:
-                continue  # the blobs at the end
-            kind, data = row["kind"], row["data"]
-            if kind == "reported":
-                limits = {str(c): float(v) for c, v in data["bounds"].items()}
-            elif kind == "baseline":
-                baselines.setdefault(data["cls"], float(data["time"]["ms"]))
-            elif kind == "trial.proposed":
-                cls_of[data["trial"]] = data["cls"]
-            elif kind == "trial.judged":
-                counts = data["verdict"] in ("clean", "minor")
-                trials.setdefault(data["cls"], []).append(Trial(float(data["ms"]) if counts else None))
-            elif kind == "trial.failed":
-                trials.setdefault(cls_of.get(data["trial"], ""), []).append(Trial(None))
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
-            raise ValueError(f"{name}, line {number}: not an event of a recorded session ({e})") from None
-        rows += 1
-    if not rows:
-        raise ValueError(f"{name}: no events in it; give files that `python -m engine optimize --json` wrote")
-    return [
-        Recorded(f"{name} ({cls})", tuple(own), limits[cls], baselines[cls])
-        for cls, own in trials.items()
-        if cls in limits and cls in baselines
-    ]
-
+from sol.figures import choices
 
 FLAGGED = 0.9  # a time below this share of the limit is never a result
 HALF = ("f16", "bf16")
@@ -83,17 +47,92 @@ def _benched(name: str, row: dict[str, Any], cls: str, limit: float) -> Recorded
     return Recorded(name, trials, limit, float(baseline)) if trials and baseline else None
 
 
-def load(paths: Iterable[str]) -> list[Recorded]:
-    """All sessions of files (those of a bench end in `.json`) and of folders of `*.jsonl`. Raises OSError, or
-    ValueError when there is none."""
+def no_recordings(path: Path) -> list[Recorded]:
+    raise ValueError(f"{path} is a recording of a session: `python -m engine replay` reads recordings and benches")
+
+
+def load(paths: Iterable[str], recordings: Callable[[Path], list[Recorded]] = no_recordings) -> list[Recorded]:
+    """All sessions of files (those of a bench end in `.json`) and of folders of `*.jsonl`, which `recordings` reads.
+    Raises OSError, or ValueError when there is none."""
     sessions: list[Recorded] = []
     for source in map(Path, paths):
         for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
-            read = of_bench if path.suffix == ".json" else recorded
-            sessions += read(path.read_text(encoding="utf-8"), path.stem)
+            if path.suffix == ".json":
+                sessions += of_bench(path.read_text(encoding="utf-8"), path.stem)
+            else:
+                sessions += recordings(path)
     if not sessions:
         raise ValueError("no recorded session with a limit, a baseline and a trial in these files")
     return sessions
+
+
+def arguments(command: argparse.ArgumentParser, known: str) -> None:
+    """The arguments of a command `replay`; `known`: what it reads, in words."""
+    command.add_argument("sessions", nargs="+", metavar="SESSIONS", help=known)
+    command.add_argument(
+        "--eps", type=number(float, 0), default=0.25, help="stop within this share of the limit (default 0.25)"
+    )
+    command.add_argument(
+        "--window", type=number(int, 0), default=12, help="stop after so many trials without a better one; 0: never"
+    )
+    command.add_argument(
+        "--keep", type=number(float, 0, 1), default=0.96, help="share of the speedup that a policy must keep"
+    )
+    shape = command.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="everything as JSON")
+    shape.add_argument("--figure", action="store_true", help="the figure of the policies as the page draws it (JSON)")
+
+
+def number(kind: type, least: float, most: float = float("inf")) -> Callable[[str], float]:
+    """For argparse: a number of this kind from `least` to `most`."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = float("nan")
+        if not least <= value <= most:
+            span = f"from {least:g}" + (f" to {most:g}" if most < float("inf") else " up")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' if kind is int else ''}number {span}")
+        return value
+
+    return read
+
+
+def show(args: argparse.Namespace, sessions: Sequence[Recorded]) -> str:
+    """What the sessions would have cost under the rules of `args`, as text, as JSON or as the figure of a page."""
+    runs = [budget.replay(s, args.eps, args.window) for s in sessions]
+    total = budget.policy(sessions, args.eps, args.window)
+    grid, front = budget.sweep(sessions)
+    chosen = best(grid, args.keep)
+    if args.figure or args.json:
+        drawn = choices.policies(grid, front, chosen, args.keep)
+        if args.figure:
+            caption = f"{drawn.title}: {len(sessions)} recorded sessions, {sum(r.trials_total for r in runs):,} trials."
+            if chosen:
+                caption += (
+                    f" Stopping within {chosen.eps:.0%} of the limit or after {chosen.window} trials without a better "
+                    f"one saves {chosen.trials_saved:.0%} of the trials and keeps {chosen.speedup_kept:.1%} of the "
+                    "speedup."
+                )
+            return json.dumps({"from": args.sessions, **drawn.to_json(), "caption": caption})
+        return json.dumps({
+            "sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
+            "front": [asdict(p) for p in front], "best": asdict(chosen) if chosen else None, "figure": drawn.to_json(),
+        })  # fmt: skip
+    lines = [
+        f"{sessions_table(runs)}\n\n{policies_table([total])}\n",
+        f"No policy of the grid beats these:\n{policies_table(front)}",
+    ]
+    if chosen:
+        lines.append(
+            f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {chosen.eps:g} --window {chosen.window} "
+            f"({chosen.trials_saved:.0%} of {sum(r.trials_total for r in runs):,} trials saved, "
+            f"{chosen.speedup_kept:.1%} kept, {chosen.efficiency:.2f}x efficiency)"
+        )
+    else:
+        lines.append(f"\nNo policy of the grid keeps {args.keep:.0%} of the speedup; give a lower --keep")
+    return "\n".join(lines)
 
 
 def best(grid: Iterable[Policy], keep: float) -> Policy | None:

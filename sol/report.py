@@ -19,6 +19,7 @@ from sol.cost.cost import canonical
 from sol.cost.graph_costs import costs_of
 from sol.cost.liveness import Liveness, liveness
 from sol.cost.ops import bytes_only
+from sol.figures import of_report, page
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
@@ -61,8 +62,9 @@ class Report:
         return render.markdown(asdict(self))
 
     def to_html(self) -> str:
-        """A `<section>` without scripts or inline styles, every text escaped."""
-        return render.html(asdict(self))
+        """A `<section>` without scripts or inline styles, every text escaped; its figures as pictures."""
+        raw = asdict(self)
+        return render.html(raw, page.figures(of_report.figures(raw).values()))
 
     @staticmethod
     def from_json(text: str) -> Report:

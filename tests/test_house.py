@@ -26,9 +26,7 @@ OPEN: dict[str, tuple[str, ...]] = {
         "engine.evaluate.reference.module_main <-> engine.evaluate.reference.pytorch_times",
         "engine.strategies.planner.lowering.fp8 <-> engine.strategies.planner.lowering.pipeline",
     ),
-    "full_folders": ("static/js",),
     "long_modules": ("engine/strategies/planner/lowering/pipeline.py",),
-    "long_lines": ("static/js/*",),
 }
 
 

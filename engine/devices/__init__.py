@@ -7,13 +7,14 @@ What goes wrong with a candidate is a TrialError with a reason for a person; it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from dsl.ir import Program
 from dsl.lower import Refusal, Source
 from engine.session import events
+from engine.words import with_covered
 from sol.graph import OpGraph
 
 
@@ -30,11 +31,24 @@ class TrialError(Exception):
 
 
 class SessionRefused(Exception):
-    """The problem itself cannot be worked on: one clear message, a stable code and, where known, the line."""
+    """The problem itself cannot be worked on: one clear message, a stable code and, where known, the line.
 
-    def __init__(self, code: str, reason: str, line: int | None = None):
+    `why`: of an operation that no rule takes, the reason without the operation's name and line; `covered`: what a
+    module may hold, by kind, [(kind, names)], where that is the answer.
+    """
+
+    def __init__(
+        self, code: str, reason: str, line: int | None = None, why: str = "",
+        covered: Sequence[tuple[str, str]] = (),
+    ):  # fmt: skip
         super().__init__(reason)
         self.code, self.reason, self.line = code, reason, line
+        self.why, self.covered = why, tuple(covered)
+
+    @property
+    def words(self) -> str:
+        """The reason with what is covered, for a terminal."""
+        return with_covered(self.reason, self.covered)
 
 
 @dataclass(frozen=True)

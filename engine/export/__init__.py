@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sol.figures import Figure
+
 WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip
 
 
@@ -40,6 +42,7 @@ class Exported:
     recorded  {"resolved" | back end: text}: the texts that a trial ran, stored unchanged.
     results   JSON-ready facts of a trial and its session, or None.
     sms       multiprocessors of the device that `auto` is resolved for.
+    figures   {name: figure} of the session that the trial is from.
     """
 
     text: str
@@ -53,6 +56,7 @@ class Exported:
     recorded: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, Any] | None = None
     sms: int = 132
+    figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 def archive(files: Mapping[str, str]) -> bytes:

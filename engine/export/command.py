@@ -69,7 +69,7 @@ def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:
         problem = prepare(Problem(text, "module", graph), classes or ("tf32", "f16"), hw)
         first = Planner(problem, Memory()).next(State())
     except SessionRefused as e:
-        raise ExportError(e.reason) from None
+        raise ExportError(e.words) from None
     if first is None:
         raise ExportError("the planner has no program for this module")
     inputs, _ = problem.bind(first.text)

@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from dsl.check.program import check
 from engine.classes import class_of
 from engine.export import Exported, ExportError
+from engine.session import figures
+from engine.session.reduce import View, fold
+from engine.session.view import Trial
+from engine.session.view import text as text_of
 from sol import hardware
+from sol.figures import Figure
 from sol.graph import OpGraph
 
+Row = tuple[str, dict[str, Any]]
 STEPS = ("proposed", "checked", "compiled", "validated", "measured", "judged", "failed")
 
 
-def of_trial(
-    rows: Iterable[tuple[str, dict[str, Any]]], blob: Callable[[str], str | None], trial: int | None = None
-) -> Exported:
-    """The trial of (kind, data) rows of a log; without a number the fastest of those that the log calls best.
+def of_trial(rows: Iterable[Row], blob: Callable[[str], str | None], trial: int | None = None) -> Exported:
+    """The trial of (kind, data) rows of a log; without a number the best one (engine.session.reduce).
 
     `blob` gives a text by its name. Raises ExportError where there is no such trial or its texts are gone.
     """
     rows = list(rows)
-    number = trial if trial is not None else best(rows)
-    steps = {
-        kind.removeprefix("trial."): data
-        for kind, data in rows
-        if kind.startswith("trial.") and data.get("trial") == number
-    }
-    if "proposed" not in steps:
+    view = fold({"seq": i, "kind": kind, "t": 0.0, "data": data} for i, (kind, data) in enumerate(rows, 1))
+    number = trial if trial is not None else best(view)
+    one = view.trials.get(number)
+    if one is None or "proposed" not in one.steps:
         raise ExportError(f"there is no trial {number}")
-    if steps["proposed"].get("form") == "kernel":
+    if one.form == "kernel":
         raise ExportError(f"trial {number} is a raw kernel, whose text is all there is of it: copy it from the page")
-    if "generated" not in steps:
-        why = steps.get("failed", {}).get("reason", "its code is not generated yet")
+    if "generated" not in one.steps:
+        why = one.failed.reason if one.failed is not None else "its code is not generated yet"
         raise ExportError(f"trial {number} has no code to export: {why}")
-    started = next((data for kind, data in rows if kind == "session.started"), None)
-    text = blob(steps["proposed"]["program"])
-    if text is None or started is None:
+    text = blob(one.program)
+    if text is None or not view.begun:
         raise ExportError("the texts of this session are gone")
-    recorded = {name: blob(s["text"]) for name, s in steps["generated"]["sources"].items()}
-    if "checked" in steps:
-        recorded["resolved"] = blob(steps["checked"]["resolved"])
-    source = blob(started["source"]) if started["source_kind"] == "module" else None
-    graph = next((blob(data["graph"]) for kind, data in rows if kind == "traced"), None)
-    device = started["device"]
-    region = _region(rows, steps)
-    bound = steps["generated"].get("inputs", []) if source is not None and graph else []
+    recorded = {name: blob(s.get("text", "")) for name, s in one.sources.items()}
+    if one.resolved:
+        recorded["resolved"] = blob(one.resolved)
+    source = blob(view.source) if view.source_kind == "module" else None
+    graph = blob(view.graph) if view.graph else None
+    region = _region(view, one)
+    bound = one.inputs if source is not None and graph else []
     return Exported(
         text,
-        steps["proposed"]["cls"],
-        steps["proposed"]["backend"],
+        one.cls,
+        one.backend,
         source,
         **places(bound, OpGraph.from_json(graph) if bound else None),
         region=region,
         recorded={name: t for name, t in recorded.items() if t is not None},
-        results=_results(rows, started, steps, number, region),
-        sms=_sms(device.get("hardware", "")),
+        results=_results(view, rows, number, region),
+        sms=_sms(text_of(view.device.get("hardware"))),
+        figures=_figures(view, blob),
     )
 
 
@@ -68,17 +70,20 @@ def of_program(text: str, module: str | None = None) -> Exported:
     return Exported(text, class_of(checked.program), module=module)
 
 
-def best(rows: Iterable[tuple[str, dict[str, Any]]]) -> int:
-    """The number of the fastest program that the log calls best. Raises ExportError where there is none."""
-    rows = list(rows)
-    kernels = {d["trial"] for kind, d in rows if kind == "trial.proposed" and d.get("form") == "kernel"}
-    judged = [d for kind, d in rows if kind == "trial.judged" and d["trial"] not in kernels]
-    if not judged:
-        raise ExportError("no trial of this session came to its end; name one that has code")
-    judged = [d for d in judged if d["best"]]
-    if not judged:
+def best(view: View) -> int:
+    """The number of the best trial, which a session's page shows. Raises ExportError where there is none."""
+    if view.headline is not None:
+        return view.headline.number
+    if any(t.judged is not None for t in view.trials.values()):
         raise ExportError("no program of this session is better than PyTorch; name the trial that you want to export")
-    return min(judged, key=lambda d: (d["ms"], d["trial"]))["trial"]
+    raise ExportError("no trial of this session came to its end; name one that has code")
+
+
+def _figures(view: View, blob: Callable[[str], str | None]) -> dict[str, Figure]:
+    """The figures of the session, by name; without its report those that need none."""
+    report = blob(view.report) if view.report else None
+    drawn = figures.of(view, json.loads(report) if report else None)
+    return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
 def places(bound: Iterable[Mapping[str, Any]], graph: OpGraph | None) -> dict[str, Any]:
@@ -102,17 +107,14 @@ def region_of(covered: Mapping[str, Any], number: int) -> dict[str, Any]:
     return {"number": number, "of": len(covered["regions"]), **{k: row[k] for k in kept if k in row}}
 
 
-def _region(rows: list, steps: dict) -> dict[str, Any] | None:
+def _region(view: View, trial: Trial) -> dict[str, Any] | None:
     """The part of the module that a trial's program stands for, with the times of this part alone."""
-    covered = next((data for kind, data in rows if kind == "covered"), None)
-    if covered is None:
+    if view.coverage is None:
         return None
-    measured = steps.get("measured", {})
-    part = measured.get("part") or {}
-    region = region_of(covered, part.get("region") or steps["generated"].get("region", 0))
-    if part:
-        region |= {"ms": part["region_ms"], "pytorch_ms": part.get("region_eager_ms")}
-        region["kind"] = measured["time"]["kind"]
+    region = region_of(asdict(view.coverage), trial.region or 0)
+    if trial.measured is not None and trial.measured.part:
+        part = trial.measured.part
+        region |= {"ms": part["region_ms"], "pytorch_ms": part.get("region_eager_ms"), "kind": trial.measured.kind}
     return region
 
 
@@ -123,18 +125,26 @@ def _sms(name: str) -> int:
         return 132
 
 
-def _results(rows: list, started: dict, steps: dict, number: int | None, region: dict | None) -> dict[str, Any]:
-    """JSON-ready facts. Of a region the trial's time and verdict stand under `whole_module`, which they are of."""
-    kept = ("title", "device", "strategy", "classes", "budget", "seed")
-    ended = next((data for kind, data in rows if kind == "session.ended"), None)
+def _results(view: View, rows: list[Row], number: int, region: dict | None) -> dict[str, Any]:
+    """The trial's events as they were logged, with what its session was and reached. Of a region the trial's time and
+    verdict stand under `whole_module`, which they are of."""
+    steps = {
+        kind.removeprefix("trial."): data
+        for kind, data in reversed(rows)  # the first of each kind stands
+        if kind.startswith("trial.") and data.get("trial") == number
+    }
     told = {name: steps[name] for name in STEPS if name in steps}
     if region is not None:
         of_module = {name: told.pop(name) for name in ("measured", "judged") if name in told}
         told |= {"region": region, "whole_module": of_module} if of_module else {"region": region}
     return {
-        "session": {k: started[k] for k in kept if k in started} | {"ended": ended},
-        "bounds_ms": next((data["bounds"] for kind, data in rows if kind == "reported"), {}),
+        "session": {
+            "title": view.title, "device": view.device, "strategy": view.strategy, "classes": view.classes,
+            "budget": view.budget, "seed": view.seed,
+            "ended": next((data for kind, data in rows if kind == "session.ended"), None),
+        },
+        "bounds_ms": view.bounds,
         "baselines": [data for kind, data in rows if kind == "baseline"],
         "trial": number,
         **told,
-    }
+    }  # fmt: skip

@@ -16,6 +16,7 @@ from dsl.compile import compile as generate
 from dsl.ir import Program
 from dsl.lower import Source
 from engine.export import Exported, ExportError
+from sol.figures import page
 
 SHIPPED = Path(__file__).parent / "shipped"
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements-gpu.txt"
@@ -84,6 +85,8 @@ def files(what: Exported) -> dict[str, str]:
         made["module.py"] = what.module
     if what.results is not None:
         made["results.json"] = json.dumps(what.results, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    if what.figures:
+        made["figures.html"] = page.html(f"{program.name}: its session", what.figures, _from(what.results))
     return {f"{root}/{name}": text for name, text in made.items()}
 
 
@@ -94,6 +97,16 @@ def region_words(region: Mapping[str, Any]) -> str:
 
 def _region_stem(region: Mapping[str, Any] | None) -> str:
     return "_" + region_words(region).replace(" ", "_") if region else ""
+
+
+def _from(results: Mapping[str, Any] | None) -> str:
+    """Where the numbers of the figures are from."""
+    if results is None:
+        return ""
+    session = results["session"]
+    device = session["device"].get("title") or session["device"].get("name", "")
+    kind = session["device"].get("kind", "")
+    return f"{session['title']} on {device}{f' ({kind})' if kind else ''}; the package holds trial {results['trial']}."
 
 
 def _stem(name: str) -> str:
@@ -248,6 +261,7 @@ def _readme(what: Exported, facts: dict, root: str, package: str, compiled: Comp
         "- `program.ucutlass`: the program as written; `resolved.ucutlass`: with every choice made",
         *(["- `module.py`: the original PyTorch module" + whole] if what.module is not None else []),
         *(["- `results.json`: what the recorded trial gave" + times] if what.results is not None else []),
+        *(["- `figures.html`: roofline, history and times of its session, with their tables"] if what.figures else []),
         *([f"- `{package}/cute_kernel.py`: CuTe DSL"] if "cute" in facts["backends"] else []),
         *(
             [f"- `{package}/cpp_kernel.cu`: CUTLASS C++, and its binding beside it"]

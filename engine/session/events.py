@@ -84,14 +84,26 @@ class Reported(Event):
 @dataclass(frozen=True)
 class Covered(Event):
     """A module of which only regions become programs. `regions`: [{number, words, ops, inputs, outputs, lines, limits:
-    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: [{name, op, line, reason}], which stay PyTorch,
-    with their `share`; `text`: one sentence."""
+    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: [{name, op, line, reason, why}], which stay
+    PyTorch, with their `share` (`why`: the reason without the operation's name and line; not in older logs); `text`:
+    one sentence."""
 
     KIND: ClassVar[str] = "covered"
     regions: list[dict[str, Any]]
     uncovered: list[dict[str, Any]]
     share: dict[str, float]
     text: str
+
+
+@dataclass(frozen=True)
+class Noted(Event):
+    """What a strategy says of the session before its first trial. `code`: class_left_out (no program is written in the
+    class `cls`)."""
+
+    KIND: ClassVar[str] = "noted"
+    code: str
+    text: str
+    cls: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,7 +141,12 @@ class TrialProposed(Event):
     """`program`: blob, the candidate's text as proposed. `change`: one line, what differs from the parent; `why`: one
     line. `form`: program | kernel; of a kernel, `language` is cuda | python and `entry` the function or class that the
     judge calls. `path`, `digest`: the strategy's verb; `request`: of an owner's trial, which `try` of the log it is
-    (from 1; None in older logs, whose tries were run in order)."""
+    (from 1; None in older logs, whose tries were run in order).
+
+    `structure`: the name of the program's structure among those that the strategy offers; `settings`: the clauses of
+    its configuration in one line, "" where every choice is left to the compiler. Both "" of other programs and in older
+    logs.
+    """
 
     KIND: ClassVar[str] = "trial.proposed"
     trial: int
@@ -148,6 +165,8 @@ class TrialProposed(Event):
     language: str = ""
     entry: str = ""
     request: int | None = None
+    structure: str = ""
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,7 +264,9 @@ class TrialJudged(Event):
     """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}] (with `line`
     where it has a place in the candidate's text): the checks of its run, the class of its products, the limit. `best`:
     the best of its class so far, which is faster than PyTorch in that class, counts (clean or minor) and does all of
-    the module's work or may leave some out."""
+    the module's work or may leave some out. `standing`, what follows for the search: best | slower (than the best so
+    far, or than PyTorch) | algebraic (leaves out work, which is not allowed) | flagged (the verdict does not count);
+    "" in older logs."""
 
     KIND: ClassVar[str] = "trial.judged"
     trial: int
@@ -261,6 +282,7 @@ class TrialJudged(Event):
     text: str
     evidence: list[dict[str, Any]] = field(default_factory=list)
     algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
+    standing: str = ""
 
 
 @dataclass(frozen=True)
@@ -284,7 +306,9 @@ class TrialUntimed(Event):
 class TrialFailed(Event):
     """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None.
     `diagnostics`: of a text that was rejected, [{code, message, line, column, end_line, end_column, help}], from 1, the
-    end exclusive. `evidence`: of a kernel, as in TrialJudged; a line's verdict may be `wrong`."""
+    end exclusive. `evidence`: of a kernel, as in TrialJudged; a line's verdict may be `wrong`. `cause`, who ended it:
+    program | run (before anything was known of the program) | owner; "" in older logs, where the code says it
+    (engine.session.view.cause_of)."""
 
     KIND: ClassVar[str] = "trial.failed"
     trial: int
@@ -294,6 +318,7 @@ class TrialFailed(Event):
     detail: str | None = None
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     evidence: list[dict[str, Any]] = field(default_factory=list)
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -317,7 +342,9 @@ class Resumed(Event):
 @dataclass(frozen=True)
 class SessionEnded(Event):
     """`state`: done | stopped | refused | failed. `best`: class -> trial number, of the classes in which a program
-    was faster than PyTorch."""
+    was faster than PyTorch. `code`, why: budget_used | search_over | stopped | engine_error | that of a refusal; "" of
+    done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls, and the fields of
+    sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str
@@ -327,6 +354,8 @@ class SessionEnded(Event):
     seconds: float
     code: str = ""
     line: int | None = None  # of the pasted text, where the reason has a place
+    closed: list[dict[str, Any]] = field(default_factory=list)
+    covered: list[dict[str, str]] = field(default_factory=list)
 
 
 KINDS: dict[str, type[Event]] = {c.KIND: c for c in Event.__subclasses__()}

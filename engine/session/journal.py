@@ -101,6 +101,8 @@ def identity(event: events.Event) -> tuple | None:
             return None
         case events.Progress():
             return kind, event.text, event.step, event.trial
+        case events.Noted():
+            return kind, event.code, event.text, event.cls
         case events.Baseline():
             return kind, event.name, event.cls
         case events.Asked():

@@ -26,7 +26,8 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
     slower = [t.number for cls in classes if cls not in by_class and (t := state.best(cls))]
     if not by_class and not slower:
         return f"{why} No trial gave a right result."
-    words = [why, *(f"{e.text}." for e in journal.of(events.Progress) if e.step == "plan")]
+    notes = [*journal.of(events.Noted), *journal.of(events.Covered)]
+    words = [why, *(f"{note.text}." for note in notes)]
     words += [_pytorch_stays(number, journal) for number in slower]
     if by_class:
         each = (

@@ -15,7 +15,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from dsl.check.program import check
@@ -24,7 +24,7 @@ from engine.session import events, outcome, trial, turns
 from engine.session.journal import Journal
 from engine.session.lanes import Lanes
 from engine.session.owner import Control, Owner
-from engine.session.search import Search, StrategyChanged, refuse_older
+from engine.session.search import Ending, Search, StrategyChanged, refuse_older
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
 from engine.session.state_fold import StateFold
 from engine.session.steps import Emitted, Events, Logged, Stopped
@@ -111,6 +111,7 @@ class _Session:
         self.emit, self.past = journal.emit, journal.past
         self.began = time.monotonic()
         self.device: Device | None = None
+        self.closed: list[dict[str, Any]] = []  # of events.SessionEnded
         self.strategy: Strategy = registry.available()[spec.strategy](spec.options)
 
     # ---- from the start to the end ----
@@ -124,14 +125,16 @@ class _Session:
             self.lanes.close(self.device.close if self.device is not None else None)
 
     def _run(self) -> Events:
-        state, code, line = "done", "", None
+        state, line, covered = "done", None, []
         try:
             yield from self._begin()
-            reason = yield from self._work()
+            ending = yield from self._work()
+            code, reason = ending.code, ending.reason
         except Stopped:
-            state, reason = "stopped", "Stopped by the owner."
+            state, code, reason = "stopped", "stopped", "Stopped by the owner."
         except SessionRefused as e:
             state, reason, code, line = "refused", e.reason, e.code, e.line
+            covered = [{"kind": kind, "names": names} for kind, names in e.covered]
         except Unsuitable as e:
             state, reason, code = "refused", e.reason, e.code
         except HardwareError as e:
@@ -145,7 +148,7 @@ class _Session:
         seconds = self.earlier + time.monotonic() - self.began
         trials = len(self.journal.of(events.TrialProposed))
         best = {cls: e.trial for cls, e in outcome.best(self.journal).items()}
-        yield from self.emit(events.SessionEnded(state, reason, best, trials, seconds, code, line))
+        yield from self.emit(events.SessionEnded(state, reason, best, trials, seconds, code, line, self.closed, covered))
 
     def _end_what_is_open(self, state: str, code: str) -> Events:
         """Each trial and each turn has an end in the log."""
@@ -154,7 +157,9 @@ class _Session:
         for e in self.journal.open_trials():
             step = trial.under_way(e.trial, self.journal)
             reason = f"{why} before this trial was finished"
-            yield from self.emit(events.TrialFailed(e.trial, step, "stopped" if stopped else code or "ended", reason))
+            end_code = "stopped" if stopped else code or "ended"
+            cause = "owner" if stopped else "run"
+            yield from self.emit(events.TrialFailed(e.trial, step, end_code, reason, cause=cause))
         for e in self.journal.of(events.Asked):
             if self.journal.at(events.Answered, e.path) is None:
                 yield from self.emit(turns.stopped(e))
@@ -187,7 +192,7 @@ class _Session:
             raise refused
         self.lanes.widen(self.device.lanes)
 
-    def _work(self) -> Logged[str]:
+    def _work(self) -> Logged[Ending]:
         yield from self.lanes.run()
         refuse_older(self.journal)
         device = self.device
@@ -207,14 +212,16 @@ class _Session:
             search.hint((yield from self.lanes.call(lambda: self.strategy.ahead(problem), beside=True)))
         yield from self._baselines(context)
         try:
-            reason = yield from search.run()
+            ending = yield from search.run()
         except Stopped:
             yield from self._teach(problem, fold)
             raise
         yield from self._teach(problem, fold)
         if self.spec.compile and device.times_compiled:
             yield from self._compiled(problem)
-        return outcome.summary(reason, self.journal, problem.classes, fold.now())
+        state = fold.now()
+        self.closed = [{"cls": cls, **asdict(stop)} for cls, stop in fold.stops.items()]
+        return replace(ending, reason=outcome.summary(ending.reason, self.journal, problem.classes, state))
 
     # ---- the problem ----
 
@@ -285,7 +292,7 @@ class _Session:
         if problem.refusal is not None and (self.strategy.programs or self._is_program):
             raise problem.refusal
         for note in problem.notes:
-            yield from self.emit(events.Progress(note, "plan"))
+            yield from self.emit(note)
         if problem.covered is not None:
             yield from self.emit(problem.covered)
         yield from self._recall(problem)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.check.program import check
@@ -65,6 +65,14 @@ def refuse_older(journal: Journal) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Ending:
+    """Why a search ended: a code of events.SessionEnded, and the reason in words."""
+
+    code: str
+    reason: str
+
+
 class Search:
     """`handlers`: verb (ask | profile) -> what answers it (engine.session.turns)."""
 
@@ -78,8 +86,8 @@ class Search:
         self._under_way: set[int] = set()  # open trials that a job has
         self._receiving = strategy.receives
 
-    def run(self) -> Logged[str]:
-        """The script to its end; the reason for it in words. Raises Stopped and StrategyChanged."""
+    def run(self) -> Logged[Ending]:
+        """The script to its end, and why it came. Raises Stopped and StrategyChanged."""
         self.problem.start = yield from self._advanced(START, "start", "")
         script = self.strategy.run(self.problem)
         answer, place = None, 0
@@ -99,7 +107,7 @@ class Search:
             raise self._changed(str(place + 1))
         self._receiving = False
         yield from self.lanes.run(more=self._owners)
-        return reason
+        return Ending("budget_used" if reason == self.fold.now().stop else "search_over", reason)
 
     def _think(self, script: Generator, answer: Any) -> Logged[tuple[Verb | None, str]]:
         """The script's next verb, or why it ended."""
@@ -204,7 +212,7 @@ class Search:
                 yield from self._log_proposal(
                     trial.Proposal(
                         verb.candidate, verb.change, verb.why, verb.parent, verb.predicted_ms, path=path,
-                        digest=verb.digest,
+                        digest=verb.digest, structure=verb.structure, settings=verb.settings,
                     )
                 )  # fmt: skip
 

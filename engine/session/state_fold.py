@@ -21,7 +21,7 @@ from sol import budget
 
 
 class StateFold:
-    """`budget`: the spec's; `baselines`: class -> PyTorch's time; `algebraic`: whether a program that leaves out work
+    """`stops`: class -> why its search ended, at the state that was asked for last. `budget`: the spec's; `baselines`: class -> PyTorch's time; `algebraic`: whether a program that leaves out work
     may be the best."""
 
     def __init__(
@@ -32,6 +32,7 @@ class StateFold:
         self._first_budget = budget
         self._pytorch = baselines  # taken before the script begins
         self._finished: dict[int, Finished] = {}  # of all that ended, wherever the fold stands
+        self.stops: dict[str, budget.Stop] = {}
         self._rewind()
 
     def _rewind(self) -> None:
@@ -47,10 +48,8 @@ class StateFold:
             self._feed(event)
         self._at = max(self._at, length)
         trials = tuple(self.finished(number) for number in sorted(self._ended))
-        closed = {}
-        for cls in self.problem.classes:
-            if why := self._enough(cls, trials):
-                closed[cls] = why
+        self.stops = {cls: stop for cls in self.problem.classes if (stop := self._enough(cls, trials)) is not None}
+        closed = {cls: str(stop) for cls, stop in self.stops.items()}
         most = self._budget["trials"]
         stop = f"The budget of {count(most, 'trial')} is used up." if self._proposed >= most else ""
         baselines = {cls: b.time.ms for cls, b in self._pytorch.items()}
@@ -75,7 +74,7 @@ class StateFold:
             case events.Controlled(action="budget"):
                 self._budget = changed(self._budget, event.data)
 
-    def _enough(self, cls: str, trials: tuple[Finished, ...]) -> str | None:
+    def _enough(self, cls: str, trials: tuple[Finished, ...]) -> budget.Stop | None:
         """Why the class needs no further trial (sol.budget), or None. The owner's own trials count for the best."""
         best, since, fastest = None, 0, None
         for t in trials:

@@ -29,6 +29,7 @@ from engine.session import events
 from engine.session.journal import Journal
 from engine.session.steps import Steps, Work
 from engine.session.verdict import judge, judge_kernel, roof
+from engine.session.view import cause_of
 from engine.strategies.api import Candidate, Finished, KernelTrial
 from engine.strategies.problem import Prepared
 from sol import lever_check
@@ -63,12 +64,15 @@ class Proposal:
     path: str = ""
     digest: str = ""
     request: int | None = None
+    structure: str = ""
+    settings: str = ""
 
     def event(self, number: int) -> events.TrialProposed:
         c, cls = self.candidate, roof(self.candidate)
         return events.TrialProposed(
             number, c.cls, events.blob_name(c.text), c.backend, self.change, self.why, self.parent, self.predicted_ms,
             self.by, cls if cls != c.cls else "", self.path, self.digest, c.form, c.language, c.entry, self.request,
+            self.structure, self.settings,
         )  # fmt: skip
 
 
@@ -218,7 +222,7 @@ def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> St
         yield from emit(failed(number, e), *([e.detail] if e.detail else []))
     except Exception as e:  # a mistake of ours costs one trial, not the session
         reason = f"the engine made a mistake ({type(e).__name__}: {e})"
-        yield from emit(events.TrialFailed(number, step, "engine_error", reason))
+        yield from emit(events.TrialFailed(number, step, "engine_error", reason, cause="run"))
 
 
 def failed(number: int, e: TrialError) -> events.TrialFailed:
@@ -230,7 +234,7 @@ def failed(number: int, e: TrialError) -> events.TrialFailed:
             for d in e.diagnostics
         ]  # fmt: skip
     detail = events.blob_name(e.detail) if e.detail else None
-    return events.TrialFailed(number, e.step, e.code, e.reason, detail, diagnostics)
+    return events.TrialFailed(number, e.step, e.code, e.reason, detail, diagnostics, cause=cause_of(e.code))
 
 
 def under_way(number: int, journal: Journal) -> str:

@@ -78,6 +78,7 @@ def judge(
     counts = verdict in COUNTS
     offered = left_out is not None and not algebraic
     best = counts and not offered and m.ratio > 1 and (best_ms is None or ms < best_ms)
+    standing = "best" if best else "flagged" if not counts else "algebraic" if offered else "slower"
     if not counts:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)
         words = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
@@ -93,7 +94,7 @@ def judge(
         words += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""
     return events.TrialJudged(
         number, verdict, candidate.cls, kind, ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms),
-        best, words, evidence, left_out.words if left_out else "",
+        best, words, evidence, left_out.words if left_out else "", standing,
     )  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def judge_kernel(
         words = f"{ms:.3g} ms measured, but it is not counted: {why}"
     return events.TrialJudged(
         number, verdict, cls, "measured", ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms), best,
-        words, evidence,
+        words, evidence, standing="best" if best else "slower" if verdict in COUNTS else "flagged",
     )  # fmt: skip
 
 

@@ -97,7 +97,8 @@ class Try(Verb):
     """A candidate as a trial, from its checks to its verdict. Answer: Finished.
 
     `change`: one line, what differs from the trial `parent`; `why`: one line; `predicted_ms`: of the whole module;
-    `upcoming`: what probably comes next, the nearest first, to be built ahead.
+    `upcoming`: what probably comes next, the nearest first, to be built ahead; `structure` and `settings`: as in
+    engine.session.events.TrialProposed.
     """
 
     candidate: Candidate
@@ -106,6 +107,8 @@ class Try(Verb):
     parent: int | None = None
     predicted_ms: float | None = None
     upcoming: tuple[Candidate, ...] = field(default=(), compare=False)
+    structure: str = ""
+    settings: str = ""
     name: ClassVar[str] = "try"
 
     def asked(self) -> Any:

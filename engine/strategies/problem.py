@@ -95,7 +95,7 @@ class Prepared:
     cancelled: Callable[[], bool] = lambda: False
     start: State = field(default_factory=State)
     parts: tuple[Part, ...] = ()
-    notes: list[str] = field(default_factory=list)  # what a person should know, e.g. a class that is left out
+    notes: list[events.Noted] = field(default_factory=list)  # what a person should know, e.g. a class that is left out
     partition: Partition | None = None
     regions: tuple[coverage.Covered, ...] = ()
     uncovered: tuple[Uncovered, ...] = ()
@@ -194,11 +194,13 @@ class _Lowering:
         if cut.whole:
             parts += self._algebraic()
         p.parts, p.partition, p.uncovered = tuple(parts), cut, cut.uncovered
-        p.notes += [f"{cls} is left out: {why}" for cls, why in self._left_out.items() if cls not in order]
+        p.notes += [
+            events.Noted("class_left_out", f"{cls} is left out: {why}", cls)
+            for cls, why in self._left_out.items()
+            if cls not in order
+        ]
         p.regions = coverage.covered(cut, self.hardware, order)
         p.covered = coverage.event(cut, p.regions, self.hardware, order[0])
-        if p.covered is not None:
-            p.notes.append(p.covered.text)
 
     def _rejected(self, lowered: Lowered) -> str | None:
         """Why no back end takes a region in any class, or None."""

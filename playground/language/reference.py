@@ -169,7 +169,7 @@ def _kinds() -> dict[str, str]:
 
 
 def highlight(code: str) -> str:
-    """A program's text as HTML, in the colours of the editor (static/js/ucutlass-mode.js)."""
+    """A program's text as HTML, in the colours of the editor (static/js/language/ucutlass-mode.js)."""
     out, at = [], 0
     for m in _TOKEN.finditer(code):
         kind, text = m.lastgroup, m.group()

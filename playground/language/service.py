@@ -21,7 +21,7 @@ from dsl.ir import Collective, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve as resolved_of
 from sol import attainable, hardware
-from sol.figures import plots
+from sol.figures import roofline, stages
 
 HARDWARE = "h200"
 
@@ -126,15 +126,16 @@ def _figures(program: Program, hw: hardware.Hardware) -> dict[str, Any]:
         return {}
     cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Collective)}
     points = [
-        plots.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls.get(s.name, "f32"))
+        roofline.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls.get(s.name, "f32"), ms=s.ms)
         for s in told.stages
         if s.flops and s.bytes
     ]
+    roofs = roofline.roofs_of_hardware(hw, list(dict.fromkeys([*cls.values(), "f32"])))
     drawn = {
-        "roofline": plots.roofline(hw, points, list(dict.fromkeys(cls.values()))),
-        "breakdown": plots.breakdown(told.stages),
+        "roofline": roofline.roofline(roofs, points, hw.title) if roofs else None,
+        "breakdown": stages.stages(told.stages),
     }
-    return {k: {"figure": f.figure, "rows": f.rows, "title": f.title} for k, f in drawn.items()}
+    return {k: f.to_json() for k, f in drawn.items() if f is not None}
 
 
 def _prediction(program: Program, hw: hardware.Hardware) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from engine.session import events
+from engine.session.reduce import View, fold
 from playground import conf, summary
 from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent
@@ -96,7 +97,7 @@ def end_unclaimed(session_id: str, reason: str) -> bool:
     if not taken:
         return False
     lease = Lease(session_id, "web", Session.objects.get(id=session_id).claims)
-    append(lease, [(events.SessionEnded("stopped", reason, best={}, trials=0, seconds=0.0), {})])
+    append(lease, [(events.SessionEnded("stopped", reason, best={}, trials=0, seconds=0.0, code="stopped"), {})])
     return True
 
 
@@ -124,22 +125,26 @@ def append(
     more, ValueError when a blob does not bear its name or an event is too large for the socket, UnreadableLog when
     a newer version wrote the log and the event is not its end.
     """
-    with transaction.atomic():
-        # The row lock is what keeps seq without a gap: the next writer waits here (SQLite locked at BEGIN).
-        session = lease.held().select_for_update().first()
-        if session is None:
-            raise LeaseLost(lease.session_id)
-        if not all(isinstance(e, events.SessionEnded) for e, _ in items):
-            check_version(session)
-        write(session, [(e, b, time.time() if t is None else t) for e, b in items])
-        if handled:
-            Command.objects.filter(id__in=handled).update(handled=timezone.now())
-        fields = ["title", "state", "ended", "last_seq", "log_version", "summary", "losses"]
-        if session.state == Session.ENDED:
-            session.origin = ""  # it has no turn any more
-            fields.append("origin")
-        session.save(update_fields=fields)
-        return session.last_seq
+    try:
+        with transaction.atomic():
+            # The row lock is what keeps seq without a gap: the next writer waits here (SQLite locked at BEGIN).
+            session = lease.held().select_for_update().first()
+            if session is None:
+                raise LeaseLost(lease.session_id)
+            if not all(isinstance(e, events.SessionEnded) for e, _ in items):
+                check_version(session)
+            write(session, [(e, b, time.time() if t is None else t) for e, b in items])
+            if handled:
+                Command.objects.filter(id__in=handled).update(handled=timezone.now())
+            fields = ["title", "state", "ended", "last_seq", "log_version", "summary", "losses"]
+            if session.state == Session.ENDED:
+                session.origin = ""  # it has no turn any more
+                fields.append("origin")
+            session.save(update_fields=fields)
+            return session.last_seq
+    except BaseException:
+        summary.forget(lease.session_id)  # what was rolled back must not stay folded
+        raise
 
 
 def write(session: Session, rows: Iterable[tuple[events.Event, Mapping[str, str], float]]) -> None:
@@ -152,8 +157,8 @@ def write(session: Session, rows: Iterable[tuple[events.Event, Mapping[str, str]
         if (size := len(json.dumps(data, ensure_ascii=False).encode())) > MAX_EVENT_BYTES:
             raise ValueError(f"{event.KIND} of {size >> 10} KiB is over the {MAX_EVENT_BYTES >> 10} KiB of an event")
         inserted.append(SessionEvent(session=session, seq=session.last_seq, kind=event.KIND, t=t, data=data))
-        summary.fold(session, event, t)
         texts.update(blobs)
+    summary.take(session, [row.row() for row in inserted])
     store_blobs(session, texts)
     SessionEvent.objects.bulk_create(inserted)
 
@@ -205,25 +210,21 @@ def abandon(lease: Lease, reason: str) -> None:
         held = lease.held().select_for_update().values("summary").first()
         if held is None:
             return
-        summary = held["summary"] if isinstance(held["summary"], dict) else {}
+        row = held["summary"] if isinstance(held["summary"], dict) else {}
         rows = SessionEvent.objects.filter(session_id=lease.session_id)
         seq = (rows.aggregate(last=Max("seq"))["last"] or 0) + 1
         rows.bulk_create(
             [SessionEvent(session_id=lease.session_id, seq=seq, kind=end.KIND, t=time.time(), data=events.encode(end))]
         )
-        summary["end"] = {"state": end.state, "reason": reason, "seconds": 0.0, "code": end.code, "line": None}
-        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=summary, origin="")
+        row["end"] = {"state": end.state, "reason": reason, "seconds": 0.0, "code": end.code, "line": None}
+        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=row, origin="")
 
 
-def reached(session_id: str) -> tuple[int, dict[str, int]]:
-    """(trials proposed, {class: its best trial}) by the rows of a log, whether or not they can be read as events."""
+def view(session_id: str, up_to: int | None = None) -> View:
+    """The log folded, or its beginning up to event `up_to`. Never fails: what another version wrote is a warning."""
     rows = SessionEvent.objects.filter(session_id=session_id).order_by("seq")
-    best: dict[str, int] = {}
-    for data in rows.filter(kind=events.TrialJudged.KIND).values_list("data", flat=True):
-        match data:
-            case {"best": True, "cls": str(cls), "trial": int(trial)}:
-                best[cls] = trial
-    return rows.filter(kind=events.TrialProposed.KIND).count(), best
+    rows = rows if up_to is None else rows.filter(seq__lte=up_to)
+    return fold(rows.values(*summary.COLUMNS).iterator())
 
 
 def began(session_id: str) -> float | None:

@@ -1,12 +1,21 @@
-"""How every figure looks: Okabe and Ito's colours, a marker shape beside each, an ink that reads on white and black."""
+"""How every figure looks: Okabe and Ito's colours, a marker shape beside each, inks that read on white and on black.
+
+The page draws in its own theme: static/js/chart_theme.js gives each colour of this module a token of css/base.css
+(tests/browser/test_figures.py holds the two lists equal). INK and MUTED look alike here, and are two there.
+"""
 
 from __future__ import annotations
 
 from math import log10
 from typing import Any
 
-INK = "#767676"
+INK = "#757575"  # of PyTorch's marks and lines, and of text
+MUTED = "#767676"  # of axes and labels
 GRID = "rgba(118,118,118,0.25)"
+FAINT = "#8C8C8C"  # of bars that stand for a bound
+LIMIT = "#009E74"  # of a limit that belongs to no class
+BAD = "#D45E00"  # of a trial that failed
+CLEAR = "rgba(0,0,0,0)"
 COLOUR = {
     "f64": "#CC79A7",
     "f32": "#0072B2",
@@ -21,7 +30,7 @@ WORDS = {
     "i8": "int8",
 }  # fmt: skip
 SHAPE = {
-    "f64": "pentagon", "f32": "square", "tf32": "circle", "f16": "diamond", "bf16": "triangle-up", "fp8": "cross",
+    "f64": "pentagon", "f32": "square", "tf32": "circle", "f16": "diamond", "bf16": "triangle-up", "fp8": "star",
     "i8": "hexagon",
 }  # fmt: skip
 PARTS = {  # colour and pattern of a slice of a stage's time
@@ -33,33 +42,6 @@ PARTS = {  # colour and pattern of a slice of a stage's time
     "layout": ("#009E73", "."),
     "bias": ("#E69F00", "-"),
 }
-
-
-def axis(title: str, **more: Any) -> dict[str, Any]:
-    return {
-        "title": {"text": title},
-        "gridcolor": GRID,
-        "linecolor": INK,
-        "tickcolor": INK,
-        "zeroline": False,
-        "automargin": True,
-        **more,
-    }
-
-
-def plot_layout(name: str, x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": INK, "size": 12},
-        "margin": {"l": 56, "r": 12, "t": 12, "b": 44},
-        "xaxis": x,
-        "yaxis": y,
-        "legend": {"orientation": "h", "y": -0.25},
-        "hovermode": "closest",
-        "uirevision": name,
-        **more,
-    }
 
 
 def class_name(cls: str) -> str:
@@ -78,3 +60,14 @@ def symbol(cls: str, kind: str) -> str:
 
 def rounded_log10(v: float) -> float:
     return round(log10(v), 4)
+
+
+def marker(cls: str, kind: str, size: float = 9) -> dict[str, Any]:
+    """The mark of a run in a class: filled when measured, hollow when predicted."""
+    ink = colour(cls)
+    return {"color": ink, "symbol": symbol(cls, kind), "size": size, "line": {"width": 1.6, "color": ink}}
+
+
+def filling(ink: str, kind: str) -> dict[str, Any]:
+    """A bar of a time: pale with an outline when predicted."""
+    return {"color": ink, "opacity": 0.45 if kind == "predicted" else 1.0, "line": {"color": ink, "width": 1.5}}

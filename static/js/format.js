@@ -7,7 +7,10 @@ export function digits(value, n = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value === 0) return "0";
   const places = Math.max(0, n - 1 - Math.floor(Math.log10(Math.abs(value))));
-  return value.toLocaleString("en", { minimumFractionDigits: Math.min(places, 6), maximumFractionDigits: Math.min(places, 6) });
+  return value.toLocaleString("en", {
+    minimumFractionDigits: Math.min(places, 6),
+    maximumFractionDigits: Math.min(places, 6),
+  });
 }
 
 /** A kernel's time, given in ms: microseconds below 0.1 ms. */
@@ -35,7 +38,10 @@ export function bytes(n) {
   if (!Number.isFinite(n)) return NONE;
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let i = 0;
-  while (n >= 1024 && i < units.length - 1) { n /= 1024; i += 1; }
+  while (n >= 1024 && i < units.length - 1) {
+    n /= 1024;
+    i += 1;
+  }
   return `${digits(n)} ${units[i]}`;
 }
 
@@ -48,19 +54,33 @@ export const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? 
 export function error(value) {
   if (value === 0 || !Number.isFinite(value)) return value === 0 ? "0" : NONE;
   const [digit, power] = value.toExponential(1).split("e");
-  return `${digit}·10${[...power.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("")}`;
+  const raised = [...power.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
+  return `${digit}·10${raised.join("")}`;
 }
 
 const CLASS_NAMES = {
-  f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16", fp8: "FP8", int8: "int8", i8: "int8", f64: "float64",
+  f32: "float32",
+  tf32: "TF32",
+  f16: "float16",
+  bf16: "bfloat16",
+  fp8: "FP8",
+  int8: "int8",
+  i8: "int8",
+  f64: "float64",
 };
 /** The precision class in words. */
 export const className = (cls) => CLASS_NAMES[cls] ?? cls;
 
 /** What limits a kernel, in the model's word and in ours. */
 export const BOUND = {
-  matrix: "the matrix units", tensor: "the matrix units", vector: "the arithmetic pipes", special: "the special function units",
-  memory: "memory bandwidth", l2: "the L2 cache's bandwidth", epilogue: "the epilogue", launch: "the launch",
+  matrix: "the matrix units",
+  tensor: "the matrix units",
+  vector: "the arithmetic pipes",
+  special: "the special function units",
+  memory: "memory bandwidth",
+  l2: "the L2 cache's bandwidth",
+  epilogue: "the epilogue",
+  launch: "the launch",
 };
 
 const BASELINES = { eager: "PyTorch eager", compile: "torch.compile" };
@@ -70,12 +90,6 @@ export function baselineName(name) {
   const words = BASELINES[base] ?? base;
   return rest.length ? `${words} (${rest.map(className).join(" ")})` : words;
 }
-
-/** A text of the log with baselines and classes as a person reads them: recordings hold "1.12x eager_f16", "tf32: 1 ms". */
-export const inWords = (text) => text
-  .replace(/\b(?:eager|compile)(?:_(?:f32|tf32|f16|bf16|fp8))\b|(?<=\dx (?:faster than |slower than )?)eager\b/g, baselineName)
-  .replace(/\b(?:f32|tf32|f16|bf16|fp8)(?=:)|(?<=\b(?:in|class|cast to) )(?:f32|tf32|f16|bf16|fp8)\b/g, className)
-  .replace(/\bbound by (\w+)/g, (all, what) => (BOUND[what] ? `bound by ${BOUND[what]}` : all));
 
 /** A device name for people: h200 -> H200, modelled:h200 -> H200. */
 export function deviceName(device) {

@@ -19,24 +19,42 @@ export function h(tag, attributes = {}, ...children) {
 
 /** An error with a sentence for a person: {message, fix, data}. */
 export class Told extends Error {
-  constructor(message, fix = "", status = 0, data = {}) { super(message); Object.assign(this, { fix, status, data }); }
+  constructor(message, fix = "", status = 0, data = {}) {
+    super(message);
+    Object.assign(this, { fix, status, data });
+  }
 }
 
 /** GET, or POST when there is a body. Raises Told. */
 export async function request(path, { body, headers = {}, signal } = {}) {
   let reply;
   try {
-    reply = await fetch(path, body === undefined ? { headers, signal } : {
-      method: "POST", signal, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body),
-    });
+    reply = await fetch(
+      path,
+      body === undefined
+        ? { headers, signal }
+        : {
+            method: "POST",
+            signal,
+            headers: { "Content-Type": "application/json", ...headers },
+            body: JSON.stringify(body),
+          },
+    );
   } catch (e) {
     if (e.name === "AbortError") throw e;
     throw new Told("The server does not answer.", "Your text is kept here. Try again in a moment.");
   }
   const text = await reply.text();
   let data; // null is an answer too
-  if (reply.headers.get("Content-Type")?.includes("json")) { try { data = JSON.parse(text); } catch { /* told below */ } }
-  if (!reply.ok) throw new Told(data?.error ?? `The server answered ${reply.status}.`, data?.fix ?? "", reply.status, data ?? {});
+  if (reply.headers.get("Content-Type")?.includes("json")) {
+    try {
+      data = JSON.parse(text);
+    } catch {
+      /* told below */
+    }
+  }
+  if (!reply.ok)
+    throw new Told(data?.error ?? `The server answered ${reply.status}.`, data?.fix ?? "", reply.status, data ?? {});
   return data === undefined ? text : data;
 }
 
@@ -69,14 +87,20 @@ export async function copy(text, done) {
     area.select();
     const worked = document.execCommand("copy");
     area.remove();
-    if (!worked) { toast(text); return; }
+    if (!worked) {
+      toast(text);
+      return;
+    }
   }
   toast(done);
 }
 
 /** Arrow keys within a role=tablist; `choose(tab)` is called with the tab to select. */
 export function tablist(list, choose) {
-  list.addEventListener("click", (e) => { const tab = e.target.closest('[role="tab"]'); if (tab) choose(tab); });
+  list.addEventListener("click", (e) => {
+    const tab = e.target.closest('[role="tab"]');
+    if (tab) choose(tab);
+  });
   list.addEventListener("keydown", (e) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
     if (!step) return;
@@ -98,12 +122,22 @@ export function select(list, chosen) {
 /** Calls `f` once, `ms` after the last call. */
 export function debounce(f, ms) {
   let timer;
-  return (...args) => { clearTimeout(timer); timer = setTimeout(() => f(...args), ms); };
+  return (...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => f(...args), ms);
+  };
 }
 
 /** Calls `f` at once and then at most every `ms`, the last call never lost. */
 export function throttle(f, ms) {
-  let timer = null, last = -Infinity;
-  const fire = () => { timer = null; last = performance.now(); f(); };
-  return () => { if (timer === null) timer = setTimeout(fire, Math.max(0, last + ms - performance.now())); };
+  let timer = null,
+    last = -Infinity;
+  const fire = () => {
+    timer = null;
+    last = performance.now();
+    f();
+  };
+  return () => {
+    if (timer === null) timer = setTimeout(fire, Math.max(0, last + ms - performance.now()));
+  };
 }

@@ -153,13 +153,19 @@ def nothing_left_running(request):
 
 
 @pytest.fixture(scope="session")
-def browser(app):
+def chromium():
+    """A real Chromium, without the application."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def browser(app, chromium):
+    return chromium
 
 
 class Watched(list):

@@ -1,70 +1,139 @@
-"""The charts say what was measured where it was, and keep their labels apart."""
+"""The page draws the figures that the server builds: in its own colours, for the trial that is chosen, as they were."""
 
-import itertools
+import json
 import re
 
 import pytest
+from playwright.sync_api import expect
 
-DRAW = """async ([baselines, trials]) => {
-  const { history, palette } = await import("/static/js/figures.js");
-  const judged = (t) => ({ ...t, judged: { ...t, verdict: "clean" }, measured: { time: { ms: t.ms, kind: t.kind } } });
-  const view = { baselines, trials: new Map(trials.map((t) => [t.n, judged(t)])), budget: { eps: 0.25 }, started: {} };
-  return { figure: trials.length ? history(view, null, palette()) : null };
+from sol.figures import palette
+from tests.browser.conftest import no_sideways_scroll
+
+LIVE = ("roofline", "history", "breakdown")
+THEME = """async () => {
+  const { TOKENS, themed } = await import("/static/js/chart_theme.js"), { CLASS } = await import("/static/js/marks.js");
+  const layout = { shapes: [{ line: { color: "#757575" } }] };
+  const figure = { data: [{ marker: { color: ["#0072B2", "#123456"] } }], layout };
+  const known = [...document.styleSheets].flatMap((s) => [...s.cssRules]).map((r) => r.cssText).join(" ");
+  const missing = Object.values(TOKENS).filter((token) => !known.includes(`${token}:`));
+  const shapes = Object.fromEntries(Object.entries(CLASS).map(([cls, { shape }]) => [cls, shape]));
+  return { tokens: Object.keys(TOKENS), missing, shapes, drawn: themed(figure) };
 }"""
+PLOT = "document.getElementById('{}-plot')"
 
 
 @pytest.fixture
-def draw(open_page):
-    page = open_page("/robots.txt")  # any page of this origin
-    return lambda baselines, trials=(): page.evaluate(DRAW, [baselines, list(trials)])
+def page(open_page, finished):
+    page = open_page(finished["view"])
+    page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
+    return page
 
 
-def baseline(cls, kind):
-    return {"name": f"eager_{cls}", "cls": cls, "time": {"ms": 0.3634, "kind": kind}}
+def traces(page, name):
+    return page.evaluate(f"{PLOT.format(name)}.data.map((t) => ({{ name: t.name, selectedpoints: t.selectedpoints }}))")
 
 
-CAPTION = """async ([baselines, best]) => {
-  const { breakdown, palette } = await import("/static/js/figures.js");
-  const bound = (ms) => ({ ms, bound_by: "matrix", parts: { matrix: ms } });
-  const report = {
-    classes: ["tf32", "f16"], bounds: { tf32: bound(0.278), f16: bound(0.139) }, gpu: { title: "NVIDIA H200" },
-    levers: [{ action: "lower_class", title: "Use float16" }, { action: "fuse", title: "Fuse the last three" }],
-  };
-  const judged = best && { cls: best, ms: 0.3, kind: "measured", baseline: `eager_${best}` };
-  return breakdown({ baselines }, report, best ? { judged } : null, palette()).caption;
-}"""
+def test_the_pages_colours_and_shapes_are_those_of_the_palette(open_page):
+    told = open_page("/").evaluate(THEME)
+    inks = {palette.INK, palette.MUTED, palette.GRID, palette.FAINT, palette.LIMIT, palette.BAD}
+    inks |= {*palette.COLOUR.values(), *(ink for ink, _ in palette.PARTS.values())}
+    assert set(told["tokens"]) == inks and told["shapes"] == palette.SHAPE and not told["missing"]
+    blue, other = told["drawn"]["data"][0]["marker"]["color"]
+    assert blue.startswith("rgb(") and other == "#123456"
+    assert told["drawn"]["layout"]["shapes"][0]["line"]["color"].startswith("rgb(")
 
 
-@pytest.fixture
-def caption(open_page):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_in_a_chart_is_the_pages_own_ink(open_page, finished, scheme):
+    page = open_page(finished["view"], color_scheme=scheme)
+    page.wait_for_selector("#roofline-plot .main-svg", timeout=30_000)
+    ink = page.evaluate(f"{PLOT.format('roofline')}.layout.font.color")
+    assert ink == page.evaluate("getComputedStyle(document.body).color")
+
+
+def test_the_page_draws_what_the_server_built(app, page, finished):
+    told = app.get(f"/api/figures/{finished['id']}?names={','.join(LIVE)}")
+    for name in LIVE:
+        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=30_000)
+        shown = page.evaluate(f"{PLOT.format(name)}.data.map((t) => [...t.x, ...t.y].length)")
+        assert shown == [len(t["x"]) + len(t["y"]) for t in told[name]["figure"]["data"]]
+        expect(page.locator(f"#chart-{name} .caption")).to_have_text(told[name]["caption"])
+    page.locator("#chart-history details > summary").click()
+    expect(page.locator("#chart-history tbody tr")).to_have_count(len(told["history"]["rows"]))
+
+
+def test_the_chosen_trial_is_marked_without_a_question_to_the_server(page, finished):
+    asked = []
+    page.on("request", lambda r: asked.append(r.url) if "/api/figures" in r.url else None)
+    page.locator('#timeline .trial[data-trial="2"]').click()
+    page.wait_for_function(f"{PLOT.format('history')}.data.some((t) => t.selectedpoints?.length)")
+    for name in ("roofline", "history"):
+        assert sum(len(t.get("selectedpoints") or []) for t in traces(page, name)) == 1
+    assert not asked
+
+
+def test_a_click_on_a_mark_chooses_the_trial(page):
+    box = page.locator("#history-plot .scatterlayer .points path").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator('#timeline .trial[aria-current="true"]')).to_have_attribute("data-trial", "1")
+
+
+def test_a_replay_shows_the_figures_as_they_were(app, page, finished):
+    judged = [e["seq"] for e in finished["events"] if e["kind"] == "trial.judged"]
+    page.locator("#scrub").fill(str(judged[1]))
+    page.locator("#chart-history details > summary").click()
+    expect(page.locator("#chart-history tbody tr")).to_have_count(2)
+    page.locator("#scrub").fill(str(judged[0] - 1))
+    expect(page.locator("#chart-history .waiting")).to_be_visible()
+
+
+def test_the_server_is_asked_at_most_twice_a_second(page, finished):
+    asked = []
+    page.on("request", lambda r: asked.append(r.url) if "/api/figures" in r.url else None)
+    for seq in range(1, len(finished["events"])):
+        page.locator("#scrub").evaluate("(n, v) => { n.value = v; n.dispatchEvent(new Event('input')); }", seq)
+        page.wait_for_timeout(20)
+    seconds = 0.02 * len(finished["events"]) + 1
+    assert 1 <= len(asked) <= 2 * (seconds + 3), (len(asked), seconds)
+
+
+def test_a_table_says_the_numbers_where_plotly_does_not_load(open_page, app, finished):
     page = open_page("/robots.txt")
-    return lambda baselines, best=None: page.evaluate(CAPTION, [baselines, best])
+    page.route("**/plotly*.js", lambda route: route.abort())
+    page.goto(app.url + finished["view"])
+    expect(page.locator("#chart-history .caption")).to_contain_text("the table has the numbers", timeout=30_000)
+    page.locator("#chart-history details > summary").click()
+    assert page.locator("#chart-history tbody tr").count() > 0
 
 
-def test_the_caption_speaks_of_the_class_that_is_drawn(caption):
-    said = caption([baseline("tf32", "measured"), baseline("f16", "measured")], best="f16")
-    assert said.startswith("In float16 no kernel on NVIDIA H200 can be faster than 0.139 ms") and "TF32" not in said
-    assert "PyTorch takes 0.363 ms (measured), 2.61 times that" in said
-    assert said.endswith("The first thing to try: fuse the last three.")
+def test_a_chart_that_cannot_be_asked_for_is_asked_again(open_page, app, finished):
+    page = open_page("/robots.txt")
+    failed = []
+
+    def once(route):
+        if failed:
+            return route.continue_()
+        failed.append(route.request.url)
+        return route.fulfill(status=500, body=json.dumps({"error": "no", "fix": ""}), content_type="application/json")
+
+    page.route("**/api/figures/**", once)
+    page.goto(app.url + finished["view"])
+    page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
+    assert failed
 
 
-def test_the_caption_says_whether_pytorchs_time_is_a_prediction(caption):
-    assert "PyTorch takes 0.363 ms (predicted)" in caption([baseline("tf32", "predicted")])
+def test_the_charts_fit_a_telephone(open_page, finished, complaints):
+    page = open_page(finished["view"], 360, 740)
+    page.get_by_role("tab", name="Charts").click()
+    for name in LIVE:
+        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=30_000)
+        box = page.locator(f"#{name}-plot .cartesianlayer").bounding_box()
+        assert box and box["width"] > 100 and box["height"] > 60, (name, box)
+    no_sideways_scroll(page)
+    assert not complaints
 
 
-def test_without_a_time_of_its_class_the_caption_names_no_other(caption):
-    assert "PyTorch takes" not in caption([baseline("f16", "measured")])
-
-
-def test_labels_of_lines_that_lie_close_do_not_lie_on_each_other(draw):
-    trials = [
-        {"n": 1, "cls": "f16", "kind": "measured", "ms": 0.29, "speedup": 1.02, "gap": 1.25, "baseline": "eager_f16"},
-        {"n": 2, "cls": "tf32", "kind": "measured", "ms": 0.33, "speedup": 1.01, "gap": 1.25, "baseline": "eager_tf32"},
-    ]
-    layout = draw([], trials)["figure"]["layout"]
-    notes = layout["annotations"]
-    assert sorted(n["text"] for n in notes) == ["PyTorch", "TF32 limit", "TF32 stop", "float16 limit", "float16 stop"]
-    scale = 210 / layout["yaxis"]["range"][1]
-    at = sorted(n["y"] * scale + n["yshift"] for n in notes)
-    assert min(b - a for a, b in itertools.pairwise(at)) >= 12
-    assert not re.search(r"\d%", " ".join(n["text"] for n in notes)), "the share is in the caption, once"
+def test_what_the_axes_say_has_units(page):
+    texts = page.locator("#roofline-plot .infolayer text").all_text_contents()
+    assert {"FLOP per byte", "TFLOP/s"} <= set(texts)
+    assert any(re.search(r"PyTorch (TF32|float16)", t) for t in texts)

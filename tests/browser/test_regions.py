@@ -12,8 +12,8 @@ from tests.engine.planning import planned
 from tests.engine.strategies.test_regions import experts
 
 DRAW = """async (data) => {
-  const { apply, initial } = await import("/static/js/store.js");
-  const { Regions } = await import("/static/js/regions.js");
+  const { apply, initial } = await import("/static/js/session/reduce.js");
+  const { Regions } = await import("/static/js/session/regions.js");
   const root = document.getElementById("charts");
   document.getElementById("regions")?.remove();
   const view = apply(initial(), data ? [{ seq: 1, kind: "covered", t: 0, data }] : []);

@@ -4,18 +4,26 @@ import re
 
 import pytest
 
-WORDS = """async ([view, info]) => {
-  const { words } = await import("/static/js/header.js");
-  return words({ ...view, trials: new Map(view.trials.map((t) => [t.n, t])) }, info);
+WORDS = """async ([events, info]) => {
+  const { words } = await import("/static/js/session/header.js");
+  const { fold } = await import("/static/js/session/reduce.js");
+  return words(fold(events), info);
 }"""
-FAILED = """async (failed) => (await import("/static/js/timeline.js")).failedWord(failed)"""
+FAILED = """async (failed) => (await import("/static/js/session/words.js")).failedWord(failed)"""
 
-ROW = """async (one) => {
-  const { content } = await import("/static/js/timeline.js");
-  const nodes = content(one, false).filter(Boolean);
+ROW = """async (events) => {
+  const { content } = await import("/static/js/session/timeline.js");
+  const { fold } = await import("/static/js/session/reduce.js");
+  const nodes = content([...fold(events).trials.values()][0], false).filter(Boolean);
   const limit = nodes.map((n) => n.querySelector("[title*=limit]")).find(Boolean);
-  return [nodes.map((n) => n.textContent), limit.title];
+  return [nodes.map((n) => n.textContent), limit?.title];
 }"""
+
+
+def log(*rows, t=100.0):
+    """A log of (kind, data) or (kind, data, t) rows."""
+    full = [(*row, t)[:3] for row in rows]
+    return [{"seq": i, "kind": k, "data": d, "t": at} for i, (k, d, at) in enumerate(full, 1)]
 
 
 @pytest.fixture
@@ -24,11 +32,10 @@ def page(open_page):
 
 
 def view(page, resumed=(), ago=20.0):
-    """A session whose first trial has been verified for `ago` seconds."""
+    """A session whose first trial is being verified for `ago` seconds."""
     now = page.evaluate("Date.now() / 1000")
-    trial = {"n": 1, "step": "compiled", "steps": {"compiled": now - ago}, "judged": None, "failed": None}
-    resumed = [{"t": now - t} for t in resumed]
-    return {"started": {}, "trials": [trial], "resumed": resumed, "progress": None, "ended": None, "paused": False}
+    steps = [(f"trial.{name}", {"trial": 1}, now - ago) for name in ("proposed", "checked", "generated", "compiled")]
+    return log(("session.started", {}, now - ago), *steps, *(("resumed", {"text": ""}, now - t) for t in resumed))
 
 
 def test_a_step_tells_how_long_it_takes(page):
@@ -47,32 +54,46 @@ def test_a_lost_engine_is_said_instead_of_a_clock_that_runs_on(page):
 
 
 @pytest.mark.parametrize(
-    ("step", "code", "word"),
+    ("step", "cause", "word"),
     [
-        ("validate", "wrong_result", "wrong result"),
-        ("validate", "out_of_bounds", "wrong result"),
-        ("validate", "reference_crashed", "not verified"),
-        ("validate", "oracle_died", "not verified"),
-        ("validate", "worker_lost", "not verified"),
-        ("validate", "stopped", "stopped"),
-        ("measure", "timed_differs", "not timed"),
-        ("compile", "nvcc", "did not compile"),
+        ("validate", "program", "wrong result"),
+        ("validate", "run", "not verified"),
+        ("validate", "owner", "stopped"),
+        ("measure", "program", "not timed"),
+        ("compile", "program", "did not compile"),
     ],
 )
-def test_a_trial_that_nobody_judged_is_no_wrong_result(page, step, code, word):
-    assert page.evaluate(FAILED, {"step": step, "code": code}) == word
+def test_a_trial_that_nobody_judged_is_no_wrong_result(page, step, cause, word):
+    assert page.evaluate(FAILED, {"step": step, "cause": cause}) == word
 
 
-EVIDENCE = """async ([judged]) => {
-  const { verdict } = await import("/static/js/timeline.js"), { report } = await import("/static/js/code.js");
-  const word = verdict(judged);
-  const lines = report({ judged }).map((node) => node.textContent);
+EVIDENCE = """async (events) => {
+  const { verdict } = await import("/static/js/session/timeline.js");
+  const { report } = await import("/static/js/session/report.js");
+  const { fold } = await import("/static/js/session/reduce.js");
+  const one = [...fold(events).trials.values()][0], word = verdict(one.judged);
+  const lines = report(one).map((node) => node.textContent);
   return [word?.textContent ?? null, word?.title ?? null, word?.className.trim() ?? null, lines];
 }"""
 
 
-def judged(verdict, evidence):
-    return {"verdict": verdict, "text": "0.3 ms measured", "evidence": evidence}
+def judged(verdict="clean", evidence=(), part=None, **fields):
+    """A log of one judged trial in TF32; `part`: of a region. `fields` of its verdict."""
+    proposed = {
+        "trial": 1,
+        "cls": "tf32",
+        "backend": "cute",
+        "change": "tile 128x256x64",
+        "roof": fields.pop("roof", ""),
+    }
+    data = {
+        "trial": 1, "verdict": verdict, "cls": "tf32", "kind": "measured", "ms": 0.3, "speedup": 1.2, "gap": 1.4,
+        "baseline": "eager_tf32", "best": True, "evidence": list(evidence), "text": "words", **fields,
+    }  # fmt: skip
+    measured = {"trial": 1, "time": {"ms": 0.3, "kind": "measured", "low": 0.29, "high": 0.31}, "part": part or {}}
+    return log(
+        ("session.started", {}), ("trial.proposed", proposed), ("trial.measured", measured), ("trial.judged", data)
+    )
 
 
 def test_a_verdict_stands_beside_the_time_with_its_evidence_behind_it(page):
@@ -80,7 +101,7 @@ def test_a_verdict_stands_beside_the_time_with_its_evidence_behind_it(page):
         {"name": "without kernels", "verdict": "passed", "said": "3 launches left out"},
         {"name": "limit", "verdict": "passed", "said": "1.20 times the limit"},
     ]
-    word, title, kind, lines = page.evaluate(EVIDENCE, [judged("clean", seen)])
+    word, title, kind, lines = page.evaluate(EVIDENCE, judged("clean", seen))
     assert (word, kind) == ("clean", "verdict")
     assert title == "without kernels: 3 launches left out\nlimit: 1.20 times the limit"
     assert lines[-2].startswith("Verdict: clean") and "without kernels · 3 launches left out" in lines[-1]
@@ -88,52 +109,73 @@ def test_a_verdict_stands_beside_the_time_with_its_evidence_behind_it(page):
 
 def test_a_trick_is_said_in_red_with_what_was_seen(page):
     seen = [{"name": "without kernels", "verdict": "gaming", "said": "the result is the same"}]
-    word, _, kind, lines = page.evaluate(EVIDENCE, [judged("gaming", seen)])
+    word, _, kind, lines = page.evaluate(EVIDENCE, judged("gaming", seen))
     assert word == "flagged, not counted" and kind == "verdict bad"
+    assert "0.300 ms measured, which is not counted: the result is the same." in lines
     assert "without kernels (gaming) · the result is the same" in lines[-1]
 
 
 def test_a_guarded_trial_says_so_beside_its_class_and_whose_limit_it_is_held_to(page):
-    one = {"n": 2, "step": "judged", "cls": "tf32", "roof": "f16", "backend": "cute", "change": "tile 128x256x64"}
-    one |= {"judged": judged("clean", []) | {"ms": 0.3, "kind": "measured", "speedup": 1.2, "gap": 1.4, "cls": "tf32"}}
-    lines, title = page.evaluate(ROW, one)
+    lines, title = page.evaluate(ROW, judged(roof="f16"))
     assert any("TF32 by guarded float16 · cute" in line for line in lines)
     assert title == "time ÷ speed-of-light limit of float16"
-    lines, title = page.evaluate(ROW, one | {"roof": ""})
+    lines, title = page.evaluate(ROW, judged())
     assert any(line.startswith("TF32 · cute") for line in lines)
     assert title == "time ÷ speed-of-light limit of its precision class"
 
 
+FASTER = "0.300 ms measured, 1.20× faster than PyTorch eager (TF32), 1.40 times the limit"
+SLOWER = "0.300 ms measured, 1.25× slower than PyTorch eager (TF32), 1.40 times the limit"
+WHOLE = "0.300 ms measured for the whole module, 1.20× faster than PyTorch eager (TF32), 1.40 times the limit"
+PART = {"region": 2, "region_ms": 0.1, "region_eager_ms": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, f"{FASTER}; the best in TF32 so far."),
+        ({"best": False, "speedup": 0.8}, f"{SLOWER}."),
+        (
+            {"best": False, "algebraic": "no sum", "standing": "algebraic"},
+            f"{FASTER}; algebraic (no sum): no best unless it is allowed.",
+        ),
+        ({"best": False, "roof": "f16"}, f"{FASTER} of float16 (TF32 by guarded float16)."),
+        (
+            {"best": False, "part": PART},
+            f"{WHOLE}; region 2 alone 0.100 ms, 2.00× faster than PyTorch’s own 0.200 ms for it.",
+        ),
+    ],
+)
+def test_what_a_trials_time_means_is_composed_from_its_fields(page, fields, words):
+    assert page.evaluate(EVIDENCE, judged(**fields))[3][-1] == words
+
+
 def test_a_recording_without_evidence_says_nothing_of_it(page):
-    word, _, _, lines = page.evaluate(EVIDENCE, [judged("clean", [])])
-    assert word is None and lines == ["0.3 ms measured"]
+    word, _, _, lines = page.evaluate(EVIDENCE, judged())
+    assert word is None and not any("Verdict" in line for line in lines)
 
 
-def test_the_head_says_why_it_ended_and_leaves_the_best_to_where_it_stands(page):
-    reason = (
-        "The search is over: tf32: within 25% of the limit: 0.338 ms against 0.278 ms; f16: there is nothing left to "
-        "try. Best in f16: 0.298 ms predicted, 1.12x PyTorch eager (float16)."
-    )
-    ended = view(page) | {"ended": {"state": "done", "reason": reason, "seconds": 20}}
-    assert page.evaluate(WORDS, [ended, {"live": True}]) == (
-        "Ended: TF32: within 25% of the limit: 0.338 ms against 0.278 ms; float16: there is nothing left to try · 20 s"
-    )
+END = {"state": "done", "seconds": 20, "reason": "A sentence for people. Best in f16: 0.298 ms."}
+CLOSED = [
+    {"cls": "tf32", "code": "near_limit", "best_ms": 0.338, "limit_ms": 0.278, "eps": 0.25, "trials": 1},
+    {"cls": "f16", "code": "stalled", "best_ms": 0.298, "limit_ms": 0.139, "eps": 0.25, "trials": 6},
+]
 
 
-def test_no_name_of_the_code_stands_in_a_text_for_people(page):
-    said = page.evaluate(
-        'async (text) => (await import("/static/js/format.js")).inWords(text)',
-        "0.29 ms measured, 1.12x faster than eager_f16; f32: 1.01x eager, tf32: 1.11x eager_tf32. An eager reader.",
-    )
-    assert said == (
-        "0.29 ms measured, 1.12x faster than PyTorch eager (float16); float32: 1.01x PyTorch eager, "
-        "TF32: 1.11x PyTorch eager (TF32). An eager reader."
-    )
-    said = page.evaluate(
-        'async (text) => (await import("/static/js/format.js")).inWords(text)',
-        "the starting point in f16; predicted 0.298 ms, bound by tensor; operands cast to f16, timed; store f32",
-    )
-    assert said == (
-        "the starting point in float16; predicted 0.298 ms, bound by the matrix units; "
-        "operands cast to float16, timed; store f32"
-    )
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ({"code": "search_over", "closed": CLOSED},
+         "Ended: TF32: within 25% of the limit, 0.338 ms against 0.278 ms; float16: 6 trials in a row brought nothing "
+         "better than 0.298 ms · 20 s"),
+        ({"code": "search_over"}, "Ended: there is nothing left to try · 20 s"),
+        ({"code": "budget_used"}, "Ended: the budget of 12 trials is used up · 20 s"),
+        ({"code": "stopped", "state": "stopped"}, "Stopped: by the owner · 20 s"),
+        ({"code": "engine_error", "state": "failed", "reason": "The GPU is gone."}, "Failed: The GPU is gone · 20 s"),
+        ({"code": "not_covered", "state": "refused"}, "Refused"),
+        ({}, "Ended: A sentence for people. Best in f16: 0.298 ms · 20 s"),
+    ],
+)  # fmt: skip
+def test_the_head_says_why_it_ended_from_its_code(page, end, words):
+    events = log(("session.started", {"budget": {"trials": 12}}), ("session.ended", {**END, **end}))
+    assert page.evaluate(WORDS, [events, {"live": True}]) == words

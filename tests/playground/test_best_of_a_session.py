@@ -62,7 +62,7 @@ def test_an_algebraic_trial_that_may_is():
 
 def test_what_is_slower_than_pytorch_is_no_best():
     session, rows = session_of(judged(1, 2.5, False), judged(2, 2.9, False))
-    assert "best" not in session.summary and not session.summary.get("by_class")
+    assert session.summary["best"] is None and not session.summary["by_class"]
     assert [r["best so far"] for r in figures.of(session)["history"]["rows"]] == [None, None]
     with pytest.raises(ExportError, match="no program of this session is better than PyTorch; name the trial"):
         exported(rows)

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from engine.session import events
-from playground import recordings
+from playground import recordings, summary
 from playground.adapter import Adapter
 from playground.live import log
 from playground.models import Session, SessionEvent
@@ -13,7 +13,7 @@ from tests.playground import script
 from tests.playground.conftest import House
 from tests.playground.test_engine_is_lost import follow
 
-JUDGED = {"trial": 1, "cls": "f16", "best": True, "colour": "red"}
+JUDGED = {"trial": 1, "cls": "f16", "best": True, "verdict": "clean", "ms": 1.0, "speedup": 2.0, "colour": "red"}
 BROKEN = [
     ("trial.judged", JUDGED, "trial.judged has unknown fields"),
     ("trial.painted", {}, "unknown event kind 'trial.painted'"),
@@ -77,9 +77,19 @@ def test_what_its_trials_reached_stays():
 
 
 @pytest.mark.django_db
-def test_a_session_whose_summary_cannot_be_folded_ends_too():
+def test_a_damaged_summary_is_folded_anew():
     session = begun()
     Session.objects.update(summary=[])
+    adapter().work(log.claim("engine"))
+    session.refresh_from_db()
+    assert (session.state, session.summary["end"]["state"]) == ("ended", "done") and session.summary["best"]
+
+
+@pytest.mark.django_db
+def test_a_session_whose_log_has_a_gap_ends_too():
+    session = begun()
+    SessionEvent.objects.filter(seq=1).delete()
+    summary.forget(session.id)  # another process
     adapter().work(log.claim("engine"))
     session.refresh_from_db()
     assert (session.state, session.summary["end"]["state"]) == ("ended", "failed")

@@ -27,13 +27,13 @@ def test_a_faster_time_never_scores_less(t, limit, base, factor):
 
 
 def test_near_the_limit_stops_and_says_how_near():
-    assert should_stop(0.30, 0.40, 0.278, 0, 0.10, 12) == "within 10% of the limit: 0.3 ms against 0.278 ms"
+    assert str(should_stop(0.30, 0.40, 0.278, 0, 0.10, 12)) == "within 10% of the limit: 0.3 ms against 0.278 ms"
     assert should_stop(0.31, 0.40, 0.278, 0, 0.10, 12) is None
 
 
 def test_a_stall_stops_after_the_window():
     assert should_stop(0.35, 0.40, 0.278, 11, 0.1, 12) is None
-    assert "12 trials in a row" in should_stop(0.35, 0.40, 0.278, 12, 0.1, 12)
+    assert "12 trials in a row" in str(should_stop(0.35, 0.40, 0.278, 12, 0.1, 12))
     assert should_stop(0.35, 0.40, 0.278, 99, 0.1, 0) is None
 
 

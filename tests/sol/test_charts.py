@@ -8,7 +8,9 @@ from suite59 import gemm_problem
 
 from sol.attainable import StageTime, predict_eager
 from sol.budget import Recorded, Trial, sweep
-from sol.figures.charts import advice, levers_kept, policies, shares, waterfall
+from sol.figures.choices import levers, policies
+from sol.figures.shares import advice, shares
+from sol.figures.stages import waterfall
 from sol.hardware import load
 from sol.replay import best
 from sol.report import report
@@ -44,7 +46,7 @@ def test_a_share_is_the_units_own_time_over_the_runs(made):
 def test_one_sentence_of_advice_follows_the_shares(made, ms, says):
     text = advice(made, "tf32", ms)
     assert says in text and text.endswith(".") and text.count(". ") == 0
-    assert shares(made, "tf32", ms, "measured").title.endswith(text)
+    assert shares(made, "tf32", ms, "measured").caption.endswith(text)
 
 
 def test_many_short_launches_are_told_to_fuse(made):
@@ -86,7 +88,7 @@ def test_policies_show_the_front_and_the_chosen_one():
 
 
 def test_levers_lie_on_the_diagonal_when_they_keep_their_promise():
-    f = levers_kept(
+    f = levers(
         [Outcome("split_k", 2.0, 1.5, "a", "tf32"), Outcome("fuse_tail", 1.2, None), Outcome("split_k", 3.0, 3.0)]
     )
     assert [t["name"] for t in f.figure["data"]] == ["split k", "fuse tail"]

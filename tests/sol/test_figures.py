@@ -1,42 +1,79 @@
-"""Plotly figures as JSON: every roof, every trial, hollow predictions, and the same facts as a table."""
+"""Figures are Plotly's graph objects as JSON: every roof and trial, hollow predictions, the same facts as a table."""
 
+import itertools
 import json
+import subprocess
+import sys
+from dataclasses import asdict
 
 import pytest
 from suite59 import gemm_problem
 
 from sol.attainable import predict_eager
-from sol.figures.plots import COLOUR, SHAPE, HistoryTrial, Point, StopLine, breakdown, history, roofline
+from sol.figures import breakdown, history, palette, roofline, stages
+from sol.figures.figure import PLOT, STEP, apart, scatter, ticks
+from sol.figures.history import HistoryTrial, StopLine
+from sol.figures.palette import COLOUR, SHAPE
+from sol.figures.roofline import Point
 from sol.hardware import CLASSES, load
+from sol.report import report
 
 H200 = load("h200")
+ROOFS = roofline.roofs_of_hardware(H200, ["tf32", "f16"])
 POINTS = [
-    Point("PyTorch", "measured", 410, 370e12, "tf32", "baseline"),
+    Point("PyTorch eager", "measured", 410, 370e12, "tf32", "baseline"),
     Point("trial 1", "predicted", 410, 390e12, "tf32", trial=1),
     Point("trial 2", "measured", 410, 400e12, "tf32", "best", trial=2),
     Point("trial 3", "measured", 683, 600e12, "f16", trial=3),
 ]
+TRIALS = [
+    HistoryTrial(1, "tf32", "measured", 0.9, 0.41, best=True),
+    HistoryTrial(2, "tf32", "", None, outcome="failed", counts=False, note="tile needs too much shared memory"),
+    HistoryTrial(3, "tf32", "predicted", 1.1, 0.336, best=True),
+    HistoryTrial(4, "tf32", "measured", 1.05, 0.352),
+]
+STOP = StopLine("tf32", 0.37, 0.278, 0.1, 12, stopped_at=4)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return asdict(report(gemm_problem("L2/12"), H200, ["tf32", "f16"]))
 
 
 def named(figure, name):
     return next(t for t in figure.figure["data"] if t.get("name") == name)
 
 
-@pytest.fixture(params=["roofline", "history", "breakdown"])
-def figure(request):
-    if request.param == "roofline":
-        return roofline(H200, POINTS, ["tf32", "f16"])
-    if request.param == "history":
-        return history([HistoryTrial(1, "tf32", "measured", 1.1, 0.3)], [StopLine("tf32", 0.37, 0.278, 0.1, 12)])
-    return breakdown(predict_eager(gemm_problem("L2/12"), H200, "f16").stages)
+def of(name, made):
+    if name == "roofline":
+        return roofline.roofline(ROOFS, POINTS, H200.title)
+    if name == "history":
+        return history.history(TRIALS, [STOP], 0.1)
+    if name == "breakdown":
+        return breakdown.breakdown(made, "tf32", breakdown.Run("best", 0.3, "measured"))
+    return stages.stages(predict_eager(gemm_problem("L2/12"), H200, "f16").stages)
+
+
+@pytest.fixture(params=["roofline", "history", "breakdown", "stages"])
+def figure(request, made):
+    return of(request.param, made)
 
 
 def test_a_figure_is_plain_json_on_a_transparent_ground_and_keeps_its_zoom(figure):
     assert json.loads(json.dumps(figure.figure)) == figure.figure
     layout = figure.figure["layout"]
-    assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == "rgba(0,0,0,0)"
-    assert layout["uirevision"]
-    assert figure.rows and len({tuple(r) for r in figure.rows}) == 1 and figure.title
+    assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == "rgba(0,0,0,0)" and layout["uirevision"]
+    assert figure.rows and len({tuple(r) for r in figure.rows}) == 1 and figure.title and figure.caption.endswith(".")
+
+
+def test_a_property_that_plotly_does_not_have_is_refused():
+    with pytest.raises(ValueError, match="colour"):
+        scatter(x=[1], y=[1], marker={"colour": "red"})
+
+
+def test_nothing_of_plotly_is_imported_before_a_figure_is_built():
+    text = "import sys, sol.__main__, sol.figures.roofline, sol.figures.history; print('plotly' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout == "False\n"
 
 
 def test_every_class_has_its_own_colour_and_shape():
@@ -49,79 +86,147 @@ def luminance(colour):
     return 0.2126 * lin[0] + 0.7152 * lin[1] + 0.0722 * lin[2]
 
 
-def test_text_is_legible_on_white_and_on_black(figure):
-    grey = luminance(figure.figure["layout"]["font"]["color"])
+@pytest.mark.parametrize("ink", [palette.INK, palette.MUTED])
+def test_text_is_legible_on_white_and_on_black(ink):
+    grey = luminance(ink)
     assert 1.05 / (grey + 0.05) >= 4.5 and (grey + 0.05) / 0.05 >= 4.5
 
 
-def test_the_roofline_bends_at_the_ridge_and_dashes_the_measured_ceiling():
-    f = roofline(H200, POINTS, ["tf32", "f16"])
-    roof, ceiling = named(f, "TF32 roof"), named(f, "TF32 measured ceiling")
-    assert roof["y"][1:] == [494.7e12, 494.7e12] and roof["x"][1] == pytest.approx(494.7 / 4.8)
-    assert roof["y"][0] == pytest.approx(4.8e12 * roof["x"][0])
-    assert ceiling["line"]["dash"] == "dash" and ceiling["y"][2] == 434e12
-    assert named(f, "FP32 pipes (epilogues)")["y"][2] == pytest.approx(66.9e12)
+# ---- the roofline ----
 
 
-def test_predictions_are_hollow_measurements_filled_and_the_baseline_a_star():
-    f = roofline(H200, POINTS, ["tf32", "f16"])
-    assert named(f, "trials")["marker"]["symbol"] == ["circle-open", "diamond"]
-    assert named(f, "best")["marker"]["symbol"] == ["circle"]
-    assert named(f, "PyTorch")["marker"]["symbol"] == ["star"]
+def test_the_roofline_bends_at_the_ridge_and_dots_what_is_reached_in_practice(made):
+    f = of("roofline", made)
+    roof, ceiling = named(f, "TF32 roof"), named(f, "TF32, reached in practice")
+    assert roof["y"][1:] == [494.7, 494.7] and roof["x"][1] == pytest.approx(494.7 / 4.8)
+    assert roof["y"][0] == pytest.approx(4.8 * roof["x"][0])
+    assert ceiling["line"]["dash"] == "dot" and ceiling["y"][2] == pytest.approx(H200.ceiling("tf32") / 1e12)
 
 
-def test_the_table_of_the_roofline_gives_the_share_of_the_roof():
-    rows = {r["label"]: r for r in roofline(H200, POINTS, ["tf32", "f16"]).rows}
+def test_the_roofs_of_a_report_are_those_of_its_device(made):
+    assert roofline.roofs_of_report(made, ["tf32", "f16", "fp8"]) == ROOFS
+
+
+def test_predictions_are_hollow_measurements_filled_and_pytorch_a_square(made):
+    f = of("roofline", made)
+    assert named(f, "TF32, predicted")["marker"]["symbol"] == "circle-open"
+    assert named(f, "TF32, measured")["marker"]["symbol"] == "circle"
+    assert named(f, "float16, measured")["marker"]["symbol"] == "diamond"
+    assert named(f, "PyTorch eager")["marker"]["symbol"] == "square"
+
+
+def test_a_mark_says_which_trial_it_is_so_that_a_page_can_select_it(made):
+    assert named(of("roofline", made), "TF32, measured")["customdata"] == [2]
+
+
+def test_classes_with_one_peak_share_a_label():
+    roofs = roofline.roofs_of_hardware(H200, ["tf32", "f16", "bf16"])
+    texts = [a["text"] for a in roofline.roofline(roofs, [], "x").figure["layout"]["annotations"]]
+    assert texts == ["TF32", "float16<br>bfloat16"]
+
+
+def test_the_table_of_the_roofline_gives_the_share_of_the_roof(made):
+    rows = {r["run"]: r for r in of("roofline", made).rows}
     assert rows["trial 2"]["share of roof"] == pytest.approx(400 / 494.7, abs=1e-3)
-    assert rows["trial 1"]["kind"] == "predicted"
+    assert rows["trial 1"]["kind"] == "predicted" and rows["trial 2"]["what"] == "best"
 
 
 def test_a_roofline_without_points_still_has_its_roofs():
-    assert named(roofline(H200, [], ["f16"]), "float16 roof")
-    assert roofline(load("cpu"), [], ["f32"]).rows
+    assert named(roofline.roofline(roofline.roofs_of_hardware(H200, ["f16"]), [], "x"), "float16 roof")
+    assert roofline.roofline(roofline.roofs_of_hardware(load("cpu"), ["f32"]), [], "x").rows
+    with pytest.raises(ValueError, match="at least one roof"):
+        roofline.roofline([], [], "x")
 
 
-TRIALS = [
-    HistoryTrial(1, "tf32", "measured", 0.9, 0.41),
-    HistoryTrial(2, "tf32", "measured", None, note="tile needs too much shared memory"),
-    HistoryTrial(3, "tf32", "predicted", 1.1, 0.336),
-    HistoryTrial(4, "tf32", "measured", 1.05, 0.352),
-]
-STOP = StopLine("tf32", 0.37, 0.278, 0.1, 12, stopped_at=4)
+# ---- the history ----
 
 
-def test_the_best_so_far_is_a_step_that_never_falls():
-    line = named(history(TRIALS, [STOP]), "best so far, TF32")
-    assert line["line"]["shape"] == "hv" and line["y"] == [0.9, 0.9, 1.1, 1.1]
-    assert [r["best so far"] for r in history(TRIALS, [STOP]).rows] == [0.9, 0.9, 1.1, 1.1]
+def test_the_best_so_far_is_a_step_that_never_falls(made):
+    line = named(of("history", made), "best so far, TF32")
+    assert line["line"]["shape"] == "hv" and list(zip(line["x"], line["y"], strict=True)) == [
+        (1, 0.9), (3, 1.1), (4, 1.1), (4, 1.1),
+    ]  # fmt: skip
+    assert [r["best so far"] for r in of("history", made).rows] == [0.9, 0.9, 1.1, 1.1]
 
 
-def test_a_failed_trial_is_shown_with_its_reason():
-    failed = named(history(TRIALS), "failed")
-    assert failed["x"] == [2] and "shared memory" in failed["text"][0]
+def test_a_failed_trial_is_a_cross_on_the_floor_with_its_reason(made):
+    failed = named(of("history", made), "failed")
+    assert (failed["x"], failed["y"]) == ([2], [0.0]) and "shared memory" in failed["text"][0]
 
 
-def test_limit_stop_rules_and_baseline_are_drawn():
-    layout = history(TRIALS, [STOP])
-    across = [s["y0"] for s in layout.figure["layout"]["shapes"] if s.get("xref") == "paper"]
-    down = [s["x0"] for s in layout.figure["layout"]["shapes"] if s.get("yref") == "paper"]
-    assert across == [1.0, pytest.approx(0.37 / 0.278), pytest.approx(0.37 / 0.278 / 1.1)]
-    assert down == [3 + 12, 4]  # the window counts from the best trial
+def test_a_time_that_is_no_result_is_crossed_out_and_never_the_best():
+    flagged = HistoryTrial(5, "tf32", "measured", 9.0, 0.04, outcome="flagged", counts=False, note="gaming: no kernel")
+    f = history.history([*TRIALS, flagged], [STOP])
+    trace = named(f, "TF32, measured, no result")
+    assert trace["marker"]["symbol"] == "x-open" and "no kernel" in trace["text"][0]
+    assert max(named(f, "best so far, TF32")["y"]) == 1.1 and "Crossed out" in f.caption
+    assert f.rows[-1]["outcome"] == "measured, no result"
 
 
-def test_wide_speedups_get_a_log_axis_with_their_notes_moved():
-    f = history([HistoryTrial(1, "tf32", "measured", 0.2), HistoryTrial(2, "tf32", "measured", 40.0)])
+def test_limit_stop_rule_and_pytorch_are_drawn(made):
+    f = of("history", made)
+    lines = f.figure["layout"]["shapes"]
+    assert [s["y0"] for s in lines if s.get("xref") == "paper"] == [
+        1.0, pytest.approx(0.37 / 0.278), pytest.approx(0.37 / 0.278 / 1.1),
+    ]  # fmt: skip
+    assert [s["x0"] for s in lines if s.get("yref") == "paper"] == [4]
+    assert "within 10% of the limit" in f.caption
+
+
+def test_wide_speedups_get_a_log_axis_with_their_labels_moved():
+    f = history.history([HistoryTrial(1, "tf32", "measured", 0.2), HistoryTrial(2, "tf32", "measured", 40.0)])
     assert f.figure["layout"]["yaxis"]["type"] == "log"
     assert f.figure["layout"]["annotations"][0]["y"] == 0  # log10 of a speedup of one
 
 
 def test_a_history_of_nothing_is_a_figure():
-    assert history([]).rows == []
+    assert history.history([]).rows == []
 
 
-def test_the_breakdown_adds_up_to_the_stages():
-    stages = predict_eager(gemm_problem("L2/12"), H200, "tf32").stages
-    f = breakdown(stages)
-    assert sum(sum(t["x"]) for t in f.figure["data"]) == pytest.approx(sum(s.ms for s in stages))
-    assert [r["stage"] for r in f.rows] == [s.name for s in stages]
+def test_labels_of_lines_that_lie_close_do_not_lie_on_each_other():
+    trials = [HistoryTrial(1, "f16", "measured", 1.02, 0.29), HistoryTrial(2, "tf32", "measured", 1.01, 0.33)]
+    stops = [StopLine("f16", 0.29, 0.23, 0.25, 3), StopLine("tf32", 0.33, 0.262, 0.25, 3)]
+    layout = history.history(trials, stops).figure["layout"]
+    notes = layout["annotations"]
+    assert sorted(n["text"] for n in notes) == ["PyTorch", "TF32 limit", "TF32 stop", "float16 limit", "float16 stop"]
+    low, high = layout["yaxis"]["range"]
+    at = sorted((n["y"] - low) / (high - low) * PLOT + n["yshift"] for n in notes)
+    assert min(b - a for a, b in itertools.pairwise(at)) >= STEP - 1
+
+
+def test_labels_that_lie_apart_stay_where_they_are():
+    assert [a["yshift"] for a in apart([{"y": 1.0}, {"y": 0.0}], 0.0, 1.0)] == [0, 0]
+
+
+def test_a_log_axis_has_round_marks():
+    assert ticks(0.3, 30)["ticktext"] == ["0.5", "1", "2", "5", "10", "20"]
+
+
+# ---- where the time goes ----
+
+
+def test_the_caption_speaks_of_the_class_that_is_drawn(made):
+    f = breakdown.breakdown(
+        made, "f16", breakdown.Run("best", 0.3, "measured"), breakdown.Run("PyTorch", 0.4, "measured")
+    )
+    assert f.caption.startswith("In float16 no kernel on NVIDIA H200 SXM 141GB can be faster than ")
+    assert "PyTorch takes 0.4 ms (measured)" in f.caption and "TF32" not in f.caption
+    assert [r["what"] for r in f.rows][-3:] == ["limit", "best, measured", "PyTorch, measured"]
+
+
+def test_without_a_time_of_its_class_the_caption_names_no_other(made):
+    assert "PyTorch takes" not in breakdown.breakdown(made, "f16").caption
+
+
+def test_a_predicted_bar_is_hollow(made):
+    f = breakdown.breakdown(made, "tf32", breakdown.Run("best", 0.3, "predicted"))
+    assert f.figure["data"][0]["marker"]["color"][-1] == palette.CLEAR
+    assert breakdown.breakdown(made, "of another report") is None
+
+
+def test_the_stages_add_up(made):
+    run = predict_eager(gemm_problem("L2/12"), H200, "tf32").stages
+    f = stages.stages(run)
+    assert sum(sum(t["x"]) for t in f.figure["data"]) == pytest.approx(sum(s.ms for s in run))
+    assert [r["stage"] for r in f.rows] == [s.name for s in run]
     assert sum(r["share"] for r in f.rows) == pytest.approx(1, abs=1e-3)

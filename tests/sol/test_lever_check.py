@@ -1,5 +1,7 @@
 """Which levers a program tries, and what came of the report's promises."""
 
+from dataclasses import replace
+
 import pytest
 from suite59 import gemm_problem
 
@@ -89,3 +91,16 @@ def test_a_tile_that_fills_the_last_wave_is_the_other_way_that_stream_k_names():
         for tile in ("128x192x64", "128x128x64")  # 96 tiles in one wave of 132; 144 tiles in two
     )
     assert "stream_k" in tried(wide) and "stream_k" not in tried(plain)
+
+
+def test_the_class_that_a_lever_goes_to_is_a_field_and_its_title_is_for_people():
+    titled = replace(LOWER, title="Halve the operands", target="f16")
+    (found,) = check([titled], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
+    assert (found.trial, found.observed) == (1, 2.0)
+    (unknown,) = check([replace(titled, target="")], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
+    assert unknown.trial is None
+
+
+def test_an_older_report_names_the_class_in_its_title_alone():
+    (found,) = check([LOWER], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
+    assert LOWER.target == "" and found.trial == 1

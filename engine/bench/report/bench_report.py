@@ -315,7 +315,7 @@ def page(told: dict[str, Any], name: str) -> dict[str, Any]:
     found = {cls: lines(told["problems"], cls) for cls in classes(told)}
     made: dict[str, Any] = {
         "from": name, **{k: told[k] for k in ("gpu", "driver", "date", "command")}, "torch": told["toolchain"]["torch"],
-        "classes": {}, "speedup_gap": _drawn(speedup_gap(found)),
+        "classes": {}, "speedup_gap": speedup_gap(found).to_json(),
     }  # fmt: skip
     for cls, some in found.items():
         s = summary(told["problems"], cls)
@@ -331,7 +331,7 @@ def page(told: dict[str, Any], name: str) -> dict[str, Any]:
         ]
         made["classes"][cls] = {
             "words": [*words(s, cls)[:1], *won_otherwise(s, cls), *aims(s, cls)],
-            "fast_p": _drawn(fast_p(some, cls)), "head": head,
+            "fast_p": fast_p(some, cls).to_json(), "head": head,
             "rows": [_row(x, cls) for x in some],
         }  # fmt: skip
     return made
@@ -361,7 +361,3 @@ def _row(x: Line, cls: str) -> list[str]:
 
 def _times(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}×"
-
-
-def _drawn(figure: Any) -> dict[str, Any]:
-    return {"title": figure.title, "rows": figure.rows, "figure": figure.figure}

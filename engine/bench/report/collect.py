@@ -15,13 +15,14 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from engine.bench.report.speedups import counts
-from engine.session import events, recording
+from engine.session import recording
+from engine.session.reduce import View, fold
 from engine.session.spec import SessionSpec
 from engine.session.spec_arguments import command_of
 from engine.suite.cases import order, set_of
@@ -36,52 +37,50 @@ def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
     no unit is said; a trial's `ratio` is the baseline's time over its own in alternation, with a 95% interval.
     """
     told: dict[str, Any] = {}
-    modules = []
+    modules, methods = [], set()
     for path in sorted(map(Path, paths)):
-        rows = recording.read(path).rows
-        started, ended = rows[0].event, rows[-1].event
-        if not isinstance(ended, events.SessionEnded) or started.device.get("kind") != "measured":
+        view = fold(recording.read(path).rows)
+        if view.end is None or view.device.get("kind") != "measured":
             raise ValueError(f"{path.name} is not a measured session at its end")
-        head = {"date": datetime.fromtimestamp(rows[0].t, UTC).date().isoformat()}
-        head |= {name: started.device[name] for name in ("gpu", "driver", "toolchain")}
+        head = {"date": datetime.fromtimestamp(view.started_t, UTC).date().isoformat()}
+        head |= {name: view.device[name] for name in ("gpu", "driver", "toolchain")}
         if told and told != head:
             raise ValueError(f"{path.name} is of another day, device or toolchain than the files before it: {head}")
         told = head
-        modules.append(_module(started, ended, rows))
-    methods = {r.data["time"]["method"] for r in rows if r.kind == "trial.measured"} if modules else set()
+        modules.append(_module(view))
+        methods |= {t.measured.time["method"] for t in view.trials.values() if t.measured is not None}
     return told | {"method": "; ".join(sorted(methods)), "modules": modules}
 
 
-def _module(started: events.SessionStarted, ended: events.SessionEnded, rows: Sequence[recording.Row]) -> dict:
-    at = {(r.kind, r.data.get("trial")): r for r in rows}
+def _module(view: View) -> dict:
+    """`best` holds the fastest of each class, faster than PyTorch or not: the table shows both times."""
     best = {}
-    for cls, n in ended.best.items():
-        measured, proposed = at["trial.measured", n].data, at["trial.proposed", n].data
+    for cls, n in view.fastest.items():
+        trial, m = view.trials[n], view.trials[n].measured
         best[cls] = {
             "trial": n,
-            "backend": proposed["backend"],
-            "change": proposed["change"],
-            **{name: measured["time"][name] for name in ("ms", "low", "high")},
-            **{name: measured[name] for name in ("baseline", "baseline_ms", "ratio", "ratio_low", "ratio_high")},
+            "backend": trial.backend,
+            "change": trial.change,
+            **{name: m.time[name] for name in ("ms", "low", "high")},
+            **{name: getattr(m, name) for name in ("baseline", "baseline_ms", "ratio", "ratio_low", "ratio_high")},
         }
     lasted: dict[str, list[float]] = {}
-    for r in rows:
-        if r.kind in ("trial.judged", "trial.failed"):
-            proposed = at["trial.proposed", r.data["trial"]]
-            lasted.setdefault(proposed.data["backend"], []).append(r.t - proposed.t)
-    first = next((r.t - rows[0].t for r in rows if r.kind == "trial.measured"), None)
+    for t in view.trials.values():
+        if t.ended:
+            end = t.steps["judged" if t.judged is not None else "failed"]
+            lasted.setdefault(t.backend, []).append(end - t.steps["proposed"])
+    measured = [t.steps["measured"] for t in view.trials.values() if "measured" in t.steps]
     return {
-        "title": started.title,
-        "command": started.device.get("command", ""),
+        "title": view.title,
+        "command": view.device.get("command", ""),
         "baselines": {
-            e.cls: {"name": e.name, "ms": e.time.ms, "low": e.time.low, "high": e.time.high}
-            for e in (r.event for r in rows if r.kind == "baseline")
+            b.cls: {"name": b.name, "ms": b.ms, "low": b.time["low"], "high": b.time["high"]} for b in view.baselines
         },
         "best": best,
-        "trials": ended.trials,
-        "failed": sum(r.kind == "trial.failed" for r in rows),
-        "seconds": round(ended.seconds, 1),
-        "first_trial_s": None if first is None else round(first, 1),
+        "trials": len(view.proposed),
+        "failed": sum(t.failed is not None for t in view.trials.values()),
+        "seconds": round(view.end.seconds or 0.0, 1),
+        "first_trial_s": round(min(measured) - view.started_t, 1) if measured else None,
         "trial_s": {b: round(statistics.median(s), 2) for b, s in sorted(lasted.items())},
     }
 
@@ -97,17 +96,17 @@ def app(path: str | Path) -> dict[str, Any]:
         "command": "OUT=. python -m pytest -m gpu tests/gpu/test_app.py",
     }
     for name, part in raw.items():
-        kinds = [e["kind"] for e in part["log"]]
+        view = fold(part["log"])
         said[name] = {
             "end": part["end"],
-            "events": len(kinds),
-            "seq_without_gap": [e["seq"] for e in part["log"]] == list(range(1, len(kinds) + 1)),
-            "resumed": kinds.count("resumed"),
+            "events": len(part["log"]),
+            "seq_without_gap": view.seq == len(part["log"]),
+            "resumed": len(view.resumed),
             "log_s": round(part["log"][-1]["t"] - part["log"][0]["t"], 1),
             "judged": {
-                e["data"]["trial"]: {k: e["data"][k] for k in ("ms", "speedup", "baseline", "kind")}
-                for e in part["log"]
-                if e["kind"] == "trial.judged"
+                t.number: {k: getattr(t.judged, k) for k in ("ms", "speedup", "baseline", "kind")}
+                for t in view.trials.values()
+                if t.judged is not None
             },
         }
     followed = raw["followed"]

@@ -202,7 +202,11 @@ def _of_bench(held: dict, made: Memory, sms: int) -> None:
             tried = [t for t in row["trials"] if (t["class"], _region(t)) == (cls, region)]
             timed = [t for t in tried if t.get("ok") and "ms" in t]
             made.outcomes.outcomes += outcomes(
-                [(t["change"], t.get("predicted_ms"), t.get("ms") if t.get("ok") else None) for t in tried],
+                [
+                    (t["structure"], t.get("predicted_ms"), t.get("ms") if t.get("ok") else None)
+                    for t in tried
+                    if t.get("structure") and not t.get("settings") and not t.get("algebraic")
+                ],
                 row["id"], cls,
             )  # fmt: skip
             if not timed:
@@ -211,10 +215,9 @@ def _of_bench(held: dict, made: Memory, sms: int) -> None:
             text = best.get("text") or (_example(module, cls) if not region else None)
             entry = won(row["id"], cls, best["backend"], text, _own_ms(best), sms) if text else None
             if entry is not None and not best.get("text"):
-                said = best["change"].partition(";")[0]
-                if not said.startswith("tile") or "->" in said:
-                    continue  # what it differs in from a trial that the file does not keep
-                entry = replace(entry, settings=said)
+                if not best.get("settings"):
+                    continue  # its configuration is not known
+                entry = replace(entry, settings=best["settings"])
             if entry is not None:
                 made.won.append(entry)
 
@@ -241,17 +244,16 @@ def _of_suite(held: dict, made: Memory, sms: int) -> None:
 
 
 def outcomes(trials: list[tuple[str, float | None, float | None]], where: str, cls: str) -> list[Outcome]:
-    """Structures against the first one: of trials (change, predicted ms, measured ms or None where it failed)."""
-    firsts = [t for t in trials if t[0].startswith("every choice left to the compiler; ")]
-    if not firsts or not firsts[0][1] or not firsts[0][2]:
+    """Structures against the first one: of trials (structure, predicted ms, measured ms or None where it failed) that
+    leave every choice to the compiler."""
+    if not trials or not trials[0][1] or not trials[0][2]:
         return []
-    _, base_predicted, base = firsts[0]
-    found = []
-    for change, predicted, ms in firsts[1:]:
-        if predicted:
-            action = change.partition("; ")[2]
-            found.append(Outcome(action, base_predicted / predicted, base / ms if ms else None, where, cls))
-    return found
+    _, base_predicted, base = trials[0]
+    return [
+        Outcome(structure, base_predicted / predicted, base / ms if ms else None, where, cls)
+        for structure, predicted, ms in trials[1:]
+        if predicted
+    ]
 
 
 # ---- this machine's own ----

@@ -241,7 +241,7 @@ class Planner:
                 if structure is not None:
                     step = Step(structure)
                     if t.text == line.text(step):
-                        made.append((f"every choice left to the compiler; {structure.words}", structure.ms,
-                                     t.part if t.ms is not None and t.clean else None))  # fmt: skip
+                        ms = t.part if t.ms is not None and t.clean else None
+                        made.append((structure.words, structure.ms, ms))
             found += memory.outcomes(made, where, line.cls)
         return found

@@ -220,13 +220,15 @@ def test_an_uncovered_operation_is_named_with_its_line_and_what_is_covered():
     g = Builder()
     e = refusal(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8), dim=0)))
     assert (e.code, e.line) == ("not_covered", 1)
-    assert e.reason.startswith("`aten.cumsum` (line 1) is not covered yet; covered are: ")
-    assert "linear" in e.reason and "gelu" in e.reason
+    assert (e.reason, e.why) == ("`aten.cumsum` (line 1) is not covered yet", "is not covered yet")
+    names = dict(e.covered)
+    assert "linear" in names["products"] and "gelu" in names["functions of each element"]
+    assert e.words.startswith("`aten.cumsum` (line 1) is not covered yet; covered are: products (")
 
 
 def test_what_is_covered_is_listed_by_kind_and_without_other_spellings():
     g = Builder()
-    reason = refusal(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8)))).reason
+    reason = refusal(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8)))).words
     assert "products (" in reason and "arithmetic (" in reason
     assert not [word for word in reason.replace(",", " ").split() if word.endswith("_")]
     assert len(reason.split()) < 100

@@ -7,6 +7,7 @@ from dsl.compile import compile as generate
 from dsl.ir import Gemm
 from dsl.rules import legal
 from engine.devices import Problem, SessionRefused, TrialError
+from engine.session import events
 from engine.strategies.api import Finished, State
 from engine.strategies.planner.planner import CPP_TRIALS
 from engine.strategies.planner.search import candidates
@@ -168,7 +169,7 @@ def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkey
     monkeypatch.setattr(structures, "opened", refuses_half)
     made = planner()
     assert made.problem.classes == ["tf32"]
-    assert made.problem.notes == ["f16 is left out: no half here"]
+    assert made.problem.notes == [events.Noted("class_left_out", "f16 is left out: no half here", "f16")]
 
 
 def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch):

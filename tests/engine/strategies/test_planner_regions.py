@@ -23,7 +23,9 @@ def test_regions_and_the_rest_are_told(planner):
     assert router.outputs == ("softmax_1",) and router.lines == (1, 2) and len(planner.problem.uncovered) == 2
     assert all(r.limits["tf32"] > 0 for r in planner.problem.regions)
     assert router.share["flops"] + both.share["flops"] == pytest.approx(1)  # slices compute nothing
-    assert planner.problem.notes == [planner.problem.covered.text]
+    assert planner.problem.notes == []  # the covered event has its own sentence
+    (reason,) = {u["why"] for u in planner.problem.covered.uncovered}
+    assert reason == "is not covered yet"
     assert planner.problem.covered.text.endswith("2 operations stay PyTorch: slice (lines 6 and 11)")
 
 

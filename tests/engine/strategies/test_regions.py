@@ -111,9 +111,9 @@ def test_a_region_that_no_back_end_takes_is_cut_until_the_fault_stands_alone():
 
 def test_nothing_covered_is_refused_with_the_first_reason_in_full():
     g = Builder()
-    with pytest.raises(SessionRefused, match=r"cumsum.*covered are: products") as caught:
+    with pytest.raises(SessionRefused, match="cumsum") as caught:
         partition(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8), dim=0)))
-    assert caught.value.line == 1
+    assert caught.value.line == 1 and caught.value.covered[0][0] == "products"
 
 
 def test_an_operation_that_can_run_neither_in_a_program_nor_beside_one_is_refused_at_once():

@@ -57,7 +57,7 @@ IDENTITIES = (
     *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
 )
 NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class in which a module's own element type stands
-NOTHING_MADE = "something that no stage made"
+NOTHING_MADE = "The module returns something that no stage made: there is nothing to optimise yet."
 FLOATS = ", ".join(map(class_name, NATIVE))  # what a program's operands may lie in
 CLASSES = ("tf32", "f16", "bf16", "fp8")  # that a program can be written in
 _ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
@@ -69,14 +69,19 @@ _RESERVED = {
 }
 
 
-def covered() -> str:
-    """The operations that can be lowered, for a person: by kind, without the other spellings of the same."""
+def covered() -> tuple[tuple[str, str], ...]:
+    """The operations that can be lowered, for a person: (kind, names), without the other spellings of the same."""
     changes = {n.rstrip("_") for n in pointwise.OPS if not n.startswith("_")} - _SPELLINGS - set(_ARITHMETIC)
     return (
-        f"products ({', '.join(n for n in PRODUCTS if n not in _SPELLINGS)}); convolutions (conv and conv_transpose, "
-        f"1d to 3d); pools (max, avg); reductions ({', '.join(n for n in REDUCTIONS if n not in _SPELLINGS)}); "
-        f"normalisations ({', '.join(NORMALIZATIONS)}); arithmetic ({', '.join(_ARITHMETIC)}); "
-        f"functions of each element ({', '.join(sorted(changes))}); views (view, reshape, transpose, permute); dropout"
+        ("products", ", ".join(n for n in PRODUCTS if n not in _SPELLINGS)),
+        ("convolutions", "conv and conv_transpose, 1d to 3d"),
+        ("pools", "max, avg"),
+        ("reductions", ", ".join(n for n in REDUCTIONS if n not in _SPELLINGS)),
+        ("normalisations", ", ".join(NORMALIZATIONS)),
+        ("arithmetic", ", ".join(_ARITHMETIC)),
+        ("functions of each element", ", ".join(sorted(changes))),
+        ("views", "view, reshape, transpose, permute"),
+        ("dropout", ""),
     )
 
 
@@ -162,7 +167,7 @@ def _value(walk: Walk) -> Value:
             if rule in (reduction, normalization) and op.op != "batch_norm":
                 _refuse_expanded(walk)
             return rule(walk)
-    raise walk.refuse(f"is not covered yet; covered are: {covered()}")
+    raise walk.refuse("is not covered yet", covered())
 
 
 def _refuse_expanded(walk: Walk) -> None:
@@ -209,9 +214,8 @@ def _result(walk: Walk, name: str) -> str:
         value = walk.store(value)
     at = stage_of(value.source) if isinstance(value, Leaf) else None
     if at is None:
-        why = f"The module returns {NOTHING_MADE}: there is nothing to optimise yet."
         maker = walk.graph.producer.get(name)
-        raise blamed(refuse(None, f"{why} Covered are modules made of: {covered()}"), maker.name if maker else "")
+        raise blamed(refuse(None, NOTHING_MADE, covered()), maker.name if maker else "")
     walk.drafts[at].dtype = walk.graph.tensors[name].dtype
     return value.source
 

@@ -7,6 +7,7 @@ and what is covered.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -32,11 +33,11 @@ FACTORIES = ("zeros", "ones", "full", "empty", "arange", "zeros_like", "ones_lik
 READABLE = ("f32", "f16", "bf16", "f64")
 
 
-def refuse(op: Op | None, why: str) -> SessionRefused:
+def refuse(op: Op | None, why: str, covered: Sequence[tuple[str, str]] = ()) -> SessionRefused:
     """`why` completes the sentence that begins with the operation and its line."""
     line = op.line if op else None
     if op is None:
-        return SessionRefused("not_covered", why)
+        return SessionRefused("not_covered", why, covered=covered)
     # The person wrote nn.LSTM, never the aten.zeros that it begins with.
     what = f"`nn.{op.module}`" if op.module else f"`aten.{op.op}`"
     notes = [f"line {line}"] if line else []
@@ -44,7 +45,7 @@ def refuse(op: Op | None, why: str) -> SessionRefused:
     part = op.op.replace("_", "") not in op.module.lower() and op.op not in FACTORIES
     notes += [f"its aten.{op.op}"] if op.module and part else []
     where = f" ({', '.join(notes)})" if notes else ""
-    return blamed(SessionRefused("not_covered", f"{what}{where} {why}", line), op.name)
+    return blamed(SessionRefused("not_covered", f"{what}{where} {why}", line, why, covered), op.name)
 
 
 def blamed(error: SessionRefused, op: str) -> SessionRefused:
@@ -65,8 +66,8 @@ class Walk:
             if t.kind != "intermediate":
                 self.values[name] = Leaf.whole(name, t.shape)
 
-    def refuse(self, why: str) -> SessionRefused:
-        return refuse(self.op, why)
+    def refuse(self, why: str, covered: Sequence[tuple[str, str]] = ()) -> SessionRefused:
+        return refuse(self.op, why, covered)
 
     # ---- values ----
 

@@ -33,12 +33,14 @@ Accept = Callable[[Lowered], str | None]  # why no back end takes it, or None
 
 @dataclass(frozen=True)
 class Uncovered:
-    """An operation that stays PyTorch: its name in the graph, ATen's name, its line, and why in one sentence."""
+    """An operation that stays PyTorch: its name in the graph, ATen's name, its line, why in one sentence, and the same
+    without the operation's name and line ("" where the sentence is not about this operation alone)."""
 
     name: str
     op: str
     line: int | None
     reason: str
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,13 @@ def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str 
 
 @dataclass
 class _Search:
-    """`outside`: operation -> why; `cut`: operation -> which half of which half it is in."""
+    """`outside`: operation -> (the reason as a sentence, the same without the operation's name and line); `cut`:
+    operation -> which half of which half it is in."""
 
     graph: OpGraph
     accept: Accept
     title: str
-    outside: dict[str, str] = field(default_factory=dict)
+    outside: dict[str, tuple[str, str]] = field(default_factory=dict)
     cut: dict[str, str] = field(default_factory=dict)
     first: SessionRefused | None = None  # the first reason in full, for a module of which nothing is covered
 
@@ -117,9 +120,10 @@ class _Search:
             if found is not None:
                 break
         if not found:
-            raise self.first or SessionRefused("not_covered", next(iter(self.outside.values()), "nothing is computed"))
+            reasons = (reason for reason, _ in self.outside.values())
+            raise self.first or SessionRefused("not_covered", next(reasons, "nothing is computed"))
         left = tuple(
-            Uncovered(op.name, op.op, op.line, self.outside[op.name])
+            Uncovered(op.name, op.op, op.line, *self.outside[op.name])
             for op in self.graph.ops
             if op.name in self.outside
         )
@@ -131,7 +135,7 @@ class _Search:
         for op in self.graph.ops:
             for name in op.outputs[1:]:
                 if name in self.graph.readers or name in self.graph.outputs:
-                    self.outside.setdefault(op.name, f"`aten.{op.op}`{_at(op)} has several results that are read")
+                    self.outside.setdefault(op.name, _about(op, "has several results that are read"))
 
     def _attempt(self) -> list[Region] | None:
         """The regions, or None when one more operation was left out (or one more cut made) and it begins anew."""
@@ -155,17 +159,16 @@ class _Search:
         self.first = self.first or e
         at = getattr(e, "op", "")
         blamed = [op for op in ops if op.name == at] or ops
-        reason, _, _ = e.reason.partition("; covered are")  # the list of what is covered is said once, not per line
         for op in blamed:
-            seen = "only changes how a tensor is seen that no program beside it makes"
-            self.outside[op.name] = f"`aten.{op.op}`{_at(op)} {seen}" if NOTHING_MADE in reason else reason
+            seen = _about(op, "only changes how a tensor is seen that no program beside it makes")
+            self.outside[op.name] = seen if e.reason == NOTHING_MADE else (e.reason, e.why)
 
     def _halve(self, ops: list[Op], why: str) -> None:
         anchors = [i for i, op in enumerate(ops) if op.op in _ANCHORS]
         if len(anchors) < 2:
             reason = f"the module is understood, but its program is rejected: {why}"
             self.first = self.first or SessionRefused("not_covered", reason)
-            self.outside |= {op.name: f"no back end takes its program: {why}" for op in ops}
+            self.outside |= {op.name: (f"no back end takes its program: {why}", "") for op in ops}
             return
         middle = anchors[len(anchors) // 2]
         for i, op in enumerate(ops):
@@ -217,6 +220,11 @@ def _runnable(left: tuple[Uncovered, ...]) -> None:
             "forward as an input, or write it with other operations.",
             unknown[0].line,
         )
+
+
+def _about(op: Op, why: str) -> tuple[str, str]:
+    """A reason as a sentence, and the same without the operation's name and line."""
+    return f"`aten.{op.op}`{_at(op)} {why}", why
 
 
 def _at(op: Op | Uncovered) -> str:

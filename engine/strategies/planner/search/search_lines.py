@@ -174,7 +174,12 @@ class Line:
             change = f"region {self.number}: {change}"
         if self.part.algebraic is not None:
             change, why = f"algebraic: {change}", f"{self.part.algebraic.words}; {why}"
-        return Try(Candidate(to_text(p), self.cls, step.structure.backend), change, why, parent, made.ms)
+        structure = step.structure.words if step.ranked is not None or not configured(p) else ""
+        settings = candidates.change(None, step.ranked.config) if step.ranked is not None else ""
+        return Try(
+            Candidate(to_text(p), self.cls, step.structure.backend), change, why, parent, made.ms,
+            structure=structure, settings=settings,
+        )  # fmt: skip
 
     def _first(self, structure: Structure, p: Program, made) -> tuple[str, str]:
         """The pasted program itself, or a lowered one with every choice left to the compiler."""

@@ -1,0 +1,399 @@
+"""The one fold of a session's log: events in, a typed view out, for the page, the API, lists, exports and reports.
+
+    view = fold(rows)                    # of a whole log: rows of {seq, kind, t, data}
+    view.apply(seq, kind, t, data)       # or event by event, as they happen
+
+`View` is incremental and takes each event once: one that was applied already is skipped, one that comes before its
+predecessor is not applied (`apply` answers False), so a reload, a reconnect and a replay end in the same view. A log
+may be cut at any event, and may come from a newer version: an unknown kind or field changes nothing but `warnings`.
+
+Rules that every reader shares, and that stand nowhere else:
+- Of a trial's steps, and of its two ends (judged, failed), the first stands.
+- A trial is the best of its class when the engine said so (`best`), its verdict counts (clean or minor), it is faster
+  than PyTorch in the class (older engines did not ask that) and faster than the best before. The engine says so only of
+  a trial that does all the work or may leave some out (`algebraic`).
+- `headline` is the best of the class with the largest speedup over PyTorch.
+- An owner's own trial may become the best; it does not count against the budget.
+
+The page's counterpart is static/js/session/reduce.js. A new kind of event gets a handler in `_HANDLERS` of both files, or
+a place in IGNORED of both; tests/browser/test_fold.py holds the two equal. The web process loads this module: it imports
+the standard library alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.session import view as parts
+from engine.session.view import Object, Trial, cause_of, flag, number, numbers, obj, objects, read, text, texts, whole
+
+SHAPE = 2  # of `View.listing`: a migration folds the logs of a database again where it changed
+
+
+@dataclass
+class View:
+    """A session at one point of its log. `best`: class -> number of its best trial; `fastest`: the same without asking
+    whether it is faster than PyTorch; `figures_seq`: the last event that changes what a figure shows."""
+
+    seq: int = 0
+    started_t: float | None = None
+    last_t: float | None = None
+    figures_seq: int = 0
+    title: str = ""
+    source: str = ""
+    source_kind: str = ""
+    device: Object = field(default_factory=dict)
+    strategy: str = ""
+    classes: list[str] = field(default_factory=list)
+    budget: dict[str, float] = field(default_factory=dict)
+    seed: int = 0
+    algebraic: bool = False
+    begun: bool = False
+    paused: bool = False
+    progress: parts.Progress | None = None
+    graph: str = ""
+    operations: int | None = None
+    report: str = ""
+    bounds: dict[str, float] = field(default_factory=dict)
+    sentence: str = ""
+    coverage: parts.Coverage | None = None
+    notes: list[parts.Note] = field(default_factory=list)
+    baselines: list[parts.Baseline] = field(default_factory=list)
+    screened: list[parts.Screened] = field(default_factory=list)
+    trials: dict[int, Trial] = field(default_factory=dict)
+    best: dict[str, int] = field(default_factory=dict)
+    fastest: dict[str, int] = field(default_factory=dict)
+    controls: list[parts.Control] = field(default_factory=list)
+    resumed: list[parts.Resumed] = field(default_factory=list)
+    end: parts.End | None = None
+    warnings: list[parts.Warning] = field(default_factory=list)
+
+    # ---- events in ----
+
+    def apply(self, seq: int, kind: str, t: Any, data: Any) -> bool:
+        """Take one event; False where an earlier one is missing, and nothing is changed."""
+        if seq <= self.seq:
+            return True
+        if seq != self.seq + 1:
+            return False
+        self.seq = seq
+        at = number(t)
+        self.started_t = at if self.started_t is None else self.started_t
+        self.last_t = at if at is not None else self.last_t
+        if kind in IGNORED:
+            return True
+        handler = _HANDLERS.get(kind)
+        if handler is None:
+            self._warn("unknown_kind", kind)
+        elif self.end is not None:
+            self._warn("after_end", kind)
+        elif not isinstance(data, dict):
+            self._warn("unreadable", kind)
+        elif code := handler(self, data, at):
+            self._warn(code, kind)
+        elif kind in DRAWN:
+            self.figures_seq = seq
+        return True
+
+    def _warn(self, code: str, kind: str) -> None:
+        known = next((w for w in self.warnings if (w.code, w.kind) == (code, kind)), None)
+        if known is not None:
+            known.count += 1
+        else:
+            self.warnings.append(parts.Warning(code, kind, self.seq))
+
+    # ---- what is asked of it ----
+
+    @property
+    def state(self) -> str:
+        """waiting | running | paused | done | stopped | refused | failed"""
+        if self.end is not None:
+            return self.end.state or "done"
+        if not self.begun:
+            return "waiting"
+        return "paused" if self.paused else "running"
+
+    @property
+    def proposed(self) -> list[Trial]:
+        return [t for t in self.trials.values() if "proposed" in t.steps]
+
+    @property
+    def used(self) -> int:
+        """Trials that count against the budget."""
+        return sum(t.by != "owner" for t in self.proposed)
+
+    @property
+    def under_way(self) -> Trial | None:
+        """The trial that was begun last of those without an end."""
+        return next((t for t in reversed(self.trials.values()) if not t.ended), None)
+
+    @property
+    def headline(self) -> Trial | None:
+        """The best of all classes by its speedup over PyTorch in the class; None where PyTorch stays everywhere."""
+        judged = [self.trials[n] for n in self.best.values()]
+        return max(judged, key=lambda t: (t.judged.speedup, -t.number), default=None)
+
+    @property
+    def shown(self) -> Trial | None:
+        """The trial that a session is shown by: its headline; where PyTorch stays, the one that came closest to it."""
+        judged = [self.trials[n] for n in self.fastest.values()]
+        return self.headline or max(judged, key=lambda t: (t.judged.speedup, -t.number), default=None)
+
+    def counts(self, trial: Trial) -> bool:
+        """Whether the trial's time is a result: its verdict counts, and what it leaves out is allowed."""
+        j = trial.judged
+        return j is not None and j.counts and (j.best or self.algebraic or not j.algebraic) and j.ms is not None
+
+    def baseline(self, cls: str) -> parts.Baseline | None:
+        """PyTorch's plainest time in a class: the first one of the log."""
+        return next((b for b in self.baselines if b.cls == cls), None)
+
+    def beside(self, cls: str) -> parts.Baseline | None:
+        """PyTorch's time that a class is compared with: its own, or that of another where PyTorch has none in it."""
+        if (own := self.baseline(cls)) is not None:
+            return own
+        names = {t.judged.baseline for t in self.trials.values() if t.judged is not None and t.judged.cls == cls}
+        return next((b for b in self.baselines if b.name in names), None)
+
+    @property
+    def all_classes(self) -> list[str]:
+        """Those allowed, then those that PyTorch alone was timed in."""
+        return list(dict.fromkeys([*self.classes, *(b.cls for b in self.baselines)]))
+
+    # ---- as JSON ----
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain data, with what is derived; equal to `plain` of static/js/session/reduce.js. The seed
+        stays out: it may have more bits than a browser's numbers."""
+        plain = _plain(self)
+        del plain["seed"]
+        plain["trials"] = [_plain(t) | {"outcome": t.outcome, "region": t.region} for t in self.trials.values()]
+        headline, shown, under_way = self.headline, self.shown, self.under_way
+        return plain | {
+            "state": self.state, "used": self.used, "all_classes": self.all_classes,
+            "headline": headline.number if headline else None, "shown": shown.number if shown else None,
+            "under_way": under_way.number if under_way else None,
+        }  # fmt: skip
+
+    def listing(self) -> dict[str, Any]:
+        """What a list shows of a session, and the API's `summary`: the database keeps it in the session's row.
+
+        {shape, state, device, strategy, classes, algebraic, budget, started, paused, progress, trials, failed, regions,
+        bounds, sentence, baselines: {class: {name, ms, kind}}, best, by_class, fastest, end, warnings}; `best` is one
+        of `by_class`: {trial, cls, kind, ms, speedup, baseline, gap, sol_score, verdict}, or None."""
+        headline = self.headline
+        baselines: dict[str, Object] = {}
+        for b in self.baselines:
+            baselines.setdefault(b.cls, {"name": b.name, "ms": b.ms, "kind": b.kind})
+        return {
+            "shape": SHAPE, "state": self.state, "device": self.device, "strategy": self.strategy,
+            "classes": self.classes, "algebraic": self.algebraic, "budget": self.budget, "started": self.started_t,
+            "paused": self.paused, "progress": self.progress.text if self.progress and not self.end else "",
+            "trials": len(self.proposed), "failed": sum(t.failed is not None for t in self.trials.values()),
+            "regions": len(self.coverage.regions) if self.coverage else 0, "bounds": self.bounds,
+            "sentence": self.sentence, "baselines": baselines, "best": _short(headline) if headline else None,
+            "by_class": {cls: _short(self.trials[n]) for cls, n in self.best.items()},
+            "fastest": {cls: _short(self.trials[n]) for cls, n in self.fastest.items()},
+            "end": _plain(self.end), "warnings": len(self.warnings),
+        }  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as dicts; what they hold of the log stays shared, nothing is copied."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+_SHORT = ("cls", "kind", "ms", "speedup", "baseline", "gap", "sol_score", "verdict")
+
+
+def _short(trial: Trial) -> Object:
+    return {"trial": trial.number, **{name: getattr(trial.judged, name) for name in _SHORT}}
+
+
+def fold(rows: Iterable[Mapping[str, Any] | Any], up_to: int | None = None) -> View:
+    """The view of a log, or of its beginning up to the event `up_to`. `rows`: {seq, kind, t, data}, as mappings or as
+    objects with these attributes, in any order; ends at the first gap."""
+    view = View()
+    taken = [r if isinstance(r, Mapping) else {n: getattr(r, n) for n in ("seq", "kind", "t", "data")} for r in rows]
+    for row in sorted(taken, key=lambda r: r["seq"]):
+        if (up_to is not None and row["seq"] > up_to) or not view.apply(row["seq"], row["kind"], row["t"], row["data"]):
+            break
+    return view
+
+
+# ---- one handler a kind: None, or the code of a warning ----
+
+
+def _started(v: View, d: Object, t: float | None) -> str | None:
+    if v.begun:
+        return "repeated"
+    v.begun = True
+    v.title, v.source, v.source_kind = text(d.get("title")), text(d.get("source")), text(d.get("source_kind"))
+    v.device, v.strategy, v.classes = obj(d.get("device")), text(d.get("strategy")), texts(d.get("classes"))
+    v.budget, v.algebraic = numbers(d.get("budget")), flag(d.get("algebraic"))
+    seed = d.get("seed")
+    v.seed = seed if isinstance(seed, int) else 0
+    return None
+
+
+def _progress(v: View, d: Object, t: float | None) -> None:
+    v.progress = read(parts.Progress, d, t=t)
+
+
+def _traced(v: View, d: Object, t: float | None) -> None:
+    v.graph, v.operations = text(d.get("graph")), whole(d.get("ops"))
+    v.title = text(d.get("title")) or v.title
+
+
+def _reported(v: View, d: Object, t: float | None) -> None:
+    v.report, v.bounds, v.sentence = text(d.get("report")), numbers(d.get("bounds")), text(d.get("summary"))
+
+
+def _covered(v: View, d: Object, t: float | None) -> None:
+    v.coverage = parts.Coverage(
+        [read(parts.Region, r) for r in objects(d.get("regions"))],
+        [read(parts.Uncovered, u) for u in objects(d.get("uncovered"))],
+        numbers(d.get("share")), text(d.get("text")),
+    )  # fmt: skip
+
+
+def _noted(v: View, d: Object, t: float | None) -> None:
+    v.notes.append(read(parts.Note, d))
+
+
+def _baseline(v: View, d: Object, t: float | None) -> None:
+    """A time that is taken again (torch.compile's, which was known from another run) stands where the first stood."""
+    time = obj(d.get("time"))
+    taken = read(parts.Baseline, d, ms=number(time.get("ms")), kind=text(time.get("kind")))
+    at = [i for i, b in enumerate(v.baselines) if (b.name, b.cls) == (taken.name, taken.cls)]
+    if at:
+        v.baselines[at[0]] = taken
+    else:
+        v.baselines.append(taken)
+
+
+def _screened(v: View, d: Object, t: float | None) -> None:
+    ran = sum(number(ms) is not None for ms in obj(d.get("quick")).values())
+    v.screened.append(read(parts.Screened, d, ran=ran))
+
+
+def _step(name: str, take: Callable[[View, Trial, Object], None]) -> Callable[[View, Object, float | None], str | None]:
+    """The handler of an event that is a step of a trial."""
+
+    def handler(v: View, d: Object, t: float | None) -> str | None:
+        n = whole(d.get("trial"))
+        if n is None:
+            return "unreadable"
+        known = n in v.trials and (name == "proposed" or "proposed" in v.trials[n].steps)
+        trial = v.trials.setdefault(n, Trial(n))
+        if trial.ended or name in trial.steps:
+            return "repeated"
+        trial.steps[name] = t
+        if name != "failed":
+            trial.step = name
+        take(v, trial, d)
+        return None if known or name == "proposed" else "not_proposed"
+
+    return handler
+
+
+_PROPOSED = ("cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings")
+
+
+def _proposed(v: View, trial: Trial, d: Object) -> None:
+    for name in _PROPOSED:
+        setattr(trial, name, text(d.get(name)))
+    trial.parent, trial.predicted_ms = whole(d.get("parent")), number(d.get("predicted_ms"))
+
+
+def _checked(v: View, trial: Trial, d: Object) -> None:
+    trial.resolved, trial.stages, trial.tried = text(d.get("resolved")), objects(d.get("stages")), texts(d.get("tried"))
+
+
+def _generated(v: View, trial: Trial, d: Object) -> None:
+    trial.sources, trial.refused = obj(d.get("sources")), obj(d.get("refused"))
+    trial.inputs, trial.part_of = objects(d.get("inputs")), whole(d.get("region"))
+
+
+def _compiled(v: View, trial: Trial, d: Object) -> None:
+    trial.compiled = d
+
+
+def _validated(v: View, trial: Trial, d: Object) -> None:
+    trial.validated = d
+
+
+def _measured(v: View, trial: Trial, d: Object) -> None:
+    time = obj(d.get("time"))
+    trial.measured = read(parts.Measured, d, ms=number(time.get("ms")), kind=text(time.get("kind")))
+
+
+def _judged(v: View, trial: Trial, d: Object) -> None:
+    trial.judged = j = read(parts.Judged, d)
+    trial.cls = trial.cls or j.cls
+    if not v.counts(trial) or j.speedup is None:
+        return
+    before = v.fastest.get(j.cls)
+    if before is None or j.ms < v.trials[before].judged.ms:
+        v.fastest[j.cls] = trial.number
+    before = v.best.get(j.cls)
+    if j.best and j.speedup > 1 and (before is None or j.ms < v.trials[before].judged.ms):
+        v.best[j.cls] = trial.number
+
+
+def _failed(v: View, trial: Trial, d: Object) -> None:
+    code = text(d.get("code"))
+    trial.failed = read(parts.Failed, d, cause=text(d.get("cause")) or cause_of(code))
+
+
+def _controlled(v: View, d: Object, t: float | None) -> None:
+    said = read(parts.Control, d, t=t)
+    v.controls.append(said)
+    if said.action in ("pause", "resume"):
+        v.paused = said.action == "pause"
+    elif said.action == "budget":
+        v.budget = {**v.budget, **numbers(said.data)}
+
+
+def _resumed(v: View, d: Object, t: float | None) -> None:
+    v.resumed.append(read(parts.Resumed, d, t=t))
+
+
+def _ended(v: View, d: Object, t: float | None) -> None:
+    closed = [read(parts.Closed, c) for c in objects(d.get("closed"))]
+    v.end = read(parts.End, d, closed=closed, t=t)
+    v.paused = False
+
+
+_HANDLERS: dict[str, Callable[[View, Object, float | None], str | None]] = {
+    "session.started": _started,
+    "progress": _progress,
+    "traced": _traced,
+    "reported": _reported,
+    "covered": _covered,
+    "noted": _noted,
+    "baseline": _baseline,
+    "screened": _screened,
+    "trial.proposed": _step("proposed", _proposed),
+    "trial.checked": _step("checked", _checked),
+    "trial.generated": _step("generated", _generated),
+    "trial.compiled": _step("compiled", _compiled),
+    "trial.validated": _step("validated", _validated),
+    "trial.measured": _step("measured", _measured),
+    "trial.judged": _step("judged", _judged),
+    "trial.failed": _step("failed", _failed),
+    "controlled": _controlled,
+    "resumed": _resumed,
+    "session.ended": _ended,
+}
+IGNORED: frozenset[str] = frozenset()  # kinds that change no view
+# Kinds that change what a figure shows.
+DRAWN = frozenset({
+    "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.failed", "controlled", "session.ended",
+})  # fmt: skip
+KINDS = frozenset(_HANDLERS) | IGNORED

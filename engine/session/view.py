@@ -1,0 +1,349 @@
+"""What a session's log says, as typed data: the view that `engine.session.reduce` folds from the events.
+
+Everything here is read from JSON that another version of the engine may have written: a field that is missing or has
+another type becomes its empty value ("" of a text, None of a number, {} or [] of a container), a field that is not
+listed here is dropped. Times of steps are in milliseconds, `t` is seconds since the epoch at the engine.
+
+The page's counterpart is static/js/session/view.js, with the same names; tests/browser/test_fold.py holds them equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+STEPS = ("proposed", "checked", "generated", "compiled", "validated", "measured", "judged")
+MOST = 2**53 - 1  # the largest integer that JSON in a browser holds exactly
+COUNTING = ("clean", "minor")  # verdicts of a trial whose time is a result
+STOPPED = ("stopped", "cancelled")
+# Codes of trials that ended before anything was known of their program: our side, the device or the limits ended them.
+UNDECIDED = (
+    "oracle", "worker_lost", "gpu_lost", "timeout", "engine_error", "memory_limit", "run_failed",
+)  # fmt: skip
+UNDECIDED_PREFIXES = ("reference_", "oracle_", "garbled")
+
+
+def cause_of(code: str) -> str:
+    """Who ended a failed trial, by its code: owner | run (before anything was known of the program) | program."""
+    if code in STOPPED:
+        return "owner"
+    return "run" if code in UNDECIDED or code.startswith(UNDECIDED_PREFIXES) else "program"
+
+
+# ---- readers of JSON values ----
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number(value: Any) -> float | None:
+    """A finite number; an integer that a browser cannot hold becomes the nearest float, as it does there."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, int) and abs(value) <= MOST:
+        return value
+    try:
+        value = float(value)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def whole(value: Any) -> int | None:
+    value = number(value)
+    return int(value) if value is not None and abs(value) <= MOST and value == int(value) else None
+
+
+def flag(value: Any) -> bool:
+    return value is True
+
+
+def obj(value: Any) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def texts(value: Any) -> list[str]:
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list | tuple) else []
+
+
+def objects(value: Any) -> list[Object]:
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list | tuple) else []
+
+
+def wholes(value: Any) -> list[int]:
+    return [n for v in value if (n := whole(v)) is not None] if isinstance(value, list | tuple) else []
+
+
+def numbers(value: Any) -> dict[str, float]:
+    return {k: n for k, v in obj(value).items() if (n := number(v)) is not None}
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "str": text, "float | None": number, "int | None": whole, "bool": flag, "Object": obj, "list[str]": texts,
+    "list[Object]": objects, "list[int]": wholes, "dict[str, float]": numbers,
+}  # fmt: skip
+
+
+def read(cls: type[T], data: Object, **given: Any) -> T:
+    """The dataclass with its fields read from `data` by their types; `given` fields are taken as they are."""
+    fields = (f for f in dataclasses.fields(cls) if f.name not in given)  # type: ignore[arg-type]
+    return cls(**{f.name: _READERS[f.type](data.get(f.name)) for f in fields}, **given)
+
+
+# ---- the parts of a view ----
+
+
+@dataclass
+class Progress:
+    """What the engine is doing now, in words."""
+
+    text: str
+    step: str
+    trial: int | None
+    t: float | None
+
+
+@dataclass
+class Baseline:
+    """PyTorch's time in a class. `name`: eager | eager_tf32 | compile_f16 | ...; `kind`: measured | predicted."""
+
+    name: str
+    cls: str
+    note: str
+    time: Object
+    ms: float | None
+    kind: str
+
+
+@dataclass
+class Region:
+    """A part of a module that becomes a program. `limits`: class -> t_sol in ms; `share`: of flops, bytes and time."""
+
+    number: int | None
+    words: str
+    ops: list[str]
+    inputs: list[str]
+    outputs: list[str]
+    lines: list[int]
+    limits: dict[str, float]
+    share: dict[str, float]
+
+
+@dataclass
+class Uncovered:
+    """An operation that stays in PyTorch. `reason`: a sentence about it; `why`: the same without its name and line,
+    "" in older logs."""
+
+    name: str
+    op: str
+    line: int | None
+    reason: str
+    why: str
+
+
+@dataclass
+class Coverage:
+    """A module of which only regions become programs. `share`: what stays in PyTorch, of flops, bytes and time."""
+
+    regions: list[Region]
+    uncovered: list[Uncovered]
+    share: dict[str, float]
+    text: str
+
+    def limits(self, region: int) -> dict[str, float]:
+        """Class -> t_sol in ms of a region; {} of one that does not exist."""
+        return next((r.limits for r in self.regions if r.number == region), {})
+
+
+@dataclass
+class Measured:
+    """The time of a trial, measured or predicted. `part`: of a trial that stands for a region of a module."""
+
+    time: Object
+    baseline: str
+    baseline_ms: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    checks: list[Object]
+    part: Object
+    ms: float | None
+    kind: str
+
+    @property
+    def region(self) -> int | None:
+        return whole(self.part.get("region"))
+
+
+@dataclass
+class Judged:
+    """The verdict on a trial. `best`: as the engine said; `View.best` says which trials stand. `standing`: what the
+    verdict means for the search, as a code (engine.session.events.TrialJudged), "" in older logs."""
+
+    verdict: str
+    cls: str
+    kind: str
+    ms: float | None
+    speedup: float | None
+    baseline: str
+    gap: float | None
+    sol_score: float | None
+    best: bool
+    standing: str
+    text: str
+    evidence: list[Object]
+    algebraic: str
+
+    @property
+    def counts(self) -> bool:
+        return self.verdict in COUNTING
+
+
+@dataclass
+class Failed:
+    """Why a trial ended early. `cause`: program | run | owner (`cause_of`)."""
+
+    step: str
+    code: str
+    cause: str
+    reason: str
+    detail: str
+
+
+@dataclass
+class Trial:
+    """One trial. `step`: the last of STEPS that it reached, "" before any; `steps`: step -> when it was reached;
+    `inputs`: the program's parameters as tensors of the graph; `part_of`: the region that its code was generated for,
+    0 for the whole module."""
+
+    number: int
+    cls: str = ""
+    roof: str = ""
+    backend: str = ""
+    program: str = ""
+    change: str = ""
+    why: str = ""
+    parent: int | None = None
+    predicted_ms: float | None = None
+    by: str = ""
+    structure: str = ""
+    settings: str = ""
+    step: str = ""
+    steps: dict[str, float | None] = field(default_factory=dict)
+    resolved: str = ""
+    stages: list[Object] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+    sources: Object = field(default_factory=dict)
+    refused: Object = field(default_factory=dict)
+    inputs: list[Object] = field(default_factory=list)
+    part_of: int | None = None
+    compiled: Object | None = None
+    validated: Object | None = None
+    measured: Measured | None = None
+    judged: Judged | None = None
+    failed: Failed | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.judged is not None or self.failed is not None
+
+    @property
+    def outcome(self) -> str:
+        """running | counted | flagged | failed | undecided | stopped"""
+        if self.judged is not None:
+            return "counted" if self.judged.counts else "flagged"
+        if self.failed is not None:
+            return {"run": "undecided", "owner": "stopped"}.get(self.failed.cause, "failed")
+        return "running"
+
+    @property
+    def region(self) -> int | None:
+        """The region that the program stands for; None: the whole module, or nothing is known yet. (Older logs say it
+        with the time alone.)"""
+        return (self.measured.region if self.measured is not None else None) or self.part_of or None
+
+
+@dataclass
+class Control:
+    """The owner's word. `action`: pause | resume | stop | budget | try."""
+
+    action: str
+    data: Object
+    t: float | None
+
+
+@dataclass
+class Screened:
+    """Before `trial`, programs were timed quickly to choose among them; `ran`: how many of them did run."""
+
+    trial: int | None
+    ran: int
+    seconds: float | None
+
+
+@dataclass
+class Resumed:
+    text: str
+    t: float | None
+
+
+@dataclass
+class Note:
+    """What a strategy says of a session before its first trial, with a code (engine.session.events.Noted)."""
+
+    code: str
+    text: str
+    cls: str
+
+
+@dataclass
+class Closed:
+    """Why the search of a class ended. `code`: near_limit | stalled (sol.budget.Stop)."""
+
+    cls: str
+    code: str
+    best_ms: float | None
+    limit_ms: float | None
+    eps: float | None
+    trials: int | None
+
+
+@dataclass
+class End:
+    """How a session ended. `state`: done | stopped | refused | failed; `code`: why, "" in older logs; `closed`: the
+    classes whose search ended by itself; `covered`: what a refused module may hold, [{kind, names}]."""
+
+    state: str
+    code: str
+    reason: str
+    line: int | None
+    seconds: float | None
+    trials: int | None
+    closed: list[Closed]
+    covered: list[Object]
+    t: float | None
+
+
+@dataclass
+class Warning:
+    """What the fold could not take: `code` unknown_kind | unreadable | not_proposed | repeated | after_end, how often,
+    and the first such event."""
+
+    code: str
+    kind: str
+    seq: int
+    count: int = 1
+
+
+__all__ = [
+    "COUNTING", "STEPS", "Baseline", "Closed", "Control", "Coverage", "End", "Failed", "Judged", "Measured", "Note",
+    "Object", "Progress", "Region", "Resumed", "Screened",
+    "Trial", "Uncovered", "Warning", "cause_of", "read",
+]  # fmt: skip

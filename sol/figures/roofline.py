@@ -1,0 +1,163 @@
+"""The roofline: log-log, a roof for each class, what is reached in practice, PyTorch pinned, the trail of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sol.figures.figure import Figure, axis, label, layout, scatter, ticks
+from sol.figures.palette import INK, MUTED, class_name, colour, marker, rounded_log10
+from sol.hardware import Hardware
+from sol.render import ms as time_words
+
+FINE = ("f16", "bf16", "fp8", "i8")  # classes whose label stands above PyTorch's mark, the others' beside it
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The roof of a class: published `peak` in FLOP/s and `bandwidth` in B/s; `ceiling` and `copy_rate`: the same as
+    reached in practice, None where nobody measured them."""
+
+    cls: str
+    peak: float
+    bandwidth: float
+    ceiling: float | None = None
+    copy_rate: float | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run. `kind`: measured | predicted; `marker`: trial | best | baseline. `intensity` in FLOP/byte (of the problem:
+    its own FLOPs over its compulsory bytes, so that all points of a problem lie on one vertical line), `rate` in
+    FLOP/s, `ms` where the run has one time."""
+
+    label: str
+    kind: str
+    intensity: float
+    rate: float
+    cls: str
+    marker: str = "trial"
+    trial: int | None = None
+    ms: float | None = None
+
+
+def roofs_of_hardware(hw: Hardware, classes: Sequence[str]) -> list[Roof]:
+    """The roofs of a device in the classes that it has."""
+    known = [c for c in classes if c in hw.peaks]
+    return [
+        Roof(c, hw.peak(c), hw.bandwidth, hw.ceiling(c), hw.copy_rate)
+        if c in hw.measured or "copy" in hw.measured
+        else Roof(c, hw.peak(c), hw.bandwidth)
+        for c in known
+    ]
+
+
+def roofs_of_report(report: Mapping[str, Any], classes: Sequence[str]) -> list[Roof]:
+    """The roofs of a SOL report (as plain data) in those of `classes` that it has."""
+    bandwidth, measured = report["gpu"]["bandwidth"], report["gpu"].get("measured", True)
+    return [
+        Roof(c, b["peak"], bandwidth, b["ceiling"] if measured else None, b["copy_rate"] if measured else None)
+        for c in classes
+        if (b := report["bounds"].get(c)) is not None
+    ]
+
+
+def roofline(roofs: Sequence[Roof], points: Sequence[Point], title: str) -> Figure:
+    """Roofs solid, ceilings dotted. `title`: of the device. Rows: what (roof | ceiling | baseline | trial | best), run,
+    class, kind, FLOP/byte, TFLOP/s, time, share of its roof. Raises ValueError without a roof."""
+    if not roofs:
+        raise ValueError("a roofline needs at least one roof")
+    ridges = [r.peak / r.bandwidth for r in roofs]
+    spots = [v for v in [*(p.intensity for p in points), *ridges] if v > 0]
+    x0, x1 = min(spots) / 3, max(spots) * 5
+    data, rows = [], []
+    for r in roofs:
+        name = class_name(r.cls)
+        data.append(_roof(f"{name} roof", r.peak, r.bandwidth, x0, x1, {"color": colour(r.cls), "width": 1.8}))
+        rows.append(_row("roof", f"{name} roof (published peak)", r.cls, "published", r.peak / r.bandwidth, r.peak))
+        if r.ceiling and r.copy_rate and r.ceiling < r.peak:
+            dots = {"color": colour(r.cls), "width": 1, "dash": "dot"}
+            data.append(_roof(f"{name}, reached in practice", r.ceiling, r.copy_rate, x0, x1, dots))
+            rows.append(_row("ceiling", f"{name} in practice", r.cls, "measured", r.ceiling / r.copy_rate, r.ceiling))
+    baselines = [p for p in points if p.marker == "baseline"]
+    data += [_baseline(p) for p in baselines]
+    data += _trials([p for p in points if p.marker != "baseline"])  # on top: they may lie where PyTorch does
+    limits = {r.cls: r for r in roofs}
+    for p in points:
+        roof = limits.get(p.cls)
+        limit = min(roof.peak, roof.bandwidth * p.intensity) if roof else 0.0
+        share = round(p.rate / limit, 4) if limit else None
+        rows.append(_row(p.marker, p.label, p.cls, p.kind, p.intensity, p.rate, p.ms, share))
+    peaks = [r.peak / 1e12 for r in roofs]
+    y0, y1 = min([*(p.rate / 1e12 for p in points if p.rate > 0), min(peaks)]) / 1.7, max(peaks) * 2.2
+    made = layout(
+        "roofline",
+        axis("FLOP per byte", type="log", range=[rounded_log10(x0), rounded_log10(x1)], **ticks(x0, x1, (1,))),
+        axis("TFLOP/s", type="log", range=[rounded_log10(y0), rounded_log10(y1)], **ticks(y0, y1)),
+        margin={"r": 74}, annotations=[*_peaks(roofs), *map(_named, baselines)],
+    )  # fmt: skip
+    practice = any(r.ceiling for r in roofs)
+    caption = f"On {title}. Solid: published roofs.{' Dotted: rates reached in practice.' * practice}"
+    return Figure({"data": data, "layout": made}, rows, f"Roofline of {title}", caption)
+
+
+def _roof(name: str, peak: float, bandwidth: float, x0: float, x1: float, line: dict[str, Any]) -> dict[str, Any]:
+    xs = [x0, min(max(peak / bandwidth, x0), x1), x1]
+    said = f"{name}<br>%{{y:.4g}} TFLOP/s, ridge at {peak / bandwidth:.3g} FLOP/byte<extra></extra>"
+    ys = [min(peak, bandwidth * x) / 1e12 for x in xs]
+    return scatter(mode="lines", name=name, x=xs, y=ys, line=line, showlegend=False, hovertemplate=said)
+
+
+def _trials(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """A trail for each class and kind, in the order of the trials."""
+    out = []
+    for cls, kind in dict.fromkeys((p.cls, p.kind) for p in points):
+        some = [p for p in points if (p.cls, p.kind) == (cls, kind)]
+        out.append(
+            scatter(
+                mode="lines+markers", name=f"{class_name(cls)}, {kind}", x=[p.intensity for p in some],
+                y=[p.rate / 1e12 for p in some], customdata=[p.trial for p in some], marker=marker(cls, kind),
+                line={"color": colour(cls), "width": 1, "dash": "dot"},
+                text=[f"{p.label}, {kind}{'' if p.ms is None else f'<br>{time_words(p.ms)}'}" for p in some],
+                hovertemplate="%{text} · %{y:.4g} TFLOP/s<extra></extra>",
+                selected={"marker": {"size": 15}}, unselected={"marker": {"opacity": 1}},
+            )
+        )  # fmt: skip
+    return out
+
+
+def _baseline(p: Point) -> dict[str, Any]:
+    shape = "square" if p.kind == "measured" else "square-open"
+    said = "" if p.ms is None else f"{time_words(p.ms)} · "
+    return scatter(
+        mode="markers", name=p.label, x=[p.intensity], y=[p.rate / 1e12], showlegend=False,
+        marker={"symbol": shape, "size": 11, "color": INK, "line": {"width": 2, "color": INK}},
+        hovertemplate=f"{p.label}, {p.kind}<br>{said}%{{y:.4g}} TFLOP/s<extra></extra>",
+    )  # fmt: skip
+
+
+def _named(p: Point) -> dict[str, Any]:
+    """PyTorch's class beside its mark."""
+    above = {"yanchor": "bottom", "yshift": 6} if p.cls in FINE else {"xanchor": "right", "xshift": -9}
+    at = {"x": rounded_log10(p.intensity), "y": rounded_log10(p.rate / 1e12)}
+    return label(f"PyTorch {class_name(p.cls)}", INK, **at, **above)
+
+
+def _peaks(roofs: Sequence[Roof]) -> list[dict[str, Any]]:
+    """The classes' names at the right end of their roofs; classes with the same peak (f16 and bf16) share one."""
+    by_peak: dict[float, list[str]] = {}
+    for r in roofs:
+        by_peak.setdefault(r.peak, []).append(class_name(r.cls))
+    place = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 5, "yanchor": "middle"}
+    return [label("<br>".join(names), MUTED, y=rounded_log10(peak / 1e12), **place) for peak, names in by_peak.items()]
+
+
+def _row(
+    what: str, name: str, cls: str, kind: str, intensity: float, rate: float, ms: float | None = None,
+    share: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "run": name, "what": what, "class": class_name(cls), "kind": kind, "FLOP/byte": round(intensity, 3),
+        "TFLOP/s": round(rate / 1e12, 3), "ms": ms, "share of roof": share,
+    }  # fmt: skip

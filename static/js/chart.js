@@ -1,0 +1,106 @@
+// One chart: a figure that the server built (sol/figures) as Plotly draws it, and the same numbers as a table.
+// Plotly comes late, after the page is usable. A chart is drawn only when its figure, selection or size changed.
+import { h } from "./page.js";
+import { digits } from "./format.js";
+import { themed } from "./chart_theme.js";
+
+const PLOTLY = new URL("../vendor/plotly-4.1.1/plotly-basic.min.js", import.meta.url).href;
+const CONFIG = { displayModeBar: false, responsive: false, showTips: false, doubleClick: "reset" };
+
+let plotly = null;
+function loadPlotly() {
+  plotly ??= new Promise((resolve, reject) => {
+    const failed = () => {
+      plotly = null;
+      reject(new Error("the charts did not load"));
+    };
+    const script = h("script", { src: PLOTLY, onload: () => resolve(window.Plotly), onerror: failed });
+    const start = () => document.head.append(script);
+    if ("requestIdleCallback" in window) requestIdleCallback(start, { timeout: 1500 });
+    else setTimeout(start, 300);
+  });
+  return plotly;
+}
+
+/** A cell of a table: numbers with three digits, an absent value as a dash. */
+const cell = (v) => (typeof v === "number" && !Number.isInteger(v) ? digits(v) : v === true ? "yes" : `${v ?? "–"}`);
+
+/** The traces with the marks of a trial selected: a mark names its trial in `customdata`. */
+function selected(data, trial) {
+  return data.map((trace) => {
+    if (!trace.selected) return trace;
+    return { ...trace, selectedpoints: (trace.customdata ?? []).flatMap((n, i) => (n === trial ? [i] : [])) };
+  });
+}
+
+const LOADING = "Loading the chart…";
+
+export class Chart {
+  /**
+   * `waiting`: what stands there before the first draw; `empty`: where a draw has no figure, which is not the same;
+   * `choose(trial)`: a person clicked a trial's mark.
+   */
+  constructor(root, id, title, waiting, choose, empty = waiting) {
+    this.empty = empty;
+    const aria = `${title}; the numbers are in the table below`;
+    this.plot = h("div", { class: "plot", id: `${id}-plot`, role: "img", "aria-label": aria, hidden: true });
+    this.waiting = h("p", { class: "waiting" }, waiting);
+    this.caption = h("p", { class: "caption" });
+    this.table = h("div", { class: "table" });
+    this.details = h("details", { hidden: true, ontoggle: () => this.drawTable() },
+      h("summary", {}, "As a table"), this.table);
+    this.choose = choose;
+    const head = h("header", { class: "pane-head" }, h("h2", {}, title));
+    const parts = [head, this.waiting, this.plot, this.caption, this.details];
+    root.append(h("section", { class: "panel chart", id: `chart-${id}`, "aria-label": title }, ...parts));
+  }
+
+  /** `figure`: {figure: {data, layout}, rows, title, caption} or null; `trial`: whose marks are larger. */
+  async draw(figure, trial = null) {
+    this.figure = figure;
+    const key = JSON.stringify([figure, trial]);
+    if (key === this.key) return;
+    this.key = key;
+    this.waiting.textContent = figure ? LOADING : this.empty;
+    this.waiting.hidden = Boolean(figure && this.listening);
+    this.details.hidden = this.plot.hidden = !figure;
+    this.caption.textContent = figure?.caption ?? "";
+    this.drawTable();
+    if (figure) await this.drawPlot(figure, trial);
+  }
+
+  async drawPlot(figure, trial) {
+    let Plotly;
+    try {
+      Plotly = await loadPlotly();
+    } catch (e) {
+      this.caption.textContent = `${e.message}; the table has the numbers.`;
+      this.plot.hidden = this.waiting.hidden = true;
+      this.key = null;
+      return;
+    }
+    if (this.figure !== figure) return;
+    if (!this.plot.clientWidth) { this.key = null; return; } // the pane is not shown: drawn when it is
+    const { data, layout } = themed(figure.figure);
+    const size = { width: this.plot.clientWidth, height: this.plot.clientHeight };
+    await Plotly.react(this.plot, selected(data, trial), { ...layout, ...size }, CONFIG);
+    this.waiting.hidden = true;
+    if (this.listening) return;
+    this.listening = true;
+    this.plot.on("plotly_click", (e) => {
+      const n = e.points[0]?.customdata;
+      if (Number.isInteger(n)) this.choose(n);
+    });
+  }
+
+  /** To be drawn again though nothing changed: another width, another theme. */
+  forget() { this.key = null; }
+
+  drawTable() {
+    if (!this.details.open || !this.figure) return;
+    const rows = this.figure.rows;
+    const head = Object.keys(rows[0] ?? {}).map((name) => h("th", { scope: "col" }, name));
+    const body = rows.map((row) => h("tr", {}, Object.values(row).map((v) => h("td", {}, cell(v)))));
+    this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+  }
+}

@@ -1,0 +1,146 @@
+// Help while a program is typed, all of it the language's own word: completion with legal values (/api/complete) and
+// what stands under the pointer (/api/hover). Places go to the server as lines and characters (code points), 1-based.
+import { autocompletion, hoverTooltip, startCompletion } from "../../vendor/codemirror-6.0.2/codemirror.js";
+import { h, request } from "../page.js";
+import { words } from "./ucutlass-mode.js";
+
+const ICONS = {
+  stage: "class",
+  clause: "property",
+  function: "function",
+  type: "type",
+  value: "constant",
+  axis: "enum",
+  name: "variable",
+  keyword: "keyword",
+};
+const PATIENCE = 120; // ms without a key before the server is asked
+
+/** {line, col} of an offset, and back: a column counts characters, an offset counts UTF-16 units. */
+export function place(doc, offset) {
+  const row = doc.lineAt(offset);
+  return { line: row.number, col: [...row.text.slice(0, offset - row.from)].length + 1 };
+}
+export function offset(doc, line, col) {
+  const row = doc.line(Math.min(Math.max(1, line || 1), doc.lines));
+  return Math.min(row.to, row.from + [...row.text].slice(0, Math.max(0, (col || 1) - 1)).join("").length);
+}
+
+/** Where completion opens by itself though no letter of a word stands yet. */
+const opens = (before) =>
+  /(?:[([,]|=\s|\.)$/.test(before) || (/(\w+)\s$/.test(before) && valued(/(\w+)\s$/.exec(before)[1]));
+const FLAGS = new Set(["prepack", "pairs", "interleave", "keepdim", "let", "also"]);
+const valued = (word) =>
+  (words.clauses?.has(word) && !FLAGS.has(word)) ||
+  word === "arch" ||
+  word === "launch" ||
+  word === "guard" ||
+  word === "return";
+
+const pause = (ms) => new Promise((go) => setTimeout(go, ms));
+
+async function complete(context) {
+  const word = context.matchBefore(/[A-Za-z0-9_]*/);
+  const before = context.state.doc
+    .lineAt(context.pos)
+    .text.slice(0, context.pos - context.state.doc.lineAt(context.pos).from);
+  if (!context.explicit && word.from === word.to && !opens(before)) return null;
+  if (!context.explicit) await pause(PATIENCE);
+  if (context.aborted) return null;
+  const abort = new AbortController();
+  context.addEventListener("abort", () => abort.abort());
+  const { doc } = context.state;
+  let told;
+  try {
+    told = await request("/api/complete", {
+      body: { text: doc.toString(), ...place(doc, context.pos) },
+      signal: abort.signal,
+    });
+  } catch {
+    return null;
+  }
+  if (!told.options.length) return null;
+  return {
+    from: offset(doc, place(doc, context.pos).line, told.start),
+    options: told.options.map((o, i) => option(o, i)),
+    validFor: told.options.length < 60 ? /^[A-Za-z0-9_]*$/ : undefined,
+  };
+}
+
+function option({ label, kind, doc }, i) {
+  const call = label.endsWith("(");
+  const name = call ? label.slice(0, -1) : label;
+  return {
+    label: name,
+    type: ICONS[kind] ?? "text",
+    boost: Math.max(-99, 99 - i),
+    info: doc ? () => h("div", { class: "about" }, doc) : undefined,
+    apply(view, _, from, to) {
+      const open = call && view.state.sliceDoc(to, to + 1) !== "(";
+      const wants = kind === "clause" && valued(name);
+      const insert = name + (open ? "()" : wants ? " " : "");
+      view.dispatch({
+        changes: { from, to, insert },
+        selection: { anchor: from + name.length + (open || wants ? 1 : 0) },
+        userEvent: "input.complete",
+      });
+      if (wants || open) startCompletion(view);
+    },
+  };
+}
+
+const asked = new WeakMap(); // the last answer of each document, so that the pointer and the caret ask once
+
+/** What stands at an offset: {word, kind, use, doc, values, from, to} or null. */
+export async function about(doc, at) {
+  const where = place(doc, at);
+  const key = `${where.line}:${where.col}`;
+  const known = asked.get(doc) ?? asked.set(doc, new Map()).get(doc);
+  if (!known.has(key)) {
+    try {
+      const told = await request("/api/hover", { body: { text: doc.toString(), ...where } });
+      known.set(
+        key,
+        told && { ...told, from: offset(doc, told.line, told.col), to: offset(doc, told.end_line, told.end_col) },
+      );
+    } catch {
+      return null;
+    }
+  }
+  return known.get(key);
+}
+
+/** The answer as a line of a page: how it is written, what it says, its values, and a link to its own page. */
+export function told(found, short = false) {
+  const of = found.kind !== "name";
+  return [
+    h("code", { class: "use" }, of && short ? found.word : found.use),
+    h("span", { class: "doc" }, of ? found.doc : `, ${found.doc}`),
+    !short && found.values?.length
+      ? h("span", { class: "values" }, found.values.slice(0, 14).join(" "), found.values.length > 14 ? " …" : "")
+      : null,
+    of && found.word !== "T"
+      ? h("a", { href: `/language/${found.word}`, target: "_blank", rel: "noopener" }, "Reference")
+      : null,
+  ];
+}
+
+const hover = hoverTooltip(
+  async (view, pos) => {
+    const found = await about(view.state.doc, pos);
+    if (!found) return null;
+    return {
+      pos: found.from,
+      end: found.to,
+      above: true,
+      create: () => ({ dom: h("div", { class: "about" }, told(found)) }),
+    };
+  },
+  { hoverTime: 350 },
+);
+
+/** What an editor of programs has that a view of code has not. */
+export const assistance = () => [
+  autocompletion({ override: [complete], icons: true, maxRenderedOptions: 60 }),
+  hover,
+];

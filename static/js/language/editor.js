@@ -1,0 +1,371 @@
+// CodeMirror in the page's own clothes: one function makes an editor or a read-only view of code.
+import {
+  basicSetup,
+  Compartment,
+  cpp,
+  Decoration,
+  EditorState,
+  EditorView,
+  HighlightStyle,
+  indentWithTab,
+  keymap,
+  lintGutter,
+  MergeView,
+  nextDiagnostic,
+  placeholder,
+  Prec,
+  previousDiagnostic,
+  python,
+  setDiagnostics,
+  StateEffect,
+  StateField,
+  syntaxHighlighting,
+  tags as t,
+  unifiedMergeView,
+} from "../../vendor/codemirror-6.0.2/codemirror.js";
+import { assistance, offset, place } from "./assist.js";
+import { ucutlass } from "./ucutlass-mode.js";
+
+const colours = HighlightStyle.define([
+  {
+    tag: [t.keyword, t.controlKeyword, t.definitionKeyword, t.moduleKeyword, t.operatorKeyword],
+    color: "var(--syn-keyword)",
+  },
+  { tag: [t.string, t.special(t.string)], color: "var(--syn-string)" },
+  { tag: [t.number, t.bool, t.atom, t.null], color: "var(--syn-number)" },
+  { tag: [t.comment, t.lineComment, t.blockComment], color: "var(--syn-comment)", fontStyle: "italic" },
+  {
+    tag: [t.function(t.variableName), t.function(t.definition(t.variableName)), t.function(t.propertyName)],
+    color: "var(--syn-function)",
+  },
+  { tag: [t.typeName, t.className, t.namespace], color: "var(--syn-type)" },
+  { tag: [t.propertyName], color: "var(--syn-property)" },
+  {
+    tag: [t.special(t.variableName), t.self, t.meta, t.processingInstruction, t.macroName],
+    color: "var(--syn-meta)",
+  },
+  { tag: [t.invalid], color: "var(--bad)" },
+]);
+
+const clothes = EditorView.theme({
+  "&": { fontSize: "var(--code-size)", backgroundColor: "transparent", color: "var(--ink)" },
+  "&.cm-focused": { outline: "none" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
+  ".cm-content": { padding: "10px 0", caretColor: "var(--ink)" },
+  ".cm-line": { padding: "0 12px 0 6px" },
+  ".cm-gutters": { backgroundColor: "transparent", color: "var(--faint)", border: "none" },
+  ".cm-lineNumbers .cm-gutterElement": { padding: "0 8px 0 12px", minWidth: "34px" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--line-active)" },
+  ".cm-cursor": { borderLeftColor: "var(--ink)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground, ::selection": {
+    backgroundColor: "var(--selection) !important",
+  },
+  ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "var(--selection)", outline: "none" },
+  ".cm-selectionMatch": { backgroundColor: "var(--line-linked)" },
+  ".cm-linked": { backgroundColor: "var(--line-linked)", boxShadow: "inset 3px 0 0 var(--accent)" },
+  ".cm-placeholder": { color: "var(--faint)" },
+  ".cm-tooltip": {
+    backgroundColor: "var(--panel)",
+    color: "var(--ink)",
+    border: "1px solid var(--line)",
+    borderRadius: "6px",
+    boxShadow: "var(--shadow)",
+    maxWidth: "min(620px, 90vw)",
+  },
+  ".cm-diagnostic": { fontFamily: "var(--mono)", fontSize: "12px", whiteSpace: "pre-wrap", padding: "6px 10px" },
+  ".cm-diagnosticAction": {
+    font: "inherit",
+    fontFamily: "var(--sans)",
+    margin: "6px 0 0",
+    padding: "2px 9px",
+    width: "max-content",
+    maxWidth: "100%",
+    whiteSpace: "normal",
+    textAlign: "left",
+    borderRadius: "6px",
+    border: "1px solid var(--line-strong)",
+    backgroundColor: "var(--panel)",
+    color: "var(--ink)",
+    display: "block",
+    cursor: "pointer",
+  },
+  ".cm-diagnosticAction:hover": { borderColor: "var(--accent)", color: "var(--accent)" },
+  ".cm-tooltip .about": {
+    padding: "7px 11px",
+    fontSize: "13px",
+    lineHeight: "1.45",
+    display: "grid",
+    gap: "3px",
+    maxWidth: "min(520px, 86vw)",
+  },
+  ".cm-tooltip .about code": {
+    fontFamily: "var(--mono)",
+    fontSize: "12px",
+    fontWeight: "600",
+    overflowWrap: "anywhere",
+  },
+  ".cm-tooltip .about .values": { color: "var(--muted)", fontFamily: "var(--mono)", fontSize: "11.5px" },
+  ".cm-tooltip .about a": { fontSize: "12px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": {
+    fontFamily: "var(--mono)",
+    maxWidth: "min(420px, 90vw)",
+    maxHeight: "13em",
+  },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "2px 8px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": {
+    backgroundColor: "var(--accent)",
+    color: "var(--accent-ink)",
+  },
+  ".cm-completionInfo": { padding: "0" },
+  ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "700" },
+  ".cm-diagnostic-error": { borderLeft: "4px solid var(--bad)" },
+  ".cm-panels": { backgroundColor: "var(--panel)", color: "var(--ink)", borderColor: "var(--line)" },
+  ".cm-panel input, .cm-panel button": { fontSize: "13px" },
+  ".cm-foldPlaceholder": { backgroundColor: "var(--line)", border: "none", color: "var(--muted)", padding: "0 6px" },
+  // A diff: what is gone and what came, told apart by a sign before the line as well as by colour.
+  "&.cm-merge-a .cm-line, &.cm-merge-b .cm-line, .cm-deletedChunk": { paddingLeft: "20px" },
+  ".cm-changedLine, .cm-deletedLine": { position: "relative" },
+  "&.cm-merge-a .cm-changedLine, .cm-deletedChunk": { backgroundColor: "var(--diff-gone) !important" },
+  "&.cm-merge-b .cm-changedLine": { backgroundColor: "var(--diff-line) !important" },
+  "&.cm-merge-a .cm-changedText, .cm-deletedText": {
+    background: "var(--diff-gone-text) !important", borderRadius: "2px",
+  },
+  "&.cm-merge-b .cm-changedText": { background: "var(--diff-text) !important", borderRadius: "2px" },
+  ".cm-changedLine::before, .cm-deletedLine::before": { position: "absolute", left: "6px", fontWeight: "700" },
+  "&.cm-merge-a .cm-changedLine::before": { content: "'−'", color: "var(--bad)" },
+  ".cm-deletedLine::before": { content: "'−'", color: "var(--bad)", left: "-14px" },
+  "&.cm-merge-b .cm-changedLine::before": { content: "'+'", color: "var(--good)" },
+  "&.cm-merge-a .cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--bad) !important" },
+  "&.cm-merge-b .cm-changedLineGutter": { background: "var(--good) !important" },
+  ".cm-collapsedLines": { background: "var(--sunken) !important", color: "var(--muted)" },
+});
+
+const languages = { python: () => python(), ucutlass: () => ucutlass, cuda: () => cpp(), text: () => [] };
+const language = (name) => (languages[name] ?? languages.text)();
+/** The language with its help, where a person may type. */
+const tongueOf = (name, readOnly) => [language(name), name === "ucutlass" && !readOnly ? assistance() : []];
+
+const link = StateEffect.define(); // [[first, last], ...], 1-based and inclusive
+const linked = StateField.define({
+  create: () => Decoration.none,
+  update(value, tr) {
+    value = value.map(tr.changes);
+    for (const effect of tr.effects) {
+      if (!effect.is(link)) continue;
+      const lines = new Set();
+      for (const [first, last] of effect.value)
+        for (let n = Math.max(1, first); n <= Math.min(last, tr.state.doc.lines); n += 1) lines.add(n);
+      value = Decoration.set(
+        [...lines]
+          .sort((a, b) => a - b)
+          .map((n) => Decoration.line({ class: "cm-linked" }).range(tr.state.doc.line(n).from)),
+      );
+    }
+    return value;
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
+
+function common(label) {
+  const nonce = document.querySelector('meta[name="style-nonce"]')?.content;
+  return [
+    basicSetup,
+    clothes,
+    syntaxHighlighting(colours),
+    nonce ? EditorView.cspNonce.of(nonce) : [],
+    EditorView.contentAttributes.of({
+      "aria-label": label,
+      spellcheck: "false",
+      autocapitalize: "off",
+      autocorrect: "off",
+    }),
+  ];
+}
+
+/** What a fix does, as a button says it. */
+export const fixName = ({ title }) => title[0].toUpperCase() + title.slice(1);
+
+/** An editor in `parent`. `onLine(line | null)` hears the line under the pointer or, with the keyboard, the caret;
+ *  `onCaret(doc, offset)` the caret alone; `keys`: more of CodeMirror's key bindings. */
+export function makeEditor(
+  parent,
+  {
+    doc = "",
+    lang = "text",
+    label,
+    readOnly = false,
+    wrap = false,
+    hint = "",
+    keys = [],
+    onChange,
+    onRun,
+    onLine,
+    onCaret,
+  },
+) {
+  const tongue = new Compartment(),
+    prompt = new Compartment();
+  let over = null;
+  const say = (line) => {
+    if (line !== over) {
+      over = line;
+      onLine(line);
+    }
+  };
+  const view = new EditorView({
+    parent,
+    state: EditorState.create({
+      doc,
+      extensions: [
+        Prec.highest(
+          keymap.of(
+            onRun
+              ? [
+                  {
+                    key: "Mod-Enter",
+                    run: () => {
+                      onRun();
+                      return true;
+                    },
+                  },
+                  {
+                    key: "Ctrl-Enter",
+                    run: () => {
+                      onRun();
+                      return true;
+                    },
+                  },
+                ]
+              : [],
+          ),
+        ),
+        keymap.of([...keys, { key: "Shift-F8", run: previousDiagnostic }]),
+        common(label),
+        linked,
+        wrap ? EditorView.lineWrapping : [],
+        tongue.of(tongueOf(lang, readOnly)),
+        readOnly
+          ? [EditorState.readOnly.of(true)]
+          : [keymap.of([indentWithTab]), lintGutter(), prompt.of(placeholder(hint))],
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) onChange?.(update.state.doc.toString());
+          if (onCaret && (update.selectionSet || update.docChanged))
+            onCaret(update.state.doc, update.state.selection.main);
+          if (onLine && update.selectionSet) say(update.state.doc.lineAt(update.state.selection.main.head).number);
+        }),
+        onLine
+          ? EditorView.domEventHandlers({
+              mousemove(e, v) {
+                const at = v.posAtCoords({ x: e.clientX, y: e.clientY }, false);
+                say(v.state.doc.lineAt(at).number);
+              },
+              mouseleave() {
+                say(null);
+              },
+            })
+          : [],
+      ],
+    }),
+  });
+  return {
+    view,
+    text: () => view.state.doc.toString(),
+    setText(text, lang_) {
+      if (lang_) view.dispatch({ effects: tongue.reconfigure(tongueOf(lang_, readOnly)) });
+      if (text !== view.state.doc.toString())
+        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, effects: link.of([]) });
+    },
+    link(ranges, scroll = false) {
+      view.dispatch({ effects: link.of(ranges) });
+      if (!scroll || !ranges.length) return;
+      // By hand: CodeMirror's own scrollIntoView moves the whole page, away from under the pointer.
+      const line = Math.min(Math.max(1, ranges[0][0]), view.state.doc.lines);
+      const block = view.lineBlockAt(view.state.doc.line(line).from),
+        box = view.scrollDOM;
+      if (block.top < box.scrollTop || block.bottom > box.scrollTop + box.clientHeight)
+        box.scrollTop = block.top - box.clientHeight / 3;
+    },
+    /** Diagnostics as {line, column, endLine, endColumn, message, fix}, 1-based; shown under the text they name. */
+    diagnose(list) {
+      const of = view.state.doc;
+      view.dispatch(
+        setDiagnostics(
+          view.state,
+          list.map((d) => {
+            const from = offset(of, d.line, d.column);
+            const to = Math.max(from, offset(of, d.endLine ?? d.line, d.endColumn ?? (d.column ?? 1) + 1));
+            const actions = d.fix ? [{ name: fixName(d.fix), apply: () => this.fix(d.fix, of) }] : [];
+            return { from, to, severity: d.severity ?? "error", message: d.message, actions };
+          }),
+        ),
+      );
+    },
+    /** Applies an edit that the server made for the document `of`; nothing where the text has moved on. */
+    fix({ line, col, end_line: endLine, end_col: endCol, text }, of = view.state.doc) {
+      if (!of.eq(view.state.doc)) return;
+      const from = offset(of, line, col),
+        to = offset(of, endLine, endCol);
+      view.dispatch({
+        changes: { from, to, insert: text },
+        selection: { anchor: from + text.length },
+        scrollIntoView: true,
+        userEvent: "input.fix",
+      });
+      view.focus();
+    },
+    /** Another text for the whole: only what differs is touched, so that the caret and the history stay. */
+    replaceText(text) {
+      const old = view.state.doc.toString();
+      let from = 0,
+        last = 0;
+      const most = Math.min(old.length, text.length);
+      while (from < most && old[from] === text[from]) from += 1;
+      while (last < most - from && old[old.length - 1 - last] === text[text.length - 1 - last]) last += 1;
+      if (old !== text)
+        view.dispatch({
+          changes: { from, to: old.length - last, insert: text.slice(from, text.length - last) },
+          userEvent: "input.format",
+        });
+    },
+    nextError() {
+      view.focus();
+      return nextDiagnostic(view);
+    },
+    previousError() {
+      view.focus();
+      return previousDiagnostic(view);
+    },
+    caret: () => place(view.state.doc, view.state.selection.main.head),
+    goto(line, column = 1) {
+      const row = view.state.doc.line(Math.min(Math.max(1, line), view.state.doc.lines));
+      const at = Math.min(row.to, row.from + Math.max(0, column - 1));
+      view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
+      view.focus();
+    },
+    hint(text) {
+      view.dispatch({ effects: prompt.reconfigure(placeholder(text)) });
+    },
+    focus: () => view.focus(),
+    destroy: () => view.destroy(),
+  };
+}
+
+/** Two texts compared in `parent`: side by side where there is room, one above the other where not. */
+export function makeDiff(parent, { a, b, lang, labelA, labelB }) {
+  const fixed = (label) => [common(label), language(lang), EditorState.readOnly.of(true)];
+  const collapseUnchanged = { margin: 4, minSize: 8 };
+  if (parent.clientWidth >= 620)
+    return new MergeView({
+      parent,
+      a: { doc: a, extensions: fixed(labelA) },
+      b: { doc: b, extensions: fixed(labelB) },
+      collapseUnchanged,
+    });
+  return new EditorView({
+    parent,
+    state: EditorState.create({
+      doc: b,
+      extensions: [fixed(labelB), unifiedMergeView({ original: a, mergeControls: false, collapseUnchanged })],
+    }),
+  });
+}

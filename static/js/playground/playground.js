@@ -1,0 +1,336 @@
+// The page one types in. What is typed survives a reload; what is wrong is said under the caret as one types.
+import { $, boot, debounce, h, request, select, tablist, toast, Told } from "../page.js";
+import { about, offset, told } from "../language/assist.js";
+import { fixName, makeEditor } from "../language/editor.js";
+import { drawExamples } from "./examples.js";
+import { className } from "../format.js";
+import { fromServer } from "../language/diagnostics.js";
+import { sentence } from "../refusal.js";
+import { keep, state, store } from "./draft.js";
+import { BUDGET, CLASSES, listOptions } from "./options.js";
+import { Preview } from "./preview.js";
+import { chosenOptions, drawStrategies } from "./strategies.js";
+
+const LANG = { module: "python", program: "ucutlass" };
+const HINT = {
+  module: "Paste a PyTorch module: class Model(nn.Module), get_inputs() and get_init_inputs()",
+  program: "program name(x: f16[…]) -> f16[…] { … }",
+};
+const editor = makeEditor($("editor"), {
+  label: "Source",
+  lang: "python",
+  hint: "",
+  onRun: () => $("form").requestSubmit(),
+  onChange: (text) => {
+    state[state.kind] = text;
+    store();
+    typed();
+  },
+  onLine: (n) => preview.link(n),
+  onCaret: (doc, range) => {
+    stand(range.head);
+    explain(doc, range.head);
+  },
+  keys: [
+    {
+      key: "Shift-Alt-f",
+      run: () => {
+        if (state.kind !== "program") return false;
+        format();
+        return true;
+      },
+    },
+  ],
+});
+const preview = new Preview($("preview"), editor);
+
+// ---- ways in ---------------------------------------------------------------------------------------------------
+function show(kind) {
+  for (const tab of document.querySelectorAll(".source-bar [role=tab]"))
+    if (tab.dataset.kind === kind) select(tab.parentElement, tab);
+  const words = kind === "words";
+  $("editor-pane").hidden = words;
+  $("words-pane").hidden = !words;
+  $("run").disabled = words;
+  $("format").hidden = $("language").hidden = kind !== "program";
+  $("algebra").hidden = kind === "program"; // a program is computed as it is written
+  $("run").title = words ? "Words need a language model; write a module or a program" : "";
+  listExamples(kind);
+  if (words) {
+    preview.hide();
+    return;
+  }
+  state.kind = kind;
+  $("editor-pane").setAttribute("aria-labelledby", `tab-${kind}`);
+  editor.setText(state[kind], LANG[kind]);
+  editor.hint(HINT[kind]);
+  store();
+  typed();
+}
+tablist(document.querySelector(".source-bar [role=tablist]"), (tab) => show(tab.dataset.kind));
+$("words-to-module").addEventListener("click", () => {
+  show("module");
+  editor.focus();
+});
+
+function listExamples(kind) {
+  drawExamples(
+    $("examples"),
+    (boot.examples ?? []).filter((e) => e.kind === kind),
+    state[kind],
+    (text, typing) => {
+      editor.setText(text);
+      if (typing) editor.focus();
+    },
+  );
+}
+
+// ---- as you type -----------------------------------------------------------------------------------------------
+let asking = null,
+  errors = [];
+const check = debounce(async () => {
+  const text = state.program;
+  asking?.abort();
+  asking = new AbortController();
+  try {
+    const found = fromServer(await request("/api/check", { body: { text }, signal: asking.signal }));
+    if (state.kind !== "program" || text !== state.program) return; // the next answer is on its way
+    tell(found.diagnostics);
+    if (found.ok) preview.show(text);
+    else preview.stale();
+  } catch (e) {
+    if (e.name !== "AbortError") say("", e instanceof Told ? e.message : "The check did not work.");
+  }
+}, 150);
+
+/** A text of the other language: [what it is, what to do], or null. */
+function misplaced(kind, text) {
+  const first = text.split("\n").find((row) => row.trim() && !/^\s*(#|\/\/)/.test(row)) ?? "";
+  if (kind === "module" && /^\s*program\s+\w+\s*\(/.test(first))
+    return ["This is a μCUTLASS program.", "Choose “μCUTLASS program” above and paste it there."];
+  if (kind === "program" && /^\s*(import|from)\s+\w|^\s*class\s+\w+.*:\s*$/.test(first))
+    return ["This is Python.", "Choose “PyTorch module” above and paste it there."];
+  return null;
+}
+
+function typed() {
+  $("form-error").hidden = true;
+  if (state.kind === "program" && state.program.trim() && !misplaced("program", state.program)) {
+    check();
+    return;
+  }
+  asking?.abort();
+  tell([]);
+  const elsewhere = misplaced(state.kind, state[state.kind]);
+  if (elsewhere) say("bad", elsewhere.join(" "));
+  else say("", state.kind === "module" ? "The module is traced in a sandbox when you press Run." : "");
+  preview.hide();
+}
+
+function say(mark, text) {
+  $("check-state").dataset.state = mark;
+  $("check-state").textContent = text;
+}
+
+function tell(list) {
+  errors = list;
+  const of = editor.view.state.doc;
+  editor.diagnose(list);
+  $("diagnostics").hidden = list.length === 0;
+  $("diagnostics").replaceChildren(
+    ...list.map((d) =>
+      h(
+        "div",
+        {
+          class: "diagnostic",
+          onclick: (e) => {
+            if (!e.target.closest("a, .fix")) editor.goto(d.line, d.column);
+          },
+        },
+        d.code
+          ? h(
+              "a",
+              {
+                class: "code",
+                href: `/language/${d.code}`,
+                target: "_blank",
+                rel: "noopener",
+                title: `What ${d.code} means`,
+              },
+              d.code,
+            )
+          : null,
+        h("button", { type: "button", class: "told" }, h("span", { class: "where" }, `line ${d.line}`), d.title),
+        d.more ? h("span", { class: "more" }, d.more) : null,
+        d.fix
+          ? h("button", { type: "button", class: "button fix", onclick: () => editor.fix(d.fix, of) }, fixName(d.fix))
+          : null,
+      ),
+    ),
+  );
+  stand(editor.view.state.selection.main.head);
+  if (state.kind === "program") {
+    if (list.length) say("bad", list.length === 1 ? "1 error" : `${list.length} errors`);
+    else if (state.program.trim()) say("ok", "The program is correct");
+  }
+  $("next-error").hidden = list.length === 0;
+}
+
+/** Marks, in the list, the error at the caret. */
+function stand(at) {
+  const row = editor.view.state.doc.lineAt(at);
+  const here = errors.findIndex(
+    (d) =>
+      d.line === row.number &&
+      offset(editor.view.state.doc, d.line, d.column) <= at &&
+      at <=
+        Math.max(
+          offset(editor.view.state.doc, d.endLine, d.endColumn),
+          offset(editor.view.state.doc, d.line, d.column),
+        ),
+  );
+  [...$("diagnostics").children].forEach((node, i) => {
+    if (i !== here) {
+      node.removeAttribute("aria-current");
+      return;
+    }
+    if (node.getAttribute("aria-current") === "true") return;
+    node.setAttribute("aria-current", "true");
+    const list = $("diagnostics"); // by hand: scrollIntoView would move the page as well
+    if (node.offsetTop < list.scrollTop || node.offsetTop + node.offsetHeight > list.scrollTop + list.clientHeight)
+      list.scrollTop = node.offsetTop;
+  });
+}
+$("next-error").addEventListener("click", () => editor.nextError());
+addEventListener("keydown", (e) => {
+  if (e.key !== "F8" || e.defaultPrevented || state.kind !== "program" || !errors.length) return;
+  e.preventDefault();
+  if (e.shiftKey) editor.previousError();
+  else editor.nextError();
+});
+
+/** The word at the caret, in a line under the editor: for a keyboard and a finger, which cannot hover. */
+const explain = debounce(async (doc, at) => {
+  if (state.kind !== "program" || doc !== editor.view.state.doc) return;
+  const found = doc.length ? ((await about(doc, at)) ?? (at > 0 ? await about(doc, at - 1) : null)) : null;
+  if (doc === editor.view.state.doc && at === editor.view.state.selection.main.head)
+    $("about").replaceChildren(...(found ? told(found, true).filter(Boolean) : []));
+}, 250);
+
+async function format() {
+  const text = state.program;
+  try {
+    const laid = await request("/api/format", { body: { text } });
+    if (text !== state.program) return;
+    if (laid.ok) editor.replaceText(laid.text);
+    else toast(laid.diagnostics.length === 1 ? "Correct the error first." : "Correct the errors first.");
+  } catch (e) {
+    toast(e.message);
+  }
+}
+$("format").addEventListener("click", format);
+
+// ---- run -------------------------------------------------------------------------------------------------------
+function fail(message, fix, field) {
+  $("form-error").replaceChildren(h("strong", {}, message), " ", fix ?? "");
+  $("form-error").hidden = false;
+  $("form-error").scrollIntoView({ block: "nearest" });
+  if (field && $(field) instanceof HTMLInputElement) $(field).focus();
+}
+
+$("form").addEventListener("submit", async (e) => {
+  e.preventDefault();
+  if ($("run").disabled) return;
+  if (!state[state.kind].trim())
+    return fail(
+      state.kind === "module" ? "There is no module yet." : "There is no program yet.",
+      "Paste one, or pick an example above the editor.",
+    );
+  const elsewhere = misplaced(state.kind, state[state.kind]);
+  if (elsewhere) return fail(...elsewhere);
+  for (const [name, [what, example]] of Object.entries(BUDGET))
+    if (!Number.isFinite(state[name])) return fail(`“${what}” is empty.`, example, name);
+  if (!state.classes.length)
+    return fail("No precision is allowed.", `Tick at least one: ${Object.keys(CLASSES).map(className).join(", ")}.`);
+  $("form-error").hidden = true;
+  $("run").disabled = true;
+  $("run").firstElementChild.textContent = "Starting…";
+  try {
+    const made = await request("/api/sessions", {
+      body: {
+        source: state[state.kind],
+        source_kind: state.kind,
+        device: state.device,
+        classes: state.classes,
+        trials: state.trials,
+        eps: state.eps / 100,
+        window: state.window,
+        algebraic: state.algebraic === true && state.kind === "module",
+        strategy: state.strategy,
+        options: chosenOptions(state),
+      },
+    });
+    keep();
+    location.assign(new URL(made.control_url, location.href).pathname);
+  } catch (error) {
+    fail(error.message, error.fix, error.data?.field);
+    $("run").disabled = false;
+    $("run").firstElementChild.textContent = "Run";
+  }
+});
+addEventListener("keydown", (e) => {
+  if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented) {
+    e.preventDefault();
+    $("form").requestSubmit();
+  }
+});
+addEventListener("pageshow", () => {
+  if (document.querySelector("[role=tab][aria-selected=true]")?.dataset.kind !== "words") $("run").disabled = false;
+  $("run").firstElementChild.textContent = "Run";
+});
+if (/Mac|iPhone|iPad/.test(navigator.platform)) $("run-key").textContent = "⌘ ↵";
+
+// ---- begin -----------------------------------------------------------------------------------------------------
+if (boot.fork) {
+  const { text, source_kind: kind, spec = {} } = boot.fork;
+  state.kind = kind;
+  state[kind] = text;
+  if (spec.classes) state.classes = spec.classes;
+  for (const name of ["trials", "window"]) if (spec[name]) state[name] = spec[name];
+  state.algebraic = spec.algebraic === true;
+  if (spec.strategy) state.strategy = spec.strategy;
+  if (spec.options) state.strategyOptions = { ...state.strategyOptions, [state.strategy]: { ...spec.options } };
+  if (Number.isFinite(spec.eps)) state.eps = Math.round(spec.eps * 100);
+}
+listOptions();
+drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store);
+show(state.kind);
+/** #program=TEXT, as the reference links its examples: an edit of the draft, so that undo brings the draft back. */
+function fromHash() {
+  if (!location.hash.startsWith("#program=")) return;
+  let text = "";
+  try {
+    text = decodeURIComponent(location.hash.slice(9));
+  } catch {
+    /* no text of ours */
+  }
+  history.replaceState(null, "", location.pathname + location.search);
+  if (!text) return;
+  show("program");
+  editor.replaceText(`${text.trimEnd()}\n`);
+}
+fromHash();
+addEventListener("hashchange", fromHash);
+/** Why the session that this text is from was refused, at its line: a program's check says the same by itself. */
+function toldBefore({ reason, line }) {
+  const why = sentence(reason);
+  if (!line || state.kind === "program") {
+    fail("This was refused:", why);
+    editor.focus();
+    return;
+  }
+  tell([{ line, column: 1, endLine: line, endColumn: 400, title: why, message: why }]);
+  editor.goto(line);
+}
+if (boot.fork?.refused) toldBefore(boot.fork.refused);
+else editor.focus();

@@ -1,0 +1,143 @@
+// What a program becomes, while it is being written: both back ends, lines linked to the program's.
+import { $, h, request, select, tablist, toast } from "../page.js";
+import { makeEditor } from "../language/editor.js";
+import { BOUND, time } from "../format.js";
+import { aligned, backward, forward } from "../language/line_map.js";
+
+export class Preview {
+  constructor(root, editor) {
+    this.root = root;
+    this.editor = editor;
+    this.text = null;
+    this.sources = {};
+    this.lines = [];
+    this.tab = "cute";
+    $("preview-export").addEventListener("click", () => this.export());
+    tablist($("preview-tabs"), (tab) => {
+      this.tab = tab.dataset.backend;
+      this.picked = true;
+      this.draw();
+    });
+  }
+
+  hide() {
+    this.root.hidden = true;
+    this.text = null;
+    this.asking?.abort();
+  }
+
+  /** The shown program as a zip; the browser keeps it. */
+  async export() {
+    try {
+      const reply = await fetch("/api/export", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ text: this.text }),
+      });
+      if (!reply.ok) throw new Error((await reply.json()).error);
+      const name = /filename="([^"]+)"/.exec(reply.headers.get("Content-Disposition") ?? "")?.[1] ?? "program.zip";
+      const url = URL.createObjectURL(await reply.blob());
+      h("a", { href: url, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    } catch (e) {
+      toast(e.message || "The export did not work.");
+    }
+  }
+
+  stale() {
+    if (!this.root.hidden) $("preview-note").textContent = "of the last correct text";
+  }
+
+  async show(text) {
+    if (text === this.text) {
+      $("preview-note").textContent = this.note ?? "";
+      return;
+    }
+    this.asking?.abort();
+    this.asking = new AbortController();
+    try {
+      const made = await request("/api/compile", { body: { text }, signal: this.asking.signal });
+      this.text = text;
+      this.take(made);
+    } catch (e) {
+      if (e.name === "AbortError") return;
+      this.root.hidden = true;
+    }
+  }
+
+  take(made) {
+    this.sources = made.sources ?? {};
+    this.refused = made.refused ?? {};
+    this.lines = aligned(this.text, made.resolved ?? "");
+    const p = made.prediction;
+    $("preview-report").hidden = !p;
+    const bound = p ? `bound by ${BOUND[p.bound_by] ?? p.bound_by}` : "";
+    $("preview-report").textContent = p
+      ? `Predicted ${time(p.ms)} on ${p.device.toUpperCase()}, ${bound}. Run verifies it and searches around it.`
+      : "";
+    if (made.resolved)
+      this.sources = {
+        resolved: {
+          text: made.resolved,
+          language: "ucutlass",
+          line_map: made.resolved.split("\n").map((_, i) => [i + 1, i + 1, i + 1]),
+        },
+        ...this.sources,
+      };
+    const names = ["resolved", "cute", "cpp"].filter((n) => this.sources[n] || this.refused[n]);
+    this.root.hidden = names.length === 0;
+    $("preview-tabs").replaceChildren(
+      ...names.map((name) =>
+        h(
+          "button",
+          { type: "button", role: "tab", "data-backend": name },
+          name === "resolved" ? "every choice made" : name,
+        ),
+      ),
+    );
+    if (!names.includes(this.tab) || (!this.sources[this.tab] && !this.picked))
+      this.tab = names.find((n) => n !== "resolved" && this.sources[n]) ?? names[0];
+    this.draw();
+  }
+
+  draw() {
+    const tab = [...$("preview-tabs").children].find((t) => t.dataset.backend === this.tab);
+    if (!tab) return;
+    select($("preview-tabs"), tab);
+    const source = this.sources[this.tab];
+    this.note = source ? `${source.text.split("\n").length} lines` : "";
+    $("preview-note").textContent = this.note;
+    const refusal = this.refused[this.tab];
+    if (!source && refusal?.code)
+      $("preview-note").replaceChildren(
+        h("a", { href: `/language/${refusal.code}`, target: "_blank", rel: "noopener" }, refusal.code),
+      );
+    const help = refusal?.help ? `\n# ${refusal.help}` : "";
+    const text = source?.text ?? `# ${this.tab} cannot express this program.\n# ${refusal?.message ?? ""}${help}`;
+    if (!this.view) {
+      this.view = makeEditor($("preview-code"), {
+        doc: text,
+        lang: source?.language ?? "python",
+        label: "Generated code",
+        readOnly: true,
+        onLine: (g) =>
+          this.editor.link(
+            g
+              ? backward(this.sources[this.tab]?.line_map, g).flatMap(([r]) =>
+                  this.lines.filter(([, to]) => to === r).map(([from]) => [from, from]),
+                )
+              : [],
+          ),
+      });
+    } else this.view.setText(text, source?.language ?? "python");
+  }
+
+  /** The program's line under the pointer, marked in the generated code. */
+  link(n) {
+    if (this.root.hidden) return;
+    const there = n
+      ? this.lines.filter(([from]) => from === n).flatMap(([, to]) => forward(this.sources[this.tab]?.line_map, to))
+      : [];
+    this.view?.link(there, true);
+  }
+}

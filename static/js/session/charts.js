@@ -1,0 +1,116 @@
+// The charts of a session. The server builds their figures from the log (playground/figures.py); the page asks for them
+// again when an event changed what they show, at most twice a second, and draws them. In a replay it asks for the
+// figures as they were. Four more are asked for only while they are open.
+import { h, request, throttle } from "../page.js";
+import { Chart } from "../chart.js";
+
+const REDRAW = 500; // ms between two drawings
+const AGAIN = 2000; // ms until a question that failed, or one of the charts that are opened, is asked again
+const POLICIES = new URL("../../data/policies.json", import.meta.url).href;
+const LIVE = [
+  ["roofline", "Roofline", "Drawn when the speed-of-light report is there."],
+  ["history", "Speedup history", "The first judged trial starts it."],
+  ["breakdown", "Where the time goes", "Drawn when the speed-of-light report is there."],
+];
+const MORE = [
+  ["shares", "Shares of the limit", "Drawn when there is a report and a time."],
+  ["waterfall", "Stages, end to end", "The first checked trial draws it."],
+  ["levers", "Levers: predicted and observed", "Drawn when a trial has tried what the report recommends."],
+];
+
+/** Charts whose figures are asked for together; one question is under way at a time. */
+class Group {
+  constructor(root, id, charts, pause, choose) {
+    this.id = id;
+    this.charts = Object.fromEntries(charts.map(([name, ...rest]) => [name, new Chart(root, name, ...rest, choose)]));
+    this.names = charts.map(([name]) => name).join();
+    this.soon = throttle(() => this.now(), pause);
+    this.figures = {};
+    addEventListener("themechange", () => this.again());
+    new ResizeObserver(() => this.resize(root.clientWidth)).observe(root);
+  }
+
+  /** `wanted`: what the figures depend on, {seq, trial?}; `selected`: whose marks are larger. */
+  draw(wanted, selected) {
+    const query = new URLSearchParams({ names: this.names, ...wanted });
+    this.wanted = wanted.seq ? `/api/figures/${this.id}?${query}` : null;
+    this.selected = selected;
+    const stand = `${this.wanted} ${selected}`;
+    if (stand !== this.stand) { this.stand = stand; this.soon(); }
+  }
+
+  resize(width) {
+    if (!width || width === this.width) return;
+    this.width = width;
+    this.again();
+  }
+
+  again() {
+    for (const chart of Object.values(this.charts)) chart.forget();
+    this.soon();
+  }
+
+  async now() {
+    if (this.busy) { this.late = true; return; }
+    this.busy = true;
+    try {
+      await this.ask();
+      for (const [name, chart] of Object.entries(this.charts))
+        await chart.draw(this.figures[name] ?? null, this.selected);
+    } catch {
+      setTimeout(() => this.soon(), AGAIN);
+    } finally {
+      this.busy = false;
+    }
+    if (this.late) { this.late = false; this.soon(); }
+  }
+
+  async ask() {
+    const wanted = this.wanted;
+    if (wanted === this.held) return;
+    this.figures = wanted ? await request(wanted) : {};
+    this.held = wanted;
+  }
+}
+
+export class Charts {
+  constructor(root, id, choose) {
+    this.live = new Group(root, id, LIVE, REDRAW, choose);
+    this.inside = h("div", { class: "more-charts" });
+    const summary = h("summary", {}, "More charts: limits, stages, levers, when to stop");
+    this.details = h("details", { class: "panel more", id: "more-charts", ontoggle: () => this.drawMore() }, summary,
+      this.inside);
+    root.append(this.details);
+    this.more = new Group(this.inside, id, MORE, AGAIN, choose);
+    this.policies = new Chart(this.inside, "policies", "When to stop: recorded sessions",
+      "There are no recorded sessions.", () => {});
+    addEventListener("themechange", () => { this.policies.forget(); this.drawPolicies(); });
+    new ResizeObserver(() => { this.policies.forget(); this.drawPolicies(); }).observe(this.inside);
+  }
+
+  draw(view, selected) {
+    this.live.draw({ seq: view.figures_seq }, selected);
+    const trial = view.trials.get(selected)?.judged ? { trial: selected } : {};
+    this.wanted = [{ seq: view.figures_seq, ...trial }, selected];
+    this.drawMore();
+  }
+
+  drawMore() {
+    if (!this.details.open || !this.wanted) return;
+    this.more.draw(...this.wanted);
+    this.drawPolicies();
+  }
+
+  /** From recorded sessions, not from this one. */
+  async drawPolicies() {
+    if (!this.details.open) return;
+    this.recorded ??= request(POLICIES).catch(() => null);
+    await this.policies.draw(await this.recorded);
+  }
+
+  /** A pane that was hidden is shown: what could not be drawn without a width is drawn now. */
+  resize() {
+    this.live.again();
+    this.more.again();
+  }
+}

@@ -1,0 +1,229 @@
+// The program of one trial beside what it became: lines linked both ways on hover, a diff against any other trial,
+// and what was said of it.
+import { $, blob, h, select, tablist } from "../page.js";
+import { makeDiff, makeEditor } from "../language/editor.js";
+import { backward, forward } from "../language/line_map.js";
+import { report } from "./report.js";
+
+const NAMES = { program: "Program", cute: "CuTe DSL (Python)", cpp: "CUTLASS C++" };
+
+export class Code {
+  /** `changed({tab, diff})` is called when a person picks a tab or another trial to compare with. */
+  constructor(changed) {
+    this.changed = changed;
+    this.shown = null; // what is drawn now, as a key
+    this.turn = 0;
+    this.build();
+  }
+
+  build() {
+    const root = $("code");
+    this.diffWith = h("select", {
+      id: "diff-with",
+      onchange: () => this.changed({ diff: Number(this.diffWith.value) || null }),
+    });
+    this.wide = h(
+      "button",
+      {
+        type: "button",
+        class: "button wide-toggle",
+        "aria-pressed": "false",
+        onclick: () => {
+          const on = $("panes").classList.toggle("wide");
+          this.wide.setAttribute("aria-pressed", String(on));
+          this.wide.textContent = on ? "Show charts" : "Widen";
+          dispatchEvent(new Event("resize"));
+        },
+      },
+      "Widen",
+    );
+    this.heading = h("h2", {}, "Code");
+    this.why = h("p", { class: "why" });
+    this.empty = h("div", { class: "empty" });
+    this.tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Generated code" });
+    this.notes = { program: h("span", { class: "pane-note" }), generated: h("span", { class: "pane-note" }) };
+    this.boxes = {
+      program: h("div", { class: "code", id: "program-code" }),
+      generated: h("div", { class: "code", id: "generated-code" }),
+    };
+    this.split = h(
+      "div",
+      { class: "split", hidden: true },
+      h(
+        "div",
+        { class: "program" },
+        h("div", { class: "title" }, h("b", {}, "μCUTLASS program"), this.notes.program),
+        this.boxes.program,
+      ),
+      h(
+        "div",
+        { class: "generated" },
+        h("div", { class: "title" }, this.tabs, this.notes.generated),
+        this.boxes.generated,
+      ),
+    );
+    this.diffTabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Text to compare" });
+    this.diffHeads = h("div", { class: "diff-heads" });
+    this.diffBox = h("div", { class: "diff" });
+    this.diffPane = h(
+      "div",
+      { hidden: true, id: "diff-pane" },
+      h("div", { class: "title" }, this.diffTabs),
+      this.diffHeads,
+      this.diffBox,
+    );
+    this.resources = h("div", { class: "resources", id: "resources" });
+    root.append(
+      h(
+        "div",
+        { class: "code-bar" },
+        this.heading,
+        h("div", { class: "tools" }, h("label", {}, "Compare with", this.diffWith), this.wide),
+      ),
+      this.why,
+      this.empty,
+      this.split,
+      this.diffPane,
+      this.resources,
+    );
+    for (const list of [this.tabs, this.diffTabs]) tablist(list, (tab) => this.changed({ tab: tab.dataset.tab }));
+  }
+
+  /** Draws trial `n` of `view`; `tab` is cute | cpp | program, `diff` another trial or null. */
+  async draw(view, n, { tab, diff }) {
+    const one = view.trials.get(n);
+    const key = JSON.stringify([
+      n,
+      tab,
+      diff,
+      one?.step,
+      Boolean(one?.failed),
+      view.trials.size,
+      view.trials.get(diff)?.step,
+      Boolean(view.end),
+    ]);
+    if (key === this.shown) return;
+    this.shown = key;
+    const turn = ++this.turn;
+    this.listOthers(view, n, diff);
+    this.heading.textContent = one ? `Trial ${n}` : "Code";
+    this.why.textContent = one?.why ?? "";
+    this.resources.replaceChildren(...(one ? report(one) : []));
+    this.empty.hidden = Boolean(one);
+    if (!one) {
+      this.split.hidden = this.diffPane.hidden = true;
+      this.empty.replaceChildren(
+        ...(view.end
+          ? ["No trial was made."]
+          : ["The first program appears here, with the CUTLASS code it becomes."]),
+      );
+      return;
+    }
+    const other = diff && diff !== n ? view.trials.get(diff) : null;
+    this.split.hidden = Boolean(other);
+    this.diffPane.hidden = !other;
+    try {
+      if (other) await this.drawDiff(one, other, tab, turn);
+      else await this.drawSplit(one, tab, turn);
+    } catch (e) {
+      if (turn !== this.turn) return;
+      this.shown = null; // drawn again with the next event, or by the reader
+      this.notes.program.textContent = `The text did not load: ${e.message}`;
+    }
+  }
+
+  listOthers(view, n, diff) {
+    const wanted = [0, ...[...view.trials.keys()].filter((k) => k !== n)];
+    if ([...this.diffWith.options].map((o) => Number(o.value)).join() !== wanted.join())
+      this.diffWith.replaceChildren(...wanted.map((k) => h("option", { value: k }, k ? `trial ${k}` : "–")));
+    this.diffWith.value = String(diff && wanted.includes(diff) ? diff : 0);
+    this.diffWith.disabled = wanted.length < 2;
+  }
+
+  async drawSplit(one, tab, turn) {
+    const sha = one.resolved || one.program;
+    const names = ["cute", "cpp"].filter((b) => one.sources?.[b] || one.refused?.[b]);
+    const shown = names.includes(tab) ? tab : one.sources?.[one.backend] ? one.backend : names[0];
+    const source = one.sources?.[shown];
+    const [program, generated] = await Promise.all([blob(sha), source ? blob(source.text) : null]);
+    if (turn !== this.turn) return;
+    this.map = source?.line_map ?? [];
+    this.notes.program.textContent = one.resolved ? "every choice made" : "as proposed";
+    this.fill("program", program, "ucutlass");
+    this.tabs.replaceChildren(
+      ...(names.length ? names : ["cute", "cpp"]).map((b) =>
+        h("button", { type: "button", role: "tab", "data-tab": b, title: NAMES[b] }, b),
+      ),
+    );
+    select(this.tabs, [...this.tabs.children].find((t) => t.dataset.tab === shown) ?? null);
+    const refusal = one.refused?.[shown];
+    this.notes.generated.textContent = source ? `${NAMES[shown]} · ${generated.split("\n").length} lines` : "";
+    if (source) this.fill("generated", generated, source.language ?? (shown === "cpp" ? "cuda" : "python"));
+    else if (refusal) {
+      const help = refusal.help ? `\n${refusal.help}` : "";
+      const why = `${refusal.code} ${refusal.message}${help}`;
+      this.fill("generated", `${shown} cannot express this program.\n\n${why}`, "text");
+    }
+    else
+      this.fill(
+        "generated",
+        one.failed ? "No code: the trial ended before it was generated." : "Being generated…",
+        "text",
+      );
+  }
+
+  fill(which, text, lang) {
+    const box = this.boxes[which];
+    const key = `${which}View`;
+    if (this[key]) {
+      this[key].setText(text, lang);
+      return;
+    }
+    this[key] = makeEditor(box, {
+      doc: text,
+      lang,
+      readOnly: true,
+      wrap: which === "program",
+      label: which === "program" ? "Program of the selected trial" : "Generated code",
+      onLine: (line) => {
+        const [here, there] = which === "program" ? ["program", "generated"] : ["generated", "program"];
+        if (line === null) {
+          this[`${here}View`].link([]);
+          this[`${there}View`]?.link([]);
+          return;
+        }
+        const found = which === "program" ? forward(this.map, line) : backward(this.map, line);
+        this[`${here}View`].link(
+          found.length ? (which === "program" ? [[line, line]] : found.flatMap(([n]) => forward(this.map, n))) : [],
+        );
+        this[`${there}View`]?.link(found, true);
+      },
+    });
+  }
+
+  async drawDiff(one, other, tab, turn) {
+    const text = (t, name) => (name === "program" ? (t.resolved || t.program) : t.sources?.[name]?.text);
+    const names = ["program", "cute", "cpp"].filter((name) => text(one, name) && text(other, name));
+    const shown = names.includes(tab) ? tab : "program";
+    const [a, b] = await Promise.all([blob(text(other, shown)), blob(text(one, shown))]);
+    if (turn !== this.turn) return;
+    this.diffTabs.replaceChildren(
+      ...names.map((name) => h("button", { type: "button", role: "tab", "data-tab": name }, NAMES[name])),
+    );
+    select(
+      this.diffTabs,
+      [...this.diffTabs.children].find((t) => t.dataset.tab === shown),
+    );
+    const label = (t) => `Trial ${t.number}${t.change ? ` · ${t.change}` : ""}`;
+    this.diffHeads.replaceChildren(
+      h("span", {}, "− ", h("b", {}, label(other))),
+      h("span", {}, "+ ", h("b", {}, label(one))),
+    );
+    this.diff?.destroy();
+    this.diffBox.replaceChildren();
+    const lang =
+      shown === "program" ? "ucutlass" : (one.sources[shown].language ?? (shown === "cpp" ? "cuda" : "python"));
+    this.diff = makeDiff(this.diffBox, { a, b, lang, labelA: label(other), labelB: label(one) });
+    if (a === b) this.diffHeads.append(h("span", {}, "The two are the same."));
+  }
+}

@@ -1,0 +1,112 @@
+// The head of a session: what, where, how fast against what, how far from the limit, and its state in words.
+import { $, boot, h } from "../page.js";
+import { baselineName, className, deviceName, duration, percent, times } from "../format.js";
+import { headline, stateOf, underWay, used } from "./reduce.js";
+import { DOING, endWords, pytorchStays } from "./words.js";
+
+const LINK = {
+  connecting: "Connecting",
+  live: "Live",
+  reconnecting: "Reconnecting",
+  ended: "Ended",
+  missing: "Gone",
+};
+const DEVICE = {
+  measured: "Timed on this GPU",
+  predicted: "No kernel ran: every time is a prediction of this GPU by a model",
+};
+
+export function drawLink(status) {
+  $("link-state").dataset.state = status;
+  $("link-state").textContent = LINK[status];
+}
+
+export function drawHeader(view, info) {
+  const { kind } = view.device;
+  if (kind) {
+    $("device").hidden = false;
+    $("device").className = `badge ${kind}`;
+    $("device").textContent = `${kind.toUpperCase()} · ${deviceName(view.device)}`;
+    $("device").title = DEVICE[kind] ?? "";
+  }
+  if (view.begun) {
+    $("title").textContent = view.title;
+    document.title = `${view.title} · μCUTLASS playground`;
+  }
+  $("algebra").hidden = !(view.begun ? view.algebraic : boot.session?.spec?.algebraic);
+  const budget = view.budget.trials ?? boot.session?.spec?.trials;
+  $("used").textContent = budget ? `${used(view)} of ${budget}` : String(used(view));
+  $("viewers").textContent = info.viewers ?? "–";
+  drawBest(view);
+  $("state").textContent = words(view, info);
+}
+
+const versus = (text) => h("div", { class: "versus" }, text);
+
+/** The classes in which PyTorch stays, with the time that came closest. */
+function stays(view) {
+  return pytorchStays(view).map(([cls, one]) => {
+    const { speedup, baseline } = one.judged;
+    const most = `the fastest program has ${times(speedup)} of ${baselineName(baseline)}`;
+    return versus(`${className(cls)}: PyTorch stays, ${most}`);
+  });
+}
+
+function nothingYet(view) {
+  if (!view.end) return view.fastest.size ? "No program is faster than PyTorch yet." : "The best trial appears here.";
+  if (view.fastest.size) return "No program was faster than PyTorch; PyTorch stays.";
+  return view.trials.size ? "No trial came to a time." : "";
+}
+
+function drawBest(view) {
+  const best = headline(view);
+  if (!best) {
+    $("best").replaceChildren(h("p", { class: "none" }, nothingYet(view)), ...stays(view));
+    $("gap").replaceChildren();
+    return;
+  }
+  const j = best.judged;
+  const others = [...view.best.values()].filter((n) => n !== best.number).map((n) => view.trials.get(n).judged);
+  $("best").replaceChildren(
+    h("div", { class: `big ${j.kind}`, id: "best-speedup", "data-kind": j.kind }, times(j.speedup)),
+    versus(`${j.kind} · over ${baselineName(j.baseline)}`),
+    versus(`in ${className(j.cls)} · trial ${best.number}`),
+    ...others.map((x) => versus(`${className(x.cls)} ${times(x.speedup)} over ${baselineName(x.baseline)}`)),
+    ...stays(view),
+  );
+  $("gap").replaceChildren(...gap(j));
+}
+
+function gap(j) {
+  if (!j.gap) return [];
+  const share = Math.min(1, 1 / j.gap);
+  const meter = {
+    class: `gap-bar ${j.kind}`, role: "meter", "aria-label": `Share of the speed of light, ${j.kind}`,
+    "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(share * 100)),
+  };
+  return [
+    h("div", { class: "gap-label" },
+      h("span", {}, h("b", {}, percent(share)), " of the speed of light"),
+      h("span", {}, `${j.gap.toFixed(2)}× the limit`)),
+    h("div", meter, h("i", { style: { width: `${share * 100}%` } })),
+  ];
+}
+
+/** The state in words, e.g. "Queued: 1 before this one" or "compiling trial 3 · 14 s". */
+export function words(view, info) {
+  const now = stateOf(view);
+  if (view.end) return endWords(view);
+  if (now === "waiting" || info.state === "queued")
+    return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is taking it up…");
+  if (info.text) return info.text;
+  if (now === "paused") return "Paused by the owner";
+  const one = underWay(view);
+  if (!view.progress && !one) return "Starting…";
+  const began = one ? one.steps[one.step] : view.progress.t;
+  // What a lost engine was doing is begun anew by the next one, and so is its clock.
+  const again = view.resumed.at(-1)?.t ?? -Infinity;
+  const doing = one ? `Trial ${one.number}: ${DOING[one.step] ?? "proposed"}` : view.progress.text;
+  const text = again > began ? `${doing}, again: another engine took this up` : doing;
+  const since = info.live ? Date.now() / 1000 - Math.max(began, again) - (info.skew ?? 0) : 0;
+  return since >= 2 ? `${text} · ${duration(since)}` : text;
+}

@@ -1,0 +1,205 @@
+// What the owner may do, and what anybody may share. The control link never appears on a view link's page: the
+// server does not send it.
+import { $, blob, boot, copy, h, request, toast } from "../page.js";
+import { makeEditor } from "../language/editor.js";
+import { fromServer } from "../language/diagnostics.js";
+import { stateOf } from "./reduce.js";
+
+const control = boot.control ?? null;
+
+async function command(kind, data = {}) {
+  return request(`/api/sessions/${boot.session.id}/commands`, {
+    body: { kind, data },
+    headers: { "X-Control-Token": control.token },
+  });
+}
+
+/** Sends a command from a button and says what went wrong beside it. */
+async function send(button, kind, data, done) {
+  button.disabled = true;
+  try {
+    await command(kind, data);
+    toast(done);
+  } catch (e) {
+    toast(`${e.message} ${e.fix}`.trim());
+  } finally {
+    button.disabled = false;
+  }
+}
+
+export class Owner {
+  /** `state()` gives {view, trial}. */
+  constructor(state) {
+    this.state = state;
+    const id = boot.session.id;
+    $("share").append(
+      h(
+        "button",
+        {
+          type: "button",
+          class: "button",
+          id: "copy-view",
+          onclick: () => copy(this.viewLink(), "View link copied: whoever has it can watch."),
+        },
+        "Copy view link",
+      ),
+      control
+        ? h(
+            "button",
+            {
+              type: "button",
+              class: "button",
+              id: "copy-control",
+              onclick: () => copy(control.url, "Control link copied: whoever has it can stop this session."),
+            },
+            "Copy control link",
+          )
+        : "",
+      h("a", { class: "button", id: "export", href: `/s/${id}/export`, download: "", hidden: true }, "Export"),
+      h("a", { class: "button", id: "fork", href: `/s/${id}/fork` }, "Fork"),
+    );
+    if (!control) return;
+    this.pause = h(
+      "button",
+      {
+        type: "button",
+        class: "button",
+        id: "pause",
+        onclick: () => {
+          const paused = this.state().view.paused;
+          send(this.pause, paused ? "resume" : "pause", {}, paused ? "Going on." : "Pausing after this step.");
+        },
+      },
+      "Pause",
+    );
+    this.stop = h(
+      "button",
+      { type: "button", class: "button danger", id: "stop", onclick: () => send(this.stop, "stop", {}, "Stopping.") },
+      "Stop",
+    );
+    this.more = h(
+      "button",
+      { type: "button", class: "button", id: "raise", onclick: () => this.raise() },
+      "Raise budget",
+    );
+    this.mine = h(
+      "button",
+      { type: "button", class: "button", id: "try", onclick: () => this.tryMine() },
+      "Try this program myself",
+    );
+    $("owner").append(this.pause, this.stop, this.more, this.mine);
+    $("owner").hidden = false;
+  }
+
+  /** The view link with what is on the screen: ?trial=7&diff=3. */
+  viewLink() {
+    return `${boot.view_url}${location.search}`;
+  }
+
+  draw(view, trial) {
+    $("fork").href = `/s/${boot.session.id}/fork${trial ? `?trial=${trial}` : ""}`;
+    $("fork").title = trial
+      ? `Open the playground with the program of trial ${trial}`
+      : "Open the playground with this text";
+    const ready = Boolean(trial && Object.keys(view.trials.get(trial)?.sources ?? {}).length);
+    $("export").hidden = !ready;
+    $("export").href = `/s/${boot.session.id}/export${trial ? `?trial=${trial}` : ""}`;
+    $("export").title =
+      `Trial ${trial} as a zip: program, both sources, a PyTorch package for pip, and a check against the module`;
+    if (!control) return;
+    const over = Boolean(view.end);
+    $("owner").hidden = over;
+    this.pause.textContent = stateOf(view) === "paused" ? "Resume" : "Pause";
+    this.mine.disabled = !trial;
+  }
+
+  raise() {
+    const now = this.state().view.budget?.trials ?? boot.session.spec.trials;
+    const input = h("input", { type: "number", min: now + 1, value: now + 12, id: "raise-to", inputmode: "numeric" });
+    this.dialog(
+      "Raise the budget",
+      [h("label", {}, `Trials in all (${now} now)`, input)],
+      "Raise",
+      () => command("budget", { trials: Number(input.value) }),
+      "The budget is raised.",
+    );
+    input.select();
+  }
+
+  async tryMine() {
+    const { view, trial } = this.state();
+    const one = view.trials.get(trial);
+    if (!one) return;
+    const box = h("div", { class: "editor" });
+    const said = h("p", { class: "faint", role: "status" });
+    const text = await blob(one.program).catch(() => "");
+    let timer;
+    const check = (program) => {
+      clearTimeout(timer);
+      timer = setTimeout(async () => {
+        try {
+          const { diagnostics } = fromServer(await request("/api/check", { body: { text: program } }));
+          editor.diagnose(diagnostics);
+          said.textContent = diagnostics.length
+            ? `Line ${diagnostics[0].line}: ${diagnostics[0].title}`
+            : "The program is correct.";
+        } catch (e) {
+          said.textContent = e.message;
+        }
+      }, 150);
+    };
+    this.dialog(
+      `Try a program, from trial ${trial}`,
+      [box, said],
+      "Evaluate",
+      () => command("try", { program: editor.text() }),
+      "Taken: it becomes a trial of yours.",
+    );
+    const editor = makeEditor(box, {
+      doc: text,
+      lang: "ucutlass",
+      label: "Your program",
+      onChange: check,
+      onRun: () => $("dialog").querySelector("form").requestSubmit(),
+    });
+    check(text);
+    editor.focus();
+  }
+
+  dialog(title, body, verb, act, done) {
+    const problem = h("p", { class: "notice bad", role: "alert", hidden: true });
+    const go = h("button", { type: "submit", class: "button primary" }, verb);
+    const form = h(
+      "form",
+      {
+        method: "dialog",
+        onsubmit: async (e) => {
+          e.preventDefault();
+          go.disabled = true;
+          try {
+            await act();
+            $("dialog").close();
+            toast(done);
+          } catch (error) {
+            problem.replaceChildren(h("strong", {}, error.message), error.fix ?? "");
+            problem.hidden = false;
+          } finally {
+            go.disabled = false;
+          }
+        },
+      },
+      h("h2", { id: "dialog-title" }, title),
+      body,
+      problem,
+      h(
+        "div",
+        { class: "ends" },
+        h("button", { type: "button", class: "button", onclick: () => $("dialog").close() }, "Cancel"),
+        go,
+      ),
+    );
+    $("dialog").replaceChildren(form);
+    $("dialog").setAttribute("aria-labelledby", "dialog-title");
+    $("dialog").showModal();
+  }
+}

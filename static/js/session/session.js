@@ -1,0 +1,163 @@
+// The session page: one log, one view of it, drawn the same live, after a reload and in replay.
+import { $, blob, boot, h, select, tablist, throttle } from "../page.js";
+import { apply, fold, initial, shown } from "./reduce.js";
+import { Stream } from "./stream.js";
+import { Timeline } from "./timeline.js";
+import { Code } from "./code.js";
+import { Charts } from "./charts.js";
+import { Regions } from "./regions.js";
+import { drawHeader, drawLink } from "./header.js";
+import { Owner } from "./owner.js";
+import { Replay } from "./replay.js";
+import { refusalOf } from "../refusal.js";
+
+const session = boot.session;
+const log = []; // every event, in order: what replay folds
+const live = initial();
+let replayTo = null; // null: the whole
+const info = {
+  state: session.state,
+  queue: session.queue,
+  text: session.text,
+  viewers: null,
+  live: false,
+  last: session.last_seq,
+  skew: null,
+};
+
+// ---- what is on the screen is in the address --------------------------------------------------------------------
+const place = { trial: null, diff: null, tab: null };
+{
+  const asked = new URLSearchParams(location.search);
+  const number = (name) => (/^\d{1,6}$/.test(asked.get(name) ?? "") ? Number(asked.get(name)) : null);
+  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: asked.get("tab") });
+}
+let chosen = place.trial !== null; // until a person chooses, the page follows the best
+
+function keep() {
+  const query = new URLSearchParams();
+  if (chosen && place.trial) query.set("trial", place.trial);
+  if (place.diff) query.set("diff", place.diff);
+  if (place.tab) query.set("tab", place.tab);
+  const text = query.toString();
+  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+}
+
+const view = () => (replayTo === null ? live : replayed);
+let replayed = null;
+
+function trialNow() {
+  const now = view();
+  if (chosen && now.trials.has(place.trial)) return place.trial;
+  return shown(now)?.number ?? [...now.trials.keys()].at(-1) ?? null;
+}
+
+// ---- panes ------------------------------------------------------------------------------------------------------
+const choose = (n) => {
+  place.trial = n;
+  chosen = true;
+  if (place.diff === n) place.diff = null;
+  keep();
+  draw();
+};
+const timeline = new Timeline(choose);
+const code = new Code((change) => {
+  Object.assign(place, change);
+  if (!chosen && trialNow()) {
+    place.trial = trialNow();
+    chosen = true;
+  }
+  keep();
+  draw();
+});
+const regions = new Regions($("charts"));
+const charts = new Charts($("charts"), session.id, choose);
+const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
+const replay = new Replay((seq) => {
+  replayTo = seq;
+  replayed = seq === null ? null : fold(log, seq);
+  draw();
+});
+tablist(document.querySelector(".panes-nav"), (tab) => {
+  $("panes").dataset.pane = tab.dataset.pane;
+  select(tab.parentElement, tab);
+  if (tab.dataset.pane === "charts") charts.resize();
+});
+
+function draw() {
+  const now = view();
+  const n = trialNow();
+  drawHeader(now, info);
+  timeline.draw(now, n);
+  $("timeline-empty").textContent = now.trials.size
+    ? ""
+    : now.end
+      ? "No trial was made."
+      : "Trials appear here as they happen.";
+  $("timeline-empty").hidden = now.trials.size > 0;
+  code.draw(now, n, place);
+  owner.draw(live, n);
+  if (live.end && live.trials.size) replay.ready(log);
+  const nothing = Boolean(live.end) && live.trials.size === 0; // refused before any trial: the message says it all
+  $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
+  refusal(now);
+  regions.draw(now);
+  charts.draw(now, n);
+}
+const soon = throttle(draw, 60);
+
+// ---- one clear message ------------------------------------------------------------------------------------------
+let toldRefusal = false;
+async function refusal(now) {
+  const end = now.end;
+  const bad = end && ["refused", "failed"].includes(end.state);
+  $("session-error").hidden = !bad;
+  if (!bad || toldRefusal) return;
+  toldRefusal = true;
+  const text = now.source ? await blob(now.source).catch(() => session.spec.source) : session.spec.source;
+  $("session-error").replaceChildren(refusalOf(end, text, `/s/${session.id}/fork`));
+}
+
+// ---- events -----------------------------------------------------------------------------------------------------
+const stream = new Stream(session.id, {
+  seq: () => live.seq,
+  onEvents(events, last) {
+    const before = live.seq;
+    apply(live, events);
+    for (const e of events) if (e.seq > before && e.seq <= live.seq) log.push(e);
+    info.last = Math.max(last ?? 0, live.seq);
+    // The engine's clock may differ from the reader's: what just arrived happened just now.
+    if (live.last_t && info.last === live.seq)
+      info.skew = Math.min(info.skew ?? Infinity, Math.max(-86400, Date.now() / 1000 - live.last_t));
+    if (live.gap) stream.again();
+    $("loaded").textContent =
+      live.seq < info.last ? `loaded ${live.seq} of ${info.last} events` : live.end ? `${info.last} events` : "";
+    soon();
+  },
+  onStatus(status) {
+    info.live = status === "live";
+    drawLink(status);
+    if (status === "missing")
+      ($("session-error").replaceChildren(
+        h(
+          "section",
+          { class: "refusal", role: "alert" },
+          h("h2", {}, "This session is gone"),
+          h("p", {}, "It was deleted, or the link is incomplete."),
+        ),
+      ),
+        ($("session-error").hidden = false));
+    soon();
+  },
+  onInfo(told) {
+    for (const name of ["viewers", "queue", "engine", "state", "text"]) if (name in told) info[name] = told[name];
+    soon();
+  },
+});
+drawLink("connecting");
+draw();
+stream.start();
+setInterval(() => {
+  if (!live.end && info.live) drawHeader(view(), info);
+}, 1000);
+addEventListener("popstate", () => location.reload());

@@ -1,0 +1,138 @@
+// What a session's log says, as data: the counterpart of engine/session/view.py, with the same names and the same
+// readers. A field that is missing or has another type becomes its empty value; one that is not listed is dropped.
+
+export const STEPS = ["proposed", "checked", "generated", "compiled", "validated", "measured", "judged"];
+export const COUNTING = ["clean", "minor"]; // verdicts of a trial whose time is a result
+const STOPPED = ["stopped", "cancelled"];
+const UNDECIDED = ["oracle", "worker_lost", "gpu_lost", "timeout", "engine_error", "memory_limit", "run_failed"];
+const UNDECIDED_PREFIXES = ["reference_", "oracle_", "garbled"];
+
+/** Who ended a failed trial, by its code: owner | run (before anything was known of the program) | program. */
+export function causeOf(code) {
+  if (STOPPED.includes(code)) return "owner";
+  return UNDECIDED.includes(code) || UNDECIDED_PREFIXES.some((p) => code.startsWith(p)) ? "run" : "program";
+}
+
+// ---- readers of JSON values ----
+
+export const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
+export const text = (v) => (typeof v === "string" ? v : "");
+export const number = (v) => (Number.isFinite(v) ? v : null);
+export const whole = (v) => (Number.isSafeInteger(v) ? v : null);
+export const flag = (v) => v === true;
+export const obj = (v) => (isObject(v) ? v : {});
+export const texts = (v) => (Array.isArray(v) ? v.filter((x) => typeof x === "string") : []);
+export const objects = (v) => (Array.isArray(v) ? v.filter(isObject) : []);
+export const wholes = (v) => (Array.isArray(v) ? v.filter((x) => whole(x) !== null) : []);
+export const numbers = (v) => Object.fromEntries(Object.entries(obj(v)).filter(([, x]) => number(x) !== null));
+
+/** An object with the fields of `shape` ({name: reader}), read from `data`; `given` fields are taken as they are. */
+export function read(shape, data, given = {}) {
+  const fields = Object.entries(shape).map(([name, reader]) => [name, reader(data[name])]);
+  return { ...Object.fromEntries(fields), ...given };
+}
+
+// ---- the parts of a view ----
+
+export const PROGRESS = { text, step: text, trial: whole };
+export const BASELINE = { name: text, cls: text, note: text, time: obj };
+export const REGION = {
+  number: whole,
+  words: text,
+  ops: texts,
+  inputs: texts,
+  outputs: texts,
+  lines: wholes,
+  limits: numbers,
+  share: numbers,
+};
+export const UNCOVERED = { name: text, op: text, line: whole, reason: text, why: text };
+export const MEASURED = {
+  time: obj,
+  baseline: text,
+  baseline_ms: number,
+  ratio: number,
+  ratio_low: number,
+  ratio_high: number,
+  checks: objects,
+  part: obj,
+};
+export const JUDGED = {
+  verdict: text,
+  cls: text,
+  kind: text,
+  ms: number,
+  speedup: number,
+  baseline: text,
+  gap: number,
+  sol_score: number,
+  best: flag,
+  standing: text,
+  text,
+  evidence: objects,
+  algebraic: text,
+};
+export const FAILED = { step: text, code: text, reason: text, detail: text };
+export const CONTROL = { action: text, data: obj };
+export const SCREENED = { trial: whole, seconds: number };
+export const RESUMED = { text };
+export const NOTE = { code: text, text, cls: text };
+export const CLOSED = { cls: text, code: text, best_ms: number, limit_ms: number, eps: number, trials: whole };
+export const END = {
+  state: text,
+  code: text,
+  reason: text,
+  line: whole,
+  seconds: number,
+  trials: whole,
+  covered: objects,
+};
+
+/** A trial before anything is known of it. */
+export const newTrial = (n) => ({
+  number: n,
+  cls: "",
+  roof: "",
+  backend: "",
+  program: "",
+  change: "",
+  why: "",
+  parent: null,
+  predicted_ms: null,
+  by: "",
+  structure: "",
+  settings: "",
+  step: "",
+  steps: {},
+  resolved: "",
+  stages: [],
+  tried: [],
+  sources: {},
+  refused: {},
+  inputs: [],
+  part_of: null,
+  compiled: null,
+  validated: null,
+  measured: null,
+  judged: null,
+  failed: null,
+});
+
+export const counts = (judged) => COUNTING.includes(judged.verdict);
+export const hasEnded = (trial) => trial.judged !== null || trial.failed !== null;
+
+/** running | counted | flagged | failed | undecided | stopped */
+export function outcome(trial) {
+  if (trial.judged) return counts(trial.judged) ? "counted" : "flagged";
+  if (trial.failed) return { run: "undecided", owner: "stopped" }[trial.failed.cause] ?? "failed";
+  return "running";
+}
+
+/** The region that a trial's program stands for; null: the whole module, or nothing is known yet. */
+export const regionOf = (trial) => (trial.measured && whole(trial.measured.part.region)) || trial.part_of || null;
+
+/** The time that a trial stands for, {ms, kind}: measured or predicted; null before there is one. */
+export function timeOf(trial) {
+  const { ms, kind } = trial.measured ?? trial.judged ?? {};
+  return Number.isFinite(ms) ? { ms, kind } : null;
+}

@@ -1,0 +1,103 @@
+// A session and its trials in words, composed from the fields of the view: no text of the log is read for its meaning.
+import { baselineName, className, count, duration, percent, time, times } from "../format.js";
+import { counts, timeOf } from "./view.js";
+
+/** What a trial that is under way is doing, by the step that it reached. */
+export const DOING = {
+  proposed: "checking",
+  checked: "generating code",
+  generated: "compiling",
+  compiled: "verifying",
+  validated: "timing",
+  measured: "judging",
+};
+const FAILED = {
+  check: "rejected",
+  generate: "not expressible",
+  compile: "did not compile",
+  validate: "wrong result",
+  measure: "not timed",
+};
+export const VERDICT = {
+  clean: "clean",
+  minor: "minor remark",
+  gaming: "flagged, not counted",
+  "library only": "library calls only",
+};
+
+/** Why a trial failed, in two words: what ended it before it was judged says nothing about the program. */
+export function failedWord({ step, cause }) {
+  if (cause === "owner") return "stopped";
+  if (cause === "run" && step === "validate") return "not verified";
+  return FAILED[step] ?? "failed";
+}
+
+/** A trial's class, and where a guard lets another one stand in it, which: the limit is that one's. */
+export const classWords = ({ cls, roof }) =>
+  className(cls) + (roof && roof !== cls ? ` by guarded ${className(roof)}` : "");
+
+/** What a screen reader says of a trial, and the row's title. */
+export function describe(one) {
+  const at = timeOf(one);
+  const head = `Trial ${one.number}, ${classWords(one)}: ${one.change}`;
+  if (one.failed) return `${head}. ${failedWord(one.failed)}: ${one.failed.reason}`;
+  if (!at) return `${head}. ${DOING[one.step] ?? "proposed"}`;
+  const over = one.judged ? `, ${times(one.judged.speedup)} over ${baselineName(one.judged.baseline)}` : "";
+  return `${head}. ${at.kind} ${time(at.ms)}${over}`;
+}
+
+const faster = (ratio) => (ratio >= 1 ? `${times(ratio)} faster than` : `${times(1 / ratio)} slower than`);
+
+/** What a judged trial's time means: against PyTorch, the limit, the best before, what it leaves out. */
+export function standing(one) {
+  const j = one.judged;
+  const part = one.measured?.part ?? {};
+  const said = [`${time(j.ms)} ${j.kind}${part.region ? " for the whole module" : ""}`];
+  if (!counts(j)) {
+    const flaw = j.evidence.find((c) => c.verdict === j.verdict)?.said;
+    return `${said}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
+  }
+  const limit = j.gap === null ? "" : `, ${j.gap.toFixed(2)} times the limit`;
+  const held = one.roof && one.roof !== one.cls ? ` of ${className(one.roof)} (${classWords(one)})` : "";
+  said[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && held}`;
+  if (part.region && part.region_eager_ms) {
+    const ratio = faster(part.region_eager_ms / part.region_ms);
+    const theirs = `PyTorch’s own ${time(part.region_eager_ms)} for it`;
+    said.push(`region ${part.region} alone ${time(part.region_ms)}, ${ratio} ${theirs}`);
+  }
+  if (j.best) said.push(`the best in ${className(j.cls)} so far`);
+  const refused = j.standing === "algebraic" ? ": no best unless it is allowed" : "";
+  if (j.algebraic) said.push(`algebraic (${j.algebraic})${refused}`);
+  return `${said.join("; ")}.`;
+}
+
+function closed({ cls, code, best_ms, limit_ms, eps, trials }) {
+  const name = className(cls);
+  if (code === "near_limit")
+    return `${name}: within ${percent(eps)} of the limit, ${time(best_ms)} against ${time(limit_ms)}`;
+  if (code === "stalled")
+    return `${name}: ${count(trials, "trial")} in a row brought nothing better than ${time(best_ms)}`;
+  return `${name}: ${code}`;
+}
+
+/** Why the search ended. An older log says it in a sentence alone, which then stands as it is. */
+function why(view) {
+  const { code, reason, closed: classes } = view.end;
+  const budget = view.budget.trials ?? view.trials.size;
+  if (code === "budget_used") return `the budget of ${count(budget, "trial")} is used up`;
+  if (code === "search_over") return classes.map(closed).join("; ") || "there is nothing left to try";
+  if (code === "stopped") return "by the owner";
+  return reason.replace(/\.$/, "");
+}
+
+/** How a session ended: "Ended: TF32: within 25% of the limit … · 20 s". */
+export function endWords(view) {
+  const { state, seconds } = view.end;
+  const head = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" }[state] ?? "Ended";
+  return state === "refused" ? head : `${head}: ${why(view)} · ${duration(seconds)}`;
+}
+
+/** The classes in which PyTorch stays: [class, the fastest trial that counts], none faster than PyTorch. */
+export const pytorchStays = (view) =>
+  [...view.fastest].filter(([cls]) => !view.best.has(cls)).map(([cls, n]) => [cls, view.trials.get(n)]);
+
