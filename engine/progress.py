@@ -183,10 +183,9 @@ class Collected:
         for trial in sorted(view.trials.values(), key=lambda t: t.number):
             if not trial.ended:
                 continue
-            end = trial.judged if trial.judged is not None else trial.failed
-            about = {name: getattr(trial, name) for name in ("change", "why", "backend", "cls")}
+            about = {name: getattr(trial, name) for name in ("change", "why", "form", "language", "backend", "cls")}
             part = {"part": trial.measured.part} if trial.measured is not None and trial.measured.part else {}
-            trials.append({"trial": trial.number, **about, **dataclasses.asdict(end), "outcome": trial.outcome, **part})
+            trials.append({"trial": trial.number, **about, **dataclasses.asdict(trial.end), "outcome": trial.outcome, **part})
         end = view.end
         return json.dumps(
             {

@@ -8,7 +8,7 @@ predecessor is not applied (`apply` answers False), so a reload, a reconnect and
 may be cut at any event, and may come from a newer version: an unknown kind or field changes nothing but `warnings`.
 
 Rules that every reader shares, and that stand nowhere else:
-- Of a trial's steps, and of its two ends (judged, failed), the first stands.
+- Of a trial's steps, and of its three ends (judged, untimed, failed), the first stands.
 - A trial is the best of its class when the engine said so (`best`), its verdict counts (clean or minor), it does all
   the work or may leave some out (`algebraic`), it is faster than PyTorch in the class, and faster than the best before.
 - `headline` is the best of the class with the largest speedup over PyTorch.
@@ -293,7 +293,7 @@ def _step(name: str, take: Callable[[View, Trial, Object], None]) -> Callable[[V
         if trial.ended or name in trial.steps:
             return "repeated"
         trial.steps[name] = t
-        if name != "failed":
+        if name not in ("untimed", "failed"):
             trial.step = name
         take(v, trial, d)
         return None if known or name == "proposed" else "not_proposed"
@@ -301,7 +301,9 @@ def _step(name: str, take: Callable[[View, Trial, Object], None]) -> Callable[[V
     return handler
 
 
-_PROPOSED = ("cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings")
+_PROPOSED = (
+    "cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings", "form", "language", "entry",
+)  # fmt: skip
 
 
 def _proposed(v: View, trial: Trial, d: Object) -> None:
@@ -345,6 +347,11 @@ def _judged(v: View, trial: Trial, d: Object) -> None:
         v.best[j.cls] = trial.number
 
 
+def _untimed(v: View, trial: Trial, d: Object) -> None:
+    trial.untimed = read(parts.Untimed, d)
+    trial.cls = trial.cls or trial.untimed.cls
+
+
 def _failed(v: View, trial: Trial, d: Object) -> None:
     code = text(d.get("code"))
     trial.failed = read(parts.Failed, d, cause=text(d.get("cause")) or cause_of(code))
@@ -385,6 +392,7 @@ _HANDLERS: dict[str, Callable[[View, Object, float | None], str | None]] = {
     "trial.validated": _step("validated", _validated),
     "trial.measured": _step("measured", _measured),
     "trial.judged": _step("judged", _judged),
+    "trial.untimed": _step("untimed", _untimed),
     "trial.failed": _step("failed", _failed),
     "controlled": _controlled,
     "resumed": _resumed,
@@ -393,7 +401,8 @@ _HANDLERS: dict[str, Callable[[View, Object, float | None], str | None]] = {
 IGNORED: frozenset[str] = frozenset()  # kinds that change no view
 # Kinds that change what a figure shows.
 DRAWN = frozenset({
-    "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.failed", "controlled", "session.ended",
+    "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.untimed", "trial.failed", "controlled",
+    "session.ended",
 })  # fmt: skip
 KINDS = frozenset(_HANDLERS) | IGNORED
 
