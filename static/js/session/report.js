@@ -59,9 +59,9 @@ function failed(one, goto) {
   const f = one.failed, example = f.code === "no_entry";
   const log = { href: `/api/blobs/${f.detail}`, target: "_blank", rel: "noopener" };
   const words = example ? `A ${builtBy(one)} kernel that would be taken` : "The whole log";
-  const [first] = f.diagnostics;
+  const only = isKernel(one) && f.diagnostics.length === 1 ? place(f.diagnostics[0].line, goto) : null;
   return [
-    h("p", {}, h("b", {}, "Failed"), dotted(f.reason), first ? " " : "", isKernel(one) ? place(first?.line, goto) : null),
+    h("p", {}, h("b", {}, "Failed"), dotted(f.reason), only ? " " : "", only),
     isKernel(one) ? places(f.diagnostics, goto) : null,
     f.detail ? h("p", {}, h("a", log, words)) : null,
     isKernel(one) && f.evidence.length ? evidence("Evidence", f.evidence, goto) : null,
@@ -71,7 +71,7 @@ function failed(one, goto) {
 function untimed(one, goto) {
   const { text, verdict, evidence: seen } = one.untimed;
   return [
-    line(`Not timed: ${untimedWords(one.untimed)}`, dotted(text)),
+    line("Not timed", dotted(untimedWords(one.untimed), text)),
     evidence(`Verdict: ${verdict}`, seen, goto),
   ];
 }
