@@ -196,10 +196,10 @@ class Collected:
         for trial in sorted(view.trials.values(), key=lambda t: t.number):
             if not trial.ended:
                 continue
-            end = trial.judged if trial.judged is not None else trial.failed
-            about = {name: getattr(trial, name) for name in ("change", "why", "backend", "cls")}
+            about = {n: getattr(trial, n) for n in ("change", "why", "form", "language", "backend", "cls")}
             part = {"part": trial.measured.part} if trial.measured is not None and trial.measured.part else {}
-            trials.append({"trial": trial.number, **about, **dataclasses.asdict(end), "outcome": trial.outcome, **part})
+            about |= {**dataclasses.asdict(trial.end), "outcome": trial.outcome}
+            trials.append({"trial": trial.number, **about, **part})
         end = view.end
         return json.dumps(
             {

@@ -17,10 +17,10 @@ from sol.budget import Recorded, Trial
 
 def recorded(view: View, name: str) -> list[Recorded]:
     """Every class of a session that has a limit, a baseline and a trial. A trial that failed, or whose time is no
-    result, is one that brought nothing."""
+    result, is one that brought nothing; a raw kernel that could have no time is none."""
     trials: dict[str, list[Trial]] = {}
     for t in view.trials.values():
-        if t.ended:
+        if t.ended and t.untimed is None:
             trials.setdefault(t.cls, []).append(Trial(t.judged.ms if view.counts(t) else None))
     return [
         Recorded(f"{name} ({cls})", tuple(ended), view.bounds[cls], baseline.ms)

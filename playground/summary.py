@@ -30,7 +30,7 @@ def take(session: Session, rows: Sequence[dict[str, Any]]) -> None:
         view.apply(**row)
     session.summary = view.listing()
     session.title = view.title or session.title
-    if any(row["kind"] in ("trial.judged", "trial.failed") for row in rows):
+    if any(row["kind"] in ("trial.judged", "trial.untimed", "trial.failed") for row in rows):
         session.losses = 0
     if view.end is not None and session.state != session.ENDED:
         session.state, session.ended = session.ENDED, datetime.fromtimestamp(view.end.t or rows[-1]["t"], UTC)

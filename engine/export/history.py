@@ -71,9 +71,11 @@ def of_program(text: str, module: str | None = None) -> Exported:
 
 
 def best(view: View) -> int:
-    """The number of the best trial, which a session's page shows. Raises ExportError where there is none."""
-    if view.headline is not None:
-        return view.headline.number
+    """The number of the best program, which a session's page shows unless a raw kernel is faster. Raises ExportError
+    where there is none."""
+    programs = [t for n in view.best.values() if (t := view.trials[n]).form != "kernel"]
+    if programs:
+        return max(programs, key=lambda t: (t.judged.speedup, -t.number)).number
     if any(t.judged is not None for t in view.trials.values()):
         raise ExportError("no program of this session is better than PyTorch; name the trial that you want to export")
     raise ExportError("no trial of this session came to its end; name one that has code")

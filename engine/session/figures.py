@@ -84,6 +84,9 @@ def _history(view: View, report: Report | None, chosen: Trial | None) -> Figure 
         elif t.failed is not None:
             reason = t.failed.reason
             trials.append(history.HistoryTrial(t.number, t.cls, "", None, outcome=t.outcome, counts=False, note=reason))
+        elif t.untimed is not None:
+            note = t.untimed.text
+            trials.append(history.HistoryTrial(t.number, t.cls, "", None, outcome=t.outcome, counts=False, note=note))
     stops = [s for cls in dict.fromkeys(t.judged.cls for t in timed) if (s := _stop(view, cls)) is not None]
     return history.history(trials, stops, view.budget.get("eps"))
 
@@ -110,7 +113,7 @@ def _stop(view: View, cls: str) -> history.StopLine | None:
     eps, window = view.budget.get("eps", 0.0), int(view.budget.get("window", 0))
     best, since, at = None, 0, None
     for t in sorted(view.trials.values(), key=lambda t: t.number):
-        if t.cls != cls or not t.ended:
+        if t.cls != cls or not t.ended or t.untimed is not None:
             continue
         if view.counts(t) and (best is None or t.judged.ms < best):
             best, since = t.judged.ms, 0

@@ -8,16 +8,16 @@ predecessor is not applied (`apply` answers False), so a reload, a reconnect and
 may be cut at any event, and may come from a newer version: an unknown kind or field changes nothing but `warnings`.
 
 Rules that every reader shares, and that stand nowhere else:
-- Of a trial's steps, and of its two ends (judged, failed), the first stands.
+- Of a trial's steps, and of its three ends (judged, untimed, failed), the first stands.
 - A trial is the best of its class when the engine said so (`best`), its verdict counts (clean or minor), it is faster
   than PyTorch in the class (older engines did not ask that) and faster than the best before. The engine says so only of
   a trial that does all the work or may leave some out (`algebraic`).
 - `headline` is the best of the class with the largest speedup over PyTorch.
 - An owner's own trial may become the best; it does not count against the budget.
 
-The page's counterpart is static/js/session/reduce.js. A new kind of event gets a handler in `_HANDLERS` of both files, or
-a place in IGNORED of both; tests/browser/test_fold.py holds the two equal. The web process loads this module: it imports
-the standard library alone.
+The page's counterpart is static/js/session/reduce.js. A new kind of event gets a handler in `_HANDLERS` of both files,
+or a place in IGNORED of both; tests/browser/test_fold.py holds the two equal. The web process loads this module: it
+imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def _step(name: str, take: Callable[[View, Trial, Object], None]) -> Callable[[V
         if trial.ended or name in trial.steps:
             return "repeated"
         trial.steps[name] = t
-        if name != "failed":
+        if name not in ("untimed", "failed"):
             trial.step = name
         take(v, trial, d)
         return None if known or name == "proposed" else "not_proposed"
@@ -302,7 +302,9 @@ def _step(name: str, take: Callable[[View, Trial, Object], None]) -> Callable[[V
     return handler
 
 
-_PROPOSED = ("cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings")
+_PROPOSED = (
+    "cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings", "form", "language", "entry",
+)  # fmt: skip
 
 
 def _proposed(v: View, trial: Trial, d: Object) -> None:
@@ -346,6 +348,11 @@ def _judged(v: View, trial: Trial, d: Object) -> None:
         v.best[j.cls] = trial.number
 
 
+def _untimed(v: View, trial: Trial, d: Object) -> None:
+    trial.untimed = read(parts.Untimed, d)
+    trial.cls = trial.cls or trial.untimed.cls
+
+
 def _failed(v: View, trial: Trial, d: Object) -> None:
     code = text(d.get("code"))
     trial.failed = read(parts.Failed, d, cause=text(d.get("cause")) or cause_of(code))
@@ -386,14 +393,17 @@ _HANDLERS: dict[str, Callable[[View, Object, float | None], str | None]] = {
     "trial.validated": _step("validated", _validated),
     "trial.measured": _step("measured", _measured),
     "trial.judged": _step("judged", _judged),
+    "trial.untimed": _step("untimed", _untimed),
     "trial.failed": _step("failed", _failed),
     "controlled": _controlled,
     "resumed": _resumed,
     "session.ended": _ended,
 }
-IGNORED: frozenset[str] = frozenset()  # kinds that change no view
+# Kinds that change no view: how a strategy's script is played again, and what it knows of other problems.
+IGNORED = frozenset({"memory.read", "memory.written", "turn.asked", "turn.answered", "script.advanced"})
 # Kinds that change what a figure shows.
 DRAWN = frozenset({
-    "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.failed", "controlled", "session.ended",
+    "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.untimed", "trial.failed", "controlled",
+    "session.ended",
 })  # fmt: skip
 KINDS = frozenset(_HANDLERS) | IGNORED

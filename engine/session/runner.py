@@ -148,7 +148,9 @@ class _Session:
         seconds = self.earlier + time.monotonic() - self.began
         trials = len(self.journal.of(events.TrialProposed))
         best = {cls: e.trial for cls, e in outcome.best(self.journal).items()}
-        yield from self.emit(events.SessionEnded(state, reason, best, trials, seconds, code, line, self.closed, covered))
+        yield from self.emit(
+            events.SessionEnded(state, reason, best, trials, seconds, code, line, self.closed, covered)
+        )
 
     def _end_what_is_open(self, state: str, code: str) -> Events:
         """Each trial and each turn has an end in the log."""

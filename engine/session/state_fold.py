@@ -21,8 +21,8 @@ from sol import budget
 
 
 class StateFold:
-    """`stops`: class -> why its search ended, at the state that was asked for last. `budget`: the spec's; `baselines`: class -> PyTorch's time; `algebraic`: whether a program that leaves out work
-    may be the best."""
+    """`budget`: the spec's; `baselines`: class -> PyTorch's time; `algebraic`: whether a program that leaves out work
+    may be the best. `stops`: class -> why its search ended, at the state that was asked for last."""
 
     def __init__(
         self, journal: Journal, problem: Prepared, baselines: Mapping[str, events.Baseline], budget: dict[str, Any],

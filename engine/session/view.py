@@ -215,13 +215,35 @@ class Failed:
     cause: str
     reason: str
     detail: str
+    diagnostics: list[Object]
+    evidence: list[Object]
+
+
+@dataclass
+class Untimed:
+    """A raw kernel's end with a verdict and no time. `step`: the one that was not done; `code`: why there is no time
+    (engine.session.events.TrialUntimed)."""
+
+    verdict: str
+    cls: str
+    step: str
+    code: str
+    text: str
+    evidence: list[Object]
+
+    @property
+    def outcome(self) -> str:
+        """verified | unverified | flagged"""
+        if self.verdict in COUNTING:
+            return "verified"
+        return "unverified" if self.verdict == "unverified" else "flagged"
 
 
 @dataclass
 class Trial:
     """One trial. `step`: the last of STEPS that it reached, "" before any; `steps`: step -> when it was reached;
     `inputs`: the program's parameters as tensors of the graph; `part_of`: the region that its code was generated for,
-    0 for the whole module."""
+    0 for the whole module; `form`: program ("" in older logs) | kernel, with its `language` and `entry`."""
 
     number: int
     cls: str = ""
@@ -244,19 +266,32 @@ class Trial:
     refused: Object = field(default_factory=dict)
     inputs: list[Object] = field(default_factory=list)
     part_of: int | None = None
+    form: str = ""
+    language: str = ""
+    entry: str = ""
     compiled: Object | None = None
     validated: Object | None = None
     measured: Measured | None = None
     judged: Judged | None = None
+    untimed: Untimed | None = None
     failed: Failed | None = None
 
     @property
+    def end(self) -> Judged | Untimed | Failed | None:
+        """How it ended; None while it is under way."""
+        ends = (self.judged, self.untimed, self.failed)
+        return next((end for end in ends if end is not None), None)
+
+    @property
     def ended(self) -> bool:
-        return self.judged is not None or self.failed is not None
+        return self.end is not None
 
     @property
     def outcome(self) -> str:
-        """running | counted | flagged | failed | undecided | stopped"""
+        """running | counted | flagged | verified | unverified (both of kernels without a time) | failed | undecided |
+        stopped"""
+        if self.untimed is not None:
+            return self.untimed.outcome
         if self.judged is not None:
             return "counted" if self.judged.counts else "flagged"
         if self.failed is not None:

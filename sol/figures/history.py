@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from sol.figures.figure import Figure, across, apart, axis, beside, down, layout, scatter, ticks
-from sol.figures.palette import BAD, INK, class_name, colour, marker, rounded_log10
+from sol.figures.palette import BAD, FAINT, INK, class_name, colour, marker, rounded_log10
 
 WIDE = 6  # speedups that span more than this get a log axis; a few tenths are read better on a plain one
 
 
 @dataclass(frozen=True)
 class HistoryTrial:
-    """A trial that ended. `speedup` over `baseline` (in words), or None where it failed. `outcome` as
+    """A trial that ended. `speedup` over `baseline` (in words), or None where it has no time. `outcome` as
     engine.session.view.Trial has it; `counts`: whether its time is a result; `best`: whether it was the best of its
     class when it came; `note`: a sentence."""
 
@@ -48,11 +48,13 @@ class StopLine:
 
 
 OUTCOMES = {"failed": "failed", "undecided": "not verified", "stopped": "stopped"}
+UNTIMED = {"verified": "right, not timed", "unverified": "not run", "flagged": "flagged, not timed"}  # raw kernels
 
 
 def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = (), eps: float | None = None) -> Figure:
-    """Rows: trial, class, outcome, ms, speedup, over, best so far, note. A trial that failed is a cross on the floor;
-    one whose time is no result is crossed out where it stands. `eps`: that of the session, for the caption."""
+    """Rows: trial, class, outcome, ms, speedup, over, best so far, note. A trial that failed is a cross on the floor, a
+    raw kernel without a time a ring there; one whose time is no result is crossed out where it stands. `eps`: that of
+    the session, for the caption."""
     ordered = sorted(trials, key=lambda t: t.trial)
     last = max((t.trial for t in ordered), default=1)
     timed = [t for t in ordered if t.speedup is not None]
@@ -63,7 +65,11 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = (), eps: 
     low = min([0.9, *speeds]) * 0.97
     wide = top / low > WIDE
     data = [trace for cls in classes for trace in _of_class(cls, [t for t in timed if t.cls == cls], last)]
-    data.append(_failed([t for t in ordered if t.speedup is None], low if wide else 0.0))
+    floor = low if wide else 0.0
+    without = [t for t in ordered if t.speedup is None]
+    data.append(_on_the_floor("failed", [t for t in without if t.outcome not in UNTIMED], floor, "x-thin", BAD))
+    if rings := [t for t in without if t.outcome in UNTIMED]:
+        data.append(_on_the_floor("no time", rings, floor, "circle-open", FAINT))
     labels, shapes = [beside(1.0, "PyTorch", INK)], [across(1.0, INK, width=1.4)]
     for s in lines:
         name = class_name(s.cls)
@@ -137,14 +143,21 @@ def _note(t: HistoryTrial) -> str:
     return f"<br>{t.note}" if t.note else ""
 
 
-def _failed(failed: Sequence[HistoryTrial], floor: float) -> dict[str, Any]:
+def _on_the_floor(name: str, trials: Sequence[HistoryTrial], floor: float, symbol: str, ink: str) -> dict[str, Any]:
+    """The marks of trials that have no time."""
     return scatter(
-        mode="markers", name="failed", x=[t.trial for t in failed], y=[floor] * len(failed), cliponaxis=False,
-        customdata=[t.trial for t in failed], showlegend=bool(failed), hovertemplate="%{text}<extra></extra>",
-        text=[f"trial {t.trial}: {OUTCOMES.get(t.outcome, t.outcome)}{_note(t)}" for t in failed],
-        marker={"symbol": "x-thin", "size": 9, "color": BAD, "line": {"width": 2, "color": BAD}},
+        mode="markers", name=name, x=[t.trial for t in trials], y=[floor] * len(trials), cliponaxis=False,
+        customdata=[t.trial for t in trials], showlegend=bool(trials), hovertemplate="%{text}<extra></extra>",
+        text=[f"trial {t.trial}: {_outcome(t)}{_note(t)}" for t in trials],
+        marker={"symbol": symbol, "size": 9, "color": ink, "line": {"width": 2, "color": ink}},
         selected={"marker": {"size": 14}}, unselected={"marker": {"opacity": 1}},
     )  # fmt: skip
+
+
+def _outcome(t: HistoryTrial) -> str:
+    if t.speedup is None:
+        return OUTCOMES.get(t.outcome) or UNTIMED.get(t.outcome, t.outcome)
+    return t.kind if t.counts else f"{t.kind}, no result"
 
 
 def _rows(ordered: Sequence[HistoryTrial]) -> list[dict[str, Any]]:
@@ -156,7 +169,7 @@ def _rows(ordered: Sequence[HistoryTrial]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "trial": t.trial, "class": class_name(t.cls),
-                "outcome": OUTCOMES.get(t.outcome, t.kind if t.counts else f"{t.kind}, no result"),
+                "outcome": _outcome(t),
                 "ms": t.ms, "speedup": None if t.speedup is None else round(t.speedup, 4),
                 "over": "" if t.speedup is None else t.baseline,
                 "best so far": round(best[t.cls], 4) if t.cls in best else None, "note": t.note,

@@ -1,6 +1,6 @@
 // The mark of a trial in lists and tables: one shape and one colour for each precision class, as sol/figures/palette.py
 // has them for the charts (tests/browser/test_figures.py holds them equal); hollow for a prediction, filled for a
-// measurement, a cross for what failed.
+// measurement, a cross for what failed, dashed for a raw kernel that has a verdict and no time.
 export const CLASS = {
   f64: { shape: "pentagon", colour: "--oi-purple" },
   f32: { shape: "square", colour: "--oi-blue" },
@@ -22,7 +22,7 @@ const PATHS = {
   cross: "M3 3l8 8M11 3l-8 8",
 };
 
-/** The mark of a trial as an SVG of 14 px. kind: measured | predicted | failed | pending. */
+/** The mark of a trial as an SVG of 14 px. kind: measured | predicted | untimed | failed | pending. */
 export function mark(cls, kind) {
   const ns = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(ns, "svg");
@@ -35,6 +35,7 @@ export function mark(cls, kind) {
   path.style.stroke = inks[kind] ?? `var(${colour})`;
   path.style.strokeWidth = kind === "failed" ? "2.2" : "1.6";
   path.style.fill = kind === "measured" ? `var(${colour})` : "none";
+  if (kind === "untimed") path.style.strokeDasharray = "2 2";
   svg.append(path);
   return svg;
 }

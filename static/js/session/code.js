@@ -4,7 +4,10 @@ import { $, blob, h, select, tablist } from "../page.js";
 import { makeDiff, makeEditor } from "../language/editor.js";
 import { backward, forward } from "../language/line_map.js";
 import { report } from "./report.js";
+import { builtBy, isKernel } from "./words.js";
 
+const LANGUAGES = { cuda: "cuda", python: "python" }; // of kernels, as the editor names them
+const languageOf = (one) => (isKernel(one) ? (LANGUAGES[one.language] ?? "text") : "ucutlass");
 const NAMES = { program: "Program", cute: "CuTe DSL (Python)", cpp: "CUTLASS C++" };
 
 export class Code {
@@ -46,13 +49,14 @@ export class Code {
       program: h("div", { class: "code", id: "program-code" }),
       generated: h("div", { class: "code", id: "generated-code" }),
     };
+    this.what = h("b", {}, "μCUTLASS program");
     this.split = h(
       "div",
       { class: "split", hidden: true },
       h(
         "div",
         { class: "program" },
-        h("div", { class: "title" }, h("b", {}, "μCUTLASS program"), this.notes.program),
+        h("div", { class: "title" }, this.what, this.notes.program),
         this.boxes.program,
       ),
       h(
@@ -98,6 +102,7 @@ export class Code {
       diff,
       one?.step,
       Boolean(one?.failed),
+      Boolean(one?.untimed),
       view.trials.size,
       view.trials.get(diff)?.step,
       Boolean(view.end),
@@ -108,7 +113,7 @@ export class Code {
     this.listOthers(view, n, diff);
     this.heading.textContent = one ? `Trial ${n}` : "Code";
     this.why.textContent = one?.why ?? "";
-    this.resources.replaceChildren(...(one ? report(one) : []));
+    this.resources.replaceChildren(...(one ? report(one, (line) => this.point(line)) : []));
     this.empty.hidden = Boolean(one);
     if (!one) {
       this.split.hidden = this.diffPane.hidden = true;
@@ -140,7 +145,24 @@ export class Code {
     this.diffWith.disabled = wanted.length < 2;
   }
 
+  /** Marks a line of the program, and brings it into sight. */
+  point(line) {
+    this.programView?.link([[line, line]], true);
+  }
+
+  /** A raw kernel is what stands there: nothing is generated from it. */
+  async drawKernel(one, turn) {
+    const text = await blob(one.program);
+    if (turn !== this.turn) return;
+    this.map = [];
+    this.what.textContent = `${builtBy(one)} kernel`;
+    this.notes.program.textContent = `${text.trimEnd().split("\n").length} lines, as pasted`;
+    this.fill("program", text, languageOf(one));
+  }
+
   async drawSplit(one, tab, turn) {
+    this.split.classList.toggle("alone", isKernel(one));
+    if (isKernel(one)) return this.drawKernel(one, turn);
     const sha = one.resolved || one.program;
     const names = ["cute", "cpp"].filter((b) => one.sources?.[b] || one.refused?.[b]);
     const shown = names.includes(tab) ? tab : one.sources?.[one.backend] ? one.backend : names[0];
@@ -148,6 +170,7 @@ export class Code {
     const [program, generated] = await Promise.all([blob(sha), source ? blob(source.text) : null]);
     if (turn !== this.turn) return;
     this.map = source?.line_map ?? [];
+    this.what.textContent = "μCUTLASS program";
     this.notes.program.textContent = one.resolved ? "every choice made" : "as proposed";
     this.fill("program", program, "ucutlass");
     this.tabs.replaceChildren(
@@ -222,7 +245,7 @@ export class Code {
     this.diff?.destroy();
     this.diffBox.replaceChildren();
     const lang =
-      shown === "program" ? "ucutlass" : (one.sources[shown].language ?? (shown === "cpp" ? "cuda" : "python"));
+      shown === "program" ? languageOf(one) : (one.sources[shown].language ?? (shown === "cpp" ? "cuda" : "python"));
     this.diff = makeDiff(this.diffBox, { a, b, lang, labelA: label(other), labelB: label(one) });
     if (a === b) this.diffHeads.append(h("span", {}, "The two are the same."));
   }

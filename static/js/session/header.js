@@ -2,7 +2,7 @@
 import { $, boot, h } from "../page.js";
 import { baselineName, className, deviceName, duration, percent, times } from "../format.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
-import { DOING, endWords, pytorchStays } from "./words.js";
+import { doing, endWords, pytorchStays } from "./words.js";
 
 const LINK = {
   connecting: "Connecting",
@@ -105,8 +105,8 @@ export function words(view, info) {
   const began = one ? one.steps[one.step] : view.progress.t;
   // What a lost engine was doing is begun anew by the next one, and so is its clock.
   const again = view.resumed.at(-1)?.t ?? -Infinity;
-  const doing = one ? `Trial ${one.number}: ${DOING[one.step] ?? "proposed"}` : view.progress.text;
-  const text = again > began ? `${doing}, again: another engine took this up` : doing;
+  const activity = one ? `Trial ${one.number}: ${doing(one)}` : view.progress.text;
+  const text = again > began ? `${activity}, again: another engine took this up` : activity;
   const since = info.live ? Date.now() / 1000 - Math.max(began, again) - (info.skew ?? 0) : 0;
   return since >= 2 ? `${text} · ${duration(since)}` : text;
 }

@@ -1,9 +1,9 @@
 // What the owner may do, and what anybody may share. The control link never appears on a view link's page: the
 // server does not send it.
 import { $, blob, boot, copy, h, request, toast } from "../page.js";
-import { makeEditor } from "../language/editor.js";
-import { fromServer } from "../language/diagnostics.js";
 import { stateOf } from "./reduce.js";
+import { TryForm } from "./try_form.js";
+import { isKernel } from "./words.js";
 
 const control = boot.control ?? null;
 
@@ -85,7 +85,7 @@ export class Owner {
     this.mine = h(
       "button",
       { type: "button", class: "button", id: "try", onclick: () => this.tryMine() },
-      "Try this program myself",
+      "Try your own",
     );
     $("owner").append(this.pause, this.stop, this.more, this.mine);
     $("owner").hidden = false;
@@ -97,11 +97,13 @@ export class Owner {
   }
 
   draw(view, trial) {
-    $("fork").href = `/s/${boot.session.id}/fork${trial ? `?trial=${trial}` : ""}`;
-    $("fork").title = trial
+    const one = view.trials.get(trial);
+    const program = Boolean(one) && !isKernel(one); // a kernel is nothing that a session can be of
+    $("fork").href = `/s/${boot.session.id}/fork${program ? `?trial=${trial}` : ""}`;
+    $("fork").title = program
       ? `Open the playground with the program of trial ${trial}`
       : "Open the playground with this text";
-    const ready = Boolean(trial && Object.keys(view.trials.get(trial)?.sources ?? {}).length);
+    const ready = Boolean(one && Object.keys(one.sources).length);
     $("export").hidden = !ready;
     $("export").href = `/s/${boot.session.id}/export${trial ? `?trial=${trial}` : ""}`;
     $("export").title =
@@ -110,7 +112,6 @@ export class Owner {
     const over = Boolean(view.end);
     $("owner").hidden = over;
     this.pause.textContent = stateOf(view) === "paused" ? "Resume" : "Pause";
-    this.mine.disabled = !trial;
   }
 
   raise() {
@@ -126,44 +127,21 @@ export class Owner {
     input.select();
   }
 
+  /** A candidate of the owner's own, from the text of the trial that is shown. */
   async tryMine() {
     const { view, trial } = this.state();
     const one = view.trials.get(trial);
-    if (!one) return;
-    const box = h("div", { class: "editor" });
-    const said = h("p", { class: "faint", role: "status" });
-    const text = await blob(one.program).catch(() => "");
-    let timer;
-    const check = (program) => {
-      clearTimeout(timer);
-      timer = setTimeout(async () => {
-        try {
-          const { diagnostics } = fromServer(await request("/api/check", { body: { text: program } }));
-          editor.diagnose(diagnostics);
-          said.textContent = diagnostics.length
-            ? `Line ${diagnostics[0].line}: ${diagnostics[0].title}`
-            : "The program is correct.";
-        } catch (e) {
-          said.textContent = e.message;
-        }
-      }, 150);
-    };
+    const text = one ? await blob(one.program).catch(() => "") : "";
+    const kind = one && isKernel(one) ? one.language : "program";
+    const form = new TryForm(text, kind, one?.cls, () => $("dialog").querySelector("form").requestSubmit());
     this.dialog(
-      `Try a program, from trial ${trial}`,
-      [box, said],
+      one ? `Try your own, from trial ${trial}` : "Try your own",
+      form.body,
       "Evaluate",
-      () => command("try", { program: editor.text() }),
+      () => command("try", form.data),
       "Taken: it becomes a trial of yours.",
     );
-    const editor = makeEditor(box, {
-      doc: text,
-      lang: "ucutlass",
-      label: "Your program",
-      onChange: check,
-      onRun: () => $("dialog").querySelector("form").requestSubmit(),
-    });
-    check(text);
-    editor.focus();
+    form.open();
   }
 
   dialog(title, body, verb, act, done) {

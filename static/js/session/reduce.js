@@ -30,6 +30,7 @@ import {
   text,
   texts,
   UNCOVERED,
+  UNTIMED,
   whole,
 } from "./view.js";
 
@@ -82,7 +83,7 @@ const step = (name, take) => (v, d, t) => {
   const trial = trialOf(v, n);
   if (hasEnded(trial) || name in trial.steps) return "repeated";
   trial.steps[name] = t;
-  if (name !== "failed") trial.step = name;
+  if (name !== "untimed" && name !== "failed") trial.step = name;
   take(trial, d, v);
   return known ? null : "not_proposed";
 };
@@ -97,7 +98,9 @@ function judged(trial, d, v) {
   if (j.best && j.speedup > 1 && faster(v.best)) v.best.set(j.cls, trial.number);
 }
 
-const PROPOSED = ["cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings"];
+const PROPOSED = [
+  "cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings", "form", "language", "entry",
+];
 const timed = (d) => ({ ms: number(obj(d.time).ms), kind: text(obj(d.time).kind) });
 
 const HANDLERS = {
@@ -167,6 +170,10 @@ const HANDLERS = {
     trial.measured = read(MEASURED, d, timed(d));
   }),
   "trial.judged": step("judged", judged),
+  "trial.untimed": step("untimed", (trial, d) => {
+    trial.untimed = read(UNTIMED, d);
+    trial.cls ||= trial.untimed.cls;
+  }),
   "trial.failed": step("failed", (trial, d) => {
     trial.failed = read(FAILED, d, { cause: text(d.cause) || causeOf(text(d.code)) });
   }),
@@ -184,9 +191,11 @@ const HANDLERS = {
     v.paused = false;
   },
 };
-const IGNORED = []; // kinds that change no view
+// Kinds that change no view: how a strategy's script is played again, and what it knows of other problems.
+const IGNORED = ["memory.read", "memory.written", "turn.asked", "turn.answered", "script.advanced"];
 const DRAWN = [
-  "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.failed", "controlled", "session.ended",
+  "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.untimed", "trial.failed", "controlled",
+  "session.ended",
 ];
 
 function warn(v, code, kind) {

@@ -1,21 +1,23 @@
 // What the compiler, the judge and the clock said of a trial, in lines.
 import { h } from "../page.js";
 import { BOUND, bytes, deviceName, duration, error, time } from "../format.js";
-import { standing } from "./words.js";
+import { builtBy, isKernel, standing, untimedWords } from "./words.js";
 
 const MODELS = { t_attainable: "a model of tiles, waves and memory" };
 const HOW = {
   "machine code": "Compiled to machine code",
   "host check": "Checked on the host, not compiled for the GPU",
   "not compiled": "Not compiled here",
+  loaded: "Loaded in the sandbox",
 };
+const BACKENDS = { python: "Python" };
 
 const line = (head, ...rest) => h("p", {}, h("b", {}, head), ...rest);
 const dotted = (...parts) => parts.filter(Boolean).map((p) => ` · ${p}`).join("");
 
 function compiled(c) {
   const head = HOW[c.how] ?? c.how;
-  const lines = [line(head, dotted(c.backend, duration(c.seconds), c.cached ? "from the cache" : "", c.note))];
+  const lines = [line(head, dotted(BACKENDS[c.backend] ?? c.backend, duration(c.seconds), c.cached ? "from the cache" : "", c.note))];
   for (const r of c.resources ?? []) {
     const parts = [
       r.registers != null ? `${r.registers} registers` : "",
@@ -42,9 +44,36 @@ function validated(v) {
   return line("Verified", dotted(most, `${checks.length} checks`, v.scope));
 }
 
-function failed(f) {
+/** The line of the text that something is about, as a button that shows it. */
+const place = (n, goto) =>
+  n ? h("button", { type: "button", class: "place", onclick: () => goto(n) }, `line ${n}`) : null;
+
+/** The places in the text that a compiler or the sandbox names, each said once. */
+function places(diagnostics, goto) {
+  if (diagnostics.length < 2) return null;
+  return h("ul", { class: "evidence" }, diagnostics.slice(0, 12).map((d) =>
+    h("li", {}, place(d.line, goto), ` ${d.message}`)));
+}
+
+function failed(one, goto) {
+  const f = one.failed, example = f.code === "no_entry";
   const log = { href: `/api/blobs/${f.detail}`, target: "_blank", rel: "noopener" };
-  return [line("Failed", dotted(f.reason)), f.detail ? h("p", {}, h("a", log, "The whole log")) : null];
+  const words = example ? `A ${builtBy(one)} kernel that would be taken` : "The whole log";
+  const only = isKernel(one) && f.diagnostics.length === 1 ? place(f.diagnostics[0].line, goto) : null;
+  return [
+    h("p", {}, h("b", {}, "Failed"), dotted(f.reason), only ? " " : "", only),
+    isKernel(one) ? places(f.diagnostics, goto) : null,
+    f.detail ? h("p", {}, h("a", log, words)) : null,
+    isKernel(one) && f.evidence.length ? evidence("Evidence", f.evidence, goto) : null,
+  ];
+}
+
+function untimed(one, goto) {
+  const { text, verdict, evidence: seen } = one.untimed;
+  return [
+    line("Not timed", dotted(untimedWords(one.untimed), text)),
+    evidence(`Verdict: ${verdict}`, seen, goto),
+  ];
 }
 
 function measured({ time: t }) {
@@ -58,20 +87,22 @@ function measured({ time: t }) {
   return line("Predicted", dotted(model + bound, off));
 }
 
-function evidence(judged) {
-  if (!judged.evidence.length) return [];
-  const items = judged.evidence.map((c) => h("li", { "data-verdict": c.verdict },
-    h("b", {}, c.name), ` ${c.verdict === "passed" ? "" : `(${c.verdict}) `}· ${c.said}`));
-  return [line(`Verdict: ${judged.verdict}`, " · what was looked at:"), h("ul", { class: "evidence" }, items)];
+/** What was looked at, under a heading; lines of the text can be shown. */
+function evidence(head, seen, goto) {
+  if (!seen.length) return [];
+  const items = seen.map((c) => h("li", { "data-verdict": c.verdict },
+    h("b", {}, c.name), ` ${c.verdict === "passed" ? "" : `(${c.verdict}) `}· ${c.said} `, place(c.line, goto)));
+  return [line(head, " · what was looked at:"), h("ul", { class: "evidence" }, items)];
 }
 
-/** How a trial was built, verified, timed and judged: nodes, one a line. */
-export function report(one) {
+/** How a trial was built, verified, timed and judged: nodes, one a line. `goto(line)` shows a line of its text. */
+export function report(one, goto) {
   return [
     one.compiled ? compiled(one.compiled) : null,
     one.validated ? validated(one.validated) : null,
-    one.failed ? failed(one.failed) : null,
+    one.untimed ? untimed(one, goto) : null,
+    one.failed ? failed(one, goto) : null,
     one.measured ? measured(one.measured) : null,
-    one.judged ? [h("p", {}, standing(one)), evidence(one.judged)] : null,
+    one.judged ? [h("p", {}, standing(one)), evidence(`Verdict: ${one.judged.verdict}`, one.judged.evidence, goto)] : null,
   ].flat(Infinity).filter(Boolean);
 }

@@ -3,14 +3,15 @@ import { $, h } from "../page.js";
 import { className, time, times } from "../format.js";
 import { mark } from "../marks.js";
 import { counts, STEPS, timeOf } from "./view.js";
-import { classWords, describe, DOING, failedWord, VERDICT } from "./words.js";
+import { builtBy, classWords, describe, doing, failedWord, untimedWords, VERDICT } from "./words.js";
 
 /** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) says nothing. */
-export function verdict(judged) {
+export function verdict(judged, words = VERDICT[judged.verdict] ?? judged.verdict) {
   const { verdict: word, evidence } = judged;
   if (word === "clean" && !evidence.length) return null;
   const title = evidence.map((c) => `${c.name}: ${c.said}`).join("\n");
-  return h("span", { class: `verdict ${counts(judged) ? "" : "bad"}`, title }, VERDICT[word] ?? word);
+  const bad = !counts(judged) && word !== "unverified";
+  return h("span", { class: `verdict ${bad ? "bad" : ""}`, title }, words);
 }
 
 function pips(one) {
@@ -27,12 +28,15 @@ function gapOf(one) {
 
 const line = (...parts) => h("span", { class: "line" }, ...parts);
 
+const stateOf = (one) => (one.failed ? "failed" : one.judged ? "judged" : one.untimed ? "untimed" : "running");
+
 /** The row of a trial. */
 export function content(one, isBest) {
   const at = timeOf(one);
-  const kind = one.failed ? "failed" : at ? at.kind : "pending";
+  const kind = one.failed ? "failed" : one.untimed ? "untimed" : at ? at.kind : "pending";
   const speedup = one.judged?.speedup ?? one.measured?.ratio;
-  const about = `${classWords(one)} · ${one.backend}`;
+  const about = `${classWords(one)} · ${builtBy(one)}`;
+  const whose = one.by === "owner" ? h("span", {}, "yours") : null;
   const rows = [
     h("span", { class: "n" }, String(one.number), mark(one.cls, kind)),
     h("span", { class: "change" }, one.change || "first program"),
@@ -41,18 +45,21 @@ export function content(one, isBest) {
   if (one.failed) {
     rows.push(line(about, h("b", {}, failedWord(one.failed))));
     rows.push(h("span", { class: "why-failed" }, one.failed.reason));
+  } else if (one.untimed) {
+    rows.push(line(h("span", {}, about), whose));
+    rows.push(line(verdict(one.untimed, untimedWords(one.untimed))));
   } else if (at) {
     const judged = one.judged;
     rows.push(line(h("span", {}, `${at.kind} ${time(at.ms)}`), gapOf(one)));
     rows.push(line(
       h("span", {}, about),
-      one.by === "owner" ? h("span", {}, "yours") : null,
+      whose,
       isBest ? h("span", { class: "best" }, `★ best ${className(one.cls)}`) : null,
       judged ? verdict(judged) : pips(one),
     ));
   } else {
     rows.push(line(about));
-    rows.push(line(pips(one), DOING[one.step] ?? "proposed"));
+    rows.push(line(pips(one), doing(one)));
   }
   return rows;
 }
@@ -114,7 +121,7 @@ export class Timeline {
       }
     for (const one of view.trials.values()) {
       const isBest = view.best.get(one.judged?.cls ?? one.cls) === one.number;
-      const key = `${one.step}|${Boolean(one.failed)}|${isBest}`;
+      const key = `${one.step}|${Boolean(one.failed)}|${Boolean(one.untimed)}|${isBest}`;
       let row = this.rows.get(one.number);
       if (!row) {
         row = { node: h("li", { class: "trial", "data-trial": one.number, tabindex: "-1" }), key: null };
@@ -125,7 +132,7 @@ export class Timeline {
       if (row.key !== key) {
         row.key = key;
         row.node.replaceChildren(...content(one, isBest));
-        row.node.dataset.state = one.failed ? "failed" : one.judged ? "judged" : "running";
+        row.node.dataset.state = stateOf(one);
         row.node.title = one.why ? `${describe(one)}. Why: ${one.why}` : describe(one);
       }
       const now = one.number === selected;

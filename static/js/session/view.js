@@ -72,7 +72,8 @@ export const JUDGED = {
   evidence: objects,
   algebraic: text,
 };
-export const FAILED = { step: text, code: text, reason: text, detail: text };
+export const UNTIMED = { verdict: text, cls: text, step: text, code: text, text, evidence: objects };
+export const FAILED = { step: text, code: text, reason: text, detail: text, diagnostics: objects, evidence: objects };
 export const CONTROL = { action: text, data: obj };
 export const SCREENED = { trial: whole, seconds: number };
 export const RESUMED = { text };
@@ -111,18 +112,28 @@ export const newTrial = (n) => ({
   refused: {},
   inputs: [],
   part_of: null,
+  form: "",
+  language: "",
+  entry: "",
   compiled: null,
   validated: null,
   measured: null,
   judged: null,
+  untimed: null,
   failed: null,
 });
 
 export const counts = (judged) => COUNTING.includes(judged.verdict);
-export const hasEnded = (trial) => trial.judged !== null || trial.failed !== null;
+/** How a trial ended; null while it is under way. */
+export const endOf = (trial) => trial.judged ?? trial.untimed ?? trial.failed;
+export const hasEnded = (trial) => endOf(trial) !== null;
 
-/** running | counted | flagged | failed | undecided | stopped */
+/** running | counted | flagged | verified | unverified (both of kernels without a time) | failed | undecided | stopped */
 export function outcome(trial) {
+  if (trial.untimed) {
+    if (counts(trial.untimed)) return "verified";
+    return trial.untimed.verdict === "unverified" ? "unverified" : "flagged";
+  }
   if (trial.judged) return counts(trial.judged) ? "counted" : "flagged";
   if (trial.failed) return { run: "undecided", owner: "stopped" }[trial.failed.cause] ?? "failed";
   return "running";

@@ -11,6 +11,7 @@ export const DOING = {
   validated: "timing",
   measured: "judging",
 };
+const LANGUAGES = { cuda: "CUDA C++", python: "Python" };
 const FAILED = {
   check: "rejected",
   generate: "not expressible",
@@ -23,13 +24,42 @@ export const VERDICT = {
   minor: "minor remark",
   gaming: "flagged, not counted",
   "library only": "library calls only",
+  unverified: "not verified",
+};
+// What ended a kernel while it was loaded or verified.
+const ENDED = {
+  raised: "raised an error",
+  crashed: "crashed",
+  time_limit: "did not end",
+  not_loaded: "did not load",
+  no_entry: "no entry",
+};
+// Why a kernel has a verdict and no time.
+const NO_TIME = {
+  no_prediction: "no model predicts raw code",
+  needs_gpu: "needs a GPU",
+  no_compiler: "no nvcc here",
 };
 
+export const isKernel = (one) => one.form === "kernel";
+
+/** What builds a trial: a back end, or of a raw kernel its language. */
+export const builtBy = (one) => (isKernel(one) ? (LANGUAGES[one.language] ?? "kernel") : one.backend);
+
+/** What a trial that is under way is doing. */
+export const doing = (one) => (isKernel(one) && one.step === "checked" ? "compiling" : (DOING[one.step] ?? "proposed"));
+
+/** The verdict on a kernel that has no time, in a few words. */
+export function untimedWords({ verdict, code }) {
+  const head = counts({ verdict }) ? "right, not timed" : (VERDICT[verdict] ?? verdict);
+  return NO_TIME[code] ? `${head}: ${NO_TIME[code]}` : head;
+}
+
 /** Why a trial failed, in two words: what ended it before it was judged says nothing about the program. */
-export function failedWord({ step, cause }) {
+export function failedWord({ step, cause, code }) {
   if (cause === "owner") return "stopped";
   if (cause === "run" && step === "validate") return "not verified";
-  return FAILED[step] ?? "failed";
+  return ENDED[code] ?? FAILED[step] ?? "failed";
 }
 
 /** A trial's class, and where a guard lets another one stand in it, which: the limit is that one's. */
@@ -41,7 +71,8 @@ export function describe(one) {
   const at = timeOf(one);
   const head = `Trial ${one.number}, ${classWords(one)}: ${one.change}`;
   if (one.failed) return `${head}. ${failedWord(one.failed)}: ${one.failed.reason}`;
-  if (!at) return `${head}. ${DOING[one.step] ?? "proposed"}`;
+  if (one.untimed) return `${head}. ${untimedWords(one.untimed)}: ${one.untimed.text}`;
+  if (!at) return `${head}. ${doing(one)}`;
   const over = one.judged ? `, ${times(one.judged.speedup)} over ${baselineName(one.judged.baseline)}` : "";
   return `${head}. ${at.kind} ${time(at.ms)}${over}`;
 }

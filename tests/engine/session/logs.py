@@ -76,7 +76,8 @@ STEPS = {
     "trial.proposed": some(cls=cls, program=blob, backend=st.sampled_from(["cute", "cpp"]), change=words, why=words,
                            parent=st.none() | st.integers(1, 9), predicted_ms=st.none() | ms,
                            by=st.sampled_from(["strategy", "strategy", "owner"]), roof=st.just("") | cls,
-                           structure=words, settings=words),
+                           structure=words, settings=words, form=st.sampled_from(["program", "program", "kernel"]),
+                           language=st.sampled_from(["", "cuda", "python"]), entry=words),
     "trial.checked": some(resolved=blob, seconds=ms, stages=st.lists(some(name=words, ms=ms), max_size=2),
                           tried=st.lists(words, max_size=2)),
     "trial.generated": some(sources=st.dictionaries(words, some(text=blob), max_size=2), seconds=ms,
@@ -91,8 +92,13 @@ STEPS = {
                          evidence=st.lists(some(name=words, verdict=words, said=words), max_size=1),
                          algebraic=st.sampled_from(["", "", "leaves out a sum"]), standing=words),
 }  # fmt: skip
+UNTIMED = some(verdict=st.sampled_from([*VERDICTS, "unverified"]), cls=cls, code=words, text=words,
+               step=st.sampled_from(["compile", "validate", "measure"]),
+               evidence=st.lists(some(name=words, verdict=words, said=words), max_size=1))  # fmt: skip
 FAILED = some(step=st.sampled_from(["check", "generate", "compile", "validate", "measure"]), reason=words,
-              code=st.sampled_from(CODES), detail=st.none() | blob)  # fmt: skip
+              code=st.sampled_from(CODES), detail=st.none() | blob,
+              diagnostics=st.lists(some(line=st.integers(1, 90), message=words), max_size=1),
+              evidence=st.lists(some(name=words, verdict=words, said=words), max_size=1))  # fmt: skip
 ENDED = some(state=st.sampled_from(STATES), reason=words, best=st.dictionaries(cls, st.integers(1, 9), max_size=1),
              trials=st.integers(0, 9), seconds=ms, code=words, line=st.none() | st.integers(1, 90),
              closed=st.lists(closed, max_size=2), covered=st.lists(some(kind=words, names=words), max_size=1),
@@ -102,11 +108,13 @@ Row = tuple[str, Any]
 
 @st.composite
 def trial(draw: st.DrawFn, number: int) -> list[Row]:
-    """The events of one trial: to its verdict, to a failure at any step, or to where its log was cut."""
+    """The events of one trial: to its verdict, to a failure or a verdict without a time at any step, or to where its
+    log was cut."""
     reached = draw(st.integers(1, len(STEPS)))
-    end = draw(st.sampled_from(["", "failed"])) if reached < len(STEPS) else ""
+    end = draw(st.sampled_from(["", "failed", "untimed"])) if reached < len(STEPS) else ""
     rows = [(name, draw(STEPS[name]) | {"trial": number}) for name in list(STEPS)[:reached]]
-    return rows + ([("trial.failed", draw(FAILED) | {"trial": number})] if end else [])
+    ends = {"failed": FAILED, "untimed": UNTIMED}
+    return rows + ([(f"trial.{end}", draw(ends[end]) | {"trial": number})] if end else [])
 
 
 def lanes(draw: st.DrawFn, runs: list[list[Row]], most: int) -> list[Row]:

@@ -1,0 +1,113 @@
+// The owner's own candidate: a μCUTLASS program, or a raw kernel in CUDA C++ or Python. What a pasted text is, is told
+// by the server from the text; the person may say otherwise.
+import { boot, h, request } from "../page.js";
+import { className } from "../format.js";
+import { makeEditor } from "../language/editor.js";
+import { fromServer } from "../language/diagnostics.js";
+
+const KINDS = {
+  program: { name: "μCUTLASS program", lang: "ucutlass" },
+  cuda: { name: "CUDA C++ kernel", lang: "cuda" },
+  python: { name: "Python kernel (PyTorch, Triton, CuTe)", lang: "python" },
+};
+const KERNEL_CLASSES = ["f32", "tf32", "f16", "bf16"];
+const PAUSE = 180; // ms without a key until the text is looked at
+
+/** Precision classes that a kernel may declare here: those that the session allows, and float32. */
+const classes = () => {
+  const allowed = (boot.session.spec.classes ?? []).filter((c) => KERNEL_CLASSES.includes(c));
+  return [...new Set([...allowed, "f32"])];
+};
+
+export class TryForm {
+  /** `text` to begin with, which is a `kind` of KINDS; `run()` hands it in. */
+  constructor(text, kind, cls, run) {
+    this.kind = kind;
+    this.chosen = false; // whether the person said what it is
+    this.turn = 0;
+    const option = (value, words) => h("option", { value }, words);
+    this.select = h("select", { id: "try-kind", onchange: () => this.choose(this.select.value) },
+      Object.entries(KINDS).map(([value, { name }]) => option(value, name)));
+    this.cls = h("select", { id: "try-class" }, classes().map((c) => option(c, className(c))));
+    if (classes().includes(cls)) this.cls.value = cls;
+    this.ofClass = h("label", {}, "Precision class", this.cls);
+    this.box = h("div", { class: "editor" });
+    this.said = h("p", { class: "faint", role: "status", id: "try-said" });
+    this.example = h("details", { hidden: true }, h("summary", {}, "A kernel that would be taken"), h("pre", {}));
+    this.body = [
+      h("div", { class: "choices" }, h("label", {}, "This is a", this.select), this.ofClass),
+      this.box, this.said, this.example,
+    ];
+    this.begin = { text, run };
+  }
+
+  /** When the form is on the page. */
+  open() {
+    const { text, run } = this.begin;
+    this.editor = makeEditor(this.box, {
+      doc: text, lang: KINDS[this.kind].lang, label: "Your program or kernel", onRun: run,
+      hint: "Paste a μCUTLASS program, or a kernel in CUDA C++ or Python",
+      onChange: () => this.soon(),
+    });
+    this.show(this.kind);
+    this.look();
+    this.editor.focus();
+  }
+
+  get data() {
+    const program = this.editor.text();
+    if (this.kind === "program") return { program, form: "program" };
+    return { program, form: "kernel", language: this.kind, cls: this.cls.value };
+  }
+
+  choose(kind) {
+    this.chosen = true;
+    this.show(kind);
+    this.look();
+  }
+
+  show(kind) {
+    this.kind = this.select.value = kind;
+    this.ofClass.hidden = kind === "program";
+    this.editor.setText(this.editor.text(), KINDS[kind].lang);
+  }
+
+  soon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.look(), PAUSE);
+  }
+
+  /** Asks the server what the text is and what is wrong with it, and says so. */
+  async look() {
+    const turn = (this.turn += 1);
+    const text = this.editor.text();
+    try {
+      const language = this.chosen && this.kind !== "program" ? this.kind : "";
+      const seen = await request("/api/tries/check", { body: { text, language } });
+      if (turn !== this.turn) return;
+      if (!this.chosen && KINDS[seen.looks] && seen.looks !== this.kind) this.show(seen.looks);
+      if (this.kind !== "program") return this.kernel(seen);
+      const { diagnostics } = fromServer(await request("/api/check", { body: { text } }));
+      if (turn === this.turn) this.program(diagnostics);
+    } catch (e) {
+      if (turn === this.turn) this.say(`${e.message} ${e.fix ?? ""}`.trim());
+    }
+  }
+
+  program(diagnostics) {
+    this.editor.diagnose(diagnostics);
+    const [first] = diagnostics;
+    this.say(first ? `Line ${first.line}: ${first.title}` : "The program is correct.");
+  }
+
+  kernel({ error, fix, example }) {
+    this.editor.diagnose([]);
+    this.say(error ? `${error} ${fix}` : `Read as a ${KINDS[this.kind].name}. It runs in the sandbox alone.`, example);
+  }
+
+  say(words, example = "") {
+    this.said.textContent = words;
+    this.example.hidden = !example;
+    this.example.lastChild.textContent = example;
+  }
+}
