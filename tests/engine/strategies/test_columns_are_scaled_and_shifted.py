@@ -8,9 +8,11 @@ from dsl.check.program import check  # noqa: E402
 from dsl.ir import Acc, Call, Gemm, Load, Map, Number, expressions, loads  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.evaluate.correctness import oracle  # noqa: E402
-from engine.strategies.planner.lowering import pipeline  # noqa: E402
+from engine.strategies.planner.lowering import program_builder  # noqa: E402
+from engine.strategies.planner.lowering.choice import Choice  # noqa: E402
 from engine.strategies.planner.lowering.folding import folded  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
+from engine.strategies.planner.lowering.pipeline import program  # noqa: E402
 from tests.engine.graphs import Builder  # noqa: E402
 
 NAMES = ("weight", "bias", "running_mean", "running_var")
@@ -35,8 +37,8 @@ def normed(*before: str, after: tuple[str, ...] = (), conv: bool = False):
 
 
 def programs(graph, monkeypatch, least=0):
-    monkeypatch.setattr(pipeline, "FOLDED", least)
-    return check(to_text(pipeline.program(lower(graph), "tf32", pipeline.Choice()))).program
+    monkeypatch.setattr(program_builder, "FOLDED", least)
+    return check(to_text(program(lower(graph), "tf32", Choice()))).program
 
 
 GRAPHS = {

@@ -11,8 +11,9 @@ from dsl.printer import to_text  # noqa: E402
 from engine.classes import class_of  # noqa: E402
 from engine.devices import Problem, SessionRefused  # noqa: E402
 from engine.evaluate.correctness import oracle  # noqa: E402
+from engine.strategies.planner.lowering.choice import Choice  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
-from engine.strategies.planner.lowering.pipeline import Choice, program  # noqa: E402
+from engine.strategies.planner.lowering.pipeline import program  # noqa: E402
 from engine.strategies.planner.search.structures import structures  # noqa: E402
 from sol.hardware import load  # noqa: E402
 from tests.engine.graphs import Builder, linear  # noqa: E402

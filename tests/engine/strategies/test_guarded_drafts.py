@@ -11,8 +11,9 @@ from dsl.narrowed import rounded, watched_stores  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.evaluate.correctness import oracle  # noqa: E402
 from engine.evaluate.correctness.tolerance import verdict  # noqa: E402
+from engine.strategies.planner.lowering.choice import Choice  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
-from engine.strategies.planner.lowering.pipeline import Choice, program  # noqa: E402
+from engine.strategies.planner.lowering.pipeline import program  # noqa: E402
 from engine.strategies.planner.search.structures import structures  # noqa: E402
 from engine.suite.cases import PROBLEMS  # noqa: E402
 from engine.suite.problem import Instance, compare  # noqa: E402

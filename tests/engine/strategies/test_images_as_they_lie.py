@@ -11,8 +11,9 @@ from dsl.printer import to_text
 from engine.classes import class_of, roof_of
 from engine.devices import Problem
 from engine.strategies.api import Finished, State
+from engine.strategies.planner.lowering.choice import Choice
 from engine.strategies.planner.lowering.lower import lower
-from engine.strategies.planner.lowering.pipeline import Choice, program
+from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.planner import CPP_TRIALS
 from engine.strategies.planner.search import build_cost
 from engine.strategies.planner.search.structures import WAIT_MS, prediction, structures

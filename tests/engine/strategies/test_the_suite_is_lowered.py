@@ -13,8 +13,9 @@ from dsl.printer import to_text  # noqa: E402
 from engine.devices import SessionRefused  # noqa: E402
 from engine.evaluate.correctness import oracle  # noqa: E402
 from engine.evaluate.correctness.tolerance import PyTorchError, verdict  # noqa: E402
+from engine.strategies.planner.lowering.choice import Choice  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
-from engine.strategies.planner.lowering.pipeline import Choice, program  # noqa: E402
+from engine.strategies.planner.lowering.pipeline import program  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside, module_ids  # noqa: E402
 from engine.suite.problem import Instance, compare  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402

@@ -17,7 +17,8 @@ from dataclasses import replace
 from dsl import ir
 from dsl.ir import Acc, Also, Call, DType, Load, Number, Operand, TensorType
 from engine.strategies.planner.lowering.drafts import Convolution, Draft, Product, Reduction, Source
-from engine.strategies.planner.lowering.pipeline import Build, on
+from engine.strategies.planner.lowering.expressions import on
+from engine.strategies.planner.lowering.program_builder import Build
 from engine.strategies.planner.lowering.storage_choice import direct
 
 TOP = 448.0  # the largest e4m3

@@ -123,7 +123,8 @@ class Lowered:
 
     def program(self, cls: str) -> ir.Program:
         """The plainest program in precision class `cls`, every configuration `auto`; not yet checked."""
-        from engine.strategies.planner.lowering.pipeline import Choice, program
+        from engine.strategies.planner.lowering.choice import Choice
+        from engine.strategies.planner.lowering.pipeline import program
 
         return program(self, cls, Choice())
 

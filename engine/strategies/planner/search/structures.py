@@ -19,9 +19,10 @@ from dsl.ir import Collective, Conv, DType, Gemm, Program
 from dsl.printer import to_text
 from dsl.rules import legal
 from engine.strategies.planner.lowering import fp8
+from engine.strategies.planner.lowering.choice import COMPUTE, Choice
 from engine.strategies.planner.lowering.drafts import Convolution
 from engine.strategies.planner.lowering.lower import Lowered
-from engine.strategies.planner.lowering.pipeline import COMPUTE, Choice, program
+from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.lowering.storage_choice import as_it_lies
 from engine.strategies.planner.search import candidates
 from engine.strategies.planner.search.candidates import Ranked

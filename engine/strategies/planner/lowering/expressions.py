@@ -1,11 +1,11 @@
-"""Expressions as trees become expressions with parts: what is computed twice is named by a `let`."""
+"""Rewrites of expressions: what is computed twice is named by a `let`; the same over another element or other axes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 
-from dsl.ir import Call, Expr, Let, Number, Ref
+from dsl.ir import Acc, Call, Expr, Let, Load, Number, Ref
 
 
 def shared(exprs: list[Expr], fresh: Callable[[str], str]) -> tuple[tuple[Let, ...], list[Expr]]:
@@ -38,3 +38,24 @@ def shared(exprs: list[Expr], fresh: Callable[[str], str]) -> tuple[tuple[Let, .
 
     built = [build(e) for e in exprs]
     return tuple(lets), built
+
+
+def on(e: Expr, acc: Expr) -> Expr:
+    """The expression over another element."""
+    if isinstance(e, Acc):
+        return acc
+    return Call(e.fn, tuple(on(a, acc) for a in e.args)) if isinstance(e, Call) else e
+
+
+def along(e: Expr, x: str) -> Expr:
+    """An expression of vectors as a map of one of them has it."""
+    if isinstance(e, Load):
+        return Acc() if e.name == x else Load(e.name, ("n",) if e.axes else ())
+    return Call(e.fn, tuple(along(a, x) for a in e.args)) if isinstance(e, Call) else e
+
+
+def on_axes(e: Expr, named: dict[str, str]) -> Expr:
+    """The expression with its loads on other axes: `named` gives the new name of each."""
+    if isinstance(e, Load):
+        return Load(e.name, tuple(named[a] for a in e.axes))
+    return Call(e.fn, tuple(on_axes(a, named) for a in e.args)) if isinstance(e, Call) else e

@@ -1,0 +1,39 @@
+"""The structure of a program: what a lowered module leaves open once its precision class is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsl.ir import DType
+
+# What each precision class computes with.
+COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16, "fp8": DType.E4M3}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The structure of a program, where there is more than one that means the same.
+
+    along_k    tf32 operands that lie along M or N are transposed first: Hopper's tf32 instructions read K alone
+    first      with along_k: only the first operand is, the second goes through registers (dsl.lower.cpp.gemm.gemm_3x)
+    fuse       a product's rows or columns are reduced in its epilogue
+    narrow     what lies between stages is stored in the class's element type; with `guard`, what products alone read
+    rows       convolutions of one group read images and weights as they lie (f32, channels first)
+    guard      operands are cast to f16 under a guard (dsl.guard), so that the program stands in class tf32
+    """
+
+    along_k: bool = False
+    fuse: bool = False
+    narrow: bool = False
+    rows: bool = False
+    guard: bool = False
+    first: bool = False
+
+    def __str__(self) -> str:
+        words = {
+            "along_k": f"{'first operand' if self.first else 'operands'} transposed along K first",
+            "fuse": "reduced in the epilogue",
+            "narrow": "intermediates stored in half precision", "rows": "images read as they lie",
+            "guard": "tf32 by guarded f16",
+        }  # fmt: skip
+        return ", ".join(text for name, text in words.items() if getattr(self, name)) or "each operation as it comes"
