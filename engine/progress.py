@@ -9,9 +9,9 @@ import time
 from typing import Any, TextIO
 
 from engine.session import events, recording
+from engine.session.fold.reduce import View, fold
 from engine.session.kernel_text import LANGUAGES
 from engine.session.recording import Row
-from engine.session.reduce import View, fold
 from engine.words import count, family_name, with_covered
 
 MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
@@ -171,7 +171,7 @@ class Collected:
 
     @property
     def view(self) -> View:
-        """The session so far (engine.session.reduce)."""
+        """The session so far (engine.session.fold.reduce)."""
         return fold(Row(seq, e.KIND, t, events.encode(e)) for seq, t, e in self.rows)
 
     @property

@@ -1,7 +1,7 @@
 """Recorded sessions under other stop rules: `python -m engine replay SESSIONS`.
 
-A recording is folded (engine.session.reduce) and becomes one sol.budget.Recorded a precision class; the results of a
-bench are read by sol.replay, which also prints both.
+A recording is folded (engine.session.fold.reduce) and becomes one sol.budget.Recorded a precision class; the results of
+a bench are read by sol.replay, which also prints both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from engine.session import recording
-from engine.session.reduce import View, fold
+from engine.session.fold.reduce import View, fold
 from sol import replay
 from sol.budget import Recorded, Trial
 

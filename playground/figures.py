@@ -1,4 +1,4 @@
-"""A session's figures for the page and the API: engine.session.figures of its log, kept until the log grows.
+"""A session's figures for the page and the API: engine.session.fold.figures of its log, kept until the log grows.
 
 The server draws, and the page shows: it asks for the figures again when an event changed what they show (the view's
 `figures_seq`), at most twice a second, and gives the JSON to Plotly.react, which keeps zoom and selection. So a figure
@@ -12,7 +12,7 @@ import functools
 import json
 from typing import Any
 
-from engine.session import figures
+from engine.session.fold import figures
 from playground.live import log
 from playground.models import Blob, Session
 

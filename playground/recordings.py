@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from engine.session import events, recording
-from engine.session.reduce import fold
+from engine.session.fold.reduce import fold
 from engine.session.spec import of_started
 from engine.session.titles import first_sentence, opening_text
 from playground import conf

@@ -1,4 +1,4 @@
-"""What a session's row keeps of its log, so that a list needs to read none: engine.session.reduce's `View.listing`.
+"""What a session's row keeps of its log, so that a list reads no log: `engine.session.fold.listing`.
 
 The view that a row was folded to stays in the process that writes the log (one engine, one session at a time), so that
 an append costs its own events and not the whole log. A view that is not at the row's last event is folded anew.
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.session.reduce import SHAPE, View, fold
+from engine.session.fold.listing import SHAPE, listing
+from engine.session.fold.reduce import View, fold
 
 if TYPE_CHECKING:
     from playground.models import Session
@@ -28,7 +29,7 @@ def take(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     view = _view(session, rows[0]["seq"] - 1)
     for row in rows:
         view.apply(**row)
-    session.summary = view.listing()
+    session.summary = listing(view)
     session.title = view.title or session.title
     if any(row["kind"] in ("trial.judged", "trial.untimed", "trial.failed") for row in rows):
         session.losses = 0
@@ -61,6 +62,6 @@ def fold_again(sessions: Any, events: Any) -> int:
     for session in sessions.only("id", "summary").iterator():
         if session.summary.get("shape") != SHAPE and session.summary:
             view = fold(events.filter(session_id=session.id).order_by("seq").values(*COLUMNS).iterator())
-            sessions.filter(id=session.id).update(summary=view.listing())
+            sessions.filter(id=session.id).update(summary=listing(view))
             done += 1
     return done

@@ -10,10 +10,10 @@ from typing import Any
 from dsl.check.program import check
 from engine.classes import class_of
 from engine.export import Exported, ExportError
-from engine.session import figures
-from engine.session.reduce import View, fold
-from engine.session.view import Trial
-from engine.session.view import text as text_of
+from engine.session.fold import figures
+from engine.session.fold.reduce import View, fold
+from engine.session.fold.view import Trial
+from engine.session.fold.view import text as text_of
 from sol import hardware
 from sol.figures import Figure
 from sol.graph import OpGraph
@@ -23,7 +23,7 @@ STEPS = ("proposed", "checked", "compiled", "validated", "measured", "judged", "
 
 
 def of_trial(rows: Iterable[Row], blob: Callable[[str], str | None], trial: int | None = None) -> Exported:
-    """The trial of (kind, data) rows of a log; without a number the best one (engine.session.reduce).
+    """The trial of (kind, data) rows of a log; without a number the best one (engine.session.fold.reduce).
 
     `blob` gives a text by its name. Raises ExportError where there is no such trial or its texts are gone.
     """

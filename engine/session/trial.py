@@ -26,10 +26,10 @@ from engine.evaluate.integrity.kernel_evidence import verdict as verdict_of
 from engine.evaluate.integrity.kernel_trial import NO_PREDICTION, KernelFailed, Untimed
 from engine.evaluate.integrity.trial import GAMING, LIBRARY
 from engine.session import events
+from engine.session.fold.view import cause_of
 from engine.session.journal import Journal
-from engine.session.steps import Steps, Work
+from engine.session.scripts.steps import Steps, Work
 from engine.session.verdict import judge, judge_kernel, roof
-from engine.session.view import cause_of
 from engine.strategies.api import Candidate, Finished, KernelTrial
 from engine.strategies.problem import Prepared
 from sol import lever_check

@@ -19,7 +19,7 @@ from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from engine.session import events
-from engine.session.reduce import View, fold
+from engine.session.fold.reduce import View, fold
 from playground import conf, summary
 from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent

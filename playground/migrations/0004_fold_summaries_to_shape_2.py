@@ -1,4 +1,4 @@
-"""Session.summary is engine.session.reduce's listing, shape 2: fold the logs of older rows again."""
+"""Session.summary is engine.session.fold.reduce's listing, shape 2: fold the logs of older rows again."""
 
 from django.db import migrations
 

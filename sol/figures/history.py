@@ -14,9 +14,9 @@ WIDE = 6  # speedups that span more than this get a log axis; a few tenths are r
 
 @dataclass(frozen=True)
 class HistoryTrial:
-    """A trial that ended. `speedup` over `baseline` (in words), or None where it has no time. `outcome` as
-    engine.session.view.Trial has it; `counts`: whether its time is a result; `best`: whether it was the best of its
-    class when it came; `note`: a sentence."""
+    """A trial that ended. `speedup` over `baseline` (in words), or None where it has no time. `outcome` as in a
+    session's view (counted, flagged, failed, ...); `counts`: whether its time is a result; `best`: whether it was the
+    best of its class when it came; `note`: a sentence."""
 
     trial: int
     cls: str

@@ -1,4 +1,4 @@
-"""The page folds a log as the engine does: static/js/session/reduce.js against engine/session/reduce.py.
+"""The page folds a log as the engine does: static/js/session/reduce.js against engine/session/fold/reduce.py.
 
 Every recording is compared at each of its events, and random logs (tests/engine/session/logs.py) are compared as a
 whole. `make test` draws 300 logs; to compare 10,000 of them, which takes some minutes:
@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 
-from engine.session.reduce import View, fold
+from engine.session.fold.listing import plain
+from engine.session.fold.reduce import View, fold
 from tests.browser.conftest import ROOT
 from tests.engine.session.logs import logs
 
@@ -61,7 +62,7 @@ def of_page(page, some: list[list[list[dict[str, Any]]]]) -> list[Any]:
 
 
 def ours(log: list[dict[str, Any]]) -> Any:
-    return json.loads(json.dumps(fold(log).to_json()))
+    return json.loads(json.dumps(plain(fold(log))))
 
 
 def difference(theirs: Any, mine: Any, at: str = "view") -> str:
@@ -82,7 +83,7 @@ def test_a_recording_is_folded_alike_at_each_of_its_events(page, path: Path):
     view = View()
     for row, text in zip(rows, theirs, strict=True):
         assert view.apply(**row)
-        assert not difference(json.loads(text), json.loads(json.dumps(view.to_json()))), row["seq"]
+        assert not difference(json.loads(text), json.loads(json.dumps(plain(view)))), row["seq"]
 
 
 def test_random_logs_are_folded_alike(page):

@@ -8,8 +8,8 @@ import pytest
 from engine.__main__ import main
 from engine.replay import read, recorded
 from engine.session import events
+from engine.session.fold.reduce import fold
 from engine.session.recording import write
-from engine.session.reduce import fold
 from sol.budget import sweep
 from sol.replay import best, load
 from tests.sol.test_replay import lengthened

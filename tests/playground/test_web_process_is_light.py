@@ -49,5 +49,5 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
             "engine.session.kernel_text",
         "engine.session.titles", "engine.strategies", "engine.strategies.api", "engine.strategies.registry",
         "engine.strategies.state", "engine.strategies.planner", "engine.strategies.sweep",
-        "engine.session.figures", "engine.session.reduce", "engine.session.view", "engine.words",
+        "engine.session.fold.figures", "engine.session.fold.reduce", "engine.session.fold.view", "engine.words",
     }  # fmt: skip

@@ -22,7 +22,7 @@ from typing import Any
 
 from engine.bench.report.speedups import counts
 from engine.session import recording
-from engine.session.reduce import View, fold
+from engine.session.fold.reduce import View, fold
 from engine.session.spec import SessionSpec
 from engine.session.spec_arguments import command_of
 from engine.suite.cases import order, set_of

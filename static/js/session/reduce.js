@@ -1,5 +1,5 @@
-// The one fold of a session's log for the page: the counterpart of engine/session/reduce.py, whose docstring has the
-// rules. The same events give the same view, whoever sends them and however often; tests/browser/test_fold.py holds
+// The one fold of a session's log for the page: the counterpart of engine/session/fold/reduce.py, whose docstring has
+// the rules. The same events give the same view, whoever sends them and however often; tests/browser/test_fold.py holds
 // both equal on every recording and on random logs.
 import {
   BASELINE,
@@ -281,7 +281,7 @@ export const underWay = (v) => [...v.trials.values()].findLast((x) => !hasEnded(
 /** The classes that are allowed, then those that PyTorch alone was timed in. */
 export const allClasses = (v) => [...new Set([...v.classes, ...v.baselines.map((b) => b.cls)])];
 
-/** A view as plain data, equal to `View.to_json` of engine/session/reduce.py. */
+/** A view as plain data, equal to `View.to_json` of engine/session/fold/reduce.py. */
 export function plain(v) {
   const { gap, trials, best, fastest, ...rest } = v;
   return {

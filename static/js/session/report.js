@@ -17,7 +17,8 @@ const dotted = (...parts) => parts.filter(Boolean).map((p) => ` · ${p}`).join("
 
 function compiled(c) {
   const head = HOW[c.how] ?? c.how;
-  const lines = [line(head, dotted(BACKENDS[c.backend] ?? c.backend, duration(c.seconds), c.cached ? "from the cache" : "", c.note))];
+  const built = [BACKENDS[c.backend] ?? c.backend, duration(c.seconds), c.cached ? "from the cache" : "", c.note];
+  const lines = [line(head, dotted(...built))];
   for (const r of c.resources ?? []) {
     const parts = [
       r.registers != null ? `${r.registers} registers` : "",
@@ -103,6 +104,8 @@ export function report(one, goto) {
     one.untimed ? untimed(one, goto) : null,
     one.failed ? failed(one, goto) : null,
     one.measured ? measured(one.measured) : null,
-    one.judged ? [h("p", {}, standing(one)), evidence(`Verdict: ${one.judged.verdict}`, one.judged.evidence, goto)] : null,
+    one.judged
+      ? [h("p", {}, standing(one)), evidence(`Verdict: ${one.judged.verdict}`, one.judged.evidence, goto)]
+      : null,
   ].flat(Infinity).filter(Boolean);
 }

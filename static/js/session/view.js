@@ -1,4 +1,4 @@
-// What a session's log says, as data: the counterpart of engine/session/view.py, with the same names and the same
+// What a session's log says, as data: the counterpart of engine/session/fold/view.py, with the same names and the same
 // readers. A field that is missing or has another type becomes its empty value; one that is not listed is dropped.
 
 export const STEPS = ["proposed", "checked", "generated", "compiled", "validated", "measured", "judged"];
@@ -128,7 +128,8 @@ export const counts = (judged) => COUNTING.includes(judged.verdict);
 export const endOf = (trial) => trial.judged ?? trial.untimed ?? trial.failed;
 export const hasEnded = (trial) => endOf(trial) !== null;
 
-/** running | counted | flagged | verified | unverified (both of kernels without a time) | failed | undecided | stopped */
+/** running | counted | flagged | verified | unverified | failed | undecided | stopped; `verified` and `unverified` are
+    of kernels without a time. */
 export function outcome(trial) {
   if (trial.untimed) {
     if (counts(trial.untimed)) return "verified";

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.session import events
-from engine.session.view import cause_of
+from engine.session.fold.view import cause_of
 from tests.engine.counting import CountingDevice, spec
 from tests.engine.test_session import of, play, said_after
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from engine.session import events, recording
-from engine.session.reduce import DRAWN, KINDS, SHAPE, View, fold
+from engine.session.fold.listing import SHAPE, listing, plain
+from engine.session.fold.reduce import DRAWN, KINDS, View, fold
 from tests.engine.session.logs import logs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -171,10 +172,10 @@ def test_a_log_may_be_cut_anywhere_and_is_folded_event_by_event(log):
     for i, row in enumerate(log, 1):
         assert view.apply(**row)
         if i % 7 == 0:
-            assert view.to_json() == fold(log[:i]).to_json()
-    assert view.to_json() == fold(log).to_json()
-    json.dumps(view.to_json(), allow_nan=False)
-    json.dumps(view.listing(), allow_nan=False)
+            assert plain(view) == plain(fold(log[:i]))
+    assert plain(view) == plain(fold(log))
+    json.dumps(plain(view), allow_nan=False)
+    json.dumps(listing(view), allow_nan=False)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
@@ -189,6 +190,6 @@ def test_recordings_fold_to_what_they_say_themselves(path):
 
 def test_a_list_shows_the_session_as_data():
     view = of(started(), proposed(1), judged(1, 1.0), proposed(2), failed(2))
-    row = view.listing()
+    row = listing(view)
     assert (row["shape"], row["state"], row["trials"], row["failed"]) == (SHAPE, "running", 2, 1)
     assert row["best"] == row["by_class"]["tf32"] and row["best"]["trial"] == 1 and row["end"] is None

@@ -1,4 +1,4 @@
-"""What a session's log says, as typed data: the view that `engine.session.reduce` folds from the events.
+"""What a session's log says, as typed data: the view that `engine.session.fold.reduce` folds from the events.
 
 Everything here is read from JSON that another version of the engine may have written: a field that is missing or has
 another type becomes its empty value ("" of a text, None of a number, {} or [] of a container), a field that is not

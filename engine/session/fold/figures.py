@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from engine.session.reduce import View
-from engine.session.view import Baseline, Trial
+from engine.session.fold.reduce import View
+from engine.session.fold.view import Baseline, Trial
 from engine.words import baseline_name
 from sol import budget, lever_check
 from sol.attainable import StageTime

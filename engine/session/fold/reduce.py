@@ -22,15 +22,25 @@ imports the standard library alone.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.session import view as parts
-from engine.session.view import Object, Trial, cause_of, flag, number, numbers, obj, objects, read, text, texts, whole
-
-SHAPE = 2  # of `View.listing`: a migration folds the logs of a database again where it changed
+from engine.session.fold import view as parts
+from engine.session.fold.view import (
+    Object,
+    Trial,
+    cause_of,
+    flag,
+    number,
+    numbers,
+    obj,
+    objects,
+    read,
+    text,
+    texts,
+    whole,
+)
 
 
 @dataclass
@@ -164,55 +174,6 @@ class View:
         return list(dict.fromkeys([*self.classes, *(b.cls for b in self.baselines)]))
 
     # ---- as JSON ----
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything as plain data, with what is derived; equal to `plain` of static/js/session/reduce.js. The seed
-        stays out: it may have more bits than a browser's numbers."""
-        plain = _plain(self)
-        del plain["seed"]
-        plain["trials"] = [_plain(t) | {"outcome": t.outcome, "region": t.region} for t in self.trials.values()]
-        headline, shown, under_way = self.headline, self.shown, self.under_way
-        return plain | {
-            "state": self.state, "used": self.used, "all_classes": self.all_classes,
-            "headline": headline.number if headline else None, "shown": shown.number if shown else None,
-            "under_way": under_way.number if under_way else None,
-        }  # fmt: skip
-
-    def listing(self) -> dict[str, Any]:
-        """What a list shows of a session, and the API's `summary`: the database keeps it in the session's row.
-
-        {shape, state, device, strategy, classes, algebraic, budget, started, paused, progress, trials, failed, regions,
-        bounds, sentence, baselines: {class: {name, ms, kind}}, best, by_class, fastest, end, warnings}; `best` is one
-        of `by_class`: {trial, cls, kind, ms, speedup, baseline, gap, sol_score, verdict}, or None."""
-        headline = self.headline
-        baselines: dict[str, Object] = {}
-        for b in self.baselines:
-            baselines.setdefault(b.cls, {"name": b.name, "ms": b.ms, "kind": b.kind})
-        return {
-            "shape": SHAPE, "state": self.state, "device": self.device, "strategy": self.strategy,
-            "classes": self.classes, "algebraic": self.algebraic, "budget": self.budget, "started": self.started_t,
-            "paused": self.paused, "progress": self.progress.text if self.progress and not self.end else "",
-            "trials": len(self.proposed), "failed": sum(t.failed is not None for t in self.trials.values()),
-            "regions": len(self.coverage.regions) if self.coverage else 0, "bounds": self.bounds,
-            "sentence": self.sentence, "baselines": baselines, "best": _short(headline) if headline else None,
-            "by_class": {cls: _short(self.trials[n]) for cls, n in self.best.items()},
-            "fastest": {cls: _short(self.trials[n]) for cls, n in self.fastest.items()},
-            "end": _plain(self.end), "warnings": len(self.warnings),
-        }  # fmt: skip
-
-
-def _plain(value: Any) -> Any:
-    """Dataclasses as dicts; what they hold of the log stays shared, nothing is copied."""
-    if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    return [_plain(v) for v in value] if isinstance(value, list) else value
-
-
-_SHORT = ("cls", "kind", "ms", "speedup", "baseline", "gap", "sol_score", "verdict")
-
-
-def _short(trial: Trial) -> Object:
-    return {"trial": trial.number, **{name: getattr(trial.judged, name) for name in _SHORT}}
 
 
 def fold(rows: Iterable[Mapping[str, Any] | Any], up_to: int | None = None) -> View:

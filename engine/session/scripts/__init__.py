@@ -1,0 +1,1 @@
+"""How a strategy's script is played: its verbs answered from the log or on the lanes, the owner heard between."""

@@ -1,0 +1,193 @@
+"""The events of a trial, from its proposal to its end (engine.session.events says in which order)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from engine.session.event_base import Event, Time
+
+
+@dataclass(frozen=True)
+class TrialProposed(Event):
+    """`program`: blob, the candidate's text as proposed. `change`: one line, what differs from the parent; `why`: one
+    line. `form`: program | kernel; of a kernel, `language` is cuda | python and `entry` the function or class that the
+    judge calls. `path`, `digest`: the strategy's verb; `request`: of an owner's trial, which `try` of the log it is
+    (from 1; None in older logs, whose tries were run in order).
+
+    `structure`: the name of the program's structure among those that the strategy offers; `settings`: the clauses of
+    its configuration in one line, "" where every choice is left to the compiler. Both "" of other programs and in older
+    logs.
+    """
+
+    KIND: ClassVar[str] = "trial.proposed"
+    trial: int
+    cls: str
+    program: str
+    backend: str
+    change: str
+    why: str
+    parent: int | None = None
+    predicted_ms: float | None = None
+    by: str = "strategy"  # strategy | owner
+    roof: str = ""  # the class whose limit it is held to, where that is another: f16 of a guarded program in tf32
+    path: str = ""
+    digest: str = ""
+    form: str = "program"
+    language: str = ""
+    entry: str = ""
+    request: int | None = None
+    structure: str = ""
+    settings: str = ""
+
+
+@dataclass(frozen=True)
+class TrialChecked(Event):
+    """`resolved`: blob, the program with every choice made; of a kernel, its text. `stages`: where the attainable model
+    says that its time goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows
+    (sol.lever_check). `evidence`: of a kernel, what its text tells, as in TrialJudged."""
+
+    KIND: ClassVar[str] = "trial.checked"
+    trial: int
+    resolved: str
+    seconds: float
+    stages: list[dict[str, Any]] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrialGenerated(Event):
+    """`sources`: back end -> {text: blob, language, lines, line_map}; `refused`: back end -> {code, message}.
+
+    `inputs`: the program's parameters as tensors of the traced graph, [{name, tensor, shape, transposed}], [] in older
+    logs; `region`: the region that the program stands for, 0 for the whole module and in older logs.
+    """
+
+    KIND: ClassVar[str] = "trial.generated"
+    trial: int
+    sources: dict[str, dict[str, Any]]
+    refused: dict[str, dict[str, str]]
+    seconds: float
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    region: int = 0
+
+
+@dataclass(frozen=True)
+class TrialCompiled(Event):
+    """`how`: machine code | host check | not compiled | loaded (a kernel in Python, in its confined process).
+    `resources`: kernel resources or None where unknown."""
+
+    KIND: ClassVar[str] = "trial.compiled"
+    trial: int
+    backend: str
+    how: str
+    seconds: float
+    cached: bool = False
+    resources: list[dict[str, Any]] | None = None  # [{kernel, registers, shared_bytes, spill_bytes, stage}]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TrialValidated(Event):
+    """Worst relative error over all rounds against the float64 reference, and what it was held against.
+
+    `tolerance`: the bound on that very error; `bound`: where it comes from, in words, when it is not the class's own
+    (engine.evaluate.correctness.tolerance); "" of older logs, whose `tolerance` is the class's, whatever applied.
+    `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words. `evidence`:
+    of a kernel, what its rounds showed, as in TrialJudged.
+    """
+
+    KIND: ClassVar[str] = "trial.validated"
+    trial: int
+    error: float
+    max_error: float
+    tolerance: float
+    checks: list[dict[str, Any]]
+    scope: str
+    bound: str = ""
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrialMeasured(Event):
+    """`ratio`: baseline time over this time, median of paired ratios (or ratio of predictions), with interval.
+
+    `checks`: what the run showed of itself, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] of a
+    prediction, where nothing ran on the device. `part`: of a module with regions, whose time and ratio are always the
+    whole module's: {region, region_ms, programs: how many regions run as programs, covered_ms: those programs alone,
+    region_eager_ms: PyTorch in the class on the region's operations, alone; not in older logs}.
+    """
+
+    KIND: ClassVar[str] = "trial.measured"
+    trial: int
+    time: Time
+    baseline: str
+    baseline_ms: float
+    ratio: float
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    checks: list[dict[str, str]] = field(default_factory=list)
+    part: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrialJudged(Event):
+    """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}] (with `line`
+    where it has a place in the candidate's text): the checks of its run, the class of its products, the limit. `best`:
+    the best of its class so far, which is faster than PyTorch in that class, counts (clean or minor) and does all of
+    the module's work or may leave some out. `standing`, what follows for the search: best | slower (than the best so
+    far, or than PyTorch) | algebraic (leaves out work, which is not allowed) | flagged (the verdict does not count);
+    "" in older logs."""
+
+    KIND: ClassVar[str] = "trial.judged"
+    trial: int
+    verdict: str
+    cls: str
+    kind: str  # measured | predicted
+    ms: float
+    speedup: float
+    baseline: str
+    gap: float  # time / t_sol of its class
+    sol_score: float
+    best: bool
+    text: str
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+    algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
+    standing: str = ""
+
+
+@dataclass(frozen=True)
+class TrialUntimed(Event):
+    """A kernel's trial ends with a verdict and no time, so that it is never the best. `verdict`: clean | minor |
+    library only | gaming | unverified (nothing looked at its results), with its `evidence` as in TrialJudged. `code`,
+    why there is no time: no_prediction (it is right, and no model predicts raw code) | needs_gpu | no_compiler | gaming
+    (a trick was found). `step`: the one that was not done."""
+
+    KIND: ClassVar[str] = "trial.untimed"
+    trial: int
+    verdict: str
+    cls: str
+    step: str
+    code: str
+    text: str
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrialFailed(Event):
+    """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None.
+    `diagnostics`: of a text that was rejected, [{code, message, line, column, end_line, end_column, help}], from 1, the
+    end exclusive. `evidence`: of a kernel, as in TrialJudged; a line's verdict may be `wrong`. `cause`, who ended it:
+    program | run (before anything was known of the program) | owner; "" in older logs, where the code says it
+    (engine.session.fold.view.cause_of)."""
+
+    KIND: ClassVar[str] = "trial.failed"
+    trial: int
+    step: str
+    code: str
+    reason: str
+    detail: str | None = None
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+    cause: str = ""
