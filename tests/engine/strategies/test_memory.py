@@ -94,7 +94,8 @@ def test_the_repositorys_own_results_are_a_start():
 
 def test_a_benchs_session_in_regions_tells_what_won_in_each_region_by_the_time_of_its_program():
     def program(n):
-        return f"program p(x: f16[1024, 4096], w: f16[{n}, 4096]) -> f16[1024, {n}] {{\n  y = gemm(x, w.T) {{ tile 128x128x64 }}\n  return y\n}}\n"  # noqa: E501
+        signature = f"program p(x: f16[1024, 4096], w: f16[{n}, 4096]) -> f16[1024, {n}]"
+        return f"{signature} {{\n  y = gemm(x, w.T) {{ tile 128x128x64 }}\n  return y\n}}\n"
 
     def trial(n, region, region_ms, ms):
         return {"class": "f16", "backend": "cute", "change": "c", "text": program(n), "ok": True, "ms": ms,
