@@ -61,8 +61,7 @@ class Candidate:
 @dataclass(frozen=True)
 class KernelTrial:
     """A candidate of the form `kernel` in its trial: what `build`, `validate` and `measure` of a device take in place
-    of engine.devices.Candidate. A step that does not apply (nothing is built of Python) answers None, and the log has
-    no event of it."""
+    of engine.devices.Candidate. Nothing is generated for a kernel, so the log has no TrialGenerated of it."""
 
     trial: int
     text: str

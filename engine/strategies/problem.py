@@ -29,7 +29,7 @@ from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.structures import Structure, opened, structures
 from engine.strategies.state import State
 from engine.words import class_name
-from sol.bounds import t_sol
+from sol.bounds import legal_classes, t_sol
 from sol.graph import OpGraph
 from sol.hardware import Hardware
 
@@ -126,8 +126,10 @@ class Prepared:
     @cached_property
     def limits(self) -> dict[str, float]:
         """class -> t_sol in ms. A guarded program of class tf32 is held to the limit of f16 (engine.classes.roof_of),
-        which is here too."""
-        roofs = dict.fromkeys([*self.classes, *self.allowed, *(["f16"] if "tf32" in self.classes else [])])
+        which is here too. Allowed classes that do not apply to the problem on this hardware have none."""
+        legal = legal_classes(self.graph, self.hardware)
+        others = [cls for cls in self.allowed if cls in legal]
+        roofs = dict.fromkeys([*self.classes, *others, *(["f16"] if "tf32" in self.classes else [])])
         return {cls: t_sol(self.graph, self.hardware, cls) for cls in roofs}
 
     def of(self, cls: str) -> list[Part]:

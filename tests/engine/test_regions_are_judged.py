@@ -2,43 +2,17 @@
 
 import pytest
 
-from engine.devices import Problem
-from engine.devices.modelled import Modelled
-from engine.evaluate.evaluator import Evaluator, Programs, Workbench
-from engine.evaluate.timing.predicted_timing import PredictedTiming
+from engine.evaluate.evaluator import Evaluator
 from engine.session import events
 from engine.session.runner import run
 from engine.session.spec import SessionSpec
 from engine.strategies.planner.regions.partition import partition
 from sol.attainable import predict_eager
 from sol.hardware import load
+from tests.engine.priced import Priced
 from tests.engine.strategies.test_regions import experts
 
 H200 = load("h200")
-
-
-class Priced(Modelled):
-    """The machine that predicts, without what takes seconds: nothing is run."""
-
-    def open(self, problem: Problem, cancelled):
-        return Workbench(Programs(NotRun(), NotRun(), PredictedTiming(problem, self.hw)), lambda: None)
-
-    def warm(self, source_kind="module"):
-        pass
-
-
-class NotRun:
-    def prepare(self, classes):
-        pass
-
-    def prefetch(self, candidates):
-        pass
-
-    def build(self, candidate):
-        return events.TrialCompiled(candidate.trial, candidate.backend, "not compiled", 0.0)
-
-    def validate(self, candidate):
-        return events.TrialValidated(candidate.trial, 0.0, 0.0, 1e-3, [], "nothing was run")
 
 
 @pytest.fixture(scope="module")

@@ -4,31 +4,15 @@ import json
 
 import pytest
 
-from engine.devices import Problem
-from engine.devices.modelled import Modelled
+from engine.evaluate.evaluator import Evaluator
 from engine.export import history, package
 from engine.session import events
 from engine.session.runner import run
 from engine.session.spec import SessionSpec
+from tests.engine.priced import Priced
 from tests.engine.strategies.test_regions import experts
 
 MODULE = "# the module"
-
-
-class Priced(Modelled):
-    """The device that predicts; nothing is built or run."""
-
-    def open(self, problem: Problem, cancelled):
-        self.problem, self.cancelled = problem, cancelled
-
-    def warm(self, source_kind="module"):
-        pass
-
-    def build(self, candidate):
-        return events.TrialCompiled(candidate.trial, candidate.backend, "not compiled", 0.0)
-
-    def validate(self, candidate):
-        return events.TrialValidated(candidate.trial, 0.0, 0.0, 1e-3, [], "nothing was run")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +28,7 @@ def session():
     ]
     given = SessionSpec(source=MODULE, device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
     past = list(enumerate(log, 1))
-    for e in run(given, device=Priced("h200"), history=past, read_blob=blobs.__getitem__, teaches=False):
+    for e in run(given, device=Evaluator(Priced("h200")), history=past, read_blob=blobs.__getitem__, teaches=False):
         log.append(e.event)
         blobs |= e.blobs
     return [(e.KIND, events.encode(e)) for e in log], blobs

@@ -16,9 +16,9 @@ from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.strategies.planner.lowering.pipeline import program  # noqa: E402
 from engine.strategies.planner.search.structures import structures  # noqa: E402
 from engine.suite.cases import PROBLEMS  # noqa: E402
-from engine.suite.problem import Instance, compare  # noqa: E402
 from sol.hardware import load  # noqa: E402
 from tests.engine.graphs import Builder  # noqa: E402
+from tests.engine.small_modules import Instance, compare  # noqa: E402
 
 from .test_the_suite_is_lowered import traced  # noqa: E402
 
@@ -34,7 +34,7 @@ ROUNDED = {  # what each module's guarded program rounds where it is made
 
 @pytest.mark.parametrize("name", ROUNDED)
 def test_module(name):
-    problem = Instance.make(PROBLEMS / f"{name}.py", 7, "cpu", small=True)
+    problem = Instance.make(PROBLEMS / f"{name}.py", 7)
     problem.prepare()
     graph, values = traced(problem)
     lowered = lower(graph)
@@ -46,7 +46,7 @@ def test_module(name):
     assert oracle.tripped(p, inputs) is None
     (out,) = oracle.run(p, inputs)
     found = compare(out.reshape(problem.right.shape), problem.right)
-    assert verdict("tf32", found, problem.pytorch_error("tf32")) is None
+    assert verdict("tf32", found, problem.rounded_error("tf32")) is None
 
 
 def attention(tokens: int):

@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 
 from engine.devices import Problem  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside  # noqa: E402
-from engine.suite.problem import names_of  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402
 from tests.engine import planning  # noqa: E402
+from tests.engine.small_modules import names_of  # noqa: E402
 
 STAYS = {  # PyTorch, beside the regions
     "convnext_block": ["add"],

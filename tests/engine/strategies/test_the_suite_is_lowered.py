@@ -17,9 +17,9 @@ from engine.strategies.planner.lowering.choice import Choice  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.strategies.planner.lowering.pipeline import program  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside, module_ids  # noqa: E402
-from engine.suite.problem import Instance, compare  # noqa: E402
 from engine.trace.capture import Capture, export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
+from tests.engine.small_modules import Instance, compare  # noqa: E402
 
 CHOICES = {
     "tf32": (Choice(), Choice(along_k=True, fuse=True), Choice(rows=True)),
@@ -40,7 +40,7 @@ def traced(problem):
 def in_class(problem, cls):
     """PyTorch's own error with everything in the class's type, or (tf32) with operands rounded."""
     if cls != "f16":
-        return problem.pytorch_error(cls)
+        return problem.rounded_error(cls)
     with torch.no_grad():
         out = copy.deepcopy(problem.model).half()(*(x.half() for x in problem.inputs))
     return PyTorchError(*(getattr(compare(out, problem.right), n) for n in ("error", "max_error", "unexpected")))
@@ -51,14 +51,14 @@ UNCOVERED = {"moe_layer": "slice"}
 
 def test_what_is_not_covered_outside_the_suite_is_named():
     for name, op in UNCOVERED.items():
-        graph, _ = traced(Instance.make(PROBLEMS / f"{name}.py", 7, "cpu", small=True))
+        graph, _ = traced(Instance.make(PROBLEMS / f"{name}.py", 7))
         with pytest.raises(SessionRefused, match=f"aten.{op}"):
             lower(graph)
 
 
 @pytest.mark.parametrize("name", sorted({**module_ids(), **beside("outside")}.keys() - UNCOVERED))
 def test_module(name):
-    problem = Instance.make(PROBLEMS / f"{name}.py", 7, "cpu", small=True)
+    problem = Instance.make(PROBLEMS / f"{name}.py", 7)
     problem.prepare()
     graph, values = traced(problem)
     lowered = lower(graph, name)
