@@ -28,7 +28,7 @@ from engine.evaluate.integrity.trial import GAMING, LIBRARY
 from engine.session import events
 from engine.session.fold.view import cause_of
 from engine.session.journal import Journal
-from engine.session.scripts.steps import Steps, Work
+from engine.session.script.steps import Steps, Work
 from engine.session.verdict import judge, judge_kernel, roof
 from engine.strategies.api import Candidate, Finished, KernelTrial
 from engine.strategies.problem import Prepared

@@ -8,7 +8,7 @@
             ...
             return "why the search is over"
 
-A script is a generator: it yields a verb and is sent the answer. The runner (engine.session.scripts.search) logs each
+A script is a generator: it yields a verb and is sent the answer. The runner (engine.session.script.search) logs each
 answer under the verb's path (`3`, and `3.1` for a member of Together) with the digest of what was asked. After a lost
 engine the script is played again from its start, and each verb that has an answer in the log is given that answer. So a
 script may depend on nothing but its problem, the answers, `problem.rng` and `problem.memory`: not on the clock, not on

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from engine.build.cache import content_key
 from engine.session import events
-from engine.session.scripts.steps import Emitted
+from engine.session.script.steps import Emitted
 from engine.session.spec import SessionSpec
 
 

@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 from engine.session import events
-from engine.session.scripts import turns
-from engine.session.scripts.search import OutOfBudget, StrategyChanged
-from engine.session.scripts.steps import Stopped
+from engine.session.script import turns
+from engine.session.script.search import OutOfBudget, StrategyChanged
+from engine.session.script.steps import Stopped
 from engine.strategies.api import Ask, Candidate, Profile, Receive, Reply, Screen, Together, Try
 from tests.engine.counting import PROGRAM
 from tests.engine.session.scripted import KernelDevice, Scripted, Searching, kernel, of, tries

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.session import events
 from engine.session.journal import Journal
-from engine.session.scripts.steps import Events
+from engine.session.script.steps import Events
 from engine.session.spec import BadSpec, SessionSpec
 
 POLL = 0.05  # seconds between looks at the owner's word while something blocks

@@ -20,11 +20,11 @@ from engine.devices import TrialError
 from engine.session import events, trial
 from engine.session.journal import Journal
 from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
-from engine.session.scripts import turns
-from engine.session.scripts.lanes import Job, Lanes
-from engine.session.scripts.owner import Owner
-from engine.session.scripts.state_fold import StateFold
-from engine.session.scripts.steps import Events, Logged, Steps, Wait, Work
+from engine.session.owner import Owner
+from engine.session.script import turns
+from engine.session.script.lanes import Job, Lanes
+from engine.session.script.state_fold import StateFold
+from engine.session.script.steps import Events, Logged, Steps, Wait, Work
 from engine.strategies.api import (
     Answer,
     Ask,
@@ -75,7 +75,7 @@ class Ending:
 
 
 class Search:
-    """`handlers`: verb (ask | profile) -> what answers it (engine.session.scripts.turns)."""
+    """`handlers`: verb (ask | profile) -> what answers it (engine.session.script.turns)."""
 
     def __init__(
         self, journal: Journal, owner: Owner, lanes: Lanes, strategy: Strategy, context: trial.Context,

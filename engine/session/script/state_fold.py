@@ -12,7 +12,7 @@ from typing import Any
 from engine.evaluate.integrity import trial as integrity
 from engine.session import events
 from engine.session.journal import Journal
-from engine.session.scripts.owner import changed
+from engine.session.owner import changed
 from engine.session.verdict import COUNTS, limiting
 from engine.strategies.problem import Prepared
 from engine.strategies.state import Diagnosis, Finished, State

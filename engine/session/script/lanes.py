@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
-from engine.session.scripts.owner import POLL, Owner
-from engine.session.scripts.steps import Emitted, Logged, Steps, Stopped, Wait, Work
+from engine.session.owner import POLL, Owner
+from engine.session.script.steps import Emitted, Logged, Steps, Stopped, Wait, Work
 
 logger = logging.getLogger(__name__)
 
