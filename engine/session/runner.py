@@ -20,10 +20,10 @@ from typing import Any
 
 from dsl.check.program import check
 from engine.devices import Device, Problem, SessionRefused
-from engine.session import events, trial
+from engine.session import events, outcome, trial
 from engine.session.journal import Journal
 from engine.session.owner import Control, Owner
-from engine.session.script import outcome, turns
+from engine.session.script import turns
 from engine.session.script.lanes import Lanes
 from engine.session.script.search import Ending, Search, StrategyChanged, refuse_older
 from engine.session.script.state_fold import StateFold

@@ -41,7 +41,7 @@ def load(backend=None):
         raise ValueError(f"this package has no back end {backend!r}; it has {', '.join(BACKENDS)}")
     artifact = None
     if backend == "cpp":
-        from engine.export.shipped import _nvcc
+        from . import _nvcc
 
         artifact = str(_nvcc.build(_HERE / "cpp_kernel.cu", FACTS["arch"]))
     # Load it from its file, because CuTe DSL reads the text of kernels from there.

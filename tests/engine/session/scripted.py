@@ -145,7 +145,8 @@ class Searching:
     def events(self) -> Iterable[Emitted]:
         """What is logged now; `reason` is the end in words afterwards."""
         try:
-            self.reason = yield from self.search.run()
+            ending = yield from self.search.run()
+            self.reason = ending.reason
         finally:
             self.lanes.close()
 

@@ -176,7 +176,7 @@ def depthwise():
 
 
 def test_a_module_without_a_matrix_product_is_left_out_with_the_reason():
-    assert planner(depthwise(), "tf32", "fp8").problem.notes[0] == (
+    assert planner(depthwise(), "tf32", "fp8").problem.notes[0].text == (
         "fp8 is left out: fp8 is for matrix products, and there is none"
     )
     with pytest.raises(SessionRefused, match="fp8 is for matrix products, and there is none"):
@@ -185,4 +185,4 @@ def test_a_module_without_a_matrix_product_is_left_out_with_the_reason():
 
 def test_rows_that_no_kernel_holds_are_left_out_with_the_reason():
     made = planner(linear(k=65536, rows=128), "tf32", "fp8")
-    assert made.problem.classes == ["tf32"] and "at most 32,768 elements" in made.problem.notes[0]
+    assert made.problem.classes == ["tf32"] and "at most 32,768 elements" in made.problem.notes[0].text
