@@ -101,8 +101,10 @@ def test_a_session_without_a_title_gets_one_from_its_text(client, source, title)
 def test_a_session_without_a_title_is_called_by_what_it_computes_once_it_is_traced(client):
     start(client, source="class Model(nn.Module): ...")
     session = Session.objects.get()
-    summary.fold(session, events.SessionStarted(session.title, "", "module", {}, "planner", [], {}), 1.0)
-    summary.fold(session, events.Traced("", 2, 0.1, "linear 8192x8192, gelu on 1,024 rows"), 2.0)
+    started = events.SessionStarted(session.title, "", "module", {}, "planner", [], {})
+    traced = events.Traced("", 2, 0.1, "linear 8192x8192, gelu on 1,024 rows")
+    rows = [{"seq": n, "kind": e.KIND, "t": n, "data": events.encode(e)} for n, e in enumerate((started, traced), 1)]
+    summary.take(session, rows)
     assert session.title == "linear 8192x8192, gelu on 1,024 rows"
 
 
