@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from engine.session import events
-from engine.session.steps import Emitted, Events
+from engine.session.script.steps import Emitted, Events
 
 E = TypeVar("E", bound=events.Event)
 

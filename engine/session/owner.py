@@ -9,8 +9,8 @@ from typing import Any
 
 from engine.session import events
 from engine.session.journal import Journal
+from engine.session.script.steps import Events
 from engine.session.spec import BadSpec, SessionSpec
-from engine.session.steps import Events
 
 POLL = 0.05  # seconds between looks at the owner's word while something blocks
 WORDS = ("pause", "resume", "stop", "budget", "try")

@@ -4,9 +4,9 @@ A session is a sequence of steps, each named by what it logs. Given the log so f
 in the log is not logged twice and, unless a later step needs what it left in the device, not done twice. That is all
 there is to resuming; no other state survives a lost engine.
 
-The steps around the search are here; the search itself (a strategy's script) is engine.session.search, a trial
+The steps around the search are here; the search itself (a strategy's script) is engine.session.script.search, a trial
 engine.session.trial. The caller's generator thread takes the steps and hears the owner; what blocks runs beside it
-(engine.session.lanes).
+(engine.session.script.lanes).
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from typing import Any
 
 from dsl.check.program import check
 from engine.devices import Device, Problem, SessionRefused
-from engine.session import events, outcome, trial, turns
+from engine.session import events, outcome, trial
 from engine.session.journal import Journal
-from engine.session.lanes import Lanes
 from engine.session.owner import Control, Owner
-from engine.session.search import Search, StrategyChanged, refuse_older
+from engine.session.script import turns
+from engine.session.script.lanes import Lanes
+from engine.session.script.search import Search, StrategyChanged, refuse_older
+from engine.session.script.state_fold import StateFold
+from engine.session.script.steps import Emitted, Events, Logged, Stopped
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
-from engine.session.state_fold import StateFold
-from engine.session.steps import Emitted, Events, Logged, Stopped
 from engine.strategies import registry
 from engine.strategies.api import Strategy, Unsuitable
 from engine.strategies.planner.lowering import program_graph
@@ -71,7 +72,8 @@ def run(
     that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may
     accept a weaker sandbox. `teaches`: what is measured here is kept for this machine's next problems. `memory`: what
     the strategy remembers of other problems, frozen; None: what it finds on this machine. `handlers`: what answers a
-    script's turns (engine.session.turns). `strategy`: one to use in the place of the spec's, which is then only named.
+    script's turns (engine.session.script.turns). `strategy`: one to use in the place of the spec's, which is then only
+    named.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)

@@ -27,7 +27,7 @@ from engine.evaluate.integrity.kernel_trial import NO_PREDICTION, KernelFailed, 
 from engine.evaluate.integrity.trial import GAMING, LIBRARY
 from engine.session import events
 from engine.session.journal import Journal
-from engine.session.steps import Steps, Work
+from engine.session.script.steps import Steps, Work
 from engine.session.verdict import judge, judge_kernel, roof
 from engine.strategies.api import Candidate, Finished, KernelTrial
 from engine.strategies.problem import Prepared

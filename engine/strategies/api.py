@@ -8,11 +8,11 @@
             ...
             return "why the search is over"
 
-A script is a generator: it yields a verb and is sent the answer. The runner (engine.session.search) logs each answer
-under the verb's path (`3`, and `3.1` for a member of Together) with the digest of what was asked. After a lost engine
-the script is played again from its start, and each verb that has an answer in the log is given that answer. So a script
-may depend on nothing but its problem, the answers, `problem.rng` and `problem.memory`: not on the clock, not on files,
-not on what the log says later. Each answer carries `state`, the session as it was when the answer was given.
+A script is a generator: it yields a verb and is sent the answer. The runner (engine.session.script.search) logs each
+answer under the verb's path (`3`, and `3.1` for a member of Together) with the digest of what was asked. After a lost
+engine the script is played again from its start, and each verb that has an answer in the log is given that answer. So a
+script may depend on nothing but its problem, the answers, `problem.rng` and `problem.memory`: not on the clock, not on
+files, not on what the log says later. Each answer carries `state`, the session as it was when the answer was given.
 
 This module and engine.strategies.state import nothing else of the engine, so that devices and the web process may read
 them.

@@ -5,7 +5,7 @@ import pytest
 from engine.devices import Problem
 from engine.session import events
 from engine.session.journal import Journal
-from engine.session.state_fold import StateFold
+from engine.session.script.state_fold import StateFold
 from engine.session.trial import Proposal
 from engine.session.verdict import judge
 from engine.strategies.api import Finished, State

@@ -6,9 +6,9 @@ import pytest
 
 from engine.session import events
 from engine.session.journal import Journal
-from engine.session.lanes import Lanes
 from engine.session.owner import Owner
-from engine.session.steps import Stopped
+from engine.session.script.lanes import Lanes
+from engine.session.script.steps import Stopped
 from tests.engine.counting import spec
 
 CHECKED = events.TrialChecked(1, "a" * 64, 0.1)

@@ -19,7 +19,7 @@ from typing import Any
 from dsl.check.program import check
 from engine.classes import class_of
 from engine.session import events
-from engine.session.steps import Emitted
+from engine.session.script.steps import Emitted
 from engine.session.verdict import COUNTS
 
 # torch.compile with TF32 allowed is called so in results since the first bench.

@@ -14,8 +14,8 @@ from typing import IO, Any
 
 from engine.build.cache import content_key
 from engine.session import events
+from engine.session.script.steps import Emitted
 from engine.session.spec import SessionSpec
-from engine.session.steps import Emitted
 
 
 class SessionLog:

@@ -4,7 +4,7 @@ import pytest
 
 from engine.bench.run import fold
 from engine.session import events
-from engine.session.steps import Emitted
+from engine.session.script.steps import Emitted
 
 PROGRAM = """program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] {
   y = gemm(x, w.T) { compute f16 }

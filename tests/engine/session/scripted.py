@@ -1,7 +1,7 @@
 """Scripts, a device with lanes and a way to play them, for tests of the interface between sessions and strategies.
 
-`Searching` plays engine.session.search on a prepared problem: a session without its frame, so that thousands fit into a
-test. The device judges kernels by their text: some fail, the others take a time that the text says.
+`Searching` plays engine.session.script.search on a prepared problem: a session without its frame, so that thousands fit
+into a test. The device judges kernels by their text: some fail, the others take a time that the text says.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import cache
 from engine.devices import Problem, TrialError
 from engine.session import events
 from engine.session.journal import Journal
-from engine.session.lanes import Lanes
 from engine.session.owner import Owner
-from engine.session.search import Search
-from engine.session.state_fold import StateFold
-from engine.session.steps import Emitted
+from engine.session.script.lanes import Lanes
+from engine.session.script.search import Search
+from engine.session.script.state_fold import StateFold
+from engine.session.script.steps import Emitted
 from engine.session.trial import Context
 from engine.strategies.api import Candidate, Strategy, Try
 from engine.strategies.planner.lowering import program_graph

@@ -6,9 +6,10 @@ import time
 import pytest
 from pydantic import BaseModel
 
-from engine.session import events, turns
-from engine.session.search import OutOfBudget, StrategyChanged
-from engine.session.steps import Stopped
+from engine.session import events
+from engine.session.script import turns
+from engine.session.script.search import OutOfBudget, StrategyChanged
+from engine.session.script.steps import Stopped
 from engine.strategies.api import Ask, Candidate, Profile, Receive, Reply, Screen, Together, Try
 from tests.engine.counting import PROGRAM
 from tests.engine.session.scripted import KernelDevice, Scripted, Searching, kernel, of, tries

@@ -17,13 +17,14 @@ from typing import Any
 from dsl.check.program import check
 from engine.classes import class_of
 from engine.devices import TrialError
-from engine.session import events, trial, turns
+from engine.session import events, trial
 from engine.session.journal import Journal
 from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
-from engine.session.lanes import Job, Lanes
 from engine.session.owner import Owner
-from engine.session.state_fold import StateFold
-from engine.session.steps import Events, Logged, Steps, Wait, Work
+from engine.session.script import turns
+from engine.session.script.lanes import Job, Lanes
+from engine.session.script.state_fold import StateFold
+from engine.session.script.steps import Events, Logged, Steps, Wait, Work
 from engine.strategies.api import (
     Answer,
     Ask,
@@ -66,7 +67,7 @@ def refuse_older(journal: Journal) -> None:
 
 
 class Search:
-    """`handlers`: verb (ask | profile) -> what answers it (engine.session.turns)."""
+    """`handlers`: verb (ask | profile) -> what answers it (engine.session.script.turns)."""
 
     def __init__(
         self, journal: Journal, owner: Owner, lanes: Lanes, strategy: Strategy, context: trial.Context,

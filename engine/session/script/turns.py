@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from engine.session import events
 from engine.session.journal import Journal
-from engine.session.steps import Steps, Work
+from engine.session.script.steps import Steps, Work
 from engine.strategies.api import Ask, Profile, Reply, State
 
 ATTEMPTS = 2

@@ -2,7 +2,7 @@
 
 A step is a generator. It yields `Emitted` to have an event logged, `Work` to have something done that blocks (the
 result is sent back, its exception is raised at the yield) and `Wait` until something is there (which is sent back).
-engine.session.lanes runs steps.
+engine.session.script.lanes runs steps.
 """
 
 from __future__ import annotations

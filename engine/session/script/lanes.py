@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any
 
 from engine.session.owner import POLL, Owner
-from engine.session.steps import Emitted, Logged, Steps, Stopped, Wait, Work
+from engine.session.script.steps import Emitted, Logged, Steps, Stopped, Wait, Work
 
 logger = logging.getLogger(__name__)
 
