@@ -345,9 +345,9 @@ def test_a_program_that_fails_while_it_is_compared_costs_the_comparison_alone(de
 def test_a_form_that_the_machine_does_not_run_ends_the_trial_with_a_reason(device):
     opened(device)
     with pytest.raises(TrialError) as e:
-        device.validate(SimpleNamespace(form="kernel", trial=1))
+        device.validate(SimpleNamespace(form="assembly", trial=1))
     assert (e.value.step, e.value.code) == ("check", "no_form")
-    assert e.value.reason == "cuda runs no candidates of the form kernel; write a program of the language"
+    assert e.value.reason == "cuda runs no candidates of the form assembly; write a program of the language"
 
 
 def test_nothing_is_open_before_it_is_opened(device):
