@@ -39,4 +39,4 @@ def test_module(name):
     assert [u.op for u in planner.problem.uncovered] == STAYS.get(name, [])
     assert all(line.structures for line in planner.all)
     if name in STAYS:
-        assert any("PyTorch" in note for note in planner.problem.notes)
+        assert "PyTorch" in planner.problem.covered.text
