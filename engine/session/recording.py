@@ -89,11 +89,11 @@ def read(path: str | Path) -> Recording:
 
 
 def _blob_names(value: Any) -> set[str]:
-    """Every string in the data that has the form of a blob's name."""
+    """Every string in the data, keys too, that has the form of a blob's name."""
     if isinstance(value, str):
         return {value} if len(value) == 64 and not value.strip("0123456789abcdef") else set()
     if isinstance(value, dict):
-        return set().union(*map(_blob_names, value.values())) if value else set()
+        return _blob_names([*value, *value.values()])
     if isinstance(value, list | tuple):
         return set().union(*map(_blob_names, value)) if value else set()
     return set()

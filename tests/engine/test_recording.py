@@ -27,6 +27,17 @@ def test_what_is_written_is_read_back(recorded):
     assert made.title == "t"
 
 
+def test_the_texts_of_screened_candidates_are_kept(tmp_path):
+    text = "program one(x: f32[4]) -> f32[4] { ... }"
+    screened = events.Screened(1, {events.blob_name(text): 0.5}, 0.1)
+    path = tmp_path / "screened.jsonl"
+    started = events.SessionStarted("t", "", "module", {}, "planner", [], {})
+    ended = events.SessionEnded("done", "", {}, 0, 0.1)
+    rows = [(i, 1.0, e) for i, e in enumerate((started, screened, ended), 1)]
+    recording.write(path, rows, {events.blob_name(text): text})
+    assert recording.read(path).blobs == {events.blob_name(text): text}
+
+
 def test_every_line_is_an_object_of_its_own_and_the_blobs_come_last(recorded):
     *rows, last = [json.loads(line) for line in recorded[0].read_text().splitlines()]
     assert [r["seq"] for r in rows] == list(range(1, len(rows) + 1))
