@@ -78,6 +78,10 @@ class House:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:
             return json.load(response)
 
+    def text(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:
+            return response.read().decode()
+
     def post(self, path: str, body: Any, **headers: str) -> Any:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
