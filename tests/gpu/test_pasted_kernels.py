@@ -21,7 +21,7 @@ from tests.gpu.test_app import follow
 from tests.playground.conftest import ROOT, House
 
 pytestmark = pytest.mark.gpu
-TITLE = "A gate: three kernels written by hand, and three that cheat"
+TITLE = "A gate: two kernels by hand, two that cheat, and one by a library"
 LIBRARY = "import torch\n\ndef kernel(x, y):\n    return x * torch.sigmoid(x) + y\n"
 EXPECTED = [  # (text, class, how its trial ends)
     ("cuda_honest/gate.cu", "f32", "clean"),
