@@ -44,14 +44,14 @@ class Leaving(BaseException):
 class Control:
     """The owner's words to a running session, each delivered once and again after a crash if it left no trace.
 
-    A word is marked handled in the same transaction as the next event, so that no crash can lose it.
+    A word is marked handled in the same transaction as the event that says it was heard, so that no crash can lose it.
     """
 
     EVERY = 0.2  # seconds between looks at the database, however often the engine asks
 
     def __init__(self, lease: log.Lease, leaving: Callable[[], bool]):
         self.lease, self.leaving = lease, leaving
-        self.taken: list[int] = []
+        self._taken: list[tuple[int, str]] = []  # (id, kind) of the words that no event has said yet
         self._delivered: set[int] = set()
         self._next = 0.0
 
@@ -64,9 +64,19 @@ class Control:
         self._next = time.monotonic() + self.EVERY
         waiting = Command.objects.filter(session_id=self.lease.session_id, handled=None).exclude(id__in=self._delivered)
         words = [(c.id, c.kind, c.data) for c in waiting]
-        self.taken += [i for i, _, _ in words]
+        self._taken += [(i, kind) for i, kind, _ in words]
         self._delivered |= {i for i, _, _ in words}
         return [(kind, data) for _, kind, data in words]
+
+    def handled(self, event: events.Event) -> list[int]:
+        """The ids of the words that this event says were heard: one, with those before it that the engine passed over.
+        The other words of the same look stay open until their own events."""
+        kinds = [kind for _, kind in self._taken]
+        if not isinstance(event, events.Controlled) or event.action not in kinds:
+            return []
+        upto = kinds.index(event.action) + 1
+        ids, self._taken = [i for i, _ in self._taken[:upto]], self._taken[upto:]
+        return ids
 
 
 class Adapter:
@@ -205,8 +215,8 @@ class Adapter:
             for emitted in stream:
                 if self._lost.is_set():
                     raise log.LeaseLost(lease.session_id)
-                log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=control.taken)
-                control.taken.clear()
+                handled = control.handled(emitted.event)
+                log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=handled)
                 ended = isinstance(emitted.event, events.SessionEnded)
         except (log.LeaseLost, *AWAY):
             raise

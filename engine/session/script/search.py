@@ -86,16 +86,18 @@ class Search:
         self.problem: Prepared = context.problem
         self._under_way: set[int] = set()  # open trials that a job has
         self._receiving = strategy.receives
+        self._given = State()  # what the script was given last
 
     def run(self) -> Logged[Ending]:
         """The script to its end, and why it came. Raises Stopped and StrategyChanged."""
         self.problem.start = yield from self._advanced(START, "start", "")
         script = self.strategy.run(self.problem)
-        answer, place = None, 0
+        answer, place, code = None, 0, "budget_used"
         try:
             while True:
                 verb, reason = yield from self._think(script, answer)
                 if verb is None:
+                    code = code if reason == self._given.stop else "search_over"
                     break
                 place += 1
                 answer = yield from self._answer(str(place), verb)
@@ -108,7 +110,7 @@ class Search:
             raise self._changed(str(place + 1))
         self._receiving = False
         yield from self.lanes.run(more=self._owners)
-        return Ending("budget_used" if reason == self.fold.now().stop else "search_over", reason)
+        return Ending(code, reason)
 
     def _think(self, script: Generator, answer: Any) -> Logged[tuple[Verb | None, str]]:
         """The script's next verb, or why it ended."""
@@ -130,7 +132,7 @@ class Search:
         members = _members(path, verb)
         self._compare(path, verb, members)
         if self.journal.at(events.Advanced, path) is None:
-            yield from self._perform(members)
+            yield from self._perform(path, members)
         state = yield from self._advanced(path, verb.name, verb.digest)
         answers = [self._collected(at, member, state) for at, member in members]
         return answers if isinstance(verb, Together) else answers[0]
@@ -148,9 +150,9 @@ class Search:
             "so the session cannot go on from it. What the trials found stands. Fork the session to search again."
         )
 
-    def _perform(self, members: Sequence[tuple[str, Verb]]) -> Events:
+    def _perform(self, path: str, members: Sequence[tuple[str, Verb]]) -> Events:
         """Do what the log does not hold: all trials are proposed first, then everything runs on the lanes."""
-        yield from self._propose(members)
+        yield from self._propose(path, members)
         self._hint([verb for _, verb in members])
         jobs = [self._job(path, verb) for path, verb in members]
         yield from self.lanes.run([job for job in jobs if job is not None], self._owners)
@@ -161,7 +163,8 @@ class Search:
         if not self.journal.holds(event):
             yield from self.lanes.run(more=self._owners)
             yield from self.journal.emit(event)
-        return self.fold.at(self.journal.index(event) + 1)
+        self._given = self.fold.at(self.journal.index(event) + 1)
+        return self._given
 
     def _job(self, path: str, verb: Verb) -> Job | None:
         match verb:
@@ -183,8 +186,10 @@ class Search:
                 proposed = self._proposed(path)
                 if proposed is not None:
                     return replace(self.fold.finished(proposed.trial), state=state)
+                spent = self._refused(path.partition(".")[0])
+                reason = self.fold.at(self.journal.index(spent)).stop if self.journal.holds(spent) else state.stop
                 return Finished(
-                    0, c.text, c.cls, c.backend, clean=False, failed="propose", code="budget", reason=state.stop,
+                    0, c.text, c.cls, c.backend, clean=False, failed="propose", code="budget", reason=reason,
                     form=c.form, language=c.language, state=state,
                 )  # fmt: skip
             case Screen(candidates=candidates):
@@ -200,19 +205,29 @@ class Search:
     def _proposed(self, path: str) -> events.TrialProposed | None:
         return next((e for e in self.journal.of(events.TrialProposed) if e.path == path), None)
 
-    def _propose(self, members: Sequence[tuple[str, Verb]]) -> Events:
-        """Propose the trials among the members, as many as the budget allowed when the first one was proposed. Raises
-        OutOfBudget where nothing is left to do."""
-        tries = [(path, verb) for path, verb in members if isinstance(verb, Try)]
-        places = [self.journal.index(e) for path, _ in tries if (e := self._proposed(path)) is not None]
-        left = self.fold.left(min(places, default=len(self.journal.log)))
-        if left <= 0 and len(tries) == len(members):
-            raise OutOfBudget(self.fold.now().stop)
-        for path, verb in tries[: max(0, left)]:
-            if self._proposed(path) is None:
+    @staticmethod
+    def _refused(path: str) -> events.Progress:
+        """Logged where the budget takes no trial of a verb: a later word on the budget does not change that."""
+        return events.Progress(f"No trial is left for step {path}", "propose")
+
+    def _propose(self, path: str, members: Sequence[tuple[str, Verb]]) -> Events:
+        """Propose the trials among the members, as many as the budget allowed when the first one was proposed or when
+        none could be. Raises OutOfBudget where nothing is left to do."""
+        tries = [(at, verb) for at, verb in members if isinstance(verb, Try)]
+        if not tries:
+            return
+        refused, places = self._refused(path), [e for at, _ in tries if (e := self._proposed(at)) is not None]
+        if not places and (self.journal.holds(refused) or self.fold.left(len(self.journal.log)) <= 0):
+            yield from self.journal.emit(refused)
+            if len(tries) == len(members):
+                raise OutOfBudget(self.fold.at(self.journal.index(refused)).stop)
+            return
+        left = self.fold.left(min(map(self.journal.index, places), default=len(self.journal.log)))
+        for at, verb in tries[:left]:
+            if self._proposed(at) is None:
                 yield from self._log_proposal(
                     trial.Proposal(
-                        verb.candidate, verb.change, verb.why, verb.parent, verb.predicted_ms, path=path,
+                        verb.candidate, verb.change, verb.why, verb.parent, verb.predicted_ms, path=at,
                         digest=verb.digest, structure=verb.structure, settings=verb.settings,
                     )
                 )  # fmt: skip

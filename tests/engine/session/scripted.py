@@ -127,7 +127,8 @@ class Searching:
         self.device = device or KernelDevice()
         self.blobs = dict(blobs or {})
         self.journal = Journal(past, self.blobs.__getitem__, lambda: 0.0)
-        self.owner = Owner(spec(trials=trials, eps=0.0, window=1000), self.journal, control)
+        asked = spec(trials=trials, eps=0.0, window=1000)
+        self.owner = Owner(asked, self.journal, control)
         self.device.cancelled = self.owner.stop.is_set
         self.lanes = Lanes(self.owner)
         self.lanes.widen(self.device.lanes)
@@ -136,17 +137,17 @@ class Searching:
         limits, baselines = {"f16": 0.01}, {"f16": BASELINE}
         self.problem.__dict__["limits"] = limits
         context = Context(self.device, self.problem, self.problem.hardware, limits, baselines, self.journal)
-        self.fold = StateFold(self.journal, self.problem, baselines, self.owner.budget)
+        self.fold = StateFold(self.journal, self.problem, baselines, asked.budget)
         self.search = Search(
             self.journal, self.owner, self.lanes, strategy, context, self.fold, handlers or {}
         )  # fmt: skip
-        self.reason = ""
+        self.code = self.reason = ""
 
     def events(self) -> Iterable[Emitted]:
-        """What is logged now; `reason` is the end in words afterwards."""
+        """What is logged now; `code` and `reason` are the search's end afterwards."""
         try:
             ending = yield from self.search.run()
-            self.reason = ending.reason
+            self.code, self.reason = ending.code, ending.reason
         finally:
             self.lanes.close()
 

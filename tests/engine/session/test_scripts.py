@@ -433,3 +433,40 @@ def test_chance_comes_from_the_sessions_seed():
     again, _ = resumed(script, searching, 1, seed=4)
     assert again == log
     assert of(play(script, seed=5)[0], events.TrialProposed)[0].program != of(log, events.TrialProposed)[0].program
+
+
+# ---- a budget that is changed after it was used up ----
+
+
+def raised(step):
+    """The owner raises the budget when the log holds the state line of a step."""
+    return words((lambda log: any(isinstance(e, events.Progress) and e.step == step for e in log), MORE))
+
+
+MORE = ("budget", {"trials": 5})
+
+
+def test_a_member_that_the_budget_refused_stays_refused_after_the_budget_was_raised():
+    answers = []
+
+    def script(problem):
+        yield Try(kernel("one"))
+        answers.append((yield Together((*tries("two"), Ask("r", "p"))))[0])
+        return ""
+
+    searching = Searching(Scripted(script), trials=1, handlers={"ask": lambda *_: Reply("r")})
+    log = heard(searching, raised("propose"))
+    assert [e.path for e in of(log, events.TrialProposed)] == ["1"] and answers[0].code == "budget"
+    place = log.index(of(log, events.Controlled)[0])
+    again, _ = resumed(script, searching, place + 1, trials=1, handlers={"ask": lambda *_: Reply("r")})
+    assert [e.path for e in of(again, events.TrialProposed)] == ["1"] and answers[1] == answers[0]
+    assert answers[0].reason == "The budget of 1 trial is used up."
+
+
+def test_a_search_that_the_budget_ended_stays_ended_after_the_budget_was_raised():
+    searching = Searching(Scripted(lambda problem: iter_of(*tries("one", "two"))), trials=1)
+    log = heard(searching, raised("propose"))
+    again, second = resumed(lambda problem: iter_of(*tries("one", "two")), searching, len(log), trials=1)
+    assert again == log and len(of(log, events.Controlled)) == len(of(log, events.TrialProposed)) == 1
+    for one in (searching, second):
+        assert (one.code, one.reason) == ("budget_used", "The budget of 1 trial is used up.")
