@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> bool:
     except (shards.BadResults, BadSpec) as e:
         raise Refused(str(e)) from None
     except KeyboardInterrupt:
-        print("stopped; " + (f"the same command continues {args.json}" if args.json else "nothing was written"))
+        print("stopped; " + (f"the same command continues from {args.json}" if args.json else "nothing was written"))
         return False
     chosen = {m: results.problems[m] for m in modules if m in results.problems}
     _show(chosen, tuple(fields["classes"]), results.about)
