@@ -18,7 +18,7 @@ function engineChoice(engine) {
     value: engine.serves,
     kind: measured ? "measured" : "predicted",
     name: d.title ?? d.gpu ?? deviceName(measured ? d.name : engine.serves),
-    what: measured ? "Timed on the GPU of this server." : "No GPU here: a model predicts the times, marked as such.",
+    what: measured ? "Timed on the GPU of this server." : "No GPU here: times are marked predictions of a model.",
   };
 }
 
