@@ -36,7 +36,7 @@ PROBLEMS = Path(__file__).parent / "problems"
 
 
 class BadInput(Exception):
-    """Something about the command line or the file, in one sentence."""
+    """A mistake on the command line or in the file, in one sentence."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def _read(name: str) -> tuple[str, str, str]:
         if not path.exists() and (PROBLEMS / f"{name}.py").exists():
             path = PROBLEMS / f"{name}.py"
         try:
-            text, stem = path.read_text(encoding="utf-8-sig"), path.stem  # an editor's byte order mark is no part of it
+            text, stem = path.read_text(encoding="utf-8-sig"), path.stem  # without an editor's byte order mark
         except (OSError, UnicodeDecodeError) as e:
             why = getattr(e, "strerror", None) or "it is not UTF-8 text"
             raise BadInput(f"cannot read {name}: {why}; `python -m engine problems` lists the examples") from None
@@ -72,7 +72,7 @@ def _read(name: str) -> tuple[str, str, str]:
 
 
 def _graph(name: str, **limits: int):
-    """The op graph of a file. Raises BadInput with the refusal's words. `limits`: of `engine.trace.trace`."""
+    """The op graph of a file. Raises BadInput with the refusal's text. `limits`: of `engine.trace.trace`."""
     from dsl.check.program import check
     from engine.devices import SessionRefused
     from engine.strategies.planner.lowering.program_graph import graph_of
@@ -225,7 +225,7 @@ def _optimize(args: argparse.Namespace) -> int:
 
 
 def _writable(name: str) -> None:
-    """Raises BadInput when a result could not be written there: said before the search, which may take hours."""
+    """Raise BadInput if a result cannot be written there, before the search, which may take hours."""
     path = Path(name)
     new = not path.exists()
     try:
@@ -238,7 +238,7 @@ def _writable(name: str) -> None:
 
 
 class _Interrupt:
-    """Ctrl-C as the owner's `stop`: the session ends in order, with what it found. A second one ends it at once."""
+    """Ctrl-C as the owner's `stop`: the session ends in order, with its results. A second one ends it at once."""
 
     def __init__(self) -> None:
         self.pressed = 0
@@ -252,7 +252,7 @@ class _Interrupt:
 
     def __call__(self) -> list[tuple[str, dict]]:
         if self.pressed == 1:
-            self.pressed = 2  # told once
+            self.pressed = 2  # reported once
             return [("stop", {})]
         return []
 

@@ -1,4 +1,4 @@
-"""The arguments of `python -m engine`, command by command. Imports nothing heavy: `--help` is to be quick."""
+"""The arguments of `python -m engine`, command by command. Imports nothing heavy, so that `--help` is quick."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
-    """`run`: what carries out each command, by its name; the parsed arguments hold it as `run`."""
+    """`run`: the function of each command, by its name; the parsed arguments hold it as `run`."""
     parser = argparse.ArgumentParser(prog="python -m engine", description="Make a PyTorch module fast.")
-    parser.add_argument("--verbose", action="store_true", help="what goes on inside, on standard error")
+    parser.add_argument("--verbose", action="store_true", help="log messages, on standard error")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     one = commands.add_parser("optimize", help="search for the fastest program of a module")
@@ -39,9 +39,9 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     form.add_argument("--html", action="store_true", help="an HTML section")
     one.set_defaults(run=run["report"])
 
-    one = commands.add_parser("ceilings", help="what this machine's device reaches; measured once, then kept")
+    one = commands.add_parser("ceilings", help="what this machine's device reaches; measured once, then stored")
     one.add_argument("--device", choices=("cuda", "cpu"), help="default: the GPU where there is one")
-    one.add_argument("--again", action="store_true", help="measure anew")
+    one.add_argument("--again", action="store_true", help="measure again")
     one.set_defaults(run=run["ceilings"])
 
     one = commands.add_parser("problems", help="list the examples")
@@ -64,12 +64,12 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one = commands.add_parser("suite", help="run every program of the 59 problems against its module")
     one.add_argument("--device", default="cuda", help="cuda, or modelled:h200 for a prediction (default cuda)")
     one.add_argument("--only", default="", metavar="ID,..", help="suite ids (L1/55), modules or programs")
-    one.add_argument("--seconds", type=float, default=1e9, help="begin no problem after so long; run again to go on")
+    one.add_argument("--seconds", type=float, default=1e9, help="start no problem after that; run again to continue")
     one.add_argument("--every", action="store_true", help="convolutions by both back ends, not by cute alone")
     one.add_argument("--backend", action="append", choices=("cute", "cpp"), help="only this back end; repeatable")
-    one.add_argument("--generate", action="store_true", help="run nothing: who takes each program, who refuses and why")
+    one.add_argument("--generate", action="store_true", help="run nothing: the back ends of each program")
     one.add_argument("--seed", type=int, default=0, help="of the modules' own inputs (default 0)")
-    one.add_argument("--json", metavar="OUT", help="results, raw; an earlier file is gone on from")
+    one.add_argument("--json", metavar="OUT", help="results, raw; continues an earlier file")
     one.set_defaults(run=run["suite"])
 
     one = commands.add_parser("bench", help="a session on each problem of a set, resumably")
@@ -78,9 +78,9 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     )
     one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
     one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")
-    one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long: a process a GPU")
-    one.add_argument("--seconds", type=float, default=1e9, help="stop after so long; run again to go on")
-    one.add_argument("--json", metavar="OUT", help="results; an earlier file is gone on from")
+    one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long, one process per GPU")
+    one.add_argument("--seconds", type=float, default=1e9, help="stop after this time; run again to continue")
+    one.add_argument("--json", metavar="OUT", help="results; continues an earlier file")
     spec_arguments.add(one)
     one.set_defaults(run=run["bench"])
     return parser

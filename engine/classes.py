@@ -1,36 +1,36 @@
-"""The precision class of a program. Pure: what exports, sessions and the page agree on."""
+"""The precision class of a program. Pure functions, shared by exports, sessions and the page."""
 
 from __future__ import annotations
 
 from dsl.ir import Collective, DType, Program
 
-# The narrowest operands among the products decide: they bound the error.
+# The narrowest operands among the products decide, because they bound the error.
 _NARROWEST_FIRST = ((DType.I8,), (DType.E4M3, DType.E5M2), (DType.BF16,), (DType.F16,), (DType.TF32,))
 
 
 def class_of(program: Program) -> str:
-    """The precision class that a program stands in: the narrowest operands among its products.
+    """The precision class of a program: the narrowest operands among its products.
 
-    Guarded f16 stands in tf32: it has as many significant bits, and the guard gives it the range (dsl.guard).
+    Guarded f16 is in class tf32: it has as many significant bits, and the guard ensures the range (dsl.guard).
     """
     cls = roof_of(program)
     return "tf32" if program.guard and cls == "f16" else cls
 
 
 def roof_of(program: Program) -> str:
-    """The class whose limit a program is held to: that of the instructions which do its products, guarded or not."""
-    found = set()
+    """The class whose limit applies to a program: that of the instructions of its products, guarded or not."""
+    types = set()
     for s in program.stages:
         if isinstance(s, Collective):
             operand = program.type_of(s.operands[0].name).dtype
-            found.add(s.config.compute or (DType.TF32 if operand is DType.F32 else operand))
+            types.add(s.config.compute or (DType.TF32 if operand is DType.F32 else operand))
     for dtypes in _NARROWEST_FIRST:
-        if found & set(dtypes):
+        if types & set(dtypes):
             return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
     return "f32"
 
 
 def class_words(program: Program) -> str:
-    """The class as a person reads it: `tf32`, or `tf32 by guarded f16`."""
+    """The class in words for a person: `tf32`, or `tf32 by guarded f16`."""
     cls, roof = class_of(program), roof_of(program)
     return cls if cls == roof else f"{cls} by guarded {roof}"

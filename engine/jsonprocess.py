@@ -1,8 +1,8 @@
-"""A child process that answers JSON lines: how the engine talks to its own warm workers.
+"""A child process that answers JSON lines, for the engine's own warm workers.
 
-One request is one line to the child's descriptor 0, one reply is one line from its descriptor 1; what the child
-prints by accident goes to descriptor 2, whose end is kept for the message when it dies. (Untrusted code is not
-started here but in engine.sandbox.)
+One request is one line to the child's descriptor 0, one reply is one line from its descriptor 1. Accidental prints of
+the child go to descriptor 2, whose end becomes part of the message when it dies. (Untrusted code is not started here
+but in engine.sandbox.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MAX_REPLY = 16 * 1024 * 1024
 
 
 class WorkerLost(Exception):
-    """The child died, hung or answered nonsense. `why`: died | timeout | cancelled | garbled; `log`: its last words."""
+    """The child died, hung or sent an invalid answer. `why`: died | timeout | cancelled | garbled; `log`: the end of
+    its output."""
 
     def __init__(self, why: str, message: str, log: str = ""):
         super().__init__(message)
@@ -31,7 +32,7 @@ class WorkerLost(Exception):
 class JsonProcess:
     """Starts `args` and exchanges JSON objects with it. Not thread safe: one caller at a time.
 
-    The child is the leader of its own session, so that `close` ends whatever it started too.
+    The child leads its own session, so that `close` also ends every process that it started.
     """
 
     def __init__(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker"):
@@ -56,9 +57,9 @@ class JsonProcess:
         return self._process.poll() is None
 
     def request(self, message: dict, *, timeout: float, cancelled: Callable[[], bool] = lambda: False) -> dict:
-        """The child's reply. Raises WorkerLost (and ends the child) on death, on silence beyond `timeout` seconds,
-        when `cancelled()` turns true, on a reply that is no JSON object or is over 16 MiB, and on words that nobody
-        asked for: they would be taken for the answer."""
+        """The child's reply. Raises WorkerLost (and ends the child) on death, on silence beyond `timeout` seconds, when
+        `cancelled()` turns true, on a reply that is not a JSON object or exceeds 16 MiB, and on output without a
+        request, which would be taken for the answer."""
         if self._buffer or select.select([self._process.stdout], [], [], 0)[0]:
             if not self._buffer and not os.read(self._process.stdout.fileno(), 1 << 20):
                 self._lost("died")
@@ -70,14 +71,14 @@ class JsonProcess:
             self._lost("died")
         deadline = time.monotonic() + timeout
         while b"\n" not in self._buffer:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 self._lost("timeout", f"did not answer within {timeout:.0f} s")
             if cancelled():
                 self._lost("cancelled", "was stopped on request")
             if len(self._buffer) > MAX_REPLY:
                 self._lost("garbled", "answered with more than 16 MiB")
-            ready, _, _ = select.select([self._process.stdout], [], [], min(left, 0.2))
+            ready, _, _ = select.select([self._process.stdout], [], [], min(remaining, 0.2))
             if ready:
                 chunk = os.read(self._process.stdout.fileno(), 1 << 20)
                 if not chunk:
@@ -105,7 +106,7 @@ class JsonProcess:
         raise WorkerLost(why, f"the {self.name} {message}", log)
 
     def log(self, last: int = 8192) -> str:
-        """The end of what the child wrote to its standard error."""
+        """The end of the child's standard error."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - last))
         return self._stderr.read().decode(errors="replace")
@@ -133,8 +134,8 @@ def _exit_words(code: int) -> str:
 def serve(handlers: Mapping[str, Callable[[dict], dict]]) -> None:
     """The child's side: answer each request by the handler its `op` names, until standard input ends.
 
-    Descriptor 1 is taken for the replies, and `print` is sent to standard error. A handler's exception becomes
-    {"error": class name, "message": text}: the process lives on; whoever asked decides whether it may.
+    Descriptor 1 is used for the replies, and `print` goes to standard error. A handler's exception becomes {"error":
+    class name, "message": text}; the process lives on, and the caller decides whether it may.
     """
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

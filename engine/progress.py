@@ -1,4 +1,4 @@
-"""A session in a terminal: one line an event that a person wants to see, a live state line where there is a screen."""
+"""A session in a terminal: one line per event of interest, and a live status line if there is a screen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.session.kernel_text import LANGUAGES
 from engine.session.recording import Row
 from engine.words import count, family_name, with_covered
 
-MARK = {"measured": "", "predicted": "~"}  # a prediction is never printed like a measurement
+MARK = {"measured": "", "predicted": "~"}  # distinguishes printed predictions from measurements
 
 
 def ms(value: float, kind: str = "measured") -> str:
@@ -22,7 +22,7 @@ def ms(value: float, kind: str = "measured") -> str:
 
 
 def line(event: events.Event) -> str | None:
-    """What an event says to a person, or None when it is no news."""
+    """An event as a line for a person, or None if it is of no interest."""
     e = event
     if isinstance(e, events.SessionStarted):
         allowed = "; algebraic rewrites are allowed" * e.algebraic
@@ -42,8 +42,8 @@ def line(event: events.Event) -> str | None:
         return f"chose among {count(ran, 'candidate')} by a few calls of each in {e.seconds:.1f} s"
     if isinstance(e, events.TrialMeasured) and e.part:
         p, kind = e.part, e.time.kind
-        told = f"    region {p['region']} {beside_pytorch(p, kind)}"
-        return f"{told}; {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}"
+        text = f"    region {p['region']} {beside_pytorch(p, kind)}"
+        return f"{text}; {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}"
     if isinstance(e, events.Baseline):
         return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialProposed):
@@ -78,7 +78,7 @@ def line(event: events.Event) -> str | None:
 
 
 def _worst(checks: list[dict[str, Any]]) -> str:
-    """Where the error is the largest of several: on which family of inputs."""
+    """The family of inputs with the largest error, if there are several."""
     worst = max(checks, key=lambda c: c["error"], default=None)
     if len(checks) < 2 or not worst["error"]:
         return ""
@@ -87,10 +87,10 @@ def _worst(checks: list[dict[str, Any]]) -> str:
 
 def beside_pytorch(part: dict[str, Any], kind: str) -> str:
     """A region's program beside PyTorch's own operations of the same region: `part` of events.TrialMeasured."""
-    told, theirs = f"alone {ms(part['region_ms'], kind)}", part.get("region_eager_ms")
+    text, theirs = f"alone {ms(part['region_ms'], kind)}", part.get("region_eager_ms")
     if theirs is None:
-        return told
-    return f"{told}, PyTorch's own {ms(theirs, kind)} ({theirs / part['region_ms']:.2f}x)"
+        return text
+    return f"{text}, PyTorch's own {ms(theirs, kind)} ({theirs / part['region_ms']:.2f}x)"
 
 
 def _region(r: dict[str, Any]) -> str:
@@ -100,7 +100,7 @@ def _region(r: dict[str, Any]) -> str:
 
 
 def _left(uncovered: list[dict[str, Any]]) -> list[str]:
-    """A line for each reason why something stays PyTorch."""
+    """One line for each reason why operations stay PyTorch."""
     return [f"  PyTorch: {reason}" for reason in dict.fromkeys(u["reason"] for u in uncovered)]
 
 
@@ -116,7 +116,7 @@ def _resources(r: dict[str, Any]) -> str:
 
 
 class Display:
-    """Plain lines in a log; in a terminal a last line that says what goes on now and since when."""
+    """Plain lines in a log; in a terminal also a last line with the current step and its start."""
 
     def __init__(self, out: TextIO = sys.stdout):
         self.out = out
@@ -127,7 +127,7 @@ class Display:
         if self.live:
             try:
                 from rich.console import Console
-            except ImportError:  # plain lines do
+            except ImportError:  # plain lines are enough
                 self.live = False
             else:
                 self.status = Console(file=self.out, highlight=False).status("Starting")
@@ -144,13 +144,13 @@ class Display:
             return
         if isinstance(event, events.TrialProposed):
             self._now(f"Trial {event.trial}: {event.change}")
-        said = line(event)
-        if said is None:
+        text = line(event)
+        if text is None:
             return
         if self.status is not None:
-            self.status.console.print(said, markup=False)
+            self.status.console.print(text, markup=False)
         else:
-            print(said, file=self.out, flush=True)
+            print(text, file=self.out, flush=True)
 
     def _now(self, text: str) -> None:
         if self.status is not None:
@@ -158,7 +158,7 @@ class Display:
 
 
 class Collected:
-    """Every event of a run with its blobs: for a recording, and for the result as JSON."""
+    """Every event of a run with its blobs, for a recording and for the result as JSON."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, float, events.Event]] = []
@@ -180,7 +180,7 @@ class Collected:
         return view.state if view.end is not None else "failed"
 
     def record(self, path: str, command: str) -> None:
-        """Write the session as a recording; `command` is kept in it, so that whoever reads it can run it again."""
+        """Write the session as a recording, with `command`, so that a reader can run it again."""
         rows = [
             (seq, t, dataclasses.replace(e, device=e.device | {"command": command}))
             if isinstance(e, events.SessionStarted)
@@ -191,7 +191,7 @@ class Collected:
 
     def to_json(self) -> str:
         """{state, code, reason, closed, title, device, bounds_ms, covered, baselines, trials, best: class -> trial with
-        its program}. A trial that ended is its last event with its proposal's change, why, backend and class."""
+        its program}. A finished trial is its last event with its proposal's change, why, backend and class."""
         view, trials = self.view, []
         for trial in sorted(view.trials.values(), key=lambda t: t.number):
             if not trial.ended:

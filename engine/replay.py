@@ -1,7 +1,7 @@
 """Recorded sessions under other stop rules: `python -m engine replay SESSIONS`.
 
-A recording is folded (engine.session.fold.reduce) and becomes one sol.budget.Recorded a precision class; the results of
-a bench are read by sol.replay, which also prints both.
+A recording is folded (engine.session.fold.reduce) and becomes one sol.budget.Recorded per precision class. sol.replay
+reads the results of a bench, and prints both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sol.budget import Recorded, Trial
 
 def recorded(view: View, name: str) -> list[Recorded]:
     """Every class of a session that has a limit, a baseline and a trial. A trial that failed, or whose time is no
-    result, is one that brought nothing; a raw kernel that could have no time is none."""
+    result, counts as a trial without gain; a raw kernel that could have no time does not count."""
     trials: dict[str, list[Trial]] = {}
     for t in view.trials.values():
         if t.ended and t.untimed is None:
@@ -30,7 +30,7 @@ def recorded(view: View, name: str) -> list[Recorded]:
 
 
 def read(path: Path) -> list[Recorded]:
-    """The classes of one recording. Raises OSError, and ValueError for a file that is none."""
+    """The classes of one recording. Raises OSError, and ValueError for a file that is no recording."""
     try:
         return recorded(fold(recording.read(path).rows), path.stem)
     except (recording.RecordingError, UnicodeDecodeError) as e:
@@ -38,5 +38,5 @@ def read(path: Path) -> list[Recorded]:
 
 
 def run(args: argparse.Namespace) -> str:
-    """What to print. Raises ValueError and OSError in words for a person."""
+    """The text to print. Raises ValueError and OSError in words for a person."""
     return replay.show(args, replay.load(args.sessions, read))

@@ -1,6 +1,6 @@
-"""Words for people: what the code calls `eager_f16` is "PyTorch eager (float16)", and one trial is no "1 trials".
+"""Words for people: `eager_f16` of the code is "PyTorch eager (float16)", and one trial is not "1 trials".
 
-The page says the same (static/js/format.js).
+The page uses the same words (static/js/format.js).
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ def count(n: int, word: str) -> str:
 
 
 def with_covered(reason: str, covered: Iterable[tuple[str, str]]) -> str:
-    """Why a module is refused with what one may hold, [(kind, names)]: a page shows the two apart."""
+    """Why a module is refused, with what a module may hold, [(kind, names)]. A page shows the two separately."""
     listed = "; ".join(f"{kind} ({names})" if names else kind for kind, names in covered)
     return f"{reason.rstrip('.')}; covered are: {listed}" if listed else reason

@@ -1,14 +1,13 @@
 """An engine process as the database sees it: a heartbeat, a lease, and one session at a time written to its log.
 
-`Adapter` knows nothing of the engine's inside. It is given `run` (engine.session.runner.run, by the management
-command; a script of events, by the tests) and drives it: claim, replay the log to it, append what it yields, mark the
-end.
+`Adapter` does not depend on the engine's internals. It gets `run` (engine.session.runner.run, from the management
+command; a script of events, from the tests) and drives it: claim a session, replay the log to it, append its events,
+mark the end.
 
-Three ways to leave a session, none of which loses or doubles an event:
-  - SIGTERM or Ctrl-C: the exception Leaving unwinds `run` wherever it is, the lease is given back, and another
-    engine goes on from the log at once;
-  - kill -9: the lease runs out and another engine goes on from the log;
-  - another engine took the session (we were thought lost): the next append raises LeaseLost, and we let go.
+There are three ways to leave a session; none loses or doubles an event:
+  - SIGTERM or Ctrl-C: the exception Leaving unwinds `run`, the lease is released, and another engine continues
+  - kill -9: the lease expires and another engine continues from the log;
+  - another engine took the session (this one was thought lost): the next append raises LeaseLost, and we stop.
 """
 
 from __future__ import annotations
@@ -33,21 +32,21 @@ from playground.models import Blob, Command, Engine, Session, new_id
 
 logger = logging.getLogger(__name__)
 
-IDLE = 0.25  # seconds between looks for work: the first event comes within this of pressing Run
-MOST_LOSSES = 5  # engines lost in a row on one session without a trial ended, then it is given up
+IDLE = 0.25  # seconds between checks for work: the first event comes within this time after pressing Run
+MOST_LOSSES = 5  # engines lost in a row on one session, without a finished trial, before it is given up
 
 
 class Leaving(BaseException):
-    """This process is asked to end, or the session is another's now. Not an Exception: nothing may swallow it."""
+    """This process must end, or another engine has the session. Not an Exception, so that nothing catches it."""
 
 
 class Control:
-    """The owner's words to a running session, each delivered once and again after a crash if it left no trace.
+    """The owner's commands to a running session, each delivered once, and again after a crash without a trace of it.
 
-    A word is marked handled in the same transaction as the event that says it was heard, so that no crash can lose it.
+    A command is marked handled in the same transaction as the event that records it, so that no crash can lose it.
     """
 
-    EVERY = 0.2  # seconds between looks at the database, however often the engine asks
+    EVERY = 0.2  # seconds between reads of the database, however often the engine asks
 
     def __init__(self, lease: log.Lease, leaving: Callable[[], bool]):
         self.lease, self.leaving = lease, leaving
@@ -56,7 +55,7 @@ class Control:
         self._next = 0.0
 
     def __call__(self) -> list[tuple[str, dict[str, Any]]]:
-        """[(kind, data)] that came since the last call. Raises Leaving when the engine must let go."""
+        """[(kind, data)] since the last call. Raises Leaving when the engine must stop."""
         if self.leaving():
             raise Leaving
         if time.monotonic() < self._next:
@@ -82,8 +81,8 @@ class Control:
 class Adapter:
     """One engine process. `run(spec, device=, history=, read_blob=, control=, began=)` yields {event, blobs, t}.
 
-    `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called while
-    no session runs, to have ready what the next one would wait for.
+    `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called while no
+    session runs, to prepare for the next one.
     """
 
     def __init__(self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any], warm=lambda: None):
@@ -99,7 +98,7 @@ class Adapter:
     # -- the process ---------------------------------------------------------------------------------------------
 
     def serve(self, *, once: bool = False) -> None:
-        """Work until SIGTERM or SIGINT; `once`: until there is nothing to do. Blocks the main thread."""
+        """Work until SIGTERM or SIGINT; `once`: until no session waits. Blocks the main thread."""
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, self._on_signal)
         Engine.objects.filter(seen__lt=timezone.now() - timedelta(days=1)).delete()
@@ -137,7 +136,7 @@ class Adapter:
             raise Leaving
 
     def _beat(self) -> None:
-        """At each pause of playground.engines: say that we live, and renew the lease that we hold."""
+        """After each pause of playground.engines, write the heartbeat and renew the lease."""
         while True:
             self._stir.wait(engines.pause(busy=self.lease is not None))
             self._stir.clear()
@@ -153,16 +152,16 @@ class Adapter:
                     if lease is not None:
                         log.renew(lease)
             except log.LeaseLost:
-                if self.lease is lease:  # else it ended meanwhile, which is not a loss
+                if self.lease is lease:  # otherwise it ended meanwhile, which is no loss
                     self._lost.set()
             except (DatabaseError, InterfaceError):
-                logger.exception("no heartbeat this time")
+                logger.exception("a heartbeat failed")
         connection.close()
 
     # -- one session ---------------------------------------------------------------------------------------------
 
     def work(self, lease: log.Lease) -> None:
-        """Take the session from where its log stands to its end, or let go of it cleanly."""
+        """Run the session from the end of its log to its end, or release it cleanly."""
         self._lost.clear()
         self.lease = lease
         self._stir.set()
@@ -171,13 +170,13 @@ class Adapter:
             self._working = True
             self._drive(lease)
         except Leaving:
-            logger.info("letting go of session %s", lease.session_id)
+            logger.info("releasing session %s", lease.session_id)
         except log.LeaseLost:
             logger.warning("session %s is another engine's now", lease.session_id)
         except AWAY:
-            logger.exception("the database did not answer; session %s goes back", lease.session_id)
+            logger.exception("the database did not answer; releasing session %s", lease.session_id)
             time.sleep(1)
-        except Exception as e:  # given back, the session would end the next engine as well, and so on
+        except Exception as e:  # if it were released, the session would end the next engine as well
             logger.exception("session %s cannot be worked on", lease.session_id)
             with contextlib.suppress(DatabaseError, InterfaceError):
                 log.abandon(lease, f"This session cannot be read ({type(e).__name__}: {e})."[:500])
@@ -185,12 +184,12 @@ class Adapter:
             self._working = False
             self.lease = None
             with contextlib.suppress(DatabaseError, InterfaceError):
-                log.release(lease)  # touches nothing when it ended or is another's
+                log.release(lease)  # does nothing if it ended or another engine has it
                 Engine.objects.filter(id=self.engine_id).update(session_id=None)
 
     def _drive(self, lease: log.Lease) -> None:
         if self._leaving.is_set():
-            raise Leaving  # the signal came while we claimed
+            raise Leaving  # the signal came during the claim
         session = Session.objects.get(id=lease.session_id)
         if session.losses >= MOST_LOSSES:
             reason = f"The engine was lost {session.losses} times in a row while it worked on this session."
@@ -237,7 +236,7 @@ class Adapter:
 
     @staticmethod
     def _end(lease: log.Lease, reason: str, code: str) -> None:
-        """End the session for the engine, in its words; what the trials reached stays."""
+        """End the session on behalf of the engine, with its reason. The results of its trials stay."""
         view = log.view(lease.session_id)
         seconds = 0.0 if view.started_t is None else max(0.0, time.time() - view.started_t)
         ended = events.SessionEnded("failed", reason, view.best, len(view.proposed), seconds, code)
@@ -245,8 +244,8 @@ class Adapter:
 
 
 def read_blob(name: str) -> str:
-    """The text of a blob. Raises KeyError when it is not kept."""
-    found = Blob.objects.filter(sha256=name).first()
-    if found is None:
+    """The text of a blob. Raises KeyError if it is not stored."""
+    blob = Blob.objects.filter(sha256=name).first()
+    if blob is None:
         raise KeyError(name)
-    return found.text
+    return blob.text

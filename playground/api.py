@@ -1,4 +1,4 @@
-"""The JSON API, with its own page at /api/docs. Every error is {error, fix} with the status that fits."""
+"""The JSON API, with its own page at /api/docs. Every error is {error, fix} with a fitting status."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ commands_limit = limits.Limit(60, 60)
 
 
 class SessionMade(Schema):
-    """Keep `control_token` (and `control_url`) to yourself: whoever has it may stop the session."""
+    """Keep `control_token` (and `control_url`) secret: whoever has it can stop the session."""
 
     id: str
     view_url: str
@@ -47,9 +47,9 @@ class SessionMade(Schema):
 
 
 class TryIn(Schema):
-    """A candidate of the owner's: a μCUTLASS program, or a raw kernel that is held against the session's module.
+    """A candidate of the owner: a μCUTLASS program, or a raw kernel that is compared with the session's module.
 
-    A kernel runs in the sandbox alone. In CUDA C++ it defines `extern "C" int run(const Tensor* in, int inputs, const
+    A kernel runs only in the sandbox. In CUDA C++ it defines `extern "C" int run(const Tensor* in, int inputs, const
     Tensor* out, int outputs, cudaStream_t stream)`, in Python `class ModelNew(nn.Module)`, built and called as the
     module is, or `def kernel(*inputs, *parameters_and_buffers)`; Triton and CuTe DSL are Python.
     """
@@ -57,18 +57,18 @@ class TryIn(Schema):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     program: str = Field(description="the text of the program or kernel")
-    form: Literal["program", "kernel"] | None = Field(None, description="left out: as the text shows")
-    language: Literal["cuda", "python"] | None = Field(None, description="of a kernel; left out: as the text shows")
-    entry: str = Field("", description="of a kernel: what to call, where it has another name than the usual ones")
+    form: Literal["program", "kernel"] | None = Field(None, description="omitted: derived from the text")
+    language: Literal["cuda", "python"] | None = Field(None, description="of a kernel; omitted: derived from the text")
+    entry: str = Field("", description="of a kernel: the name to call, if it is not a usual one")
     cls: Literal["f32", "tf32", "f16", "bf16"] | None = Field(
         None,
         description="of a kernel: the precision class that it declares and is compared in; one that the session allows,"
-        " or f32. Left out: the first that the session allows",
+        " or f32. Omitted: the first that the session allows",
     )
 
 
 class BudgetIn(Schema):
-    """What of the budget changes."""
+    """The changed fields of the budget."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -78,7 +78,7 @@ class BudgetIn(Schema):
 
 
 class CommandIn(Schema):
-    """`data`: of `try` and `budget`; the other words need none."""
+    """`data`: of `try` and `budget`; the other commands need none."""
 
     kind: Literal["pause", "resume", "stop", "budget", "try"]
     data: TryIn | BudgetIn | dict[str, Any] = Field({})
@@ -86,12 +86,12 @@ class CommandIn(Schema):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The data as it was sent: what is wrong with it is said by what reads it."""
+        """The data as it was sent. Its reader reports the mistakes."""
         return self.data if isinstance(self.data, dict) else self.data.dict(exclude_unset=True)
 
 
 class TextIn(Schema):
-    """`language`: cuda | python to look at the text as that; "": as the text shows."""
+    """`language`: check the text as cuda | python; "": as the text's own type."""
 
     text: str
     language: Literal["", "cuda", "python"] = ""
@@ -99,9 +99,9 @@ class TextIn(Schema):
 
 
 class LookedAt(Schema):
-    """What a text is by its looks, before anything parses it. `looks`: program | cuda | python | "" where it shows
-    nothing; `name`: that in words; `language`: what it was looked at as. `error` and `fix`: why it could not be tried
-    as a kernel, with `code` empty | wrong_language | no_entry and an `example` that would do; "" where nothing is seen.
+    """The type of a text, before anything parses it. `looks`: program | cuda | python | "" if unknown; `name`: the same
+    in words; `language`: the one that it was checked as. `error` and `fix`: why it cannot be tried as a kernel, with
+    `code` empty | wrong_language | no_entry and a valid `example`; "" if no fault is visible.
     """
 
     looks: str
@@ -114,7 +114,7 @@ class LookedAt(Schema):
 
 
 class Told(Schema):
-    """What went wrong and what to do about it."""
+    """An error and its way out."""
 
     error: str
     fix: str
@@ -146,14 +146,14 @@ def _http(request: HttpRequest, e: HttpError) -> HttpResponse:
 @api.exception_handler(RequestDataTooBig)
 def _too_big(request: HttpRequest, e: RequestDataTooBig) -> HttpResponse:
     kib = settings.DATA_UPLOAD_MAX_MEMORY_SIZE >> 10
-    told = {"error": f"The request is over {kib} KiB.", "fix": "Paste the module to optimise alone, without data."}
+    told = {"error": f"The request is over {kib} KiB.", "fix": "Paste only the module to optimise, without data."}
     return api.create_response(request, told, status=413)
 
 
 @api.exception_handler(Exception)
 def _broken(request: HttpRequest, e: Exception) -> HttpResponse:
     logger.exception("%s %s failed", request.method, request.path)
-    told = {"error": "The server made a mistake; it is in its log.", "fix": "Try again; report it if it stays."}
+    told = {"error": "The server failed; the error is in its log.", "fix": "Try again; report it if it persists."}
     return api.create_response(request, told, status=500)
 
 
@@ -179,9 +179,9 @@ def start(request: HttpRequest, asked: SpecFields):
     spec = requests.spec_of(asked)
     token, digest = tokens.new()
     session = Session(title=spec["title"], spec=spec, device=spec["device"], control_hash=digest, origin=origin)
-    with transaction.atomic():  # on SQLite one at a time, so that requests side by side do not pass the limit
+    with transaction.atomic():  # on SQLite one at a time, so that parallel requests do not pass the limit
         requests.room_in_queue(origin)
-        _limited(limits.sessions, address, "sessions")  # a request that is refused does not count
+        _limited(limits.sessions, address, "sessions")  # a refused request does not count
         session.save(force_insert=True)
     return Status(
         201,
@@ -194,12 +194,12 @@ def start(request: HttpRequest, asked: SpecFields):
     )
 
 
-@api.get("/sessions/{session_id}", summary="A session: what was asked, its state, its best so far")
+@api.get("/sessions/{session_id}", summary="A session: its request, its state, its best so far")
 def show(request: HttpRequest, session_id: str):
     return describe(find(session_id))
 
 
-@api.get("/sessions/{session_id}/events", summary="The log from a cursor on")
+@api.get("/sessions/{session_id}/events", summary="The log after a cursor")
 def read_events(
     request: HttpRequest, session_id: str, after: int = Query(0, ge=0), limit: int = Query(500, ge=1, le=2000)
 ):
@@ -210,7 +210,9 @@ def read_events(
     return {"events": rows, "last": last, "ended": session.state == Session.ENDED and reached >= last}
 
 
-@api.post("/sessions/{session_id}/commands", response={202: dict}, summary="The owner's word: pause, stop, budget, try")
+@api.post(
+    "/sessions/{session_id}/commands", response={202: dict}, summary="The owner's commands: pause, stop, budget, try"
+)
 def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_token: str = Header("")):
     session = find(session_id)
     if not tokens.owns(session, x_control_token or said.control_token):
@@ -228,7 +230,7 @@ def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_to
     return Status(202, {"kind": said.kind, "ended": False})
 
 
-@api.post("/tries/check", response=LookedAt, summary="What a text is that an owner would try, by its looks")
+@api.post("/tries/check", response=LookedAt, summary="The type of a text to try, and its visible faults")
 def look_at(request: HttpRequest, asked: TextIn):
     _limited(limits.checks, limits.address(request), "checks")
     requests.limit_text(asked.text, "The kernel", tries.LESS)
@@ -239,10 +241,10 @@ def look_at(request: HttpRequest, asked: TextIn):
 def blob(request: HttpRequest, sha256: str):
     if request.headers.get("If-None-Match") == f'"{sha256}"':
         return HttpResponse(status=304)
-    found = Blob.objects.filter(sha256=sha256).first()
-    if found is None:
+    text = Blob.objects.filter(sha256=sha256).first()
+    if text is None:
         raise Refused(404, "There is no such text.", "Its session may have been deleted.")
-    response = HttpResponse(found.text, content_type="text/plain; charset=utf-8")
+    response = HttpResponse(text.text, content_type="text/plain; charset=utf-8")
     response["Cache-Control"] = "public, max-age=31536000, immutable"
     response["ETag"] = f'"{sha256}"'
     return response
@@ -252,9 +254,9 @@ def blob(request: HttpRequest, sha256: str):
 def figures_of(
     request: HttpRequest,
     session_id: str,
-    trial: int | None = Query(None, ge=1, description="whose time stages, shares and waterfall take apart"),
-    seq: int | None = Query(None, ge=0, description="the session as it was at this event"),
-    names: str = Query(",".join(figures.NAMES), description=f"those wanted of {', '.join(figures.NAMES)}"),
+    trial: int | None = Query(None, ge=1, description="the trial whose time stages, shares and waterfall break down"),
+    seq: int | None = Query(None, ge=0, description="the session at this event"),
+    names: str = Query(",".join(figures.NAMES), description=f"a selection of {', '.join(figures.NAMES)}"),
 ):
     wanted = tuple(n for n in dict.fromkeys(names.split(",")) if n)
     if unknown := set(wanted) - set(figures.NAMES):
@@ -284,7 +286,7 @@ def list_engines(request: HttpRequest):
 
 
 def describe(session: Session) -> dict[str, Any]:
-    """A session for the page and the API; never anything that lets a reader control it."""
+    """A session for the page and the API, without anything that lets a reader control it."""
     return {
         "id": session.id,
         "title": session.title,
@@ -300,16 +302,16 @@ def describe(session: Session) -> dict[str, Any]:
 
 
 def listed(session: Session) -> dict[str, Any]:
-    """A session as a row of a list: no source, no log. `about`: what its text says of itself in its first line."""
+    """A session as a row of a list: no source, no log. `about`: the first line of its text's description."""
     about = requests.title_of(session.spec.get("source", ""), session.spec.get("source_kind", "module"))
     row = {k: v for k, v in describe(session).items() if k not in ("spec", "engine", "queue", "text")}
     return row | {"about": about}
 
 
 def program_of(session: Session, trial: int) -> str | None:
-    """The program of a trial as proposed; None where there is none, and of a raw kernel, which is no program."""
+    """The program of a trial as proposed; None if there is none, and for a raw kernel."""
     event = SessionEvent.objects.filter(session=session, kind="trial.proposed", data__trial=trial).first()
     if event is None or event.data.get("form") == "kernel":
         return None
-    found = Blob.objects.filter(sha256=event.data["program"]).first()
-    return found.text if found else None
+    text = Blob.objects.filter(sha256=event.data["program"]).first()
+    return text.text if text else None

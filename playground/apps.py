@@ -9,6 +9,6 @@ class PlaygroundConfig(AppConfig):
 
 
 class StaticConfig(StaticFilesConfig):
-    """What is not for visitors: how static/vendor was built, and the half of ninja's pages that we do not show."""
+    """Excludes files that are not for visitors: how static/vendor was built, and the unused half of ninja's pages."""
 
     ignore_patterns = (*StaticFilesConfig.ignore_patterns, "build", "node_modules", "*.sh", "redoc*")

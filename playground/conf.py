@@ -1,7 +1,7 @@
-"""Every setting that the environment may give, in one table.
+"""Every setting of the environment, in one table.
 
-`get(name)` is the only way that code reads one, and a test fails when the source names a setting that is not here,
-so the table (`manage.py settings_table` prints it as Markdown) cannot fall behind.
+`get(name)` is the only way to read a setting, and a test fails if the source names a setting that is not here, so the
+table (`manage.py settings_table` prints it as Markdown) is always complete.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class BadSetting(ValueError):
-    """A setting in the environment cannot be read; the message names it and an example that can."""
+    """A setting in the environment is invalid; the message names it and a valid example."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting. `kind`: text | number | flag | list | path; `default` is in the form the environment gives."""
+    """One setting. `kind`: text | number | flag | list | path; `default` is in the form of the environment."""
 
     name: str
     kind: str
@@ -56,8 +56,8 @@ _BY_NAME = {s.name: s for s in SETTINGS}
 def get(name: str, environ: Mapping[str, str] | None = None) -> Any:
     """The value of a setting: str, int, bool, list[str] or Path by its kind.
 
-    An empty value counts as absent. Raises KeyError for a name that is not in the table, BadSetting for a value
-    that its kind cannot hold.
+    An empty value counts as absent. Raises KeyError for a name that is not in the table, BadSetting for a value that
+    does not fit its kind.
     """
     setting = _BY_NAME[name]
     environ = os.environ if environ is None else environ

@@ -1,4 +1,4 @@
-"""Which engines are there, and what the page may truthfully say about the one that a session waits for."""
+"""The running engines, and the page's message about the engine that a session waits for."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from playground import conf
 from playground.live import log, turns
 from playground.models import Engine, Session
 
-CANNOT = 2  # exit status of an engine that cannot run here: starting it again changes nothing
-BEATS, IDLE_BEATS = 5, 3  # heartbeats in a lease, of an engine that holds a session and of one that does not
+CANNOT = 2  # exit status of an engine that cannot run here, so that restarting it does not help
+BEATS, IDLE_BEATS = 5, 3  # heartbeats per lease, of an engine with a session and of one without
 MISSED = 2.5  # heartbeats
 
 
 def pause(*, busy: bool) -> float:
-    """Seconds between an engine's heartbeats. Each is a write, so an idle engine beats less often."""
+    """Seconds between an engine's heartbeats. Each is a write, so an idle engine sends fewer."""
     return conf.get("UCUTLASS_LEASE_SECONDS") / (BEATS if busy else IDLE_BEATS)
 
 
 def alive() -> list[Engine]:
-    """The engines that were seen within a lease: longer silence loses an engine its session too."""
+    """The engines that were seen within the time of a lease. After a longer silence, an engine loses its session
+    too."""
     lease = timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
     return list(Engine.objects.filter(seen__gt=timezone.now() - lease).order_by("started"))
 
 
 def fell_silent(engine: Engine | None) -> bool:
-    """True when the engine of a session is gone or missed two heartbeats: known well before its lease ends."""
+    """Return True if the engine of a session is gone or missed two heartbeats, well before its lease ends."""
     return engine is None or engine.seen < timezone.now() - timedelta(seconds=MISSED * pause(busy=True))
 
 
 def describe(engine: Engine) -> dict[str, Any]:
-    """An engine for the page: what it is, how it sandboxes, whether it is busy; the session's name stays private."""
+    """An engine for the page: its device, its sandbox, whether it is busy. The session's name stays private."""
     return {
         "id": engine.id,
         "device": engine.device,
@@ -47,7 +48,7 @@ def describe(engine: Engine) -> dict[str, Any]:
 
 
 class Situation:
-    """The engines and the queue as they are now, read once for all the sessions that somebody asks about."""
+    """The current engines and queue, read once for all requested sessions."""
 
     def __init__(self) -> None:
         self._order: dict[str, list[str]] = {}
@@ -57,15 +58,15 @@ class Situation:
         return alive()
 
     def place(self, session: Session, serves: str) -> int:
-        """1 for the session that is next, among those that an engine which serves `serves` takes."""
+        """The session's position, from 1, among those that an engine which serves `serves` takes."""
         if serves not in self._order:
             self._order[serves] = [s.id for s in turns.in_turn(log.waiting(serves))]
         order = self._order[serves]
-        return order.index(session.id) + 1 if session.id in order else 1  # an engine took it just now
+        return order.index(session.id) + 1 if session.id in order else 1  # an engine just took it
 
 
 def state_message(session: Session, now: Situation | None = None) -> dict[str, Any]:
-    """What the page shows while a session waits: {state, queue, engine, text}. `text` is a whole sentence."""
+    """The page's message while a session waits: {state, queue, engine, text}. `text` is a whole sentence."""
     now = now or Situation()
     if session.state != Session.QUEUED:
         mine = Engine.objects.filter(id=session.engine_id).first() if session.engine_id else None
@@ -75,11 +76,11 @@ def state_message(session: Session, now: Situation | None = None) -> dict[str, A
             others = [
                 e for e in now.alive if e.id != session.engine_id and (session.device != "cuda" or e.serves == "cuda")
             ]
-            then = "Another takes it up in some seconds." if others else "It goes on as soon as one is started again."
-            told["text"] = f"The engine that worked on this was lost. {then} Nothing that was reached is lost."
+            then = "Another continues it in a few seconds." if others else "It continues when an engine is started."
+            told["text"] = f"The engine of this session was lost. {then} All results are kept."
         return told
     able = [e for e in now.alive if session.device != "cuda" or e.serves == "cuda"]
-    # The engine that reaches the session first is one that takes the fewest of the others.
+    # The engine that reaches the session first is the one that takes the fewest of the others.
     only_gpu = session.device == "cuda" or (able and all(e.serves == "cuda" for e in able))
     position = now.place(session, "cuda" if only_gpu else "")
     if able:

@@ -1,6 +1,6 @@
-"""The tables. A session's truth is its log; what a list needs at a glance is folded into the session's row.
+"""The tables. A session's truth is its log; the session's row holds the folded values that a list needs.
 
-Who may write what: the web process makes sessions and commands; the engine that holds a session's lease appends to
+Who may write what: the web process creates sessions and commands; the engine that holds a session's lease appends to
 its log (playground/live/log.py), and nothing else writes a SessionEvent.
 """
 
@@ -17,7 +17,7 @@ MAX_BLOB_BYTES = 32 << 20
 
 
 class AppendOnly(Exception):
-    """A log row was about to be changed. What happened stays; append a new event instead."""
+    """A log row was about to be changed. Events are never changed; append a new one instead."""
 
 
 def new_id() -> str:
@@ -26,23 +26,23 @@ def new_id() -> str:
 
 
 class Session(models.Model):
-    """One optimisation. `id` is the view link's token; of the control token only the hash is kept."""
+    """One optimisation. `id` is the view link's token; only the hash of the control token is stored."""
 
     QUEUED, RUNNING, ENDED = "queued", "running", "ended"
 
     id = models.CharField(primary_key=True, max_length=40, default=new_id, editable=False)
     control_hash = models.CharField(max_length=64, blank=True, db_index=True)
     title = models.CharField(max_length=200)
-    spec = models.JSONField()  # what the person asked for: source, source_kind, strategy, classes, trials, eps, window
-    device = models.CharField(max_length=40, default="auto")  # auto | cuda | modelled:NAME, as asked
+    spec = models.JSONField()  # the request: source, source_kind, strategy, classes, trials, eps, window
+    device = models.CharField(max_length=40, default="auto")  # auto | cuda | modelled:NAME, as requested
     state = models.CharField(max_length=8, default=QUEUED)
     created = models.DateTimeField(default=timezone.now)
     ended = models.DateTimeField(null=True)
 
-    # Who started it, until it ends: a keyed hash of the address, which shares the queue fairly. "": nobody's.
+    # Who started it, until it ends: a keyed hash of the address, for sharing the queue fairly. "": nobody.
     origin = models.CharField(max_length=16, blank=True, default="")
 
-    # The lease: only this engine, in this claim, may append. `losses`: engines lost in a row without a trial ended.
+    # The lease: only this engine, in this claim, may append. `losses`: engines lost in a row without a finished trial.
     engine_id = models.CharField(max_length=40, blank=True)
     lease_until = models.DateTimeField(null=True)
     claims = models.PositiveIntegerField(default=0)
@@ -55,7 +55,8 @@ class Session(models.Model):
     last_seq = models.PositiveIntegerField(default=0)
     summary = models.JSONField(default=dict)
 
-    # Recordings: sessions that ran elsewhere and came as data. `provenance`: {device, date, driver, command, file}.
+    # Recordings: sessions that ran elsewhere and were loaded as data. `provenance`: {device, date, driver, command,
+    # file}.
     recorded = models.BooleanField(default=False)
     provenance = models.JSONField(default=dict)
     blobs = models.ManyToManyField("Blob", related_name="sessions")
@@ -100,7 +101,7 @@ class SessionEvent(models.Model):
         super().save(*args, **{**kwargs, "force_insert": True})
 
     def row(self) -> dict[str, Any]:
-        """The event as viewers get it."""
+        """The event in the form for viewers."""
         return {"seq": self.seq, "kind": self.kind, "t": self.t, "data": self.data}
 
 
@@ -114,7 +115,7 @@ class Blob(models.Model):
 
     @staticmethod
     def pack(sha256: str, text: str) -> Blob:
-        """Raises ValueError when the text is over 32 MiB."""
+        """Raises ValueError if the text is over 32 MiB."""
         raw = text.encode()
         if len(raw) > MAX_BLOB_BYTES:
             raise ValueError(f"a text of {len(raw) >> 20} MiB is over the {MAX_BLOB_BYTES >> 20} MiB that a blob holds")
@@ -126,7 +127,8 @@ class Blob(models.Model):
 
 
 class Command(models.Model):
-    """The owner's word to the engine: pause | resume | stop | budget | try. `handled`: when the engine took it."""
+    """A command of the owner to the engine: pause | resume | stop | budget | try. `handled`: when the engine took
+    it."""
 
     session = models.ForeignKey(Session, models.CASCADE, related_name="commands")
     kind = models.CharField(max_length=12)

@@ -1,4 +1,4 @@
-"""Recorded sessions become ordinary ended sessions: the gallery replays them through the page that shows live ones."""
+"""Load recorded sessions as ordinary ended sessions, which the gallery replays through the page of live ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOLDER = conf.ROOT / "playground" / "recordings"
 
 
 def load_all(folder: Path = FOLDER) -> tuple[list[str], list[str]]:
-    """Load what is new, replace what changed, drop what is gone. Returns (ids loaded, messages about bad files)."""
+    """Load new recordings, replace changed ones, drop missing ones. Returns (ids loaded, messages about bad files)."""
     loaded, bad, present = [], [], set()
     for path in sorted(folder.glob("*.jsonl")):
         present.add(path.name)
@@ -41,22 +41,22 @@ def load_all(folder: Path = FOLDER) -> tuple[list[str], list[str]]:
 
 
 def load(path: Path) -> str | None:
-    """Load one file. None when the very same content is loaded already; a changed file replaces its session.
+    """Load one file. None if the same content is already loaded; a changed file replaces its session.
 
-    The id is made from the content, so that a link to a recording is the same on every installation.
+    The id is derived from the content, so that a link to a recording is the same on every installation.
     """
     raw = path.read_bytes()
     session_id = base64.urlsafe_b64encode(hashlib.sha256(raw).digest()[:16]).decode().rstrip("=")
     if Session.objects.filter(id=session_id, recorded=True).exists():
         return None
-    told = recording.read(path)
-    started = told.rows[0].event
+    record = recording.read(path)
+    started = record.rows[0].event
     assert isinstance(started, events.SessionStarted)
-    if told.rows[-1].kind != events.SessionEnded.KIND:
-        raise recording.RecordingError(f"the session was not at its end: its last event is {told.rows[-1].kind}")
-    if started.source not in told.blobs:
-        raise recording.RecordingError("the text that was optimised is missing from its blobs")
-    spec = of_started(started, told.blobs[started.source])
+    if record.rows[-1].kind != events.SessionEnded.KIND:
+        raise recording.RecordingError(f"the session was not at its end: its last event is {record.rows[-1].kind}")
+    if started.source not in record.blobs:
+        raise recording.RecordingError("the optimised text is missing from its blobs")
+    spec = of_started(started, record.blobs[started.source])
     with transaction.atomic():
         Session.objects.filter(recorded=True, provenance__file=path.name).delete()
         session = Session(
@@ -65,25 +65,25 @@ def load(path: Path) -> str | None:
             spec=spec,
             recorded=True,
             state=Session.RUNNING,
-            created=datetime.fromtimestamp(told.rows[0].t, UTC),
-            provenance=provenance(path.name, told, started),
+            created=datetime.fromtimestamp(record.rows[0].t, UTC),
+            provenance=provenance(path.name, record, started),
         )
         session.save(force_insert=True)
-        log.write(session, [(row.event, {}, row.t) for row in told.rows])
-        log.store_blobs(session, told.blobs)
+        log.write(session, [(row.event, {}, row.t) for row in record.rows])
+        log.store_blobs(session, record.blobs)
         session.save()
     return session_id
 
 
 def _title(started: events.SessionStarted, source: str) -> str:
-    """The logged title, or one by today's rule where an older engine cut a docstring to make it."""
+    """The logged title, or one by the current rule if an older engine cut a docstring to make it."""
     opening = " ".join(opening_text(source).split())
     cut = opening.startswith(started.title) and first_sentence(opening) != started.title.rstrip(".")
     return title_of(source, started.source_kind) if cut and started.title else started.title
 
 
 def provenance(name: str, told: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
-    """Where the numbers come from: {file, date, device, kind, driver, command, ...}, as far as the log says."""
+    """The source of the numbers: {file, date, device, kind, driver, command, ...}, as far as the log has it."""
     view = fold(told.rows)
     times = [*view.baselines, *(t.measured for t in view.trials.values() if t.measured is not None)]
     device = next((t.time.get("device", {}) for t in times if t.kind == "measured"), {}) | started.device

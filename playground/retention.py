@@ -1,7 +1,7 @@
-"""What is forgotten, and when: the README's promise in code.
+"""Deletion of old data, as the README promises.
 
-Sessions go UCUTLASS_RETENTION_DAYS after their end, or, if they never ended, after their start. Recordings stay.
-Texts that no session uses any more go with them. A session forgets at its end which address started it.
+Sessions are deleted UCUTLASS_RETENTION_DAYS after their end or, if they never ended, after their start. Recordings
+stay. Texts that no session uses are deleted too. A session forgets at its end which address started it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ FRESH = timedelta(hours=1)  # a text this young may belong to an event that is b
 
 
 def sweep(days: int | None = None) -> tuple[int, int]:
-    """Delete what is old. Returns (sessions, texts) deleted."""
+    """Delete old data. Returns the numbers of deleted (sessions, texts)."""
     now = timezone.now()
     limit = now - timedelta(days=conf.get("UCUTLASS_RETENTION_DAYS") if days is None else days)
-    held = Q(state=Session.RUNNING, lease_until__gt=now)
-    old = Session.objects.filter(Q(ended__lt=limit) | Q(ended=None, created__lt=limit), recorded=False).exclude(held)
+    active = Q(state=Session.RUNNING, lease_until__gt=now)
+    old = Session.objects.filter(Q(ended__lt=limit) | Q(ended=None, created__lt=limit), recorded=False).exclude(active)
     sessions = 0
-    for session_id in list(old.values_list("id", flat=True)):  # one transaction each: viewers and engines go on
+    for session_id in list(old.values_list("id", flat=True)):  # one transaction each: viewers and engines continue
         sessions += bool(Session.objects.filter(id=session_id).delete()[0])
     turns.forget()
     with transaction.atomic():

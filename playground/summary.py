@@ -1,7 +1,7 @@
-"""What a session's row keeps of its log, so that a list reads no log: `engine.session.fold.listing`.
+"""The folded values in a session's row, so that a list reads no log: `engine.session.fold.listing`.
 
-The view that a row was folded to stays in the process that writes the log (one engine, one session at a time), so that
-an append costs its own events and not the whole log. A view that is not at the row's last event is folded anew.
+The process that writes the log (one engine, one session at a time) keeps the view that a row was folded from, so an
+append costs its own events and not the whole log. A view that is not at the row's last event is folded again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def take(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def forget(session_id: str) -> None:
-    """Drop the view of a session: what was folded may not be what the log holds."""
+    """Drop the view of a session, because its folded events may differ from the log."""
     _views.pop(session_id, None)
 
 
@@ -56,12 +56,12 @@ def _view(session: Session, seq: int) -> View:
 
 
 def fold_again(sessions: Any, events: Any) -> int:
-    """Fold the logs of rows of an older shape again; how many. `sessions`, `events`: the managers of Session and
-    SessionEvent, for a migration those of its own time. To be called by a migration whenever SHAPE grows."""
-    done = 0
+    """Fold the logs of rows of an older shape again. Returns their number. `sessions`, `events`: the managers of
+    Session and SessionEvent, for a migration those of its own time. A migration must call this whenever SHAPE grows."""
+    folded = 0
     for session in sessions.only("id", "summary").iterator():
         if session.summary.get("shape") != SHAPE and session.summary:
             view = fold(events.filter(session_id=session.id).order_by("seq").values(*COLUMNS).iterator())
             sessions.filter(id=session.id).update(summary=listing(view))
-            done += 1
-    return done
+            folded += 1
+    return folded

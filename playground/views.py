@@ -1,4 +1,4 @@
-"""The pages. Each template gets one object, `boot`, that the page's script reads with json_script.
+"""The pages. Each template gets one object, `boot`, which the page's script reads with json_script.
 
 playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, words}
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
@@ -27,11 +27,11 @@ from playground.access import limits, tokens
 from playground.language import examples, reference
 from playground.models import Session
 
-BENCH = conf.ROOT / "static" / "data" / "bench.json"  # made by engine.bench.report.publish
+BENCH = conf.ROOT / "static" / "data" / "bench.json"  # written by engine.bench.report.publish
 
 
 def private(view):
-    """A page whose address is a key: kept by no cache, listed by no robot, named to no other page."""
+    """A page whose address is a key: not cached, not listed by robots, not sent as a referrer."""
 
     @functools.wraps(view)
     def wrapped(request: HttpRequest, *args, **kwargs) -> HttpResponse:
@@ -89,15 +89,14 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 @private
 def control(request: HttpRequest, token: str) -> HttpResponse:
-    """The owner's page. The control link does not contain the view link's token, nor the other way round."""
+    """The owner's page. The control link and the view link do not contain each other's token."""
     return _session(request, _find(control_hash=tokens.digest(token)), token)
 
 
 @require_safe
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
-    """The playground, filled with what this session worked on, or (?trial=N) with that trial's program; a raw kernel is
-    none."""
+    """The playground with this session's text or, with ?trial=N, that trial's program (not for a raw kernel)."""
     found = _find(id=session_id)
     told = {
         "id": found.id,
@@ -120,7 +119,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
-    """A trial (?trial=N; the session's best one without) as a zip: program, sources, package, check, figures."""
+    """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
     found = _find(id=session_id)
     trial = request.GET.get("trial", "")
     if limits.checks.wait(limits.address(request)):
@@ -149,17 +148,17 @@ def language(request: HttpRequest) -> HttpResponse:
 @require_safe
 def language_word(request: HttpRequest, word: str) -> HttpResponse:
     """The page of an error code (/language/E204) or of a word (/language/tile)."""
-    told = reference.code_page(word) or reference.word_page(word)
-    if told is None:
+    context = reference.code_page(word) or reference.word_page(word)
+    if context is None:
         near = reference.near(word[:64])
         meant = f" Did you mean {near}? It is at /language/{near}." if near else " All codes are at /language."
         raise Http404(f"There is no code or word {word[:64]!r}.{meant}")
-    return render(request, "language_word.html", told)
+    return render(request, "language_word.html", context)
 
 
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 when the database answers; `engines` counts those alive (a page without one still works)."""
+    """200 if the database answers; `engines` counts the live ones (a page without one still works)."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     waiting = Session.objects.filter(state=Session.QUEUED).count()
@@ -173,7 +172,7 @@ def robots(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def favicon(request: HttpRequest) -> HttpResponse:
-    """The pages name an SVG icon; this answers those who ask for the old name without looking."""
+    """The pages name an SVG icon; this answers clients that request the old name."""
     return HttpResponse(status=204)
 
 
@@ -185,15 +184,15 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _error(request, 400, "That request makes no sense here", "Open the page by the address the server printed.")
+    return _error(request, 400, "That request is not valid here", "Open the page by the address the server printed.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _error(request, 500, "Something broke", "The mistake is ours and is in the server's log. Sessions go on.")
+    return _error(request, 500, "Something broke", "The error is ours and is in the server's log. Sessions continue.")
 
 
 def _error(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    """For API addresses {error, fix}; else the friendly page, and plain HTML should even that fail."""
+    """For API addresses {error, fix}; else the error page, and plain HTML if that fails too."""
     if request.path.startswith("/api/"):
         return JsonResponse({"error": text, "fix": "The addresses are listed at /api/docs."}, status=status)
     try:

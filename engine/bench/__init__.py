@@ -4,10 +4,11 @@
                                                    [--only ID,..] [--shard I/N] [--seconds S]
 
 Each problem is one session, as a page starts it: the same evaluator, strategy, budget and screening, with the page's
-defaults. It begins from the results in this repository without the problem's own, and teaches nothing. The results
-file is both the report and the state: a finished session is not run again, a cut one goes on where its log ends.
+defaults. It starts from the results in this repository without the problem's own, and teaches nothing. The results file
+is both the report and the state: a finished session is not run again, and an interrupted one continues at the end of
+its log.
 
-run/        which problems, their sessions one after the other, the results file         (no torch)
-report/     what a results file comes to: speedups, tables, figures, what is committed   (no torch)
+run/        the problems, their sessions one after the other, the results file       (no torch)
+report/     summaries of a results file: speedups, tables, figures, committed files  (no torch)
 studies/    the guard's cost, the pace of trials, steadiness of times, sweeps of products
 """

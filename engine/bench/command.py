@@ -20,11 +20,11 @@ OF_THE_PROBLEM = ("title", "source", "source_kind")
 
 
 class Refused(Exception):
-    """The command cannot be carried out: one sentence that says why and what to do."""
+    """The command cannot run: one sentence with the reason and the way out."""
 
 
 def run(args: argparse.Namespace) -> bool:
-    """Whether every problem has a right program in each class. Raises Refused."""
+    """Run a bench. Returns True if every problem has a right program in each class. Raises Refused."""
     if args.set == "merge":
         return _merge(args)
     if args.files:
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> bool:
     except (shards.BadResults, BadSpec) as e:
         raise Refused(str(e)) from None
     except KeyboardInterrupt:
-        print("stopped; " + (f"the same command goes on from {args.json}" if args.json else "nothing was written"))
+        print("stopped; " + (f"the same command continues from {args.json}" if args.json else "nothing was written"))
         return False
     chosen = {m: results.problems[m] for m in modules if m in results.problems}
     _show(chosen, tuple(fields["classes"]), results.about)
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> bool:
 
 
 def _right(row: dict[str, Any], classes: list[str]) -> bool:
-    """Whether every class that the session had trials in has a right one."""
+    """Return True if every class with trials in the session has a right one."""
     tried = {t["class"] for t in row["trials"]}
     return bool(tried) and all(any(t["ok"] for t in row["trials"] if t["class"] == cls) for cls in tried)
 

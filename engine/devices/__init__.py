@@ -1,8 +1,8 @@
 """Where a trial is built, validated and timed: `cuda` measures, `modelled` predicts and says so.
 
-A device is opened for one problem and asked, trial by trial, to build, validate and time a Candidate. Every answer
-is the typed event of that step (its fields are documented in engine.session.events), so the session only forwards it.
-What goes wrong with a candidate is a TrialError with a reason for a person; it ends the trial, never the session.
+A device is opened for one problem and then builds, validates and times Candidates, trial by trial. Every answer is the
+typed event of that step (engine.session.events documents its fields), so the session only forwards it. A candidate's
+failure is a TrialError with a reason for a person; it ends the trial, never the session.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class TrialError(Exception):
 
 
 class SessionRefused(Exception):
-    """The problem itself cannot be worked on: one clear message, a stable code and, where known, the line.
+    """The problem itself cannot be optimised: one clear message, a stable code and, if known, the line.
 
-    `why`: of an operation that no rule takes, the reason without the operation's name and line; `covered`: what a
-    module may hold, by kind, [(kind, names)], where that is the answer.
+    `why`: for an operation without a rule, the reason without the operation's name and line; `covered`: what a module
+    may hold, by kind, [(kind, names)], if that helps.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SessionRefused(Exception):
 
     @property
     def words(self) -> str:
-        """The reason with what is covered, for a terminal."""
+        """The reason and the covered operations, for a terminal."""
         return with_covered(self.reason, self.covered)
 
 
@@ -55,9 +55,9 @@ class SessionRefused(Exception):
 class Binding:
     """A program parameter (or result) and the graph tensor it stands for, seen as `shape`.
 
-    `shape` is the program's; it has as many elements as the tensor, in the same order. `transposed` says that the
-    program sees the tensor's last two axes swapped (a weight that the module stores the other way round is bound
-    as it lies, and the program writes `.T`; so this is rare).
+    `shape` is the program's; it has as many elements as the tensor, in the same order. `transposed`: the program sees
+    the tensor's last two axes swapped. (This is rare: a weight that the module stores transposed is bound in its memory
+    order, and the program writes `.T`.)
     """
 
     name: str
@@ -68,7 +68,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a session works on: the pasted text, its op graph, and the run's seed. `source_kind` module | program."""
+    """The subject of a session: the pasted text, its op graph, and the run's seed. `source_kind` module | program."""
 
     source: str
     source_kind: str
@@ -78,8 +78,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Placed:
-    """A program in its place in a module: the operations of the module's graph that it stands for, and its parameters
-    and results as tensors of that graph."""
+    """A program in a module: the operations of the module's graph that it replaces, and its parameters and results as
+    tensors of that graph."""
 
     ops: tuple[str, ...]
     program: Program
@@ -92,17 +92,16 @@ class Placed:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A checked, resolved, generated program with the back end that this trial runs.
+    """A checked, resolved, generated program with the back end of this trial.
 
-    `placed`: of a module with regions, this program (first) and those that stand in other regions; all that is said of
-    such a trial is said of the whole module, in which every other operation is PyTorch's own. (): the program is the
-    whole module.
+    `placed`: for a module with regions, this program (first) and those of the other regions; every result of such a
+    trial is about the whole module, whose other operations run in PyTorch. (): the program is the whole module.
     """
 
     trial: int
     program: Program  # resolved: no auto left
     text: str  # canonical text of the resolved program
-    cls: str  # precision class it stands in: f32 | tf32 | f16 | bf16 | fp8
+    cls: str  # its precision class: f32 | tf32 | f16 | bf16 | fp8
     backend: str  # cute | cpp
     sources: dict[str, Source]
     inputs: tuple[Binding, ...]  # program parameters, in order
@@ -133,23 +132,23 @@ class Device(Protocol):
     def describe(self) -> dict: ...
 
     def warm(self, source_kind: str = "module") -> None:
-        """Start what `open` will wait for, and wait for nothing: called while a module is still being traced."""
+        """Start what `open` needs, without waiting: called while a module is still being traced."""
         return
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
-        """Get ready for one problem: load the module in its sandbox, warm the workers. Raises SessionRefused."""
+        """Prepare one problem: load the module in its sandbox, warm the workers. Raises SessionRefused."""
 
     def baselines(self, classes: list[str]) -> Iterator[events.Baseline]:
-        """PyTorch's own times, at least one for each class allowed."""
+        """PyTorch's own times, at least one for each allowed class."""
 
     def check(self, candidate: Any) -> events.TrialChecked:
-        """What the text of a kernel shows (engine.strategies.api.KernelTrial). Raises TrialError("check", ...)."""
+        """Findings in the text of a kernel (engine.strategies.api.KernelTrial). Raises TrialError("check", ...)."""
 
     def build(self, candidate: Candidate) -> events.TrialCompiled:
         """Raises TrialError("compile", ...)."""
 
     def validate(self, candidate: Candidate) -> events.TrialValidated:
-        """Raises TrialError("validate", ...) when a result is wrong, with numbers in the reason."""
+        """Raises TrialError("validate", ...) for a wrong result, with numbers in the reason."""
 
     def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
         """Times the candidate in alternation with the baseline (or predicts it)."""
@@ -159,11 +158,11 @@ class Device(Protocol):
         return
 
     def quick(self, candidates: list[Candidate], baseline: events.Baseline) -> list[float | None]:
-        """Milliseconds of a few calls of each, None where it did not run. Nothing is verified."""
+        """Milliseconds of a few calls of each, None if it did not run. Nothing is verified."""
         return [None] * len(candidates)
 
     def compiled(self, classes: list[str]) -> Iterator[events.Baseline]:
-        """torch.compile's times that `baselines` did not know."""
+        """torch.compile's times that `baselines` did not have."""
         return iter(())
 
     def close(self) -> None:

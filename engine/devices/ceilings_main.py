@@ -1,8 +1,7 @@
 """The probe itself: `python -m engine.devices.ceilings_main cuda|cpu` prints one JSON object. Imports torch.
 
-A large copy and a large product of random data in each class, timed alone, the best of a few runs of a few hundred
-milliseconds (a ceiling is what the machine can do, not what it does on average; zeros would be 13% faster and are
-never timed).
+A large copy and a large product of random data in each class, each timed alone, the best of a few runs of a few hundred
+milliseconds (a ceiling is the machine's best, not its average; zeros would be 13% faster and are never used).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-SECONDS = 0.35  # of one rate
+SECONDS = 0.35  # per rate
 SIZES = {"cuda": 8192, "cpu": 768}
 COPY_BYTES = {"cuda": 2 << 30, "cpu": 256 << 20}
 
@@ -28,8 +27,8 @@ def main(device: str, each: float = SECONDS) -> dict:
     rates, refused = {}, {}
 
     def best(call: Callable[..., object], *args: object) -> float:
-        """Seconds of one call, the best of those that fit into `each`, after one to warm up; at least three quick
-        ones, or one slow one."""
+        """Seconds of one call, the best of those that fit into `each` after one warm-up; at least three quick ones, or
+        one slow one."""
         call(*args)
         least, until, runs = float("inf"), time.perf_counter() + each, 0
         while not runs or (runs < 3 and least < each) or time.perf_counter() < until:

@@ -1,8 +1,8 @@
 """The NVIDIA GPU of this machine: programs are built, run at full size against the pasted module, and timed.
 
-Two processes share the GPU. The pasted module is confined and never loads a candidate (engine.evaluate.reference);
-the worker runs what our compiler made and never sees the module (engine.evaluate.candidate.worker). The engine asks
-them in turn, so that a ratio is always taken between neighbours in time, and so that the GPU has one owner at a time.
+Two processes share the GPU. The pasted module is confined and never loads a candidate (engine.evaluate.reference); the
+worker runs our compiler's output and never sees the module (engine.evaluate.candidate.worker). The engine sends them
+requests in turn, so that a ratio is always of adjacent calls and the GPU has one user at a time.
 
 One `Cuda` belongs to the engine process, not to a session: its worker's imports and its build pool outlive sessions.
 """
@@ -38,12 +38,12 @@ from sol.hardware import Hardware, load
 
 logger = logging.getLogger(__name__)
 
-ARCH = "sm_90a"  # what both back ends generate
-LATER = 1000  # priority of builds for a problem that comes later
+ARCH = "sm_90a"  # the target of both back ends
+LATER = 1000  # priority of builds for a later problem
 
 
 def _by_cuda() -> dict | None:
-    """The GPU as CUDA names it, in a process of its own: a container may have the device and not NVML. Takes 9 s."""
+    """The GPU as CUDA names it, from a separate process: a container may have the device but not NVML. Takes 9 s."""
     if not Path("/dev/nvidiactl").exists() or not toolchain.find().has("torch"):
         return None
     worker = Worker()
@@ -57,8 +57,7 @@ def _by_cuda() -> dict | None:
 
 
 class Cuda:
-    """See engine.evaluate.evaluator.Machine. Raises SessionRefused where there is no GPU that can be used, or no
-    toolchain."""
+    """See engine.evaluate.evaluator.Machine. Raises SessionRefused if there is no usable GPU or no toolchain."""
 
     kind = "measured"
     name = "cuda"
@@ -78,7 +77,7 @@ class Cuda:
         tools = toolchain.find()
         if not tools.cute:
             missing = " ".join(tools.missing("torch", "cute_dsl", "quack"))
-            raise SessionRefused("no_toolchain", f"there is a GPU, but not what programs are built with. {missing}")
+            raise SessionRefused("no_toolchain", f"there is a GPU, but the toolchain is incomplete. {missing}")
         self.gpu, self.tools, self.local_user = gpu, tools, local_user
         self.pool = BuildPool()
         self.worker = Worker(environment(self.pool.cache))
@@ -94,8 +93,8 @@ class Cuda:
         }
 
     def warm(self, source_kind: str = "module") -> None:
-        """Start everything that takes seconds to import, and wait for nothing. Between sessions call it in the main
-        thread: a confined child ends with the thread that started it."""
+        """Start everything that takes seconds to import, without waiting. Between sessions call it in the main thread:
+        a confined child ends with the thread that started it."""
         self.worker.start()
         self.pool.warm(min(2, self.pool.size))
         if source_kind != "module":
@@ -103,7 +102,7 @@ class Cuda:
         try:
             module_process.warm(gpu=True, local_user=self.local_user)
         except SessionRefused as e:
-            logger.warning("%s", e.reason)  # `open` says it again, to the session
+            logger.warning("%s", e.reason)  # `open` reports it to the session
 
     def build_ahead(self, source: Source) -> None:
         with contextlib.suppress(BuildError):
@@ -140,23 +139,23 @@ class Cuda:
         return gpu_condition.read((self.worker.about or {}).get("uuid")) or dict(self.gpu)
 
     def close(self) -> None:
-        """Nothing: the worker and the pool are the engine process's."""
+        """Nothing: the worker and the pool belong to the engine process."""
 
     def shutdown(self) -> None:
-        """End every process: the engine leaves."""
+        """End every process, when the engine ends."""
         self.worker.close()
         self.pool.close()
 
 
 class GpuBuilds:
-    """Both back ends to machine code, in the pool of the machine."""
+    """Builds with both back ends to machine code, in the machine's pool."""
 
     def __init__(self, session: GpuSession, hw: Hardware, gpu: str):
         self.session, self.hw, self.gpu = session, hw, gpu
 
     def build(self, candidate: Candidate) -> events.TrialCompiled:
         arch = candidate.program.arch or ARCH
-        if arch != self.hw.arch:  # `python -m engine export` builds it where such a GPU is
+        if arch != self.hw.arch:  # `python -m engine export` builds it on a machine with such a GPU
             reason = f"the program says arch {arch}, and {self.gpu} is {self.hw.arch}"
             raise TrialError("compile", "wrong_arch", f"{reason}; write arch {self.hw.arch}, or leave arch out")
         built = self.session.build(candidate.sources[candidate.backend])
@@ -172,21 +171,21 @@ class GpuBuilds:
 
 
 def _close(session: GpuSession, kernels: Kernels) -> None:
-    """End the module's process and drop the session's data; the worker stays warm."""
+    """End the module's process and drop the session's data. The worker stays warm."""
     kernels.close()
     if session.reference is not None:
         session.reference.close()
     if session.holds:
-        with contextlib.suppress(TrialError):  # replaced already
+        with contextlib.suppress(TrialError):  # it was replaced already
             session.worker.ask("close", "close", timeout=30.0)
 
 
 @functools.cache
 def machine() -> Cuda:
-    """The one of this engine process: its worker has torch and quack imported, which takes 9 s."""
+    """The machine of this engine process: its worker has torch and quack imported, which takes 9 s."""
     return Cuda()
 
 
 def warm() -> None:
-    """Have everything imported that the next session would wait for. Call it in the main thread, between sessions."""
+    """Import everything that the next session needs. Call it in the main thread, between sessions."""
     machine().warm()

@@ -1,10 +1,10 @@
-"""A GPU that is not here: programs are checked, generated, compiled where the toolchain allows and run in their
-meaning on the CPU; only the time is a prediction (sol.attainable), and every event says so.
+"""A GPU that is not here: programs are checked, generated, compiled if the toolchain allows, and their meaning runs on
+the CPU. Only the time is a prediction (sol.attainable), and every event says so.
 
-What is real: the machine code of `cute` programs with its registers and shared memory (where CuTe DSL is
-installed), CUTLASS's own verdict on `cpp` programs (g++ with its headers), and the numbers: each program's meaning
-is held against the pasted module, which runs confined in float64. A raw kernel in Python is verified on the CPU, one in
-CUDA C++ is compiled; neither gets a time, for no model predicts raw code.
+Real are the machine code of `cute` programs with its registers and shared memory (if CuTe DSL is installed), CUTLASS's
+own checks of `cpp` programs (g++ with its headers), and the numbers: each program's meaning is compared with the pasted
+module, which runs confined in float64. A raw kernel in Python is verified on the CPU, one in CUDA C++ is compiled;
+neither gets a time, because no model predicts raw code.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Modelled:
         }
 
     def warm(self, source_kind: str = "module") -> None:
-        """Start what `open` will wait for, without waiting: called while the module is still being traced."""
+        """Start what `open` needs, without waiting: called while the module is still being traced."""
         self.oracle.start()
         if source_kind == "module":
             module_process.warm(local_user=self.local_user)
 
     def build_ahead(self, source: Source) -> None:
-        """Nothing to do: no GPU works meanwhile, so there is no time to gain."""
+        """Nothing to do: no GPU runs meanwhile, so no time can be saved."""
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
         self.oracle.start()
@@ -81,7 +81,7 @@ class Modelled:
 
 
 class OfflineBuilds:
-    """What the toolchain says without a GPU (engine.devices.offline)."""
+    """Builds with the toolchain without a GPU (engine.devices.offline)."""
 
     def __init__(self, cancelled: Callable[[], bool]):
         self.cancelled = cancelled
@@ -90,4 +90,4 @@ class OfflineBuilds:
         return offline.build(candidate, self.cancelled)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
-        """Nothing to do: no GPU works meanwhile, so there is no time to gain."""
+        """Nothing to do: no GPU runs meanwhile, so no time can be saved."""

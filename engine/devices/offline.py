@@ -1,8 +1,8 @@
-"""Building without a GPU: machine code where CuTe DSL is installed, CUTLASS's own checks where its headers are.
+"""Builds without a GPU: machine code if CuTe DSL is installed, CUTLASS's own checks if its headers are.
 
-A trial on a modelled device shows what the toolchain says when there is one, and else says in one sentence what
-would have to be installed; it never fails for want of a compiler. The warm CuTe worker belongs to the process, not
-to a session: its imports take 9 s.
+A trial on a modelled device shows the toolchain's output if there is a toolchain, and otherwise one sentence about what
+to install; it never fails for lack of a compiler. The warm CuTe worker belongs to the process, not to a session,
+because its imports take 9 s.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ HOST_NOTE = "g++ tried every static assertion of CUTLASS and its can_implement; 
 
 @functools.cache
 def pool() -> BuildPool:
-    """One builder a process: a modelled device never waits for more than one build at a time."""
-    made = BuildPool(size=1)
-    atexit.register(made.close)
-    return made
+    """One builder per process, because a modelled device never waits for more than one build at a time."""
+    builds = BuildPool(size=1)
+    atexit.register(builds.close)
+    return builds
 
 
 def warm() -> None:
-    """Let the CuTe worker import its libraries in the background; nothing where they are not installed."""
+    """Let the CuTe worker import its libraries in the background. Does nothing if they are not installed."""
     if toolchain.find().cute:
         pool().warm()
 
 
 def build(candidate: Candidate, cancelled: Callable[[], bool]) -> events.TrialCompiled:
-    """Raises TrialError("compile", ...) when a compiler refuses the program."""
-    found = toolchain.find()
+    """Raises TrialError("compile", ...) if a compiler refuses the program."""
+    tools = toolchain.find()
     try:
-        if candidate.backend == "cute" and found.cute:
+        if candidate.backend == "cute" and tools.cute:
             built = pool().build(candidate.sources["cute"], cancelled)
             resources = [dict(r) for r in built.resources]
             return events.TrialCompiled(
                 candidate.trial, "cute", "machine code", built.seconds, built.cached, resources, "no GPU was needed"
             )
-        if candidate.backend == "cpp" and found.host_check:
+        if candidate.backend == "cpp" and tools.host_check:
             return _host_check(candidate, cancelled)
     except BuildError as e:
         raise TrialError("compile", e.code, e.reason, e.log or None) from None
-    wanted = ("cute_dsl", "quack", "torch") if candidate.backend == "cute" else ("cutlass_headers", "gxx")
+    parts = ("cute_dsl", "quack", "torch") if candidate.backend == "cute" else ("cutlass_headers", "gxx")
     return events.TrialCompiled(
-        candidate.trial, candidate.backend, "not compiled", 0.0, note=next(iter(found.missing(*wanted)), "")
+        candidate.trial, candidate.backend, "not compiled", 0.0, note=next(iter(tools.missing(*parts)), "")
     )
 
 
 def _host_check(candidate: Candidate, cancelled: Callable[[], bool]) -> events.TrialCompiled:
-    """g++ over the unit, or what it said the last time: 5 to 10 s saved for the same text."""
+    """Run g++ on the unit, or return its earlier output for the same text, which saves 5 to 10 s."""
     started = time.perf_counter()
     source, cache = candidate.sources["cpp"], pool().cache
     key = content_key("host_check", source.text, toolchain.find().fingerprint("cpp"))

@@ -15,18 +15,21 @@ from sol.hardware import Hardware
 
 
 def subgraph(graph: OpGraph, ops: list[Op]) -> OpGraph:
-    """`ops` alone: what they read from outside are inputs, what others read of them (or the module returns) outputs."""
+    """`ops` alone: the tensors that they read from outside are inputs, those that others read from them (or the module
+    returns) are outputs."""
     inside = {op.name for op in ops}
-    made = [n for op in ops for n in op.outputs]
+    results = [n for op in ops for n in op.outputs]
     read = [n for op in ops for n in op.inputs]
     outputs = [
-        n for n in made if n in graph.outputs or any(reader.name not in inside for reader in graph.readers.get(n, ()))
+        n
+        for n in results
+        if n in graph.outputs or any(reader.name not in inside for reader in graph.readers.get(n, ()))
     ]
-    known = set(made)
-    given = [n for n in dict.fromkeys(read) if n not in known]
-    inputs = [n for n in graph.inputs if n in given]
-    inputs += [n for n in given if graph.tensors[n].kind == "intermediate"]
-    tensors = {n: graph.tensors[n] for n in graph.tensors if n in known or n in given}
+    inside_tensors = set(results)
+    outside = [n for n in dict.fromkeys(read) if n not in inside_tensors]
+    inputs = [n for n in graph.inputs if n in outside]
+    inputs += [n for n in outside if graph.tensors[n].kind == "intermediate"]
+    tensors = {n: graph.tensors[n] for n in graph.tensors if n in inside_tensors or n in outside}
     for n in inputs:
         if tensors[n].kind == "intermediate":  # it is handed over dense
             tensors[n] = replace(tensors[n], kind="input", strides=())
@@ -52,7 +55,7 @@ def expected_ms(
 
 
 def to_json(placed: Placed, **more: object) -> dict:
-    """A program in its place as a worker reads it; `more`: where its machine code lies."""
+    """A program in its module, in the form for a worker; `more`: the place of its machine code."""
     types = placed.program.result_types
     outputs = [{**asdict(b), "dtype": t.dtype.value} for b, t in zip(placed.outputs, types, strict=True)]
     inputs = [asdict(b) for b in placed.inputs]

@@ -1,4 +1,4 @@
-"""Devices by name. Imports a device's module only when it is asked for."""
+"""Devices by name. Imports a device's module only on request."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sol.hardware import HardwareError, load
 
 
 def get(wanted: Evaluator | str, *, local_user: bool = False) -> Evaluator:
-    """The evaluator on `cuda`, `modelled:<hardware>` or `auto` (cuda where there is a GPU and the toolchain); one that
-    is given is given back.
+    """The evaluator on `cuda`, `modelled:<hardware>` or `auto` (cuda if there is a GPU and the toolchain). An evaluator
+    is returned as it is.
 
-    Raises SessionRefused with what there is. `local_user`: the pasted text is the person's own, who may accept a
-    weaker sandbox. Asking for `cuda` begins to warm it, so ask in the main thread, and early.
+    Raises SessionRefused with the existing devices. `local_user`: the pasted text belongs to the local user, who may
+    accept a weaker sandbox. A request for `cuda` starts to warm it, so call this in the main thread, and early.
     """
     if not isinstance(wanted, str):
         return wanted

@@ -6,10 +6,10 @@
     evaluator.build(candidate), evaluator.validate(candidate), evaluator.measure(candidate, baselines[0])
     evaluator.close()
 
-Sessions, benches, the suite, the studies and `python -m engine verify` and `measure` drive it, so that a figure of each
-comes from the same checks. A machine (engine.devices.cuda, engine.devices.modelled) says how: where programs are built,
-how a round of inputs runs (engine.evaluate.correctness.verification holds the list of checks), and whether a time is
-measured or predicted. A candidate's `form` decides who handles it.
+Sessions, benches, the suite, the studies and `python -m engine verify` and `measure` use it, so all figures come from
+the same checks. A machine (engine.devices.cuda, engine.devices.modelled) defines where programs are built, how a round
+of inputs runs (engine.evaluate.correctness.verification has the list of checks), and whether a time is measured or
+predicted. A candidate's `form` selects its handler.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class Builds(Protocol):
-    """Where programs of one problem are built."""
+    """Builds programs of one problem."""
 
     def build(self, candidate: Any) -> events.TrialCompiled:
         """Raises TrialError("compile")."""
@@ -55,7 +55,7 @@ class Timing(Protocol):
 
 
 class Form(Protocol):
-    """Who handles the candidates of one form. `check`: of kernels alone; the language checks programs."""
+    """The handler of candidates of one form. `check`: only for kernels; the language checks programs."""
 
     def check(self, candidate: Any) -> events.TrialChecked: ...
 
@@ -89,8 +89,8 @@ class Programs:
 
 @dataclass
 class Workbench:
-    """A machine with one problem on it. `programs` handles the form `program`; `others`: who handles other forms, by
-    name; `compile_times`: torch.compile's times of this problem that were kept, None where none are taken."""
+    """A machine with one problem. `programs` handles the form `program`; `others`: handlers of other forms, by name;
+    `compile_times`: the stored torch.compile times of this problem, None if none are taken."""
 
     programs: Programs
     close: Callable[[], None]
@@ -99,8 +99,8 @@ class Workbench:
 
 
 class Machine(Protocol):
-    """Where candidates run: this machine's GPU, or the model of one. All calls block; `cancelled()` is polled so that a
-    stop is prompt. `lanes` to `times_compiled`: as engine.devices.Device declares them."""
+    """The machine that runs candidates: this machine's GPU, or the model of one. All calls block; `cancelled()` is
+    polled so that a stop is prompt. `lanes` to `times_compiled`: as engine.devices.Device declares them."""
 
     name: str  # cuda | modelled:h200
     kind: str  # measured | predicted
@@ -115,20 +115,20 @@ class Machine(Protocol):
     def describe(self) -> dict: ...
 
     def warm(self, source_kind: str = "module") -> None:
-        """Start what `open` will wait for, and wait for nothing: called while a module is still being traced."""
+        """Start what `open` needs, without waiting: called while a module is still being traced."""
 
     def build_ahead(self, source: Source) -> None:
-        """A hint: a later problem needs this build; nothing that is asked for waits for it."""
+        """A hint: a later problem needs this build. No request waits for it."""
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
         """Load the module in its sandbox, warm the workers. Raises SessionRefused."""
 
     def close(self) -> None:
-        """End what `warm` and `open` started for one session; what is shared by sessions stays warm."""
+        """End what `warm` and `open` started for one session. What sessions share stays warm."""
 
 
 class Evaluator(Device):
-    """One problem at a time on one machine: what a session calls its device. Not for several threads."""
+    """One problem at a time on one machine; the device of a session. Not for several threads."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -146,7 +146,7 @@ class Evaluator(Device):
         return self.machine.describe()
 
     def warm(self, source_kind: str = "module") -> None:
-        """Start what `open` will wait for, and wait for nothing."""
+        """Start what `open` needs, without waiting."""
         self.machine.warm(source_kind)
 
     def build_ahead(self, source: Source) -> None:
@@ -154,14 +154,14 @@ class Evaluator(Device):
         self.machine.build_ahead(source)
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
-        """Get ready for one problem. Raises SessionRefused."""
+        """Prepare one problem. Raises SessionRefused."""
         if self._workbench is not None:
             self.close()
         self._workbench = self.machine.open(problem, cancelled)
         self.problem, self._cancelled = problem, cancelled
 
     def close(self) -> None:
-        """End every process and drop all data of this problem; what sessions share stays warm."""
+        """End every process and drop all data of this problem. What sessions share stays warm."""
         workbench, self._workbench, self.problem = self._workbench, None, None
         try:
             if workbench is not None:
@@ -186,8 +186,8 @@ class Evaluator(Device):
     # ---- PyTorch ----
 
     def baselines(self, classes: Sequence[str]) -> Iterator[events.Baseline]:
-        """PyTorch's own times: eager as it ships, then one for each class; and torch.compile's that earlier sessions
-        took here. Each eager one is alternated with that of the first class. Raises SessionRefused."""
+        """PyTorch's own times: eager as it ships, then one for each class; and torch.compile's from earlier sessions
+        here. Each eager one is alternated with that of the first class. Raises SessionRefused."""
         programs, names = self.workbench.programs, eager_names(self.problem.graph, classes)
         programs.rounds.prepare(list(classes))  # while builds run
         for name in names:
@@ -201,12 +201,12 @@ class Evaluator(Device):
             yield from self.workbench.compile_times.known(self._compiled_names(classes))
 
     def compiled(self, classes: Sequence[str]) -> Iterator[events.Baseline]:
-        """torch.compile's times that `baselines` did not know: 20 s to minutes each, then kept for other sessions."""
-        known = self.workbench.compile_times
-        if known is None or self.problem.source_kind != "module":
-            return  # a program by itself has no module to compile
+        """torch.compile's times that `baselines` did not know: 20 s to minutes each, then stored for other sessions."""
+        compile_times = self.workbench.compile_times
+        if compile_times is None or self.problem.source_kind != "module":
+            return  # a program without a module has nothing to compile
         for name in self._compiled_names(classes):
-            if known.read(name) is not None:
+            if compile_times.read(name) is not None:
                 continue
             try:
                 yield self.baseline(name, first_baseline(self.problem.graph, classes))
@@ -216,8 +216,8 @@ class Evaluator(Device):
                 logger.warning("no baseline %s: %s", name, e.reason)
 
     def baseline(self, name: str, beside: str = "") -> events.Baseline:
-        """One of engine.evaluate.reference.baseline_cache.NAMES, timed now (and kept, where the device keeps times),
-        in alternation with the one `beside`. Raises TrialError("measure")."""
+        """One of engine.evaluate.reference.baseline_cache.NAMES, timed now (and stored, if the device stores times), in
+        alternation with the one `beside`. Raises TrialError("measure")."""
         timed = self.workbench.programs.timing.baseline(name, beside)
         if self.workbench.compile_times is not None:
             self.workbench.compile_times.write(timed)
@@ -229,28 +229,28 @@ class Evaluator(Device):
     # ---- a candidate ----
 
     def check(self, candidate: Any) -> events.TrialChecked:
-        """What the text of a kernel shows before it runs. Raises TrialError("check")."""
+        """Findings in the text of a kernel before it runs. Raises TrialError("check")."""
         return self._form(candidate).check(candidate)
 
     def build(self, candidate: Any) -> events.TrialCompiled:
-        """Raises TrialError("compile") with the compiler's words."""
+        """Raises TrialError("compile") with the compiler's output."""
         return self._form(candidate).build(candidate)
 
     def prefetch(self, candidates: Sequence[Any]) -> None:
-        """A hint: these may come next; they are built ahead if there is a free core."""
+        """A hint: these may come next; they are built ahead if a core is free."""
         self.workbench.programs.builds.prefetch([c for c in candidates if c.form == "program"])
 
     def validate(self, candidate: Any) -> events.TrialValidated:
-        """Whether its results are right, over every round. Raises TrialError("validate") with numbers in the reason."""
+        """Check the results over every round. Raises TrialError("validate") with numbers in the reason."""
         return self._form(candidate).validate(candidate)
 
     def first_round(self, candidate: Any) -> events.TrialValidated:
-        """Whether a program's result is right in the first round: for studies of times, whose results nobody uses.
-        Raises TrialError("validate")."""
+        """Check a program's result only in the first round, for studies of times, whose results are not used. Raises
+        TrialError("validate")."""
         return self.workbench.programs.rounds.validate(candidate, 1)
 
     def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
-        """Its time in alternation with the baseline, and the evidence of the run; or a prediction. Raises
+        """The time in alternation with the baseline, and the evidence of the run; or a prediction. Raises
         TrialError("measure")."""
         return self._form(candidate).measure(candidate, baseline)
 
@@ -259,13 +259,13 @@ class Evaluator(Device):
         return self.workbench.programs.timing.compare(candidates, baseline)
 
     def quick_on(self, candidate: Any, baseline: events.Baseline, family: str) -> float:
-        """Milliseconds of a few calls on inputs of a family: what a guard that trips costs. Raises
+        """Milliseconds of a few calls on inputs of a family, to measure the cost of a tripped guard. Raises
         TrialError("measure")."""
         return self.workbench.programs.timing.quick(candidate, baseline, family)
 
     def quick(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[float | None]:
-        """Milliseconds of a few calls of each, to choose what is tried in full; None where it did not run. Nothing is
-        verified here, so none of it is a result. Where `screens` is False every one is None."""
+        """Milliseconds of a few calls of each, to choose which to try in full; None if it did not run. Nothing is
+        verified here, so no time is a result. If `screens` is False, all are None."""
         return [self._quick(c, baseline) if self.screens else None for c in candidates]
 
     def _quick(self, candidate: Any, baseline: events.Baseline) -> float | None:
@@ -279,18 +279,18 @@ class Evaluator(Device):
 
 
 def _theirs(graph: OpGraph, classes: Sequence[str]) -> list[str]:
-    """The classes in which PyTorch stands beside these."""
+    """PyTorch's classes to compare these with."""
     return list(dict.fromkeys(pytorch_class(cls, graph) for cls in classes))
 
 
 def eager_names(graph: OpGraph, classes: Sequence[str]) -> list[str]:
-    """PyTorch's eager ways beside these classes: as it ships first, then one for each class."""
+    """PyTorch's eager modes for these classes: as it ships first, then one for each class."""
     native, theirs = native_class(graph), _theirs(graph, classes)
     names = ["eager"] if native == "f32" or native in theirs else []
     return [*names, *(f"eager_{cls}" for cls in theirs if cls not in (native, "f32"))]
 
 
 def first_baseline(graph: OpGraph, classes: Sequence[str]) -> str:
-    """The eager way of the first class: what every other baseline is alternated with."""
+    """The eager mode of the first class, with which every other baseline is alternated."""
     first = _theirs(graph, classes)[0]
     return "eager" if first in (native_class(graph), "f32") else f"eager_{first}"

@@ -1,7 +1,7 @@
-"""Tensors in shared memory: where each lies, for a process that only gets the description.
+"""Tensors in shared memory: the position of each, for a process that gets only the description.
 
 A region is a sealed memory file of a known size (engine.sandbox), so reading it can neither fault nor grow. Its
-description is plain JSON; torch is imported only where tensors are made.
+description is plain JSON; torch is imported only to create tensors.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def layout(tensors: dict[str, tuple[tuple[int, ...], str]]) -> tuple[dict[str, S
 
 
 def tensor_at(memory: Any, slot: Slot) -> Any:
-    """A torch tensor that looks at the slot (no copy)."""
+    """A torch tensor that is a view of the slot (no copy)."""
     import torch
 
     from engine.evaluate.correctness.inputs import torch_dtype
@@ -73,11 +73,11 @@ def read(region: Region, names: list[str] | None = None, device: str = "cpu") ->
 
     with open(region.path, "r+b") as f:
         memory = mmap.mmap(f.fileno(), region.size, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    wanted = region.tensors if names is None else {n: region.tensors[n] for n in names}
-    found = {}
-    for name, slot in wanted.items():
+    slots = region.tensors if names is None else {n: region.tensors[n] for n in names}
+    tensors = {}
+    for name, slot in slots.items():
         view = tensor_at(memory, slot)
-        found[name] = view.clone() if device == "cpu" else view.to(device)
+        tensors[name] = view.clone() if device == "cpu" else view.to(device)
     if device != "cpu":
         torch.cuda.synchronize()
-    return found
+    return tensors

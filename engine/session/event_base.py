@@ -1,4 +1,4 @@
-"""What all events of a session are made of: the base class, blob names, measured and predicted times."""
+"""Base classes of a session's events: the event itself, blob names, measured and predicted times."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A time that a model computed for a device that is not here."""
+    """A time that a model computes for a device that was not used."""
 
     ms: float
     model: str  # t_attainable
     device: str  # name of the hardware file, e.g. h200
-    bound_by: str = ""  # the roof that binds
+    bound_by: str = ""  # name of the limit that binds
     error: float | None = None  # the model's known median relative error against recorded runs
     kind: str = "predicted"
 

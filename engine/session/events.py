@@ -1,19 +1,20 @@
-"""The contract between the engine and everyone who watches: the typed, versioned events of a session.
+"""The contract between the engine and its observers: the typed, versioned events of a session.
 
-A session is a list of events with `seq` 1, 2, 3, ... The engine yields them; the web process appends them to its
-log and never changes one. Texts that may be large (programs, generated code, compiler logs, graphs) travel beside
-the event as blobs, named by the SHA-256 of their UTF-8 bytes; an event carries the name alone.
+A session is a list of events with `seq` 1, 2, 3, ... The engine yields them; the web process appends them to its log
+and never changes one. Large texts (programs, generated code, compiler logs, graphs) are stored as blobs, named by the
+SHA-256 of their UTF-8 bytes; an event carries only the name.
 
-A time is a Measurement or a Prediction. They are different types on purpose: nothing compares the two unless it
-says so. Times are in milliseconds.
+A time is a Measurement or a Prediction, in milliseconds. They are different types, so no code compares the two by
+accident.
 
-A trial passes proposed -> checked -> generated -> compiled -> validated -> measured -> judged, and may end at any
-step with TrialFailed. A step that does not apply to the candidate's form is absent. Exactly one of TrialJudged,
-TrialUntimed and TrialFailed ends a trial: TrialUntimed that of a raw kernel (form `kernel`) which has a verdict and can
-have no time.
+A trial passes proposed -> checked -> generated -> compiled -> validated -> measured -> judged, and may end at any step
+with TrialFailed. A step that does not apply to the candidate's form is absent. Exactly one of TrialJudged, TrialUntimed
+and TrialFailed ends a trial. TrialUntimed ends the trial of a raw kernel (form `kernel`) that has a verdict but no
+time.
 
-A strategy is a script (engine.strategies.api). `path` is the place of one of its verbs: `3` is the third one, `3.1`
-the first member of a Together; `digest` is of what the verb asks. `Advanced` says that the script was given the answer.
+A strategy is a script (engine.strategies.api). `path` is the position of one of its verbs: `3` is the third, `3.1` the
+first member of a Together. `digest` is the digest of the verb's request. `Advanced` records that the script received
+the answer.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from engine.session.trial_events import (
     TrialValidated,
 )
 
-# Of the log's form. An engine reads logs of this version and of older ones; it goes up when an engine of the version
-# before could not read, or would misread, what is written now.
+# Version of the log's format. An engine reads logs of this version and older ones. Increase it when an engine of the
+# previous version would fail to read, or would misread, what is written now.
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class SessionStarted(Event):
-    """`device`: {name, kind: measured | predicted, hardware}; `budget`: {trials, eps, window}; `options`: the
-    strategy's own."""
+    """`device`: {name, kind: measured | predicted, hardware}; `budget`: {trials, eps, window}; `options`: of the
+    strategy."""
 
     KIND: ClassVar[str] = "session.started"
     title: str
@@ -55,13 +56,13 @@ class SessionStarted(Event):
     classes: list[str]  # precision classes allowed, e.g. ["tf32", "f16"]
     budget: dict[str, Any]
     seed: int = 0
-    algebraic: bool = False  # whether a program that leaves out work, by algebra, may be the best
+    algebraic: bool = False  # whether a program that omits work, by algebra, may be the best
     options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """What the engine is doing now, in words, for the state line."""
+    """What the engine is doing now, in words, for the status line."""
 
     KIND: ClassVar[str] = "progress"
     text: str
@@ -71,7 +72,8 @@ class Progress(Event):
 
 @dataclass(frozen=True)
 class Traced(Event):
-    """The module's op graph (blob: sol.graph JSON). `title`: what it computes, for a session that has no name."""
+    """The module's op graph (blob: sol.graph JSON). `title`: what the module computes, used if the session has no
+    name."""
 
     KIND: ClassVar[str] = "traced"
     graph: str
@@ -95,9 +97,9 @@ class Reported(Event):
 @dataclass(frozen=True)
 class Covered(Event):
     """A module of which only regions become programs. `regions`: [{number, words, ops, inputs, outputs, lines, limits:
-    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: [{name, op, line, reason, why}], which stay
-    PyTorch, with their `share` (`why`: the reason without the operation's name and line; not in older logs); `text`:
-    one sentence."""
+    class -> t_sol in ms, share: {flops, bytes, time}}]; `uncovered`: the operations that stay in PyTorch, [{name, op,
+    line, reason, why}], with their `share` (`why`: the reason without the operation's name and line; not in older
+    logs); `text`: one sentence."""
 
     KIND: ClassVar[str] = "covered"
     regions: list[dict[str, Any]]
@@ -108,8 +110,8 @@ class Covered(Event):
 
 @dataclass(frozen=True)
 class Noted(Event):
-    """What a strategy says of the session before its first trial. `code`: class_left_out (no program is written in the
-    class `cls`)."""
+    """A remark of the strategy before its first trial. `code`: class_left_out (no program is written in the class
+    `cls`)."""
 
     KIND: ClassVar[str] = "noted"
     code: str
@@ -119,9 +121,9 @@ class Noted(Event):
 
 @dataclass(frozen=True)
 class Baseline(Event):
-    """What PyTorch does. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: the precision class it stands in.
-    `ratio`: its time over that of the baseline `beside`, by alternation in one run, with its interval; None of the
-    baseline that others are alternated with, and in older logs."""
+    """A time of PyTorch. `name`: eager | eager_tf32 | eager_f16 | ...; `cls`: its precision class. `ratio`: its time
+    over that of the baseline `beside`, alternated in one run, with its interval; None for the baseline that the others
+    are alternated with, and in older logs."""
 
     KIND: ClassVar[str] = "baseline"
     name: str
@@ -136,8 +138,8 @@ class Baseline(Event):
 
 @dataclass(frozen=True)
 class Screened(Event):
-    """Before `trial`, programs were timed a few times each to choose among them. No program was verified for it and no
-    time here is a result: `quick`: program (blob) -> ms, or None where it did not run."""
+    """Quick timings before `trial`, to choose among programs. They are unverified, and no time here is a result:
+    `quick`: program (blob) -> ms, or None if it did not run."""
 
     KIND: ClassVar[str] = "screened"
     trial: int
@@ -149,8 +151,8 @@ class Screened(Event):
 
 @dataclass(frozen=True)
 class Controlled(Event):
-    """The owner's word reached the engine: pause | resume | stop | budget | try. `data` of try: {program: blob, form,
-    language, entry, cls}, all but the first only where given."""
+    """The engine received a command of the owner: pause | resume | stop | budget | try. `data` of try: {program: blob,
+    form, language, entry, cls}; all but the first are optional."""
 
     KIND: ClassVar[str] = "controlled"
     action: str
@@ -159,7 +161,7 @@ class Controlled(Event):
 
 @dataclass(frozen=True)
 class Resumed(Event):
-    """The engine was lost and another took the session up at this point."""
+    """An engine was lost, and another continued the session at this point."""
 
     KIND: ClassVar[str] = "resumed"
     text: str
@@ -167,10 +169,10 @@ class Resumed(Event):
 
 @dataclass(frozen=True)
 class SessionEnded(Event):
-    """`state`: done | stopped | refused | failed. `best`: class -> trial number, of the classes in which a program
-    was faster than PyTorch. `code`, why: budget_used | search_over | stopped | engine_error | that of a refusal; "" of
-    done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls, and the fields of
-    sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]."""
+    """`state`: done | stopped | refused | failed. `best`: class -> trial number, for classes in which a program was
+    faster than PyTorch. `code`, the reason: budget_used | search_over | stopped | engine_error | that of a refusal; ""
+    for done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls, and the
+    fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str
@@ -179,7 +181,7 @@ class SessionEnded(Event):
     trials: int
     seconds: float
     code: str = ""
-    line: int | None = None  # of the pasted text, where the reason has a place
+    line: int | None = None  # of the pasted text, if the reason has a position
     closed: list[dict[str, Any]] = field(default_factory=list)
     covered: list[dict[str, str]] = field(default_factory=list)
 
@@ -194,13 +196,13 @@ def encode(event: Event) -> dict[str, Any]:
 
 
 def decode(kind: str, data: dict[str, Any]) -> Event:
-    """The typed event of a log row. Raises ValueError, and nothing else, on an unknown kind, a missing or an unknown
-    field, and on data that is no object."""
+    """The typed event of a log row. Raises only ValueError: for an unknown kind, a missing or unknown field, or data
+    that is not an object."""
     cls = KINDS.get(kind)
     if cls is None:
         raise ValueError(f"unknown event kind {kind!r}: this log is from another version")
     if not isinstance(data, dict):
-        raise ValueError(f"{kind}: its data is no object")
+        raise ValueError(f"{kind}: its data is not an object")
     names = {f.name for f in dataclasses.fields(cls)}
     unknown = set(data) - names
     if unknown:

@@ -1,4 +1,4 @@
-"""A session's log: every event so far, those of a lost engine among them. A step is logged once."""
+"""A session's log: every event so far, with those of lost engines. A step is logged once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ E = TypeVar("E", bound=events.Event)
 
 
 class Journal:
-    """`past`: the events that the log holds already; `read_blob(name)` gives the text of a blob that they name; `now`:
-    seconds since the epoch. `digests`: path of a verb -> digest, of all paths that the log names, by their first
-    number."""
+    """`past`: the events already in the log; `read_blob(name)` returns the text of a blob that they name; `now`:
+    seconds since the epoch. `digests`: path of a verb -> digest, for all paths in the log, by their first number."""
 
     def __init__(
         self, past: Iterable[events.Event], read_blob: Callable[[str], str], now: Callable[[], float] = time.time
@@ -40,11 +39,11 @@ class Journal:
         self.log.append(event)
 
     def of(self, kind: type[E]) -> list[E]:
-        """All events of a kind, in order. The list is the journal's own."""
+        """All events of a kind, in order. The list belongs to the journal."""
         return self._of.get(kind, [])
 
     def past(self, kind: type[E], trial: int | None = None) -> E | None:
-        """The first event of this kind (and trial) that the log holds, or None."""
+        """The first event of this kind (and trial) in the log, or None."""
         if trial is None:
             return next(iter(self.of(kind)), None)
         return self._get((kind, trial))
@@ -54,7 +53,7 @@ class Journal:
         return self._get((kind, path))
 
     def index(self, event: events.Event) -> int:
-        """Where an event with this identity stands in the log. Raises KeyError."""
+        """The position in the log of the event with this identity. Raises KeyError."""
         return self._places[identity(event)]
 
     def _get(self, key: tuple) -> Any:
@@ -71,7 +70,7 @@ class Journal:
         yield Emitted(event, blobs, self._now())
 
     def holds(self, event: events.Event) -> bool:
-        """Whether the log holds this step; what is said anew each time it never does."""
+        """Return True if the log holds this step. False for events that may repeat."""
         key = identity(event)
         return key is not None and key in self._places
 
@@ -94,7 +93,7 @@ class Journal:
 
 
 def identity(event: events.Event) -> tuple | None:
-    """What makes an event the same step; None of what may happen again and again."""
+    """The key that identifies an event's step; None for events that may repeat."""
     kind = type(event)
     match event:
         case events.Controlled() | events.Resumed():
@@ -127,7 +126,7 @@ def identity(event: events.Event) -> tuple | None:
 
 
 def _path_and_digest(event: events.Event) -> tuple[str, str]:
-    """Of an event that belongs to a verb of the script; ("", "") of others."""
+    """For an event that belongs to a verb of the script; ("", "") for others."""
     match event:
         case events.TrialProposed() | events.Screened() | events.Asked() | events.Answered() | events.Advanced():
             return event.path, event.digest

@@ -1,7 +1,7 @@
-"""What a pasted candidate is, by its text alone: its language, and the entry that the judge calls.
+"""Identify a pasted candidate by its text: its language, and the entry that the judge calls.
 
-Regular expressions in linear time and no parser, so that the web process can ask it of anybody's text. Whether the text
-really loads is found out in the sandbox (engine.evaluate.integrity).
+This module uses regular expressions that take linear time and no parser, so the web process can apply it to any text.
+The sandbox (engine.evaluate.integrity) tests whether the text loads.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs,
 """,
 }
 
-# Strings of several lines and comments: what stands in them is no code. An unclosed one reaches to the end of the text,
-# which keeps the search linear.
+# Multi-line strings and comments, which hold no code. An unclosed one extends to the end of the text, which keeps the
+# search linear.
 _APART = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*(?:"""|\Z)|'
     + r"'''(?:[^'\\]|\\.|'(?!''))*(?:'''|\Z)"
@@ -76,7 +76,7 @@ _MODULE = re.compile(r"^class[ \t]+Model\b", re.MULTILINE)
 @dataclass(frozen=True)
 class Complaint:
     """Why a text cannot be tried as a kernel. `code`: empty | unknown_language | wrong_language | no_entry; `reason`
-    and `fix`: a sentence each; `example`: a small text that would do, or ""."""
+    and `fix`: a sentence each; `example`: a short valid text, or ""."""
 
     code: str
     reason: str
@@ -85,17 +85,17 @@ class Complaint:
 
     @property
     def evidence(self) -> str:
-        """For a finding, whose code says already that there is no entry."""
+        """The text for a finding, whose code already says that there is no entry."""
         return f"{self.reason.removeprefix('There is no entry: ')} {self.fix}"
 
 
 def bare(text: str) -> str:
-    """The text with comments and strings of several lines blanked; its lines stay where they are."""
+    """The text with comments and multi-line strings blanked. Line numbers stay."""
     return _APART.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 
 def language_of(text: str) -> str:
-    """program (of μCUTLASS) | cuda | python, or "" where the text shows none of them."""
+    """program (of μCUTLASS) | cuda | python, or "" if the text matches none."""
     code = bare(text)
     python, cuda = _PYTHON.search(code), _CUDA.search(code)
     if python and (not cuda or python.start() < cuda.start()):
@@ -106,7 +106,7 @@ def language_of(text: str) -> str:
 
 
 def has_entry(text: str, language: str, entry: str = "") -> bool:
-    """Whether the text seems to define what the judge calls. `entry`: its name where it is not one of the usual."""
+    """Return True if the text seems to define what the judge calls. `entry`: its name, if not a usual one."""
     code = bare(text)
     if language == "cuda":
         name = re.escape(entry or "run")
@@ -120,7 +120,8 @@ def has_entry(text: str, language: str, entry: str = "") -> bool:
 
 
 def complaint(text: str, language: str, entry: str = "") -> Complaint | None:
-    """What is wrong with `text` as a kernel in `language` (cuda | python), as far as its text shows; None: nothing."""
+    """What is wrong with `text` as a kernel in `language` (cuda | python), as far as the text shows; None if
+    nothing."""
     if not text.strip():
         return Complaint("empty", "There is no kernel.", "Paste a CUDA C++ or Python kernel.")
     looks = language_of(text)
@@ -140,10 +141,10 @@ def complaint(text: str, language: str, entry: str = "") -> Complaint | None:
 
 
 def no_entry(text: str, language: str, entry: str = "") -> Complaint:
-    """That the judge finds nothing to call."""
+    """The complaint that the judge has nothing to call."""
     code, fix = bare(text), f"{NO_ENTRY[language][0].upper()}{NO_ENTRY[language][1:]}."
     there = list(dict.fromkeys(_DEFINED[language].findall(code)))[:4]
-    what = f"the text defines {', '.join(there)}" if there else "the text defines nothing that could be called"
+    what = f"the text defines {', '.join(there)}" if there else "the text defines nothing that can be called"
     if entry:
         what, fix = f"the text does not define `{entry}`", "Define it, or name the entry that the text has."
     elif language == "python" and _MODULE.search(code):

@@ -1,4 +1,4 @@
-"""What a session came to: the best trial of each class, and its end in words."""
+"""The outcome of a session: the best trial of each class, and its end in words."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engine.words import baseline_name
 
 
 def best(journal: Journal) -> dict[str, events.TrialJudged]:
-    """class -> its fastest trial. Several trials that ran at once may each have been faster than what was the best when
-    they were proposed."""
+    """class -> its fastest trial. Several concurrent trials may each be marked best, because each is compared with the
+    best at its proposal."""
     fastest: dict[str, events.TrialJudged] = {}
     for e in journal.of(events.TrialJudged):
         if e.best and (e.cls not in fastest or e.ms < fastest[e.cls].ms):
@@ -21,11 +21,11 @@ def best(journal: Journal) -> dict[str, events.TrialJudged]:
 
 
 def summary(why: str, journal: Journal, classes: Sequence[str], state: State) -> str:
-    """Why the search is over, what of the module is covered, and the best of each class; or that PyTorch stays."""
+    """Why the search ended, the coverage of the module, and the best of each class, or that PyTorch stays."""
     by_class = best(journal)
     slower = [t.number for cls in classes if cls not in by_class and (t := state.best(cls))]
     if not by_class and not slower:
-        return f"{why} No trial gave a right result."
+        return f"{why} No trial gave a correct result."
     notes = [*journal.of(events.Noted), *journal.of(events.Covered)]
     words = [why, *(f"{note.text}." for note in notes)]
     words += [_pytorch_stays(number, journal) for number in slower]
@@ -39,7 +39,7 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
 
 
 def _pytorch_stays(number: int, journal: Journal) -> str:
-    """Of a class whose fastest program is trial `number`."""
+    """The sentence for a class whose fastest program is trial `number`."""
     fastest, measured = journal.past(events.TrialJudged, number), journal.past(events.TrialMeasured, number)
     return (
         f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} takes "

@@ -1,4 +1,4 @@
-"""The owner's word: pause, resume, stop, budget and try, from the log and from now on."""
+"""The owner's commands pause, resume, stop, budget and try: those in the log, and new ones."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engine.session.journal import Journal
 from engine.session.script.steps import Events
 from engine.session.spec import BadSpec, SessionSpec
 
-POLL = 0.05  # seconds between looks at the owner's word while something blocks
+POLL = 0.05  # seconds between checks for commands while the session waits
 WORDS = ("pause", "resume", "stop", "budget", "try")
-TRY = ("form", "language", "entry", "cls")  # what a try may say of its candidate beside the text
+TRY = ("form", "language", "entry", "cls")  # fields of a try besides the text
 
 Control = Callable[[], Sequence[tuple[str, dict[str, Any]]]]
 
 
 class Owner:
-    """`budget`: the spec's with what the owner changed; `control()` gives the words since the last call, as
-    (kind, data)."""
+    """`budget`: the spec's, with the owner's changes; `control()` returns the commands since the last call, as (kind,
+    data)."""
 
     def __init__(self, spec: SessionSpec, journal: Journal, control: Control):
         self.journal, self._control, self._spec = journal, control, spec
@@ -36,14 +36,14 @@ class Owner:
         return self.stop.is_set()
 
     def cancelled(self) -> bool:
-        """For the thread of a script or a model's turn: wait while the session is paused, then say whether it is
-        stopped."""
+        """Wait while the session is paused, then return True if it is stopped. For the thread of a script or a model's
+        turn."""
         while self.paused and not self.stopped:
             time.sleep(POLL)
         return self.stopped
 
     def hear(self) -> Events:
-        """Obey and log the words since the last call."""
+        """Execute and log the commands since the last call."""
         for kind, data in self._control():
             if kind not in WORDS:
                 continue
@@ -66,7 +66,7 @@ class Owner:
             self.budget = changed(self.budget, data)
 
     def _sane(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a budget that a spec would take; the others are dropped."""
+        """The fields of a budget that are valid in a spec. The others are dropped."""
         sane = {}
         for name, value in data.items():
             if name in self.budget:
@@ -79,5 +79,5 @@ class Owner:
 
 
 def changed(budget: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """A budget with what an owner's word changes of it."""
+    """The budget after a command of the owner."""
     return {**budget, **{k: v for k, v in data.items() if k in budget}}

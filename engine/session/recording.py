@@ -1,11 +1,11 @@
-"""A finished session as one file: JSON lines, one event a line, then the blobs they name.
+"""A finished session as one file of JSON lines: one event per line, then the blobs that they name.
 
     {"seq": 1, "kind": "session.started", "t": 1796050000.0, "data": {...}}
     ...
     {"blobs": {"<sha-256>": "text", ...}}
 
-The gallery replays such files through the page that shows a live session, so a recording holds exactly what the
-event log of that session held. This module imports nothing beyond `engine.session.events`: the web process reads it.
+The gallery replays such files through the page of a live session, so a recording holds exactly the event log of its
+session. This module imports only `engine.session.events`, because the web process loads it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.session import events
 
 
 class RecordingError(ValueError):
-    """The file is not a recording of this version: which line, and what is wrong with it."""
+    """The file is not a recording of this version. The message gives the line and the fault."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class Recording:
 
 
 def write(path: str | Path, rows: Iterable[tuple[int, float, events.Event]], blobs: Mapping[str, str]) -> None:
-    """Write (seq, t, event) rows and their blobs. Blobs that no event names are left out."""
+    """Write (seq, t, event) rows and their blobs. Blobs that no event names are omitted."""
     lines, named = [], set()
     for seq, t, event in rows:
         data = events.encode(event)
         named |= _blob_names(data)
         lines.append(json.dumps({"seq": seq, "kind": event.KIND, "t": round(t, 3), "data": data}, ensure_ascii=False))
-    kept = {name: blobs[name] for name in sorted(named) if name in blobs}
-    lines.append(json.dumps({"blobs": kept}, ensure_ascii=False))
+    contents = {name: blobs[name] for name in sorted(named) if name in blobs}
+    lines.append(json.dumps({"blobs": contents}, ensure_ascii=False))
     Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def read(path: str | Path) -> Recording:
-    """Read a recording and check it whole. Raises RecordingError naming the line."""
+    """Read and check a whole recording. Raises RecordingError with the line."""
     rows: list[Row] = []
     blobs: dict[str, str] | None = None
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
@@ -89,7 +89,7 @@ def read(path: str | Path) -> Recording:
 
 
 def _blob_names(value: Any) -> set[str]:
-    """Every string in the data, keys too, that has the form of a blob's name."""
+    """Every string in the data, also keys, that has the form of a blob's name."""
     if isinstance(value, str):
         return {value} if len(value) == 64 and not value.strip("0123456789abcdef") else set()
     if isinstance(value, dict):

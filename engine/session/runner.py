@@ -1,12 +1,12 @@
-"""One session: strategy x device x budget -> a stream of events. `run` is all that anybody outside calls.
+"""One session: strategy x device x budget -> a stream of events. `run` is the only public function.
 
-A session is a sequence of steps, each named by what it logs. Given the log so far it takes the same steps again: a step
-in the log is not logged twice and, unless a later step needs what it left in the device, not done twice. That is all
-there is to resuming; no other state survives a lost engine.
+A session is a sequence of steps, each identified by its event. From the same log it takes the same steps. A step in the
+log is not logged again, and it is executed again only if a later step needs its state in the device. Resuming a session
+needs no other state.
 
-The steps around the search are here; the search itself (a strategy's script) is engine.session.script.search, a trial
-engine.session.trial. The caller's generator thread takes the steps and hears the owner; what blocks runs beside it
-(engine.session.script.lanes).
+This module has the steps around the search. The search itself (a strategy's script) is in engine.session.script.search,
+a trial in engine.session.trial. The caller's generator thread runs the steps and reads the owner's commands; work that
+blocks runs in other threads (engine.session.script.lanes).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sol.hardware import load as load_hardware
 from sol.report import report
 
 logger = logging.getLogger(__name__)
-SEARCHING = events.Progress("Searching", "search")  # PyTorch was timed, the script begins
+SEARCHING = events.Progress("Searching", "search")  # after PyTorch's baselines, before the script starts
 
 
 def _no_blob(name: str) -> str:
@@ -63,17 +63,16 @@ def run(
     handlers: Mapping[str, turns.Handler] | None = None,
     strategy: Strategy | None = None,
 ) -> Iterator[Emitted]:
-    """The events of a session, from where `history` (seq, event) ends to SessionEnded. Never raises an error.
+    """The events of a session, from the end of `history` (seq, event) to SessionEnded. Raises no exception of its own.
 
-    `device`: one to use, a name, or None for the spec's own. `read_blob(name)` gives the text of a blob in the
-    history. `control()` gives the owner's words since the last call: (kind, data) with kind pause | resume | stop |
-    budget | try. What it raises that is no Exception (an engine told to leave) passes through, and closing the
-    generator ends every process of the session. `began`: when the session's first event was made, by `now`'s clock, so
-    that one taken up again tells its whole length; None: now. `local_user`: the text is the person's own, who may
-    accept a weaker sandbox. `teaches`: what is measured here is kept for this machine's next problems. `memory`: what
-    the strategy remembers of other problems, frozen; None: what it finds on this machine. `handlers`: what answers a
-    script's turns (engine.session.script.turns). `strategy`: one to use in the place of the spec's, which is then only
-    named.
+    `device`: a device, a name, or None for the spec's. `read_blob(name)` returns the text of a blob in the history.
+    `control()` returns the owner's commands since the last call: (kind, data) with kind pause | resume | stop | budget
+    | try. A BaseException that it raises and that is no Exception (an engine is ordered to leave) passes through.
+    Closing the generator ends every process of the session. `began`: the time of the session's first event by `now`, so
+    that a resumed session reports its whole length; None: now. `local_user`: the text belongs to the local user, who
+    may accept a weaker sandbox. `teaches`: store the measurements for this machine's next problems. `memory`: the
+    strategy's frozen memory of other problems; None: the memory of this machine. `handlers`: answer a script's turns
+    (engine.session.script.turns). `strategy`: used in place of the spec's, which then only gives the name.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)
@@ -96,7 +95,7 @@ def run(
 
 
 class _Session:
-    """`earlier`: seconds of engines that were lost; the other public attributes are `run`'s arguments."""
+    """`earlier`: seconds that lost engines spent; the other public attributes are `run`'s arguments."""
 
     local_user = False
     teaches = True
@@ -155,7 +154,7 @@ class _Session:
         )
 
     def _end_what_is_open(self, state: str, code: str) -> Events:
-        """Each trial and each turn has an end in the log."""
+        """Log an end for each open trial and turn."""
         stopped = state == "stopped"
         why = "stopped by the owner" if stopped else "the session ended"
         for e in self.journal.open_trials():
@@ -169,7 +168,7 @@ class _Session:
                 yield from self.emit(turns.stopped(e))
 
     def _begin(self) -> Events:
-        """The first event, before anything can go wrong; then the device's own word for itself."""
+        """Log the first event, which cannot fail, then the device's description of itself."""
         refused = None
         described: dict[str, Any] = {"name": self.spec.device, "kind": "", "hardware": ""}
         try:
@@ -191,7 +190,7 @@ class _Session:
             spec.source,
         )  # fmt: skip
         if resumed:
-            yield from self.emit(events.Resumed(f"Taken up again after event {len(self.journal.log)}."))
+            yield from self.emit(events.Resumed(f"Continued after event {len(self.journal.log)}."))
         if refused:
             raise refused
         self.lanes.widen(self.device.lanes)
@@ -203,12 +202,12 @@ class _Session:
         graph = yield from self._trace()
         hardware = self._hardware()
         yield from self._report(graph, hardware)
-        given = Problem(self.spec.source, self.spec.source_kind, graph, self.spec.seed)
-        problem = yield from self._prepared(given, hardware)
+        traced = Problem(self.spec.source, self.spec.source_kind, graph, self.spec.seed)
+        problem = yield from self._prepared(traced, hardware)
         yield from self.lanes.run()
         what = "the GPU" if device.kind == "measured" else f"the model of {hardware.title}"
         yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
-        yield from self.lanes.call(lambda: device.open(given, self.owner.stop.is_set))
+        yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set))
         context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
         fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)
         search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, self.handlers)
@@ -263,8 +262,8 @@ class _Session:
         return traced.graph, traced.title
 
     def _hardware(self) -> Hardware:
-        """The device's figures, from the log where it has them: what is probed on this machine meanwhile must not
-        change a ranking. The second roof of a device that measures is this very machine's, where it was probed."""
+        """The device's figures, from the log if it has them, because new probes on this machine must not change a
+        ranking. The second roof of a measuring device is that of this machine, if it was probed."""
         reported = self.past(events.Reported)
         if reported is not None and reported.hardware:
             return Hardware(**json.loads(self.journal.blob(reported.hardware)))
@@ -305,7 +304,7 @@ class _Session:
     # ---- memory of other problems ----
 
     def _recall(self, problem: Prepared) -> Events:
-        """What the strategy remembers, from the log where it has it."""
+        """The strategy's memory, from the log if it has it."""
         if not self.strategy.remembers:
             return
         if self.past(events.MemoryRead) is None:
@@ -318,8 +317,9 @@ class _Session:
         problem.memory = self.journal.blob(self.past(events.MemoryRead).memory)
 
     def _teach(self, problem: Prepared, fold: StateFold) -> Events:
-        """What was measured here teaches the next problem of this machine. Predictions teach nothing, nor does a
-        mistake of ours. It is logged first: an engine that is lost here keeps it when the session is taken up."""
+        """Store the measurements for the next problems of this machine. Predictions teach nothing, and neither do
+        errors of the engine. The event is logged first, so a resumed session still stores them if the engine is lost
+        here."""
         if not self.teaches or not self.strategy.remembers:
             return
         try:
@@ -332,11 +332,11 @@ class _Session:
             written = self.past(events.MemoryWritten)
             if written is not None:
                 self.strategy.keep(problem, self.journal.blob(written.memory))
-        except Exception:  # it must not cost a session that is done
-            logger.exception("what the session measured was not kept")
+        except Exception:  # a failure here must not fail a finished session
+            logger.exception("the session's measurements were not stored")
 
     def _measured(self, fold: StateFold) -> list:
-        """Finished trials that say something of a device; none where nothing was measured."""
+        """Finished trials with measurements of a device; none if nothing was measured."""
         numbers = {e.trial for e in self.journal.of(events.TrialJudged) if e.kind == "measured"}
         if not numbers:
             return []
@@ -347,7 +347,7 @@ class _Session:
     # ---- PyTorch ----
 
     def _baselines(self, context: trial.Context) -> Events:
-        """PyTorch's own times, taken once. The later ones of torch.compile do not count in the search."""
+        """Take PyTorch's times once. Later times of torch.compile do not count in the search."""
         classes = context.problem.classes
         if not self.journal.holds(SEARCHING):
             yield from self.emit(events.Progress("Timing PyTorch", "baselines"))
@@ -360,13 +360,13 @@ class _Session:
                 known = context.baselines.get(e.cls)
                 if known is None or _rank(e) < _rank(known):
                     context.baselines[e.cls] = e
-        for cls in classes:  # PyTorch has no fp8 of its own
+        for cls in classes:  # PyTorch has no fp8 baseline
             theirs = context.baselines.get(pytorch_class(cls, context.problem.graph))
             if theirs is not None:
                 context.baselines.setdefault(cls, theirs)
 
     def _compiled(self, problem: Prepared) -> Events:
-        """torch.compile's times, where the device does not know them yet."""
+        """Time torch.compile, if the device does not know its times yet."""
         yield from self.emit(events.Progress("Timing torch.compile, which takes minutes", "compiled"))
         times = self.device.compiled(problem.classes)
         while (baseline := (yield from self.lanes.call(lambda: next(times, None)))) is not None:
@@ -374,7 +374,7 @@ class _Session:
 
 
 def _rank(b: events.Baseline) -> int:
-    """Among baselines of one class the plainest stands: eager before compiled."""
+    """The order among baselines of one class: eager before compiled."""
     return "compile" in b.name
 
 

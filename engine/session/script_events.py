@@ -1,6 +1,6 @@
-"""The events of a strategy's script: its memory, its turns, and each answer that it was given.
+"""The events of a strategy's script: its memory, its turns, and each answer that it received.
 
-engine.session.events has them all; read them from there.
+Import them from engine.session.events, which has them all.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from engine.session.event_base import Event
 
 @dataclass(frozen=True)
 class MemoryRead(Event):
-    """What the strategy remembers of other problems when the session begins. `memory`: blob; `entries`: how many facts
-    it holds; `text`: one sentence. A session that is taken up again reads its memory from here."""
+    """The strategy's memory of other problems at the session's start. `memory`: blob; `entries`: its number of facts;
+    `text`: one sentence. A resumed session reads its memory from here."""
 
     KIND: ClassVar[str] = "memory.read"
     memory: str
@@ -24,7 +24,7 @@ class MemoryRead(Event):
 
 @dataclass(frozen=True)
 class MemoryWritten(Event):
-    """What the session teaches other problems. Fields as in MemoryRead."""
+    """What the session adds to the memory for other problems. Fields as in MemoryRead."""
 
     KIND: ClassVar[str] = "memory.written"
     memory: str
@@ -34,8 +34,8 @@ class MemoryWritten(Event):
 
 @dataclass(frozen=True)
 class Asked(Event):
-    """A turn began. `verb`: ask | profile; `role`: whose turn; `prompt`: blob; `attempt`: 2 when an engine was lost
-    during the first one, whose cost nobody knows."""
+    """A turn began. `verb`: ask | profile; `role`: whose turn; `prompt`: blob; `attempt`: 2 if an engine was lost
+    during the first attempt, whose cost is unknown."""
 
     KIND: ClassVar[str] = "turn.asked"
     path: str
@@ -48,9 +48,9 @@ class Asked(Event):
 
 @dataclass(frozen=True)
 class Answered(Event):
-    """A turn ended. `verb`: ask | profile | receive; `text`: blob, "" where there is none; `refusal`: "" or a stable
-    code (engine.strategies.api.Reply), with `reason` for a person; `tokens`: {in, out, cached, reasoning}; `cost`: by
-    the operator's prices; `request`: of receive, which `try` of the log it was (from 1)."""
+    """A turn ended. `verb`: ask | profile | receive; `text`: blob, "" if there is none; `refusal`: "" or a stable code
+    (engine.strategies.api.Reply), with `reason` for a person; `tokens`: {in, out, cached, reasoning}; `cost`: by the
+    operator's prices; `request`: of receive, the number of the `try` in the log (from 1)."""
 
     KIND: ClassVar[str] = "turn.answered"
     path: str
@@ -69,8 +69,8 @@ class Answered(Event):
 
 @dataclass(frozen=True)
 class Advanced(Event):
-    """The script was given the answer to the verb at `path`, with the state of the session at this point of the log.
-    Path `0` is the script's beginning."""
+    """The script received the answer to the verb at `path`, with the session's state at this point of the log. Path `0`
+    is the script's start."""
 
     KIND: ClassVar[str] = "script.advanced"
     path: str

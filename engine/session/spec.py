@@ -1,7 +1,7 @@
-"""What a session is asked to do: one model, which the API, the command line, the page's requests and the runner share.
+"""The request for a session: one model, shared by the API, the command line, the page and the runner.
 
-Plain data with a JSON form and no heavy import, so that the web process may hold it too. `SpecFields` is the model;
-`SessionSpec` is the same with every mistake as a BadSpec, in words for a person.
+Plain data with a JSON form and no heavy import, because the web process loads it too. `SpecFields` is the model;
+`SessionSpec` raises each mistake as a BadSpec, in words for a person.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from engine.session import events
 from engine.strategies import registry
 from engine.strategies.api import Options, Strategy
 
-UNTITLED = "A PyTorch module"  # until the module is traced: then the session is called by what it computes
+UNTITLED = "A PyTorch module"  # until the module is traced; then the title says what it computes
 Class = Literal["f32", "tf32", "f16", "bf16", "fp8"]
 CLASSES = get_args(Class)
 MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000
-ARCH = "sm_90a"  # that programs are written for: no other chip's time may be predicted for them
+ARCH = "sm_90a"  # programs are written for it: no time may be predicted for another chip
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -96,13 +96,13 @@ class SpecFields(BaseModel):
         6, "Stop after so many trials without a better one", f"a whole number from 1 to {MAX_TRIALS}",
         "Write for example 6, to stop after 6 trials without gain.", ge=1, le=MAX_TRIALS,
     )  # fmt: skip
-    seed: int = _field(0, "Seed of all chance", "a whole number from 0", "Write for example 0.", ge=0, le=2**63 - 1)
+    seed: int = _field(0, "Random seed", "a whole number from 0", "Write for example 0.", ge=0, le=2**63 - 1)
     compile: bool = _field(
         False, "On a GPU, time torch.compile too when the search is over (minutes)", "true or false",
         "Write true or false.",
     )  # fmt: skip
     algebraic: bool = _field(
-        False, "A program that leaves out work which the module asks for, by algebra, may be the best", "true or false",
+        False, "A program that omits some of the module's work, by algebra, may be the best", "true or false",
         "Write true or false.",
     )  # fmt: skip
 
@@ -119,7 +119,7 @@ class SpecFields(BaseModel):
         if not value.strip():
             raise ValueError("paste a PyTorch module or a μCUTLASS program")
         if len(value) > MAX_SOURCE:
-            raise ValueError(f"{len(value):,} characters; at most {MAX_SOURCE:,} are taken")
+            raise ValueError(f"{len(value):,} characters; at most {MAX_SOURCE:,} are allowed")
         return value
 
     @field_validator("device")
@@ -142,7 +142,7 @@ class SpecFields(BaseModel):
     def _options(cls, value: Any, info: ValidationInfo) -> Any:
         chosen = registry.available().get(info.data.get("strategy", ""))
         if chosen is None:
-            return Options()  # the strategy itself is the mistake
+            return Options()  # the mistake is the strategy itself
         raw = value.model_dump() if isinstance(value, Options) else value
         if not isinstance(raw, dict):
             raise ValueError(allowed("options"))
@@ -181,7 +181,7 @@ class SessionSpec(SpecFields):
 
     @staticmethod
     def from_json(text: str | dict[str, Any]) -> SessionSpec:
-        """Raises BadSpec on text that is no object, an unknown field, or a bad value."""
+        """Raises BadSpec for text that is not an object, an unknown field, or a bad value."""
         try:
             raw = json.loads(text) if isinstance(text, str) else dict(text)
         except (TypeError, ValueError) as e:
@@ -196,7 +196,8 @@ class SessionSpec(SpecFields):
 
 
 def of_started(started: events.SessionStarted, source: str) -> dict[str, Any]:
-    """The fields of a session as its log tells them, unchecked: an old log may name what is no longer there."""
+    """The fields of a session from its log, unchecked: an old log may name a device or strategy that no longer
+    exists."""
     budget = {name: started.budget[name] for name in ("trials", "eps", "window") if name in started.budget}
     return {
         "title": started.title, "source": source, "source_kind": started.source_kind, "device": "auto",
@@ -219,7 +220,7 @@ def allowed(field: str) -> str:
 
 
 def fix(field: str) -> str:
-    """A value that works, as a sentence; for what is no field, which fields there are."""
+    """A valid value, as a sentence; for an unknown field, the list of fields."""
     if field in SpecFields.model_fields:
         return _extra(field)["fix"]
     return f"Leave it out; the fields are {', '.join(SpecFields.model_fields)}."
@@ -230,7 +231,7 @@ def _extra(field: str) -> dict[str, str]:
 
 
 def bad_spec(error: ValidationError) -> BadSpec:
-    """The first mistake of a spec in words; a name that is no field before all others."""
+    """The first mistake of a spec in words; an unknown field before all others."""
     first = min(error.errors(include_url=False), key=lambda mistake: mistake["type"] != "extra_forbidden")
     field = str(first["loc"][0])[:40] if first["loc"] else "spec"
     return BadSpec(field, _message(field, first))
@@ -261,8 +262,9 @@ def _option_error(strategy: type[Strategy], error: ValidationError) -> str:
 
 
 def device_error(name: Any) -> str | None:
-    """Why this names no device, with those there are; None for one. Whether there is a GPU is the engine's to say."""
-    from sol.hardware import available, load  # here, so that reading a recording loads no room but this one
+    """Why `name` is not a device, with the devices that exist; None if it is one. Only the engine knows if there is a
+    GPU."""
+    from sol.hardware import available, load  # here, because reading a recording must load only this room
 
     if name == "cuda":
         return None
@@ -270,20 +272,20 @@ def device_error(name: Any) -> str | None:
     hardware = known.get(name) if isinstance(name, str) else None
     if hardware is not None and hardware.arch == ARCH:
         return None
-    why = f"is {hardware.title}, which cannot run what is written for {ARCH}" if hardware else "is not a device"
+    why = f"is {hardware.title}, which cannot run programs for {ARCH}" if hardware else "is not a device"
     models = ", ".join(n for n, hw in known.items() if hw.arch == ARCH)
     return f"{short(name)} {why}; write cuda, or for a prediction one of {models}"
 
 
 def short(value: Any, most: int = 40) -> str:
-    """A value for a message, however long a person made it."""
+    """A value for a message, shortened to `most` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def strategies() -> list[dict[str, Any]]:
-    """The strategies as a page offers them: [{name, title, about, options: [{name, about, default, kind, choices, low,
-    high}]}]; `kind` is text | number | choice."""
+    """The strategies for the page: [{name, title, about, options: [{name, about, default, kind, choices, low, high}]}];
+    `kind` is text | number | choice."""
     return [
         {"name": s.name, "title": s.title, "about": s.about, "options": _options_of(s)}
         for s in registry.available().values()

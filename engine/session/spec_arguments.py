@@ -1,4 +1,4 @@
-"""The fields of a session as arguments of a command line, made from the spec's model."""
+"""The fields of a session as command-line arguments, generated from the spec's model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.session import spec
 from engine.session.spec import BadSpec, SessionSpec, SpecFields
 
 FROM_FILE = ("title", "source", "source_kind")
-FLAGS = {"classes": "class", "options": "option"}  # where the flag's name is not the field's
+FLAGS = {"classes": "class", "options": "option"}  # where the flag's name differs from the field's
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """One flag a field; what is not given stays None."""
+    """Add one flag per field. A flag that is not given stays None."""
     for name, field in SpecFields.model_fields.items():
         if name in FROM_FILE:
             continue
@@ -51,12 +51,12 @@ def _help(name: str) -> str:
 
 
 def spec_of(args: argparse.Namespace, title: str, source: str, source_kind: str, device: str) -> SessionSpec:
-    """The session that was typed; `device`: where none was. Raises BadSpec."""
-    given = {name: vars(args)[name] for name in SpecFields.model_fields if name not in FROM_FILE}
-    given = {name: value for name, value in given.items() if value is not None}
-    if "options" in given:
-        given["options"] = dict(map(_option, given["options"]))
-    return SessionSpec(**{"title": title, "source": source, "source_kind": source_kind, "device": device, **given})
+    """The session from the typed arguments; `device`: the default device. Raises BadSpec."""
+    fields = {name: vars(args)[name] for name in SpecFields.model_fields if name not in FROM_FILE}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    if "options" in fields:
+        fields["options"] = dict(map(_option, fields["options"]))
+    return SessionSpec(**{"title": title, "source": source, "source_kind": source_kind, "device": device, **fields})
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -71,8 +71,8 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def command_of(session: SessionSpec, what: str) -> str:
-    """The command that starts this session again on `what`, a file or an example: every field that differs from its
-    default, the device, the budget and the seed."""
+    """The command that starts this session again on `what`, a file or an example, with every field that differs from
+    its default, the device, the budget and the seed."""
     words = ["python -m engine optimize", shlex.quote(what)]
     for name, field in SpecFields.model_fields.items():
         value, flag = vars(session)[name], f"--{FLAGS.get(name, name)}"

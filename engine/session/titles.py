@@ -1,18 +1,18 @@
-"""Titles of sessions: a whole first sentence or nothing, never a text cut in the middle.
+"""Titles of sessions: a whole first sentence or nothing, never a cut text.
 
-The functions take time linear in the length of the text: a visitor chooses the text, and the web process waits.
+The functions take time linear in the length of the text, because a visitor chooses the text and the web process waits.
 """
 
 from __future__ import annotations
 
-LONGEST = 100  # characters of a title: what a card and a list show on one line
-LOOKED_AT = 2_000  # characters: a first sentence that is longer than this is no title
+LONGEST = 100  # characters of a title, for one line of a card or a list
+LOOKED_AT = 2_000  # characters: a longer first sentence is no title
 
 
 def first_sentence(text: str) -> str:
     """The first sentence of a docstring or comment, without its full stop, or "" if it is too long for a title.
 
-    A sentence may go on over several lines; it ends with a full stop before a space, with a blank line, or with the
+    A sentence may span several lines. It ends at a full stop before a space, at a blank line, or at the end of the
     text.
     """
     paragraph: list[str] = []
@@ -29,7 +29,7 @@ def first_sentence(text: str) -> str:
 
 
 def opening_text(source: str) -> str:
-    """The docstring or the block of comments that a source begins with; "" if it begins with neither."""
+    """The docstring or block of comments at the start of a source; "" if there is neither."""
     text = source.lstrip()
     docstring = text[1:] if text[:1] in ("r", "R") else text
     if (quotes := docstring[:3]) in ('"""', "'''"):

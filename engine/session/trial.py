@@ -1,10 +1,10 @@
 """The one trial pipeline: proposed -> checked -> generated -> compiled -> validated -> measured -> judged.
 
-Every strategy's candidates and the owner's own go through it, step by step, and a trial may end at each step with a
-reason. A program passes every step; a kernel is not generated, its text is examined in place of the language's checks,
-and it may end with a verdict and no time.
-A step that the log already holds (a lost engine's session) is not emitted again: it is redone silently where a later
-step needs what it left in the device, and skipped where it does not.
+Candidates of every strategy and of the owner pass it step by step, and a trial may end at each step with a reason. A
+program passes every step. A kernel is not generated; its text is examined instead of checked, and it may end with a
+verdict and no time.
+A step that the log already holds (of a lost engine's session) is not logged again. It is executed again only if a later
+step needs its state in the device.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from sol.attainable import predict
 from sol.bounds import t_sol
 from sol.hardware import Hardware, HardwareError
 
-# A process of ours ended before it judged, which says little about the program: the step is done once more, by a fresh
-# one. (A program that ends the GPU's worker itself ends the second one too. An error of CUDA has its own code.)
+# One of our processes ended before it judged, which says little about the program: a fresh process repeats the step. (A
+# program that ends the GPU's worker ends the second worker too. A CUDA error has its own code.)
 LOST = ("reference_crashed", "oracle_died", "worker_lost")
 
 
 class Rejected(TrialError):
-    """A program's text does not pass its checks. `diagnostics`: every mistake."""
+    """A program's text fails its checks. `diagnostics`: every mistake."""
 
     def __init__(self, code: str, reason: str, detail: str, diagnostics: Sequence[Diagnostic]):
         super().__init__("check", code, reason, detail)
@@ -52,8 +52,8 @@ class Rejected(TrialError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A candidate that becomes a trial. `by`: strategy | owner; `path`, `digest`: the strategy's verb; `request`: which
-    `try` of the log it is, of an owner's."""
+    """A candidate that becomes a trial. `by`: strategy | owner; `path`, `digest`: of the strategy's verb; `request`:
+    for an owner's trial, the number of the `try` in the log."""
 
     candidate: Candidate
     change: str = ""
@@ -78,8 +78,8 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """What a trial meets, fixed when it is proposed. `best_ms`: of its class (`best_time`); `beside`: the programs that
-    stand in the other regions of the module."""
+    """What a trial is compared with, fixed at its proposal. `best_ms`: of its class (`best_time`); `beside`: the
+    programs of the other regions of the module."""
 
     best_ms: float | None = None
     beside: tuple[Finished, ...] = ()
@@ -88,7 +88,7 @@ class Incumbent:
 @dataclass
 class Context:
     """What the trials of one session share. `limits`: class -> t_sol in ms; `baselines`: class -> its baseline;
-    `algebraic`: whether a program that leaves out work may be the best."""
+    `algebraic`: whether a program that omits work may be the best."""
 
     device: Device
     problem: Prepared
@@ -100,7 +100,7 @@ class Context:
     generated: dict[tuple[str, str], Placed] = field(default_factory=dict)
 
     def limit(self, cls: str) -> float:
-        """t_sol in ms of any class: a kernel may stand in one that the session does not search."""
+        """t_sol in ms of any class. A kernel may be in a class that the session does not search."""
         return self.limits[cls] if cls in self.limits else t_sol(self.problem.graph, self.hardware, cls)
 
     @property
@@ -109,8 +109,8 @@ class Context:
 
 
 def seen(resolved: Program, hardware: Hardware) -> tuple[list[dict[str, Any]], list[str]]:
-    """What pages draw of a program without working it out: its stages' predicted times, none where the device has no
-    units of a stage's type, and the report's actions that it shows."""
+    """Values that pages draw without analysing the program: its stages' predicted times (none if the device has no
+    units of a stage's type), and the report's actions that it uses."""
     try:
         stages = [asdict(s) for s in predict(resolved, hardware).stages]
     except HardwareError:
@@ -119,7 +119,7 @@ def seen(resolved: Program, hardware: Hardware) -> tuple[list[dict[str, Any]], l
 
 
 def candidate(number: int, tried: Candidate, beside: tuple[Finished, ...], ctx: Context) -> devices.Candidate:
-    """The program checked, resolved and generated. Raises TrialError at step check or generate."""
+    """Check, resolve and generate the program. Raises TrialError at step check or generate."""
     return _candidate(number, tried, generate(checked(tried.text), ctx.sms), beside, ctx)
 
 
@@ -149,7 +149,7 @@ def _candidate(
 
 
 def _standing(t: Finished, ctx: Context) -> Placed:
-    """An earlier trial's program in its place; it was generated before, so that this cannot fail."""
+    """An earlier trial's program for its region. It was generated before, so this cannot fail."""
     if (t.text, t.backend) not in ctx.generated:
         compiled = generate(checked(t.text), ctx.sms)
         inputs, outputs = ctx.problem.bind(t.text)
@@ -174,7 +174,7 @@ def standing(trials: Iterable[Finished]) -> tuple[Finished, ...]:
 
 
 def checked(text: str) -> Program:
-    """The typed program, or Rejected with the first mistake in words and all of them in the detail."""
+    """The typed program. Raises Rejected with the first mistake in words and all mistakes in the detail."""
     result = check(text)
     if result.ok:
         return result.program
@@ -187,12 +187,13 @@ def checked(text: str) -> Program:
 
 
 def root_cause(diagnostics: Sequence[Diagnostic]) -> Diagnostic:
-    """The mistake to name when there is room for one: what is unused is often so because of another mistake."""
+    """The mistake to name if there is room for one. Unused names come last, because another mistake often causes
+    them."""
     return min(diagnostics, key=lambda d: d.code in ("E402", "E403"))
 
 
 def backend_of(text: str, sms: int) -> str:
-    """The back end for a program that names none: the fast build where it can, `cpp` where it must."""
+    """The back end for a program that names none: the fast build if possible, else `cpp`."""
     result = check(text)
     if result.ok:
         sources = generate(result.program, sms).sources
@@ -203,7 +204,7 @@ def backend_of(text: str, sms: int) -> str:
 
 
 def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> Steps[None]:
-    """One trial from its proposal, which the log holds, to its end."""
+    """Run one trial from its logged proposal to its end."""
     emit = ctx.journal.emit
     if ctx.journal.ended(number) is not None:
         return
@@ -220,7 +221,7 @@ def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> St
         yield from emit(end, *([e.detail] if e.detail else []))
     except TrialError as e:
         yield from emit(failed(number, e), *([e.detail] if e.detail else []))
-    except Exception as e:  # a mistake of ours costs one trial, not the session
+    except Exception as e:  # an error of the engine ends one trial, not the session
         reason = f"the engine made a mistake ({type(e).__name__}: {e})"
         yield from emit(events.TrialFailed(number, step, "engine_error", reason, cause="run"))
 
@@ -238,7 +239,7 @@ def failed(number: int, e: TrialError) -> events.TrialFailed:
 
 
 def under_way(number: int, journal: Journal) -> str:
-    """The step that an open trial is at."""
+    """The current step of an open trial."""
     done = [
         ("measure", events.TrialValidated), ("validate", events.TrialCompiled), ("compile", events.TrialGenerated),
         ("generate", events.TrialChecked),
@@ -247,7 +248,7 @@ def under_way(number: int, journal: Journal) -> str:
 
 
 def earlier_evidence(number: int, journal: Journal, upto: str = "") -> list[dict[str, Any]]:
-    """What the text of a kernel and its rounds showed; without that of the step `upto`."""
+    """The evidence of a kernel's text and rounds, without that of the step `upto`."""
     checked, validated = journal.past(events.TrialChecked, number), journal.past(events.TrialValidated, number)
     text = checked.evidence if checked is not None and upto != "check" else []
     return [*text, *(validated.evidence if validated is not None and upto != "validate" else [])]
@@ -256,7 +257,7 @@ def earlier_evidence(number: int, journal: Journal, upto: str = "") -> list[dict
 def _untimed(number: int, tried: Candidate, e: Untimed, journal: Journal) -> events.TrialUntimed:
     evidence = [*earlier_evidence(number, journal, upto=e.step), *e.evidence]
     verdict, words = verdict_of(evidence), e.reason
-    if verdict in (GAMING, LIBRARY) and e.code != GAMING:  # what it is comes before why it has no time
+    if verdict in (GAMING, LIBRARY) and e.code != GAMING:  # say what the kernel is before why it has no time
         first = next(line for line in evidence if line["verdict"] == verdict)
         at = f"line {first['line']}: " if "line" in first else ""
         words = f"{at}{first['said']}; {words}"
@@ -273,26 +274,26 @@ def _judged(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -
 
 
 def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> Iterator[tuple[str, Steps[None]]]:
-    """(name of the step, its events) in order; what a later step needs is kept in between."""
-    kept: dict[str, Any] = {}
+    """(name of the step, its events) in order. `state` keeps what later steps need."""
+    state: dict[str, Any] = {}
     emit, past = ctx.journal.emit, ctx.journal.past
 
     def check_() -> Steps[None]:
         t = time.perf_counter()
-        kept["program"] = checked(tried.text)
-        resolved = resolve(kept["program"], ctx.sms)
-        text = to_text(resolved)  # a person sees every choice before any code is made
+        state["program"] = checked(tried.text)
+        resolved = resolve(state["program"], ctx.sms)
+        text = to_text(resolved)  # a person sees every choice before code is generated
         shown = seen(resolved, ctx.hardware)
         yield from emit(events.TrialChecked(number, events.blob_name(text), time.perf_counter() - t, *shown), text)
 
     def examine() -> Steps[None]:
         if past(events.TrialChecked, number) is None:
-            checked = yield Work(lambda: ctx.device.check(kept["candidate"]))
+            checked = yield Work(lambda: ctx.device.check(state["candidate"]))
             yield from emit(checked, tried.text)
 
     def generate_() -> Steps[None]:
         t = time.perf_counter()
-        compiled = generate(kept["program"], ctx.sms)
+        compiled = generate(state["program"], ctx.sms)
         sources, texts = {}, []
         for name, s in compiled.sources.items():
             texts.append(s.text)
@@ -303,18 +304,18 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
                 "line_map": [list(m) for m in s.line_map],
             }
         refused = {name: {"code": r.code, "message": r.message} for name, r in compiled.refused.items()}
-        kept["candidate"] = c = _candidate(number, tried, compiled, incumbent.beside, ctx)
+        state["candidate"] = c = _candidate(number, tried, compiled, incumbent.beside, ctx)
         inputs, seconds = [{**asdict(b), "shape": list(b.shape)} for b in c.inputs], time.perf_counter() - t
         yield from emit(events.TrialGenerated(number, sources, refused, seconds, inputs, c.region), *texts)
 
     def build() -> Steps[None]:
-        # Done again after a loss, for the device must hold the build; the log keeps the first answer.
-        built = yield Work(lambda: ctx.device.build(kept["candidate"]))
+        # Built again after a loss, because the device must hold the build. The log keeps the first answer.
+        built = yield Work(lambda: ctx.device.build(state["candidate"]))
         yield from emit(built)
 
     def validate() -> Steps[None]:
         if past(events.TrialValidated, number) is None:
-            yield from twice("Verifying", lambda: ctx.device.validate(kept["candidate"]))
+            yield from twice("Verifying", lambda: ctx.device.validate(state["candidate"]))
 
     def measure() -> Steps[None]:
         baseline = ctx.baselines.get(tried.cls)
@@ -322,7 +323,7 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
             raise Untimed("measure", "no_prediction", NO_PREDICTION)
         if baseline is None:
             raise TrialError("measure", "no_baseline", f"there is no PyTorch time in class {tried.cls} to compare with")
-        yield from twice("Measuring", lambda: ctx.device.measure(kept["candidate"], baseline))
+        yield from twice("Measuring", lambda: ctx.device.measure(state["candidate"], baseline))
 
     def twice(doing: str, work: Callable[[], events.Event]) -> Steps[None]:
         try:
@@ -331,18 +332,18 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
             if e.code not in LOST:
                 raise
             why = e.reason.rstrip(".")
-            yield from emit(events.Progress(f"Trial {number}: {why}. {doing} once more", e.step))
+            yield from emit(events.Progress(f"Trial {number}: {why}. {doing} again", e.step))
             done = yield Work(work)
         yield from emit(done)
 
     if past(events.TrialMeasured, number) is not None:
-        return  # only the judgement is missing
+        return  # only the verdict is missing
     if tried.form not in ctx.device.forms:
         what = "kernel" if tried.form == "kernel" else tried.form
         reason = f"{ctx.device.name} runs no {what}; start the session on a GPU (--device cuda)"
         raise TrialError("check", "no_such_form", reason)
     if tried.form == "kernel":
-        kept["candidate"] = KernelTrial(number, tried.text, tried.cls, tried.language, tried.entry)
+        state["candidate"] = KernelTrial(number, tried.text, tried.cls, tried.language, tried.entry)
         yield "check", examine()
     else:
         yield "check", check_()

@@ -10,13 +10,13 @@ from engine.session.event_base import Event, Time
 
 @dataclass(frozen=True)
 class TrialProposed(Event):
-    """`program`: blob, the candidate's text as proposed. `change`: one line, what differs from the parent; `why`: one
-    line. `form`: program | kernel; of a kernel, `language` is cuda | python and `entry` the function or class that the
-    judge calls. `path`, `digest`: the strategy's verb; `request`: of an owner's trial, which `try` of the log it is
-    (from 1; None in older logs, whose tries were run in order).
+    """`program`: blob, the candidate's text as proposed. `change`: one line, the difference from the parent; `why`: one
+    line. `form`: program | kernel; for a kernel, `language` is cuda | python and `entry` is the function or class that
+    the judge calls. `path`, `digest`: of the strategy's verb; `request`: for an owner's trial, the number of the `try`
+    in the log (from 1; None in older logs, whose tries ran in order).
 
-    `structure`: the name of the program's structure among those that the strategy offers; `settings`: the clauses of
-    its configuration in one line, "" where every choice is left to the compiler. Both "" of other programs and in older
+    `structure`: the name of the program's structure among those of the strategy; `settings`: the clauses of its
+    configuration in one line, "" if every choice is left to the compiler. Both are "" for other programs and in older
     logs.
     """
 
@@ -30,7 +30,7 @@ class TrialProposed(Event):
     parent: int | None = None
     predicted_ms: float | None = None
     by: str = "strategy"  # strategy | owner
-    roof: str = ""  # the class whose limit it is held to, where that is another: f16 of a guarded program in tf32
+    roof: str = ""  # the class whose limit applies, if it is another: f16 for a guarded program in tf32
     path: str = ""
     digest: str = ""
     form: str = "program"
@@ -43,9 +43,9 @@ class TrialProposed(Event):
 
 @dataclass(frozen=True)
 class TrialChecked(Event):
-    """`resolved`: blob, the program with every choice made; of a kernel, its text. `stages`: where the attainable model
-    says that its time goes, each a sol.attainable.StageTime's fields; `tried`: the report's actions that it shows
-    (sol.lever_check). `evidence`: of a kernel, what its text tells, as in TrialJudged."""
+    """`resolved`: blob, the program with every choice made; for a kernel, its text. `stages`: the time by stage that
+    the attainable model predicts, each with the fields of a sol.attainable.StageTime; `tried`: the report's actions
+    that the program uses (sol.lever_check). `evidence`: for a kernel, the findings in its text, as in TrialJudged."""
 
     KIND: ClassVar[str] = "trial.checked"
     trial: int
@@ -61,7 +61,7 @@ class TrialGenerated(Event):
     """`sources`: back end -> {text: blob, language, lines, line_map}; `refused`: back end -> {code, message}.
 
     `inputs`: the program's parameters as tensors of the traced graph, [{name, tensor, shape, transposed}], [] in older
-    logs; `region`: the region that the program stands for, 0 for the whole module and in older logs.
+    logs; `region`: the program's region, 0 for the whole module and in older logs.
     """
 
     KIND: ClassVar[str] = "trial.generated"
@@ -75,8 +75,8 @@ class TrialGenerated(Event):
 
 @dataclass(frozen=True)
 class TrialCompiled(Event):
-    """`how`: machine code | host check | not compiled | loaded (a kernel in Python, in its confined process).
-    `resources`: kernel resources or None where unknown."""
+    """`how`: machine code | host check | not compiled | loaded (a Python kernel, in its confined process). `resources`:
+    kernel resources, or None if unknown."""
 
     KIND: ClassVar[str] = "trial.compiled"
     trial: int
@@ -90,12 +90,12 @@ class TrialCompiled(Event):
 
 @dataclass(frozen=True)
 class TrialValidated(Event):
-    """Worst relative error over all rounds against the float64 reference, and what it was held against.
+    """Worst relative error over all rounds against the float64 reference, and its bound.
 
-    `tolerance`: the bound on that very error; `bound`: where it comes from, in words, when it is not the class's own
-    (engine.evaluate.correctness.tolerance); "" of older logs, whose `tolerance` is the class's, whatever applied.
-    `checks`: [{family, seed, error, max_error, pytorch_error}]; `scope` says what was run where, in words. `evidence`:
-    of a kernel, what its rounds showed, as in TrialJudged.
+    `tolerance`: the bound on that error; `bound`: the source of the bound, in words, if it is not the class's
+    (engine.evaluate.correctness.tolerance); "" in older logs, whose `tolerance` is always the class's. `checks`:
+    [{family, seed, error, max_error, pytorch_error}]; `scope`: what ran where, in words. `evidence`: for a kernel, the
+    findings of its rounds, as in TrialJudged.
     """
 
     KIND: ClassVar[str] = "trial.validated"
@@ -113,10 +113,10 @@ class TrialValidated(Event):
 class TrialMeasured(Event):
     """`ratio`: baseline time over this time, median of paired ratios (or ratio of predictions), with interval.
 
-    `checks`: what the run showed of itself, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] of a
-    prediction, where nothing ran on the device. `part`: of a module with regions, whose time and ratio are always the
-    whole module's: {region, region_ms, programs: how many regions run as programs, covered_ms: those programs alone,
-    region_eager_ms: PyTorch in the class on the region's operations, alone; not in older logs}.
+    `checks`: what the run shows, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] for a prediction, where
+    nothing ran on the device. `part`: for a module with regions, whose time and ratio are always the whole module's:
+    {region, region_ms, programs: the number of regions that run as programs, covered_ms: those programs alone,
+    region_eager_ms: PyTorch in the class on the region's operations alone; not in older logs}.
     """
 
     KIND: ClassVar[str] = "trial.measured"
@@ -134,10 +134,10 @@ class TrialMeasured(Event):
 @dataclass(frozen=True)
 class TrialJudged(Event):
     """`verdict`: clean | minor | gaming | library only, the worst of `evidence`, [{name, verdict, said}] (with `line`
-    where it has a place in the candidate's text): the checks of its run, the class of its products, the limit. `best`:
-    the best of its class so far, which is faster than PyTorch in that class, counts (clean or minor) and does all of
-    the module's work or may leave some out. `standing`, what follows for the search: best | slower (than the best so
-    far, or than PyTorch) | algebraic (leaves out work, which is not allowed) | flagged (the verdict does not count);
+    if it has a position in the candidate's text): the checks of its run, the class of its products, the limit. `best`:
+    the trial is the best of its class so far, is faster than PyTorch in that class, counts (clean or minor), and does
+    all of the module's work or is allowed to omit some. `standing`, the result for the search: best | slower (than the
+    best so far, or than PyTorch) | algebraic (omits work, which is not allowed) | flagged (the verdict does not count);
     "" in older logs."""
 
     KIND: ClassVar[str] = "trial.judged"
@@ -153,16 +153,16 @@ class TrialJudged(Event):
     best: bool
     text: str
     evidence: list[dict[str, Any]] = field(default_factory=list)
-    algebraic: str = ""  # what the program leaves out of the work that the module asks for, in words
+    algebraic: str = ""  # the work of the module that the program omits, in words
     standing: str = ""
 
 
 @dataclass(frozen=True)
 class TrialUntimed(Event):
-    """A kernel's trial ends with a verdict and no time, so that it is never the best. `verdict`: clean | minor |
-    library only | gaming | unverified (nothing looked at its results), with its `evidence` as in TrialJudged. `code`,
-    why there is no time: no_prediction (it is right, and no model predicts raw code) | needs_gpu | no_compiler | gaming
-    (a trick was found). `step`: the one that was not done."""
+    """A kernel's trial ends with a verdict and no time, so it is never the best. `verdict`: clean | minor | library
+    only | gaming | unverified (its results were not checked), with its `evidence` as in TrialJudged. `code`, why there
+    is no time: no_prediction (the kernel is right, and no model predicts raw code) | needs_gpu | no_compiler | gaming
+    (a trick was found). `step`: the step that did not run."""
 
     KIND: ClassVar[str] = "trial.untimed"
     trial: int
@@ -177,9 +177,9 @@ class TrialUntimed(Event):
 @dataclass(frozen=True)
 class TrialFailed(Event):
     """`step`: check | generate | compile | validate | measure. `reason`: for a person; `detail`: blob or None.
-    `diagnostics`: of a text that was rejected, [{code, message, line, column, end_line, end_column, help}], from 1, the
-    end exclusive. `evidence`: of a kernel, as in TrialJudged; a line's verdict may be `wrong`. `cause`, who ended it:
-    program | run (before anything was known of the program) | owner; "" in older logs, where the code says it
+    `diagnostics`: for a rejected text, [{code, message, line, column, end_line, end_column, help}], from 1, the end
+    exclusive. `evidence`: for a kernel, as in TrialJudged; a line's verdict may be `wrong`. `cause`, who ended it:
+    program | run (before anything was known of the program) | owner; "" in older logs, where the code tells it
     (engine.session.fold.view.cause_of)."""
 
     KIND: ClassVar[str] = "trial.failed"

@@ -1,4 +1,4 @@
-"""The verdict on a measured trial: its evidence, and its time against the limit, the baseline and the incumbent."""
+"""The verdict on a measured trial: its evidence, and its time against the limit, the baseline and the current best."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from engine.strategies.api import Candidate
 from engine.words import baseline_name
 from sol import budget
 
-TOO_FAST = 0.9  # below this share of t_sol a time is flagged, never celebrated (design/sol.md, Integrity)
+TOO_FAST = 0.9  # below this share of t_sol a time is flagged and does not count (design/sol.md, Integrity)
 COUNTS = ("clean", "minor")
 
 
 def limiting(text: str, cls: str) -> str:
-    """The class whose limit a program of class `cls` is held to: guarded f16 stands in tf32, under the roof of f16."""
+    """The class whose limit applies to a program of class `cls`. Guarded f16 is in class tf32, under the limit of
+    f16."""
     program = check(text).program if "guard" in text else None
     return roof_of(program) if program is not None and program.guard else cls
 
 
 def roof(candidate: Candidate) -> str:
-    """The class whose limit a candidate is held to."""
+    """The class whose limit applies to a candidate."""
     return limiting(candidate.text, candidate.cls) if candidate.form == "program" else candidate.cls
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What the text of a program says of its class."""
+    """What the text of a program says about its class."""
 
     derived: str
     roof: str
@@ -58,12 +59,12 @@ def judge(
     algebraic: bool = False,
 ) -> events.TrialJudged:
     """The verdict from the measured event. `best_ms`: of the class, when the trial was proposed; `limits`: class ->
-    t_sol in ms; `left_out`: the engine.strategies.problem.Algebraic of a program that leaves out work, which may be the
-    best where `algebraic` allows it."""
+    t_sol in ms; `left_out`: the engine.strategies.problem.Algebraic of a program that omits work, which may be the best
+    if `algebraic` is true."""
     m, text = measured, _read(candidate)
     held_to = roof(candidate)
     ms, limit = m.time.ms, limits[held_to]
-    if left_out is not None:  # held to the limit of what it computes
+    if left_out is not None:  # compare with the limit of what it computes
         limit = left_out.limits.get(held_to, limit)
     gap = budget.gap(ms, limit)
     kind = "measured" if isinstance(m.time, events.Measurement) else "predicted"
@@ -102,8 +103,8 @@ def judge_kernel(
     number: int, cls: str, measured: events.TrialMeasured, best_ms: float | None, limit: float,
     earlier: Sequence[dict[str, Any]],
 ) -> events.TrialJudged:  # fmt: skip
-    """The verdict on a raw kernel that was measured. `best_ms` and `limit` (t_sol): of class `cls`, in ms; `earlier`:
-    the evidence of its text and its rounds. What a library did is neither the best nor a speedup."""
+    """The verdict on a measured raw kernel. `best_ms` and `limit` (t_sol): of class `cls`, in ms; `earlier`: the
+    evidence of its text and its rounds. A library-only kernel is neither the best nor a speedup."""
     m, ms = measured, measured.time.ms
     gap = budget.gap(ms, limit)
     evidence = [*earlier, *m.checks, integrity.of_limit(gap, limit, TOO_FAST)]

@@ -1,4 +1,4 @@
-"""Strategies decide which trial comes next; the trial, the budget, the checks and the events are the same for all.
+"""Strategies choose the next trial. The trial, the budget, the checks and the events are the same for all of them.
 
-`api` says what a strategy is, `registry` finds them by name, `problem` is what they work on.
+`api` defines a strategy, `registry` finds strategies by name, `problem` is what they work on.
 """

@@ -1,4 +1,4 @@
-"""What a strategy is: a script of verbs. What a script may ask, and what it is given back.
+"""The interface of a strategy: a script of verbs, what it may request, and the answers.
 
     class Mine(Strategy):
         def run(self, problem):
@@ -9,12 +9,12 @@
             return "why the search is over"
 
 A script is a generator: it yields a verb and is sent the answer. The runner (engine.session.script.search) logs each
-answer under the verb's path (`3`, and `3.1` for a member of Together) with the digest of what was asked. After a lost
-engine the script is played again from its start, and each verb that has an answer in the log is given that answer. So a
-script may depend on nothing but its problem, the answers, `problem.rng` and `problem.memory`: not on the clock, not on
-files, not on what the log says later. Each answer carries `state`, the session as it was when the answer was given.
+answer under the verb's path (`3`, and `3.1` for a member of Together) with the digest of the request. After the loss of
+an engine, the script is replayed from its start, and each verb with an answer in the log gets that answer. So a script
+may depend only on its problem, the answers, `problem.rng` and `problem.memory`: not on the clock, files or later events
+of the log. Each answer carries `state`, the session at the time of the answer.
 
-This module and engine.strategies.state import nothing else of the engine, so that devices and the web process may read
+This module and engine.strategies.state import nothing else of the engine, so devices and the web process may import
 them.
 """
 
@@ -34,34 +34,34 @@ FORMS = ("program", "kernel")
 LANGUAGES = ("cuda", "python")
 
 
-# ---- what is tried ----
+# ---- candidates ----
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a trial tries. `form` says which of the other fields apply.
+    """The subject of a trial. `form` says which of the other fields apply.
 
-    program   `text` is a program of the language and `backend` (cute | cpp) builds it
+    program   `text` is a program of the language, and `backend` (cute | cpp) builds it
     kernel    `text` is a source in `language`: `cuda` (CUDA C++; `entry` names the one function that the judge calls)
               or `python` (`entry` names the class that replaces the module; empty: ModelNew)
     """
 
     text: str
-    cls: str  # precision class that the candidate stands in: f32 | tf32 | f16 | bf16 | fp8
+    cls: str  # precision class of the candidate: f32 | tf32 | f16 | bf16 | fp8
     backend: str = ""
     form: str = "program"
     language: str = ""
     entry: str = ""
 
     def asked(self) -> list[str]:
-        """What makes two candidates the same one."""
+        """The values that identify a candidate."""
         return [self.form, self.text, self.cls, self.backend, self.language, self.entry]
 
 
 @dataclass(frozen=True)
 class KernelTrial:
-    """A candidate of the form `kernel` in its trial: what `build`, `validate` and `measure` of a device take in place
-    of engine.devices.Candidate. Nothing is generated for a kernel, so the log has no TrialGenerated of it."""
+    """A candidate of the form `kernel` in its trial: the argument of a device's `build`, `validate` and `measure` in
+    place of engine.devices.Candidate. Nothing is generated for a kernel, so the log has no TrialGenerated for it."""
 
     trial: int
     text: str
@@ -76,8 +76,8 @@ class KernelTrial:
 
 @dataclass(frozen=True)
 class Verb:
-    """One request of a script. `asked()` is what its answer depends on, as JSON values: reasons for a person and hints
-    are no part of it."""
+    """One request of a script. `asked()` returns what the answer depends on, as JSON values, without reasons for a
+    person and hints."""
 
     name: ClassVar[str] = ""
 
@@ -86,17 +86,17 @@ class Verb:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is asked, in hex."""
+        """SHA-256 of the request, in hex."""
         text = json.dumps([self.name, self.asked()], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
 class Try(Verb):
-    """A candidate as a trial, from its checks to its verdict. Answer: Finished.
+    """Run a candidate as a trial, from its checks to its verdict. Answer: Finished.
 
-    `change`: one line, what differs from the trial `parent`; `why`: one line; `predicted_ms`: of the whole module;
-    `upcoming`: what probably comes next, the nearest first, to be built ahead; `structure` and `settings`: as in
+    `change`: one line, the difference from the trial `parent`; `why`: one line; `predicted_ms`: of the whole module;
+    `upcoming`: the probable next candidates, nearest first, to be built ahead; `structure` and `settings`: as in
     engine.session.events.TrialProposed.
     """
 
@@ -128,8 +128,8 @@ class Try(Verb):
 
 @dataclass(frozen=True)
 class Screen(Verb):
-    """Quick times of several candidates, to choose which to try. Nothing is verified, so no time is a result. Answer:
-    Screened. Where the device takes no quick times (`problem.screens`) every time is None."""
+    """Quick times of several candidates, to choose which to try. They are unverified, so no time is a result. Answer:
+    Screened. On a device without quick times (`problem.screens`) every time is None."""
 
     candidates: tuple[Candidate, ...]
     name: ClassVar[str] = "screen"
@@ -140,8 +140,8 @@ class Screen(Verb):
 
 @dataclass(frozen=True)
 class Receive(Verb):
-    """Wait for the next candidate that the owner or an agent hands in. Answer: Received. A strategy that uses it
-    declares `receives`."""
+    """Wait for the next candidate of the owner or an agent. Answer: Received. A strategy that uses it declares
+    `receives`."""
 
     name: ClassVar[str] = "receive"
 
@@ -151,7 +151,7 @@ class Receive(Verb):
 
 @dataclass(frozen=True)
 class Ask(Verb):
-    """One turn of a model. Answer: Reply. `expects`: the model of a reply in JSON; None: any text."""
+    """One turn of a model. Answer: Reply. `expects`: the pydantic model of a JSON reply; None: any text."""
 
     role: str
     prompt: str
@@ -162,7 +162,7 @@ class Ask(Verb):
         return [self.role, self.prompt, self.expects.model_json_schema() if self.expects else None]
 
     def parsed(self, text: str) -> tuple[BaseModel | None, str]:
-        """The reply as `expects`, and what is wrong with it."""
+        """The reply as `expects`, and its first error or ""."""
         if self.expects is None:
             return None, ""
         try:
@@ -175,7 +175,7 @@ class Ask(Verb):
 
 @dataclass(frozen=True)
 class Profile(Verb):
-    """A profile of trial number `trial`. Answer: Reply, its text JSON."""
+    """A profile of trial number `trial`. Answer: Reply, whose text is JSON."""
 
     trial: int
     name: ClassVar[str] = "profile"
@@ -196,7 +196,7 @@ class Together(Verb):
         object.__setattr__(self, "members", tuple(self.members))
         for member in self.members:
             if not isinstance(member, Try | Screen | Ask | Profile):
-                raise TypeError(f"Together takes Try, Screen, Ask and Profile; it was given {type(member).__name__}")
+                raise TypeError(f"Together takes Try, Screen, Ask and Profile; not {type(member).__name__}")
 
     def asked(self) -> Any:
         return [m.digest for m in self.members]
@@ -207,7 +207,7 @@ class Together(Verb):
 
 @dataclass(frozen=True)
 class Screened:
-    """`ms`: one time a candidate, in the order asked; None where it did not run."""
+    """`ms`: one time per candidate, in the order of the request; None if it did not run."""
 
     ms: tuple[float | None, ...]
     state: State = field(default_factory=State, compare=False, repr=False)
@@ -215,7 +215,7 @@ class Screened:
 
 @dataclass(frozen=True)
 class Received:
-    """`by`: who handed the candidate in; `words`: what came with it."""
+    """`by`: the sender of the candidate; `words`: the message with it."""
 
     candidate: Candidate
     by: str = "owner"
@@ -226,8 +226,8 @@ class Received:
 @dataclass(frozen=True)
 class Reply:
     """The answer to Ask and Profile. `refusal` is "" or a stable code, with `reason` for a person: no_model,
-    no_profiler, refused, timeout, broken, lost (the engine was lost twice while this was under way), stopped, or schema
-    (the text does not fit what was expected). `value`: the text as `expects`. `tokens`: in, out, cached, reasoning."""
+    no_profiler, refused, timeout, broken, lost (the engine was lost twice during the turn), stopped, or schema (the
+    text does not fit `expects`). `value`: the text as `expects`. `tokens`: in, out, cached, reasoning."""
 
     text: str = ""
     value: BaseModel | None = None
@@ -249,7 +249,7 @@ Script = Generator[Verb, Any, str]
 
 
 class Unsuitable(Exception):
-    """The strategy cannot work on this problem, or not with these options: the session is refused."""
+    """The strategy cannot work on this problem, or not with these options; the session is refused."""
 
     def __init__(self, code: str, reason: str):
         super().__init__(reason)
@@ -257,25 +257,24 @@ class Unsuitable(Exception):
 
 
 class Options(BaseModel):
-    """Options of one strategy, each with a default and a description. The page, the API and the command line read them
-    from here."""
+    """Options of one strategy, each with a default and a description, which the page, the API and the command line
+    show."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Strategy:
     """Base of all strategies. The registry (engine.strategies.registry) finds one in each module or package of
-    engine/strategies that names it as `STRATEGY`; importing that module must cost little, so what is heavy is imported
-    in `run`.
+    engine/strategies that names it as `STRATEGY`. Importing that module must be cheap, so `run` imports what is heavy.
 
-    Declared abilities: `forms`, the forms of candidates that it tries; `programs`: it needs a problem whose work, or
-    some part of it, is a program of the language (a session on another problem is refused); `remembers`: it reads and
-    writes memory of other problems; `receives`: the owner's tries wait for its Receive.
+    Declared abilities: `forms`, the forms of its candidates; `programs`: it needs a problem that is, at least in part,
+    a program of the language (a session on another problem is refused); `remembers`: it reads and writes memory of
+    other problems; `receives`: the owner's tries wait for its Receive.
     """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
-    about: ClassVar[str] = ""  # one sentence for the page that offers it
+    about: ClassVar[str] = ""  # one sentence for the page
     Options: ClassVar[type[Options]] = Options
     forms: ClassVar[tuple[str, ...]] = ("program",)
     programs: ClassVar[bool] = True
@@ -290,19 +289,19 @@ class Strategy:
         raise NotImplementedError
 
     def ahead(self, problem: Any) -> Sequence[Candidate]:
-        """What the script will probably try first, to be built while PyTorch is timed. A hint."""
+        """The probable first candidates of the script, to be built while PyTorch is timed. A hint."""
         return ()
 
     def recall(self, problem: Any) -> str:
-        """Memory of other problems as a text, read when a session begins; a resumed session has it from its log."""
+        """Memory of other problems as a text, read when a session starts. A resumed session reads it from its log."""
         return ""
 
     def lesson(self, problem: Any, trials: Sequence[Finished]) -> str:
-        """What these trials teach other problems, as a text; "" where nothing."""
+        """What these trials teach other problems, as a text; "" if nothing."""
         return ""
 
     def keep(self, problem: Any, lesson: str) -> None:
-        """Add a lesson to what `recall` reads; a lesson that was kept before changes nothing."""
+        """Add a lesson to what `recall` reads. A lesson that is already there changes nothing."""
 
 
 __all__ = [

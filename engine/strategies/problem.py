@@ -1,9 +1,9 @@
-"""A prepared problem: what strategies, trials and devices may ask about the work that a session optimises.
+"""A prepared problem: what strategies, trials and devices may ask about the work of a session.
 
-A module that the rules take whole is one program; any other is cut into regions (engine.strategies.planner.regions),
+A module that the rules lower whole is one program; any other is split into regions (engine.strategies.planner.regions),
 each of which becomes a program while the rest stays PyTorch. A `Part` is a region, or the whole module, in one
-precision class, with the structures that its programs may have. Which part a text stands for, which tensors its
-parameters are and what work it leaves out is known here, whichever strategy wrote the text.
+precision class, with the structures of its programs. For any strategy's text, this module finds its part, the tensors
+of its parameters and the work that it omits.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ LISTED = f"{', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
 
 
 class Cancelled(Exception):
-    """The session was stopped while its problem was prepared or its script was thinking."""
+    """The session was stopped while its problem was prepared or its script ran."""
 
 
 @dataclass(frozen=True)
 class Algebraic:
-    """A rewrite that leaves out work (engine.strategies.planner.search.algebra): its words, and the limits in ms of
-    what is left by class."""
+    """A rewrite that omits work (engine.strategies.planner.search.algebra): its words, and the limits in ms, by class,
+    of the remaining work."""
 
     words: str
     limits: dict[str, float]
@@ -51,12 +51,12 @@ class Algebraic:
 
 @dataclass(frozen=True)
 class Part:
-    """Work that one program does in one class.
+    """The work of one program in one class.
 
     `structures`: programs that differ in structure, all checked and taken by a back end, the one expected to be fastest
-    first; `bindings`: which tensors of the module's graph they take and which they return; `region`: None where the
-    program is the whole module; `graph`: the operations of the part; `algebraic`: set where the programs do less work
-    than the module asks for.
+    first; `bindings`: the tensors of the module's graph that they take and return; `region`: None if the program is the
+    whole module; `graph`: the operations of the part; `algebraic`: set if the programs do less work than the module
+    asks for.
     """
 
     cls: str
@@ -68,7 +68,7 @@ class Part:
 
     @property
     def number(self) -> int:
-        """Of the region; 0 where the program is the whole module."""
+        """The region's number; 0 if the program is the whole module."""
         return self.region.number if self.region else 0
 
     @property
@@ -81,9 +81,9 @@ class Prepared:
     """`given`: the text, its graph and the seed; `allowed`: the classes that the session allows; `device_kind`:
     measured | predicted; `screens`: whether the device takes quick times.
 
-    For scripts: `start`, the state when the script begins; `memory` of other problems; `rng`, seeded; `cancelled()`,
-    which waits while the session is paused and says whether it is stopped. `refusal` says why no part of the problem is
-    a program of the language; `parts` is empty then.
+    For scripts: `start`, the state when the script starts; `memory` of other problems; `rng`, seeded; `cancelled()`,
+    which waits while the session is paused and returns True if it is stopped. `refusal`: why no part of the problem is
+    a program of the language; `parts` is then empty.
     """
 
     given: devices.Problem
@@ -95,11 +95,11 @@ class Prepared:
     cancelled: Callable[[], bool] = lambda: False
     start: State = field(default_factory=State)
     parts: tuple[Part, ...] = ()
-    notes: list[events.Noted] = field(default_factory=list)  # what a person should know, e.g. a class that is left out
+    notes: list[events.Noted] = field(default_factory=list)  # remarks for a person, e.g. a class that is left out
     partition: Partition | None = None
     regions: tuple[coverage.Covered, ...] = ()
     uncovered: tuple[Uncovered, ...] = ()
-    covered: events.Covered | None = None  # of a module that is not one program
+    covered: events.Covered | None = None  # set for a module that is not one program
     refusal: SessionRefused | None = None
     rng: random.Random = field(init=False)
 
@@ -120,42 +120,42 @@ class Prepared:
 
     @cached_property
     def classes(self) -> list[str]:
-        """The classes in which the problem has programs; those that are allowed where it has none."""
+        """The classes in which the problem has programs or, if it has none, the allowed classes."""
         return list(dict.fromkeys(part.cls for part in self.parts)) or list(self.allowed)
 
     @cached_property
     def limits(self) -> dict[str, float]:
-        """class -> t_sol in ms. A guarded program of class tf32 is held to the limit of f16 (engine.classes.roof_of),
-        which is here too. Allowed classes that do not apply to the problem on this hardware have none."""
+        """class -> t_sol in ms. The limit of f16 is included for guarded programs of class tf32
+        (engine.classes.roof_of). Allowed classes that do not apply to the problem on this hardware are missing."""
         legal = legal_classes(self.graph, self.hardware)
         others = [cls for cls in self.allowed if cls in legal]
         roofs = dict.fromkeys([*self.classes, *others, *(["f16"] if "tf32" in self.classes else [])])
         return {cls: t_sol(self.graph, self.hardware, cls) for cls in roofs}
 
     def of(self, cls: str) -> list[Part]:
-        """The module's own parts in a class, without those that leave out work."""
+        """The module's own parts in a class, without those that omit work."""
         return [part for part in self.parts if part.cls == cls and part.algebraic is None]
 
-    # ---- what a text is ----
+    # ---- lookups by a program's text ----
 
     def region(self, text: str) -> int:
-        """The number of the region that a program stands for; 0 where it stands for the whole module."""
+        """The number of a program's region; 0 for the whole module."""
         return self._index.region(text) if self.parts else 0
 
     def ops(self, region: int) -> tuple[str, ...]:
-        """The operations of a region; () of the whole module."""
+        """The operations of a region; () for the whole module."""
         return next((r.ops for r in self.regions if r.number == region), ()) if region else ()
 
     def algebraic(self, text: str, cls: str) -> Algebraic | None:
-        """What a program leaves out of the work that the module asks for; None of one that does it all."""
+        """The work of the module that a program omits; None if it does all of it."""
         part = self._index.lookup(cls, text)[0]
         return part.algebraic if part is not None else None
 
     def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
-        """Parameters and results of a program (the owner's own too) as tensors of the graph. Raises TrialError("check")
-        when its signature does not fit the problem."""
+        """Parameters and results of a program (also of the owner's) as tensors of the graph. Raises TrialError("check")
+        if its signature does not fit the problem."""
         if not self.parts:
-            raise devices.TrialError("check", "not_covered", f"no program stands for this module: {self.refusal}")
+            raise devices.TrialError("check", "not_covered", f"no program covers this module: {self.refusal}")
         return self._index.bind(text)
 
     # ---- preparing ----
@@ -206,23 +206,24 @@ class _Lowering:
 
     def _rejected(self, lowered: Lowered) -> str | None:
         """Why no back end takes a region in any class, or None."""
-        wanted = lowered.classes(self.classes)
-        if not wanted and lowered.dtype not in NATIVE:  # part of a module that goes on in another type
+        classes = lowered.classes(self.classes)
+        if not classes and lowered.dtype not in NATIVE:  # part of a module that continues in another type
             return f"it computes in {class_name(lowered.dtype)}, and programs in {FLOATS}"
-        if not wanted:
+        if not classes:
             raise SessionRefused(
                 "no_class", f"no program is written in class {' or '.join(self.classes)} alone; allow {LISTED}"
             )
         why = {}
-        for cls in wanted:
+        for cls in classes:
             found, reasons = self._structures(lowered, cls)
             if not found:
                 why[cls] = reasons[0]
         self._left_out |= why
-        return "; ".join(f"{cls}: {reason}" for cls, reason in why.items()) if len(why) == len(wanted) else None
+        return "; ".join(f"{cls}: {reason}" for cls, reason in why.items()) if len(why) == len(classes) else None
 
     def _structures(self, lowered: Lowered, cls: str) -> tuple[list[Structure], list[str]]:
-        """Those that a back end takes, and why the others are not. A region is asked about more than once."""
+        """The structures that a back end takes, and why the others are not taken. A region is asked for more than
+        once."""
         if self.problem.cancelled():
             raise Cancelled
         plain = to_text(lowered.program(cls))
@@ -232,7 +233,7 @@ class _Lowering:
         return self._opened[cls, plain]
 
     def _algebraic(self) -> list[Part]:
-        """The module with less work than it asks for, as parts of their own."""
+        """The module with less work than it asks for, as separate parts."""
         rewritten = algebra.rewritten(self.problem.graph)
         if rewritten is None:
             return []
@@ -250,8 +251,8 @@ class _Lowering:
 
 
 def prepare(given: devices.Problem, allowed: Sequence[str], hardware: Hardware, **more: Any) -> Prepared:
-    """A problem whose work, or some part of it, is a program. `more`: fields of Prepared. Raises SessionRefused with
-    the first reason where nothing is."""
+    """A problem that is, at least in part, a program. `more`: fields of Prepared. Raises SessionRefused with the first
+    reason if no part is one."""
     prepared = Prepared(given, tuple(allowed), hardware, **more)
     if prepared.refusal is not None:
         raise prepared.refusal
@@ -263,7 +264,7 @@ def _bindings(lowered: Lowered) -> tuple[tuple[Binding, ...], tuple[Binding, ...
 
 
 def _plain(program: Program) -> Program:
-    """The same pipeline with its configuration left open; precision and back end stay as the author wrote them."""
+    """The same pipeline with an open configuration. Precision and back end stay as the author wrote them."""
 
     def plain(s: Stage) -> Stage:
         if not isinstance(s, Collective):

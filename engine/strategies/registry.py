@@ -1,6 +1,6 @@
 """Strategies by name: each module or package in this folder names one as `STRATEGY`.
 
-Looking them up imports those modules, which costs little; what a strategy runs with is imported when it runs.
+Looking them up imports those modules, which is cheap; a strategy imports its heavy modules when it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine import strategies
 from engine.strategies.api import Strategy
 
 DEFAULT = "planner"
-NO_STRATEGIES = ("api", "problem", "registry", "state")  # of the modules here, what strategies are made with
+NO_STRATEGIES = ("api", "problem", "registry", "state")  # modules here that define no strategy
 
 
 @cache

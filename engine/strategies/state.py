@@ -1,11 +1,11 @@
-"""What a strategy knows of a session: its finished trials, and the state at one point of its log."""
+"""A strategy's view of a session: its finished trials, and the state at one point of its log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-WORTH = 0.97  # of the baseline: a first program that slows the module down more than this does not stand
+WORTH = 0.97  # of the baseline: a first program that slows the module down more than this is not used
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial that ended. `ms` is None when it failed, and of a kernel that has a verdict and could have no time
-    (`untimed`, `code` says why); `by`: strategy | owner; `clean`: it may be its class's best.
+    """A trial that ended. `ms` is None if it failed, and for a kernel with a verdict and no time (`untimed`, `code`
+    says why); `by`: strategy | owner; `clean`: it may be its class's best.
 
-    Of a module with regions: `region` is the one that the program stands for (0: the whole module), `region_ms` the
-    time of the program alone; `ms` and `speedup` (over the baseline) are always of the whole module.
+    In a module with regions, `region` is the program's region (0: the whole module) and `region_ms` the time of the
+    program alone; `ms` and `speedup` (over the baseline) are always of the whole module.
 
-    What a strategy can learn from: `failed` (the step), `code` and `reason` of a failure; `diagnoses` of a text that
-    was rejected; `log`, the compiler's words; `resources` and `stages` as in events.TrialCompiled and TrialChecked;
-    `checks`, the errors of each round of validation; `verdict` with its `evidence`. `state` is set on an answer alone.
+    For learning: `failed` (the step), `code` and `reason` of a failure; `diagnoses` of a rejected text; `log`, the
+    compiler's output; `resources` and `stages` as in events.TrialCompiled and TrialChecked; `checks`, the errors of
+    each round of validation; `verdict` with its `evidence`. `state` is set only on an answer.
     """
 
     number: int
@@ -45,7 +45,7 @@ class Finished:
     region: int = 0
     region_ms: float | None = None
     speedup: float | None = None
-    tripped: bool = False  # a guarded program whose f32 pipeline is what was timed
+    tripped: bool = False  # a guarded program whose f32 fallback was timed
     form: str = "program"
     language: str = ""
     kind: str = ""  # measured | predicted
@@ -64,7 +64,7 @@ class Finished:
 
     @property
     def part(self) -> float:
-        """Milliseconds of the program alone; infinite where it failed."""
+        """Milliseconds of the program alone; infinite if it failed."""
         ms = self.ms if self.region_ms is None else self.region_ms
         return float("inf") if ms is None else ms
 
@@ -75,8 +75,8 @@ class State:
 
     `trials`: those that ended, by number; `budget`: trials that the strategy may make; `closed`: classes whose budget
     is spent (sol.budget), with the reason in words; `quick`: program -> milliseconds of a quick timing (None: it did
-    not run), a hint for the order and no result; `baselines`: class -> milliseconds of PyTorch; `stop`: why no further
-    trial of the strategy is run, or "".
+    not run), a hint for the order and no result; `baselines`: class -> milliseconds of PyTorch; `stop`: why the
+    strategy can run no further trial, or "".
     """
 
     trials: tuple[Finished, ...] = ()
@@ -90,15 +90,15 @@ class State:
         return [t for t in self.trials if t.cls == cls]
 
     def best(self, cls: str, region: int = 0) -> Finished | None:
-        """The fastest right one; of a region, by the time of its program alone."""
+        """The fastest correct trial. For a region, by the time of its program alone."""
         timed = [t for t in self.of(cls) if t.ms is not None and t.clean and (not region or t.region == region)]
         if not timed:
             return None
         return min(timed, key=lambda t: (t.part if region else t.ms, t.number))
 
     def standing(self, cls: str) -> dict[int, Finished]:
-        """The programs that stand in the module while another region's are tried: region -> its trial. A program is
-        taken up when the module as a whole became faster with it than it was before."""
+        """The programs that are in use in the module while those of another region are tried: region -> its trial. A
+        program is used once it made the whole module faster than before."""
         placed: dict[int, Finished] = {}
         best = WORTH
         for t in self.of(cls):

@@ -1,9 +1,9 @@
-"""Every legal configuration of one structure, one trial each: to teach what a clause does, or to tune by hand.
+"""Try every legal configuration of one structure, one trial each: to teach what a clause does, or to tune by hand.
 
 One product or convolution of the program is varied (tile, cluster, schedule, scheduler, swizzle) over the values that
-`auto` chooses from, with split_k by 2, 4, 8 and 16; the rules of the language say which combinations are legal. All
-else stays as it is. A sweep is not ended by the session's stop rule (eps, window), for a person wants the whole table:
-the budget of trials and `limit` end it.
+`auto` chooses from, with split_k by 2, 4, 8 and 16; the rules of the language decide which combinations are legal.
+Everything else stays. The session's stop rule (eps, window) does not end a sweep, because a person wants the whole
+table; only the budget of trials and `limit` end it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sweep(Strategy):
         return f"The sweep is over: {tried} configurations were tried."
 
     def _part(self, problem: Prepared, cls: str) -> Part:
-        """The region that is asked for, or the one whose programs are expected to take longest."""
+        """The requested region, or the one whose programs are expected to take longest."""
         parts = problem.of(cls)
         if not self.options.region:
             return max(parts, key=lambda part: part.structures[0].ms)
@@ -83,7 +83,7 @@ class Sweep(Strategy):
         return chosen
 
     def _stage(self, program: Program, hardware: Hardware) -> Collective:
-        """The stage that is varied, as the program has it. Raises Unsuitable where there is none."""
+        """The varied stage of the program. Raises Unsuitable if there is none."""
         types = legal.types_of(program)
         stages = {s.name: s for s in program.stages if isinstance(s, Collective) and legal.configured(s, types)}
         if not stages:
@@ -105,7 +105,7 @@ class Sweep(Strategy):
 
 
 def configurations(program: Program, stage: Collective, backend: str) -> Iterator[Config]:
-    """The legal ones of a stage for a back end (cute | cpp). Clauses that the program fixes stay as they are."""
+    """The legal configurations of a stage for a back end (cute | cpp). Clauses that the program fixes stay."""
     p, fixed = legal.program_problem(program, stage), stage.config
     choices = {
         "tile": legal.tiles_for(p), "cluster": legal.clusters(p), "schedule": legal.schedules(p),
@@ -126,7 +126,7 @@ def configurations(program: Program, stage: Collective, backend: str) -> Iterato
 
 
 def varied(program: Program, stage: Collective, config: Config) -> Program:
-    """The program with one stage in another configuration."""
+    """The program with another configuration of one stage."""
     changed = tuple(replace(s, config=config) if s.name == stage.name else s for s in program.stages)
     return replace(program, stages=changed)
 

@@ -3,13 +3,12 @@
     python -m engine suite [--device cuda|modelled:h200] [--only L1/1,conv2d_wide] [--seconds S] --json OUT
 
 A problem is a module of engine/problems whose first line names it `(suite59 L1/55)`; its programs are the files of
-dsl/examples/suite59 that say `# module: NAME` in their first line. Each problem is one session whose strategy tries
-these programs by each back end that takes them, and nothing else: the trial pipeline and the evaluator are those of
-every session.
+dsl/examples/suite59 with `# module: NAME` in their first line. Each problem is one session whose strategy only tries
+these programs, with each back end that takes them. The trial pipeline and the evaluator are those of every session.
 
-cases    what there is to run
-given    the strategy: programs that are given, in their order
-runner   the sessions, and the results file; goes on where it stopped
+cases    the problems and programs
+given    the strategy: given programs, in their order
+runner   the sessions, and the results file; continues where it stopped
 table    the results for people
 command  `python -m engine suite`
 """

@@ -1,4 +1,4 @@
-"""What the suite holds: the modules, and the programs that say which module they compute."""
+"""The suite: its modules, and the programs that compute them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from engine.strategies.planner.lowering.program_graph import class_of
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = ROOT / "engine/problems"
 PROGRAMS = ROOT / "dsl/examples/suite59"
-BESIDE = {"outside": "(outside)", "heldout": "(held out)"}  # sets of their own: mark of a problem's first line
+BESIDE = {"outside": "(outside)", "heldout": "(held out)"}  # separate sets: the mark in a problem's first line
 _ID = re.compile(r"\(suite59 (L[12]/\d+)\)")
 _MODULE = re.compile(r"# module: (\w+)\s")
 
 
 class BadProgram(ValueError):
-    """A program of the suite does not pass `check`; the message is its diagnostics."""
+    """A program of the suite fails `check`; the message is its diagnostics."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ def order(pid: str) -> tuple[int, int]:
 
 def module_ids() -> dict[str, str]:
     """{module: suite id} of every problem that names one."""
-    found = {}
+    ids = {}
     for path in PROBLEMS.glob("*.py"):
-        if said := _ID.search(path.read_text(encoding="utf-8").partition("\n")[0]):
-            found[path.stem] = said[1]
-    return found
+        if mark := _ID.search(path.read_text(encoding="utf-8").partition("\n")[0]):
+            ids[path.stem] = mark[1]
+    return ids
 
 
 def module_set(name: str, only: tuple[str, ...] = ()) -> dict[str, str]:
     """{module: id} of a set of problems, `suite59` or one of BESIDE, or those whose id or name is in `only`.
 
-    Raises ValueError for a name that stands for nothing.
+    Raises ValueError for a name that is not in the set.
     """
     ids = module_ids() if name == "suite59" else beside(name)
     if unknown := [n for n in only if n not in ids and n not in ids.values()]:
@@ -71,36 +71,36 @@ def module_set(name: str, only: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def beside(name: str) -> dict[str, str]:
-    """{module: name} of a set of problems that no suite holds, by the mark in their first line."""
+    """{module: name} of a set of problems outside the suite, by the mark in their first line."""
     paths, mark = sorted(PROBLEMS.glob("*.py")), BESIDE[name]
     return {p.stem: name for p in paths if mark in p.read_text(encoding="utf-8").partition("\n")[0]}
 
 
 def set_of(ids: Iterable[str]) -> str:
-    """The set that the ids of a bench's rows are of."""
-    found = set(ids)
-    return found.pop() if len(found) == 1 and found <= BESIDE.keys() else "suite59"
+    """The set of the ids in a bench's rows."""
+    distinct = set(ids)
+    return distinct.pop() if len(distinct) == 1 and distinct <= BESIDE.keys() else "suite59"
 
 
 def cases(only: tuple[str, ...] = ()) -> list[Case]:
     """Every program in the order of the suite, or those whose id, module or own name is in `only`.
 
-    Raises ValueError for a program without its module and for a name that stands for nothing.
+    Raises ValueError for a program without its module, and for a name that is not in the suite.
     """
-    ids, found = module_ids(), []
+    ids, programs = module_ids(), []
     for path in sorted(PROGRAMS.glob("*.ucutlass")):
         text = path.read_text(encoding="utf-8")
-        said = _MODULE.match(text)
-        if said is None or said[1] not in ids:
+        mark = _MODULE.match(text)
+        if mark is None or mark[1] not in ids:
             raise ValueError(f"{path.name} does not begin with `# module: NAME` of a problem of the suite")
-        found.append(Case(ids[said[1]], said[1], path.stem, text))
-    found.sort(key=lambda c: (order(c.pid), c.name))
-    known = {n for c in found for n in (c.pid, c.module, c.name)}
+        programs.append(Case(ids[mark[1]], mark[1], path.stem, text))
+    programs.sort(key=lambda c: (order(c.pid), c.name))
+    known = {n for c in programs for n in (c.pid, c.module, c.name)}
     if unknown := [n for n in only if n not in known]:
         raise ValueError(f"the suite has no {', '.join(unknown)}")
-    return [c for c in found if not only or {c.pid, c.module, c.name}.intersection(only)]
+    return [c for c in programs if not only or {c.pid, c.module, c.name}.intersection(only)]
 
 
 def precision(program: Program) -> str:
-    """The class whose tolerance the program is held to."""
+    """The class whose tolerance applies to the program."""
     return class_of(program)

@@ -14,11 +14,11 @@ from sol.hardware import load
 
 
 class Refused(Exception):
-    """The command cannot be carried out: one sentence that says why and what to do."""
+    """The command cannot run: one sentence with the reason and the way out."""
 
 
 def run(args: argparse.Namespace) -> bool:
-    """Whether every program is right. Raises Refused."""
+    """Run the suite. Returns True if every program is right. Raises Refused."""
     try:
         chosen = cases(tuple(filter(None, args.only.split(","))))
     except ValueError as e:

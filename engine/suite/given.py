@@ -1,4 +1,4 @@
-"""A strategy that searches nothing: it tries the candidates that it is given, in their order."""
+"""A strategy without a search: it tries given candidates in their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ AHEAD = 4  # candidates named to the device to be built ahead
 
 
 class Given(Strategy):
-    """`tries`: (candidate, what it is in one line). Not in the registry: nobody chooses it by its name."""
+    """`tries`: (candidate, its description in one line). It is not in the registry, because nobody chooses it by
+    name."""
 
     name = "given"
     title = "Given"

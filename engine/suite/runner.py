@@ -1,7 +1,7 @@
-"""Runs the suite: a session on each problem that tries the suite's own programs, written after every session.
+"""Run the suite: one session per problem, which tries the suite's own programs. The results are written after each.
 
-The results file is both the report and the state: what it holds with the same program text and back end is not run
-again, so a run that was cut short goes on where it stopped. What failed is tried again.
+The results file is both the report and the state. A result with the same program text and back end is not run again, so
+an interrupted run continues where it stopped. Failed programs are tried again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.suite.cases import BadProgram, Case, precision
 from engine.suite.given import Given
 
 BACKENDS = ("cute", "cpp")
-REFERENCE = "eager_tf32"  # the baseline whose time and ratio stand in every row
+REFERENCE = "eager_tf32"  # the baseline whose time and ratio are in every row
 
 
 @dataclass
@@ -53,8 +53,8 @@ class Results:
         self.path, self.about, self.rows = path, {}, {}
         if path is not None and path.exists():
             with contextlib.suppress(ValueError, KeyError):
-                held = json.loads(path.read_text())
-                self.about, self.rows = held["about"], {f"{r['program']}:{r['backend']}": r for r in held["results"]}
+                data = json.loads(path.read_text())
+                self.about, self.rows = data["about"], {f"{r['program']}:{r['backend']}": r for r in data["results"]}
 
     def done(self, task: Task) -> bool:
         row = self.rows.get(task.key)
@@ -81,9 +81,10 @@ def run(
     cases: Iterable[Case], evaluator: Evaluator, out: Path | None, say: Callable[[dict], None], *,
     seconds: float = 1e9, seed: int = 0, every: bool = False, backends: tuple[str, ...] = BACKENDS,
 ) -> Results:  # fmt: skip
-    """Everything in `cases` that the results file does not hold yet. `seconds`: no problem is begun after that long.
+    """Run everything in `cases` that the results file lacks. `seconds`: start no problem after that time.
 
-    `every`: convolutions by each back end that takes them; otherwise cute alone where it does. `say` gets each row.
+    `every`: convolutions with each back end that takes them; otherwise only with cute if it takes them. `say` gets each
+    row.
     """
     until, results = time.monotonic() + seconds, Results(out)
     results.about |= runner.about(evaluator)
@@ -104,7 +105,7 @@ def run(
 
 
 def generate(case: Case, sms: int) -> str:
-    """Which back ends take a program, and why one does not: lines for people. Builds nothing."""
+    """The back ends that take a program, and why others do not: lines for people. Builds nothing."""
     head = f"{case.pid:7} {case.name:38}"
     try:
         compiled = to_sources(case.program(), sms)
@@ -119,14 +120,14 @@ def generate(case: Case, sms: int) -> str:
 def _tasks(
     case: Case, results: Results, evaluator: Evaluator, say: Callable, every: bool, wanted: tuple[str, ...]
 ) -> list[Task]:
-    """The runs of a program that are still to be made; what cannot be is a row at once."""
+    """The runs of a program that remain. A run that is impossible becomes a row at once."""
     try:
         program = case.program()
         compiled = to_sources(program, evaluator.hw.sms)
     except BadProgram as e:
         say(results.add(case, {"ok": False, "failed": "check", "message": str(e)[:1500]}))
         return []
-    except Exception as e:  # a back end that breaks is a mistake of ours, and one program's
+    except Exception as e:  # an error of a back end is ours, and affects only this program
         say(results.add(case, {"ok": False, "failed": "generate", "message": f"{type(e).__name__}: {e}"[:1500]}))
         return []
     results.rows.pop(f"{case.name}:", None)
@@ -145,7 +146,7 @@ def _tasks(
 def _rows(tasks: list[Task], evaluator: Evaluator, seed: int) -> list[dict[str, Any]]:
     """The tasks of one module in one session, as rows in their order."""
     case = tasks[0].case
-    classes = tuple(dict.fromkeys(["tf32", *(t.cls for t in tasks)]))  # PyTorch with TF32 stands beside every program
+    classes = tuple(dict.fromkeys(["tf32", *(t.cls for t in tasks)]))  # all are compared with PyTorch with TF32
     spec = SessionSpec(
         title=case.module, source=case.module_path.read_text(encoding="utf-8"), source_kind="module", classes=classes,
         trials=len(tasks), eps=0.0, window=len(tasks), seed=seed,
@@ -159,7 +160,7 @@ def _rows(tasks: list[Task], evaluator: Evaluator, seed: int) -> list[dict[str, 
 
 
 def _row(trial: dict[str, Any] | None, row: dict[str, Any]) -> dict[str, Any]:
-    """One trial, its ratio over REFERENCE: a product of ratios from alternation where its own baseline is another."""
+    """One trial with its ratio over REFERENCE: a product of alternated ratios if its own baseline is another."""
     if trial is None:
         return {"ok": False, "failed": row["session"]["code"] or "module", "message": row["session"]["reason"]}
     left_out = ("trial", "class", "backend", "change", "why", "by", "predicted_ms", "text", "roof", "algebraic", "over")

@@ -1,4 +1,4 @@
-"""The suite's results for people: a line as each comes in, and a table at the end."""
+"""The suite's results for people: one line per result, and a table at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HEAD = f"{'problem':7} {'program':38} {'back end':8} {'class':5} {'error':>8} {'
 
 
 def line(row: dict) -> str:
-    """One result on one line; what failed says why."""
+    """One result on one line, with the reason of a failure."""
     name = f"{row['id']:7} {row['program']:38} {row['backend']:8} {row.get('class', ''):5}"
     if not row["ok"]:
         return f"{name} {row['failed']}: {row['message'].strip().splitlines()[0][:150] if row['message'] else ''}"
@@ -20,16 +20,16 @@ def line(row: dict) -> str:
 
 
 def table(rows: list[dict]) -> str:
-    """Every row in the suite's order, then what it comes to: the best time of each problem, and what failed."""
+    """Every row in the suite's order, then a summary: the best time of each problem, and the failures."""
     rows = sorted(rows, key=lambda r: (order(r["id"]), r["program"], r["backend"]))
     return "\n".join([HEAD, *map(line, rows), "", *summary(rows)])
 
 
 def summary(rows: list[dict]) -> list[str]:
-    """What the rows come to, a line each: how many are right, the best time of each problem, how back ends agree."""
+    """A summary of the rows, one line each: how many are right, the best time of each problem, how back ends agree."""
     good = [r for r in rows if r["ok"]]
     problems, solved = {r["problem"] for r in rows}, {r["problem"] for r in good}
-    said = [
+    sentences = [
         f"{len(solved)} of {len(problems)} problems have a program that is right; {len(good)} of {len(rows)} runs are"
     ]
     best: dict[str, float] = {}
@@ -39,8 +39,10 @@ def summary(rows: list[dict]) -> list[str]:
     if best:
         mean = exp(sum(map(log, best.values())) / len(best))
         faster = sum(x > 1 for x in best.values())
-        said.append(f"best against eager TF32: geometric mean {mean:.2f}, faster in {faster} of {len(best)} problems")
+        sentences.append(
+            f"best against eager TF32: geometric mean {mean:.2f}, faster in {faster} of {len(best)} problems"
+        )
     both = [r["agrees"]["error"] for r in good if r.get("agrees")]
     if both:
-        said.append(f"both back ends ran {len(both)} programs; their results differ by {max(both):.1e} at most")
-    return said
+        sentences.append(f"both back ends ran {len(both)} programs; their results differ by {max(both):.1e} at most")
+    return sentences

@@ -1,1 +1,1 @@
-"""What a visitor may ask for and how often: requests, limits, tokens, and the middleware in front."""
+"""Requests of visitors and their limits: requests, limits, tokens, and the middleware."""

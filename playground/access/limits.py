@@ -1,6 +1,6 @@
-"""How often one address may ask: a window that slides, in this process's memory. Enough to stop an accident.
+"""Rate limits per address: a sliding window in this process's memory. Enough to stop an accident.
 
-A public server with many processes would put a real limiter in its proxy; the README says so.
+A public server with many processes needs a real limiter in its proxy; the README says so.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Limit:
 
 
 def address(request: HttpRequest) -> str:
-    """Whom the limits count: the peer, or the last hop that a trusted proxy names. Of an IPv6 address its /64 network:
-    a visitor may take any address in it."""
+    """The address that the limits count: the peer, or the last hop that a trusted proxy names. For IPv6 its /64
+    network, because a visitor may use any address in it."""
     named = request.META.get("REMOTE_ADDR", "")
     if conf.get("UCUTLASS_TRUST_PROXY") and (forwarded := request.headers.get("X-Forwarded-For")):
         named = forwarded.rsplit(",", 1)[-1].strip()
@@ -59,7 +59,7 @@ def address(request: HttpRequest) -> str:
 
 
 def origin(request: HttpRequest) -> str:
-    """What a session keeps of the address that started it: 64 bits of a hash under this installation's secret key."""
+    """A session's record of the address that started it: 64 bits of a hash under this installation's secret key."""
     return salted_hmac("playground.origin", address(request), algorithm="sha256").hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
-"""A guard, another site's page may not make the visitor's browser start work here; and one voice for the API's errors.
+"""Refuse requests that another site's page makes in a visitor's browser, and give the API's errors one format.
 
-There is no cookie to steal, but a page elsewhere could post a module to http://127.0.0.1:8000 and have this machine
-run it. Browsers say where a request comes from (Origin, Sec-Fetch-Site); programs such as curl say nothing and pass.
+There is no cookie to steal, but a page elsewhere could post a module to http://127.0.0.1:8000 and have this machine run
+it. Browsers send the origin of a request (Origin, Sec-Fetch-Site); programs such as curl send none and pass.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SameOrigin:
 
 
 class ApiErrors:
-    """A method that an address of the API does not take is told as {error, fix}, like everything else there."""
+    """Answer a method that an API address does not take with {error, fix}, like other errors of the API."""
 
     def __init__(self, get_response):
         self.get_response = get_response

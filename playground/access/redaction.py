@@ -1,9 +1,9 @@
-"""Keep control tokens out of every log: whoever reads a token owns its session.
+"""Keep control tokens out of every log, because whoever reads a token controls its session.
 
-A token reaches a log with the address of a request: in daphne's access log, and in Django's warnings about a request
-that it refuses. What the visitor sent decides the form, so no list of addresses can be complete. Two rules remove it:
-everything behind `/c/` goes, and so does every long word of mixed case, whatever stands before and behind it. A view
-link's name has 22 characters and stays: engines log it, and it allows reading alone.
+A token reaches a log with the address of a request: in daphne's access log, and in Django's warnings about refused
+requests. The visitor chooses the form, so no list of addresses can be complete. Two rules remove tokens: everything
+after `/c/` is hidden, and so is every long word of mixed case, whatever surrounds it. A view link's name has 22
+characters and stays: engines log it, and it allows only reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import re
 
 TOKEN = 32  # characters of tokens.new
-# Shorter than a token, so that a part of one goes too; longer than a view link's name.
+# Shorter than a token, so that a part of one is hidden too; longer than a view link's name.
 _WORD = re.compile(r"[A-Za-z0-9_-]{24,}")
 _CONTROL_PATH = re.compile(r"(?<![\w./-])/+c/+\S.*|(?<=//)([^\s/]+)/+c/+\S.*", re.IGNORECASE)
 # A letter, a digit, `-`, `.`, `/` or `_` as a URL may write it, encoded any number of times: %41, %2541.
@@ -29,7 +29,8 @@ def redact(text: str) -> str:
 
 
 def _hide(m: re.Match) -> str:
-    """A SHA-256, a function of a traceback and a setting keep one case; a token has both (tokens.new)."""
+    """Hide a word that has both cases, as a token does (tokens.new). A SHA-256, a function of a traceback and a setting
+    have one case."""
     word = m.group()
     return word if word in (word.lower(), word.upper()) else HIDDEN
 
@@ -42,7 +43,7 @@ class Formatter(logging.Formatter):
 
 
 def redact_access_log() -> None:
-    """Redact the access log of the daphne that imports us; nothing where another server does."""
+    """Redact the access log of the daphne that imports us. Does nothing under another server."""
     try:
         from daphne.access import AccessLogGenerator
     except ImportError:

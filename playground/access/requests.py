@@ -1,4 +1,4 @@
-"""What a visitor may ask for, checked before it becomes a row: new sessions and the owner's words to them."""
+"""Requests of visitors, checked before they become rows: new sessions and the owner's commands."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ COMMANDS = ("pause", "resume", "stop", "budget", "try")
 
 
 class Refused(Exception):
-    """A request that cannot be met: HTTP status, what is wrong, and what to do about it."""
+    """A request that is refused: HTTP status, the error, and the way out."""
 
     def __init__(self, status: int, error: str, fix: str, **more: Any):
         super().__init__(error)
         self.status, self.told = status, {"error": error, "fix": fix, **more}
 
 
-LESS = "Paste the module to optimise alone, without data or generated code."
+LESS = "Paste only the module to optimise, without data or generated code."
 
 
 def limit_text(text: str, what: str = "The source", fix: str = LESS) -> None:
-    """Raises Refused(413) for a text over UCUTLASS_SOURCE_KIB."""
+    """Raise Refused(413) for a text over UCUTLASS_SOURCE_KIB."""
     limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode(errors="surrogatepass"))
     if size > limit << 10:
         raise Refused(
@@ -34,11 +34,11 @@ def limit_text(text: str, what: str = "The source", fix: str = LESS) -> None:
             fix,
         )
     if "\0" in text or re.search("[\ud800-\udfff]", text):
-        raise Refused(422, f"{what} holds characters that are no text (NUL or a lone surrogate).", "Paste plain text.")
+        raise Refused(422, f"{what} holds characters that are not text (NUL or a lone surrogate).", "Paste plain text.")
 
 
 def room_in_queue(origin: str) -> None:
-    """Raises Refused where the queue is full, or where this origin (limits.origin) has as many places as it may."""
+    """Raise Refused if the queue is full, or if this origin (limits.origin) has its maximum of places."""
     waiting, places = Session.objects.filter(state=Session.QUEUED), conf.get("UCUTLASS_QUEUE")
     if waiting.count() >= places:
         raise Refused(503, "Too many sessions are waiting.", "Try again when some have ended.")
@@ -52,14 +52,14 @@ def room_in_queue(origin: str) -> None:
 
 
 def spec_of(asked: SpecFields) -> dict[str, Any]:
-    """The spec to store, within this server's limits; `device` as asked (`auto` is decided by who claims it)."""
+    """The spec to store, within this server's limits; `device` as requested (the claiming engine resolves `auto`)."""
     limit_text(asked.source)
     title = asked.title.strip() or title_of(asked.source, asked.source_kind)
     return _checked({**asked.to_dict(), "title": title}).to_dict()
 
 
 def invalid(body: bytes) -> Refused | None:
-    """Why the body of a new session is no spec; None where it is not even an object."""
+    """Why the body of a new session is not a spec; None if it is not even an object."""
     try:
         SessionSpec.from_json(body.decode("utf-8", "replace"))
     except BadSpec as e:
@@ -68,7 +68,7 @@ def invalid(body: bytes) -> Refused | None:
 
 
 def told(field: str, message: str) -> Refused:
-    """A field that is wrong: what is allowed on this server, and a value that works."""
+    """The refusal of a wrong field: the values that this server allows, and a valid value."""
     way_out = fix(field)
     if field == "trials":
         most = conf.get("UCUTLASS_MAX_TRIALS")
@@ -88,8 +88,8 @@ def _checked(fields: dict[str, Any]) -> SessionSpec:
 
 
 def title_of(source: str, kind: str) -> str:
-    """A title for a text that has none: the whole first sentence of its docstring or comment, or the name of its
-    program or class. A sentence that does not fit is left out; a module is then named by what it computes, once traced.
+    """A title for a text without one: the whole first sentence of its docstring or comment, or the name of its program
+    or class. A sentence that is too long is left out; the title of a module is then its computation, once traced.
     """
     if sentence := first_sentence(opening_text(source)):
         return sentence
@@ -101,12 +101,11 @@ def title_of(source: str, kind: str) -> str:
 
 
 def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    """The command's data, checked; that of a `try` as it is, for playground.access.tries. Raises Refused with the
-    fix."""
+    """The command's checked data; playground.access.tries checks that of a `try`. Raises Refused with the fix."""
     if kind not in COMMANDS:
-        raise Refused(422, f"{kind!r} is no command.", f"Send one of {', '.join(COMMANDS)}.")
+        raise Refused(422, f"{kind!r} is not a command.", f"Send one of {', '.join(COMMANDS)}.")
     if session.state == Session.ENDED:
-        raise Refused(409, "This session has ended.", "Fork it to go on from here.")
+        raise Refused(409, "This session has ended.", "Fork it to continue from here.")
     if kind == "budget":
         return _budget(session, data)
     return data if kind == "try" else {}

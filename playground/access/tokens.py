@@ -1,4 +1,4 @@
-"""Control tokens: whoever has one owns the session. 192 random bits, so a plain SHA-256 of it is safe to keep."""
+"""Control tokens: the holder of one controls the session. 192 random bits, so storing a plain SHA-256 is safe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playground.models import Session
 
 
 def new() -> tuple[str, str]:
-    """A token and the hash to keep. The token has both cases, which is what playground.access.redaction knows it by."""
+    """A token and the hash to store. The token has both cases, by which playground.access.redaction recognises it."""
     while True:
         token = secrets.token_urlsafe(24)
         if token not in (token.lower(), token.upper()):
@@ -22,5 +22,5 @@ def digest(token: str) -> str:
 
 
 def owns(session: Session, token: str) -> bool:
-    """Compared in constant time. A session without a hash (a recording) has no owner."""
+    """Compare in constant time. A session without a hash (a recording) has no owner."""
     return bool(session.control_hash) and hmac.compare_digest(session.control_hash, digest(token))

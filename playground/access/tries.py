@@ -1,7 +1,7 @@
-"""What an owner hands in to be tried: a program of the language, or a raw kernel, told apart by its text.
+"""An owner's candidate: a program of the language, or a raw kernel, distinguished by its text.
 
-The text is looked at with regular expressions alone (engine.session.kernel_text); it is parsed, loaded and run in the
-engine's sandbox.
+Only regular expressions read the text here (engine.session.kernel_text); it is parsed, loaded and run in the engine's
+sandbox.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from playground.models import Session
 FORMS = ("program", "kernel")
 FIELDS = ("program", "form", "language", "entry", "cls")
 NAMES = {"program": "a μCUTLASS program", "cuda": "a CUDA C++ kernel", "python": "a Python kernel"}
-LESS = "Paste the kernel alone, without data and without the module."
+LESS = "Paste only the kernel, without data and without the module."
 EXAMPLE = 'Send {"kind": "try", "data": {"program": "..."}}; the form of it is at /api/docs.'
 
 
 def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
-    """The data of a `try`, checked: {program} of a program, with form, language, entry and cls of a kernel. Raises
+    """The checked data of a `try`: {program} for a program, with form, language, entry and cls for a kernel. Raises
     Refused with the fix."""
     if unknown := sorted(set(data) - set(FIELDS)):
         raise Refused(422, f"A try has no field {unknown[0][:40]!r}.", f"Its fields are {', '.join(FIELDS)}.")
@@ -34,7 +34,7 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
         return {"program": text}
     limit_text(text, "The kernel", LESS)
     if session.spec.get("source_kind") == "program":
-        error = "This session is of a program, so there is no module to hold a kernel against."
+        error = "This session is of a program, so there is no module to compare a kernel with."
         raise Refused(422, error, "Start a session of a PyTorch module, and try the kernel there.")
     entry = data.get("entry") or ""
     if not isinstance(entry, str) or not re.fullmatch(r"[A-Za-z_]\w{0,79}", entry or "run", re.ASCII):
@@ -48,8 +48,8 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def form_of(data: dict[str, Any]) -> tuple[str, str]:
-    """(form, language) as asked, or by the text where nothing is said; a text that shows neither is a program, whose
-    mistakes the language names. Raises Refused."""
+    """(form, language) as given, else by the text. A text that matches neither is a program, and the language names its
+    mistakes. Raises Refused."""
     form, language = data.get("form"), data.get("language")
     if form not in (None, *FORMS):
         raise Refused(422, f"form: one of {', '.join(FORMS)}.", "Leave it out: the text shows what it is.")
@@ -67,24 +67,24 @@ def form_of(data: dict[str, Any]) -> tuple[str, str]:
 
 
 def classes(session: Session) -> list[str]:
-    """Precision classes that a kernel may declare in a session: those that it allows, and f32."""
+    """Precision classes that a kernel may declare in a session: the allowed ones, and f32."""
     allowed = [cls for cls in session.spec.get("classes", []) if cls in CLASSES]
     return list(dict.fromkeys([*allowed, "f32"]))
 
 
 def class_of(session: Session, cls: Any) -> str:
-    """The class that a kernel stands in: as asked, or the first that the session allows. Raises Refused."""
-    known = classes(session)
+    """The class of a kernel: as given, or the first that the session allows. Raises Refused."""
+    allowed = classes(session)
     if cls is None:
-        return known[0]
-    if cls not in known:
-        raise Refused(422, f"cls: one of {', '.join(known)} in this session.", f'Write for example "{known[0]}".')
+        return allowed[0]
+    if cls not in allowed:
+        raise Refused(422, f"cls: one of {', '.join(allowed)} in this session.", f'Write for example "{allowed[0]}".')
     return cls
 
 
 def looked_at(text: str, language: str = "", entry: str = "") -> dict[str, Any]:
-    """What a text seems to be, and what is wrong with it as that: {looks, name, language, error, fix, example, code};
-    `looks` program | cuda | python | "" and `language` what it was looked at as."""
+    """The type of a text and its faults: {looks, name, language, error, fix, example, code}; `looks` program | cuda |
+    python | "", and `language` the one that it was checked as."""
     looks = language_of(text)
     chosen = language or looks
     told = {"looks": looks, "name": NAMES.get(looks, ""), "language": chosen, "error": "", "fix": "", "example": ""}

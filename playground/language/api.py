@@ -1,7 +1,7 @@
 """The language over HTTP: check, format, resolve, compile, explain, complete and hover, for an editor or a script.
 
-A text is at most UCUTLASS_SOURCE_KIB; the language itself reads at most 65,536 characters and 2,048 words, so that
-every answer takes a bounded time: milliseconds for a program a person writes, a second for the largest there is.
+A text has at most UCUTLASS_SOURCE_KIB; the language reads at most 65,536 characters and 2,048 words, so every answer
+takes a bounded time: milliseconds for a usual program, a second for the largest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TextIn(Schema):
 
 
 class PlaceIn(Schema):
-    """A place in a text: 1-based; columns count characters (Unicode code points), the caret stands before `col`."""
+    """A place in a text, 1-based. Columns count characters (Unicode code points); the caret is before `col`."""
 
     text: str
     line: int
@@ -34,7 +34,8 @@ class PlaceIn(Schema):
 
 
 class Fix(Schema):
-    """Put `text` in the place of a stretch: tried, and the mistake is gone then. `title` says it in a few words."""
+    """An edit that was tested and removes the mistake: replace a range by `text`. `title` describes it in a few
+    words."""
 
     title: str
     line: int
@@ -45,7 +46,7 @@ class Fix(Schema):
 
 
 class Diagnostic(Schema):
-    """Why a program is rejected, and where: 1-based, the end exclusive; line 0: the text as a whole."""
+    """Why a program is rejected, and where: 1-based, the end exclusive; line 0: the whole text."""
 
     code: str = Field(description="stable, such as E204; its page is /language/E204")
     message: str
@@ -55,7 +56,7 @@ class Diagnostic(Schema):
     end_col: int
     notes: list[str]
     help: str | None = Field(description="the nearest way out, in words")
-    fix: Fix | None = Field(description="the same as an edit, where one was found that works")
+    fix: Fix | None = Field(description="the same as an edit, if a working one was found")
     rendered: str = Field(description="the message with its caret, as a terminal shows it")
 
 
@@ -65,11 +66,11 @@ class Judged(Schema):
 
 
 class Laid(Judged):
-    text: str | None = Field(description="null where the program is rejected")
+    text: str | None = Field(description="null if the program is rejected")
 
 
 class Prediction(Schema):
-    """What a model of tiles, waves and memory expects; never a measurement."""
+    """A prediction by a model of tiles, waves and memory; never a measurement."""
 
     kind: str
     ms: float
@@ -112,7 +113,7 @@ class Option(Schema):
 
 
 class Options(Schema):
-    start: int = Field(description="column where the word begins that a label replaces")
+    start: int = Field(description="start column of the word that a label replaces")
     options: list[Option]
 
 
@@ -127,7 +128,7 @@ class Page(Schema):
 
 
 class Word(Schema):
-    """A word of the language, or (`kind` name) one of a program, whose `use` is its type."""
+    """A word of the language or, with `kind` name, of a program; its `use` is then its type."""
 
     word: str
     kind: str
@@ -144,7 +145,7 @@ class Hovered(Word):
 
 
 def _taken(request: HttpRequest, text: str, limit: limits.Limit, what: str) -> None:
-    """Raises Refused for a text that is too long, or an address that asks too often."""
+    """Raise Refused for a text that is too long, or an address that asks too often."""
     requests.limit_text(text, "The program")
     if wait := limit.wait(limits.address(request)):
         raise Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.")
@@ -156,7 +157,7 @@ def check(request: HttpRequest, asked: TextIn):
     return language.check(asked.text)
 
 
-@router.post("/format", response=Laid, summary="Lay a program out, its comments kept")
+@router.post("/format", response=Laid, summary="Format a program and keep its comments")
 def format_(request: HttpRequest, asked: TextIn):
     _taken(request, asked.text, limits.checks, "checks")
     return language.format_(asked.text)
@@ -168,7 +169,7 @@ def resolve(request: HttpRequest, asked: TextIn):
     return language.resolve(asked.text)
 
 
-@router.post("/compile", response=Compiled, summary="Generate code: both back ends, line maps, what a model expects")
+@router.post("/compile", response=Compiled, summary="Generate code: both back ends, line maps, a model's prediction")
 def compile_(request: HttpRequest, asked: TextIn):
     _taken(request, asked.text, limits.checks, "compilations")
     return language.compile_(asked.text)
@@ -184,13 +185,13 @@ def export(request: HttpRequest, asked: TextIn):
         raise Refused(422, str(e).split("\n")[0], "Check the program first; /api/check says what is wrong.") from None
 
 
-@router.post("/complete", response=Options, summary="What may stand at a place: words, names, legal values")
+@router.post("/complete", response=Options, summary="What is valid at a place: words, names, legal values")
 def complete(request: HttpRequest, asked: PlaceIn):
     _taken(request, asked.text, limits.assists, "completions")
     return language.complete(asked.text, asked.line, asked.col)
 
 
-@router.post("/hover", response=Hovered | None, summary="What stands at a place; null where there is nothing to say")
+@router.post("/hover", response=Hovered | None, summary="Help for the word at a place; null if there is none")
 def hover(request: HttpRequest, asked: PlaceIn):
     _taken(request, asked.text, limits.assists, "questions")
     return language.hover(asked.text, asked.line, asked.col)
@@ -198,12 +199,12 @@ def hover(request: HttpRequest, asked: PlaceIn):
 
 @router.get("/explain", response=Page | Word, summary="The page of an error code (E204) or of a word (tile)")
 def explain(request: HttpRequest, word: str = Query(max_length=64)):
-    found = language.explain(word)
-    if found is None:
+    page = language.explain(word)
+    if page is None:
         raise Refused(
             404, f"There is no code or word {word!r}.", "The words are at /api/words, the codes at /language."
         )
-    return found
+    return page
 
 
 @router.get("/words", response=dict[str, list[str]], summary="Every word of the language by kind, for a highlighter")

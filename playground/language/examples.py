@@ -1,4 +1,4 @@
-"""Texts to begin with, read from the rooms they belong to. Modules are read as text and never imported here."""
+"""Example texts, read from the rooms that they belong to. Modules are read as text and never imported here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playground import conf
 from playground.access.requests import title_of
 
 PLACES = (("program", "dsl/examples", "*.ucutlass"), ("module", "engine/problems", "*.py"))
-# What a first visitor is shown, in this order: modules that the search takes today, programs from short to rich.
+# The examples that a first visitor sees, in this order: modules that the search covers, programs from short to rich.
 FEATURED = {
     "module": ("linear_scale_leaky", "linear_silu_f16", "mlp_gelu", "matmul_square", "bmm", "matmul_residual"),
     "program": ("linear_gelu_f16", "gemm_scale_leaky", "mlp", "swiglu", "layernorm_residual", "conv_bn_relu"),
@@ -19,13 +19,13 @@ FEATURED = {
 
 @functools.cache
 def all_examples(root: Path = conf.ROOT) -> list[dict[str, Any]]:
-    """[{id, kind, title, text, featured}]: programs first, of each kind the featured ones, then by file name."""
-    found = []
+    """[{id, kind, title, text, featured}]: programs first, in each kind the featured ones first, then by file name."""
+    rows = []
     for kind, folder, pattern in PLACES:
         first = FEATURED[kind]
         paths = [path for path in (root / folder).glob(pattern) if not path.name.startswith("_")]
         for path in sorted(paths, key=lambda p: (first.index(p.stem) if p.stem in first else len(first), p.name)):
             text = path.read_text(encoding="utf-8")
             row = {"id": path.stem, "kind": kind, "title": title_of(text, kind), "text": text}
-            found.append(row | {"featured": path.stem in first})
-    return found
+            rows.append(row | {"featured": path.stem in first})
+    return rows

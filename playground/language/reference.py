@@ -1,7 +1,7 @@
-"""dsl/reference.md, the error codes and the words of the language as pages. The texts are the language's own.
+"""dsl/reference.md, the error codes and the words of the language as pages. The language provides the texts.
 
-`reference()` renders the little Markdown that the reference is written in (headings, paragraphs, lists, fences, code,
-bold); anything else in it would come out as it stands, and a test holds the file to that subset.
+`reference()` renders the subset of Markdown that the reference uses (headings, paragraphs, lists, fences, code, bold).
+Anything else would appear unrendered, and a test keeps the file within that subset.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Section:
 
 @functools.cache
 def reference() -> tuple[Section, ...]:
-    """The reference, a section a heading; the first is the text above the first `##`."""
+    """The reference, one section per heading; the first is the text above the first `##`."""
     parts = re.split(r"^## (.+)$", SOURCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     intro = re.sub(r"^# .+\n", "", parts[0])
-    found = [Section("program", "A program", _blocks(intro))]
+    sections = [Section("program", "A program", _blocks(intro))]
     for title, text in zip(parts[1::2], parts[2::2], strict=True):
         slug = re.sub(r"[^a-z0-9]+", "-", title.split("(")[0].lower()).strip("-")
-        found.append(Section(slug, title, _blocks(text)))
-    return tuple(found)
+        sections.append(Section(slug, title, _blocks(text)))
+    return tuple(sections)
 
 
 def codes() -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def code_page(code: str) -> dict[str, Any] | None:
 
 
 def word_page(word: str) -> dict[str, Any] | None:
-    """Every sense that a word has, or None: its entry, how it is written, its values, and who has it as a clause."""
+    """Every sense of a word, or None: its entry, its syntax, its values, and the stages that have it as a clause."""
     senses = [e for (_, w), e in ENTRIES.items() if w == word]
     return {"word": word, "senses": [_sense(e) for e in senses]} if senses else None
 
@@ -101,7 +101,7 @@ def _sense(e: Entry) -> dict[str, Any]:
 
 
 def near(word: str) -> str | None:
-    """The code or word that a misspelt one most likely meant."""
+    """The code or word that a misspelled one probably meant."""
     return closest(word.upper(), CODES) or closest(word, {w for _, w in ENTRIES})
 
 
@@ -122,7 +122,7 @@ def _block(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Code, each piece that begins with a word of the language linked to its page, and bold."""
+    """Render code, linking each piece that begins with a word of the language to its page, and bold text."""
 
     def one(m: re.Match) -> str:
         if m[2]:
@@ -140,32 +140,32 @@ def _inline(text: str) -> str:
 
 
 def _fence(text: str) -> str:
-    """A block of code; each program in it that passes stands alone, with a link that opens it in the editor."""
+    """A block of code. Each valid program in it is separate, with a link that opens it in the editor."""
     out = []
     for part in re.split(r"\n(?=\S*program )", text.strip("\n")):
         code = part.strip("\n")
         link = ""
         if code.startswith("program ") and check(code).ok:
             link = f'<a class="try" href="/#program={quote(code)}">Open in the editor</a>'
-        plain = "" if code.startswith("program ") else " plain"  # lists of words may be broken anywhere
+        plain = "" if code.startswith("program ") else " plain"  # lists of words may break anywhere
         out.append(f'<div class="listing{plain}">{link}<pre tabindex="0"><code>{highlight(code)}</code></pre></div>')
     return "\n".join(out)
 
 
 @functools.cache
 def _kinds() -> dict[str, str]:
-    """{word: the class that its colour goes by}; a word of two kinds has the first one's."""
+    """{word: the class of its colour}; a word of two kinds has the first one's."""
     words = vocabulary()
     order = (
         ("keyword", ("let", "also", "program", "return")), ("meta", ("acc", "acc2")), ("property", words["clauses"]),
         ("function", words["stages"] + words["functions"]), ("type", words["types"]), ("number", words["values"]),
         ("property", words["keywords"]),
     )  # fmt: skip
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for kind, some in order:
         for word in some:
-            found.setdefault(word, kind)
-    return found
+            kinds.setdefault(word, kind)
+    return kinds
 
 
 def highlight(code: str) -> str:

@@ -1,7 +1,7 @@
-"""The language as a service of the page: check as one types, generate on request. Pure and cached by text.
+"""The language as a service for the page: check while typing, generate on request. Pure and cached by text.
 
-Everything here runs in the web process: parsing, checking, resolving and generating are milliseconds of pure Python
-on texts whose size and depth the parser bounds. What a program would run is compiled and run by an engine alone.
+Everything here runs in the web process: parsing, checking, resolving and generating take milliseconds of pure Python on
+texts whose size and depth the parser bounds. Only an engine compiles and runs programs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ HARDWARE = "h200"
 def check(text: str, device: str = HARDWARE) -> dict[str, Any]:
     """{ok, diagnostics, text, resolved, prediction}: the canonical text, and the same with every choice made.
 
-    A diagnostic has code, message, line, col, end_line, end_col (1-based, end exclusive), notes, help, `rendered`,
-    the message with its caret as a terminal would show it, and `fix`: an edit that was tried and ends the mistake,
-    {title, line, col, end_line, end_col, text}, or None.
+    A diagnostic has code, message, line, col, end_line, end_col (1-based, end exclusive), notes, help, `rendered`, the
+    message with its caret as in a terminal, and `fix`: a tested edit that removes the mistake, {title, line, col,
+    end_line, end_col, text}, or None.
     """
     checked = dsl.check.check(text)
     if checked.program is None:
@@ -50,15 +50,15 @@ def check(text: str, device: str = HARDWARE) -> dict[str, Any]:
 
 def _rejected(text: str) -> dict[str, Any]:
     diagnostics = dsl.check.check(text).diagnostics
-    found = []
+    rows = []
     for d, fix in zip(diagnostics, repairs(text, diagnostics), strict=True):
-        found.append(d.to_json() | {"rendered": d.render(text), "fix": fix and fix.to_json()})
-    return {"ok": False, "diagnostics": found}
+        rows.append(d.to_json() | {"rendered": d.render(text), "fix": fix and fix.to_json()})
+    return {"ok": False, "diagnostics": rows}
 
 
 @functools.lru_cache(maxsize=64)
 def format_(text: str) -> dict[str, Any]:
-    """{ok, diagnostics, text}: the program laid out with its comments kept; None where it is rejected."""
+    """{ok, diagnostics, text}: the formatted program with its comments; None if it is rejected."""
     checked = dsl.check.check(text)
     if checked.program is None:
         return {**_rejected(text), "text": None}
@@ -66,9 +66,9 @@ def format_(text: str) -> dict[str, Any]:
 
 
 def resolve(text: str, device: str = HARDWARE) -> dict[str, Any]:
-    """{ok, diagnostics, text}: the program with every choice made; None where it is rejected."""
-    told = check(text, device)
-    return {"ok": told["ok"], "diagnostics": told["diagnostics"], "text": told["resolved"]}
+    """{ok, diagnostics, text}: the program with every choice made; None if it is rejected."""
+    result = check(text, device)
+    return {"ok": result["ok"], "diagnostics": result["diagnostics"], "text": result["resolved"]}
 
 
 def explain(word: str) -> dict[str, Any] | None:
@@ -78,26 +78,27 @@ def explain(word: str) -> dict[str, Any] | None:
 
 
 def complete(text: str, line: int, col: int) -> dict[str, Any]:
-    """{start, options: [{label, kind, doc}]}: what may stand at a place, from column `start` on."""
+    """{start, options: [{label, kind, doc}]}: what is valid at a place, from column `start` on."""
     return completion.complete(text, line, col).to_json()
 
 
 def hover(text: str, line: int, col: int) -> dict[str, Any] | None:
-    """{word, kind, use, doc, values, line, col, end_line, end_col}, or None where there is nothing to say."""
-    found = hover_help.hover(text, line, col)
-    return found and found.to_json()
+    """{word, kind, use, doc, values, line, col, end_line, end_col}, or None if there is no help."""
+    entry = hover_help.hover(text, line, col)
+    return entry and entry.to_json()
 
 
 @functools.lru_cache(maxsize=128)
 def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
-    """What check says, and digest, sources: {back end: {text, binding, language, lines, line_map}}, refused, figures.
+    """The result of check, and digest, sources: {back end: {text, binding, language, lines, line_map}}, refused,
+    figures.
 
-    `figures`: {roofline, breakdown} of the prediction, as playground.figures gives them for a session.
+    `figures`: {roofline, breakdown} of the prediction, in the form of playground.figures.
     `line_map`: [line of the resolved text, first and last line of the generated text], 1-based and inclusive.
     """
-    told = check(text, device)
-    if not told["ok"]:
-        return told | {"digest": None, "sources": {}, "refused": {}, "figures": {}}
+    result = check(text, device)
+    if not result["ok"]:
+        return result | {"digest": None, "sources": {}, "refused": {}, "figures": {}}
     program = dsl.check.check(text).program
     out = dsl.compile.compile(program, hardware.load(device).sms)
     sources = {
@@ -111,44 +112,50 @@ def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
         for name, s in out.sources.items()
     }
     refused = {n: {"code": r.code, "message": r.message, "help": r.help} for n, r in out.refused.items()}
-    drawn = _figures(out.resolved, hardware.load(device))
-    return told | {"resolved": out.text, "digest": out.digest, "sources": sources, "refused": refused, "figures": drawn}
+    built = _figures(out.resolved, hardware.load(device))
+    return result | {
+        "resolved": out.text,
+        "digest": out.digest,
+        "sources": sources,
+        "refused": refused,
+        "figures": built,
+    }
 
 
 def _figures(program: Program, hw: hardware.Hardware) -> dict[str, Any]:
-    """Each stage that computes on the device's roofline, with the traffic that the model expects, and all stages.
+    """Each stage with FLOPs on the device's roofline, with the traffic that the model predicts, and all stages.
 
-    A stage that is no product of matrices computes on the FP32 pipes.
+    A stage that is not a matrix product computes on the FP32 pipes.
     """
     try:
-        told = attainable.predict(program, hw)
+        predicted = attainable.predict(program, hw)
     except hardware.HardwareError:
         return {}
     cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Collective)}
     points = [
         roofline.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls.get(s.name, "f32"), ms=s.ms)
-        for s in told.stages
+        for s in predicted.stages
         if s.flops and s.bytes
     ]
     roofs = roofline.roofs_of_hardware(hw, list(dict.fromkeys([*cls.values(), "f32"])))
-    drawn = {
+    built = {
         "roofline": roofline.roofline(roofs, points, hw.title) if roofs else None,
-        "breakdown": stages.stages(told.stages),
+        "breakdown": stages.stages(predicted.stages),
     }
-    return {k: f.to_json() for k, f in drawn.items() if f is not None}
+    return {k: f.to_json() for k, f in built.items() if f is not None}
 
 
 def _prediction(program: Program, hw: hardware.Hardware) -> dict[str, Any] | None:
-    """t_attainable of a resolved program, stage by stage; None where the device has no such units."""
+    """t_attainable of a resolved program, stage by stage; None if the device has no such units."""
     try:
-        told = attainable.predict(program, hw)
+        predicted = attainable.predict(program, hw)
     except hardware.HardwareError:
         return None
     return {
         "kind": "predicted",
-        "ms": told.ms,
+        "ms": predicted.ms,
         "device": hw.name,
-        "bound_by": told.bound_by,
-        "stages": [dataclasses.asdict(s) for s in told.stages],
-        "notes": list(told.notes),
+        "bound_by": predicted.bound_by,
+        "stages": [dataclasses.asdict(s) for s in predicted.stages],
+        "notes": list(predicted.notes),
     }

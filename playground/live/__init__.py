@@ -1,1 +1,1 @@
-"""The event log and its readers: who writes it, who polls it, who watches it."""
+"""The event log: its writer, its poller and its viewers."""

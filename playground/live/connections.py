@@ -1,7 +1,7 @@
-"""The database connections of threads that live long: kept between reads, and closed when they break.
+"""The database connections of long-lived threads: kept between reads, and closed when they break.
 
 Django closes a connection at the end of a request. A poller, a reader for sockets, a heartbeat and an engine's loop
-have no such end: opening a connection for each read costs more than the read, and one that broke must not stay.
+have no such end. Opening a connection for each read costs more than the read, and a broken connection must not stay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ P, T = ParamSpec("P"), TypeVar("T")
 
 
 def close_if_broken() -> None:
-    """Close this thread's connection when a query failed and it does not answer; the next query opens another."""
+    """Close this thread's connection if a query failed and it does not answer. The next query opens another."""
     if connection.errors_occurred:
         if connection.connection is not None and connection.is_usable():
             connection.errors_occurred = False
@@ -29,8 +29,8 @@ def close_if_broken() -> None:
 
 
 class Readers:
-    """`threads` threads, each with one connection that stays open. `@readers` makes a function that only reads the
-    database run on one of them, to be awaited."""
+    """`threads` threads, each with one open connection. `@readers` makes a function that only reads the database run on
+    one of them, to be awaited."""
 
     def __init__(self, threads: int, name: str):
         self.threads = threads
@@ -38,19 +38,19 @@ class Readers:
 
     def __call__(self, function: Callable[P, T]) -> SyncToAsync[P, T]:
         def read(*args: P.args, **kwargs: P.kwargs) -> T:
-            kept = connection.connection is not None
+            was_open = connection.connection is not None
             try:
                 return function(*args, **kwargs)
             except AWAY:
                 connection.close()
-                if not kept:  # a new connection fails too: the database is away
+                if not was_open:  # a new connection fails too: the database is away
                     raise
-                return function(*args, **kwargs)  # the kept one had gone stale; a read may be done twice
+                return function(*args, **kwargs)  # the old connection was stale, and a read may be repeated
 
         return sync_to_async(read, thread_sensitive=False, executor=self._pool)
 
     def close(self) -> None:
-        """Close the connection of every thread. The threads open others when they are needed again."""
+        """Close the connection of every thread. The threads open new ones when needed."""
         together = threading.Barrier(self.threads)
 
         def one() -> None:

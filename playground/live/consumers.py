@@ -1,4 +1,4 @@
-"""The viewer's socket, /ws/s/<id>?after=SEQ: the log from a cursor on, with acknowledgements.
+"""The viewer's socket, /ws/s/<id>?after=SEQ: the log after a cursor, with acknowledgements.
 
 Server to client, JSON texts:
     {"events": [{seq, kind, t, data}...], "last": N, "ended": bool}   `ended`: the log is complete with this batch
@@ -7,10 +7,10 @@ Server to client, JSON texts:
 Client to server:
     {"ack": SEQ}      all events up to SEQ are on the screen        {"pong": ...}   optional
 
-Daphne has no back-pressure: what we send to a client that does not read piles up in our memory. So we stop at 256
-events or 1 MiB that the client has not acknowledged, and go on when it does. The log keeps the rest.
+Daphne has no back-pressure: data for a client that does not read piles up in our memory. So we stop at 256 events or 1
+MiB without acknowledgement, and continue after it. The log keeps the rest.
 
-Close codes: 4400 a message we cannot read, 4404 no such session (or it was deleted), 1011 our mistake: come again.
+Close codes: 4400 an invalid message, 4404 no such session (or it was deleted), 1011 our error: reconnect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MALFORMED, UNKNOWN, BROKEN = 4400, 4404, 1011
 
 
 class Unknown(AsyncWebsocketConsumer):
-    """Any other address: opened and closed with a code, because a refused handshake tells a browser nothing."""
+    """Any other address: accept and close with a code, because a browser learns nothing from a refused handshake."""
 
     async def connect(self) -> None:
         await self.accept()
@@ -84,7 +84,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.task is None:
-            return  # closed already
+            return  # already closed
         reason = self._take(text_data)
         if reason:
             await self._refuse(MALFORMED, reason)
@@ -94,28 +94,28 @@ class SessionConsumer(AsyncWebsocketConsumer):
         await self.close(code)
 
     def _take(self, text: str | None) -> str | None:
-        """Apply one message of the client; returns what is wrong with it, or None."""
+        """Apply one message of the client. Returns its fault, or None."""
         if text is None:
             return "messages are JSON texts, not binary"
         if len(text) > MAX_MESSAGE:
             return f"a message has at most {MAX_MESSAGE} characters"
         try:
-            said = json.loads(text)
+            message = json.loads(text)
         except (ValueError, RecursionError):
             return "not JSON"
-        if not isinstance(said, dict) or not set(said) <= {"ack", "pong"}:
+        if not isinstance(message, dict) or not set(message) <= {"ack", "pong"}:
             return 'only {"ack": SEQ} and {"pong": ...} are understood'
-        if "ack" in said:
-            seq = said["ack"]
+        if "ack" in message:
+            seq = message["ack"]
             if type(seq) is not int or seq < 0:
                 return "ack takes the seq of an event"
-            # A seq beyond what we sent is no mistake: a page may have fetched the rest over HTTP meanwhile.
+            # A seq beyond what we sent is valid, because a page may have fetched the rest over HTTP.
             while self.unread and self.unread[0][0] <= seq:
                 self.unread_bytes -= self.unread.popleft()[1]
             self.bell.set()
         return None
 
-    # What the hub calls; both only note it and ring, so that one slow socket cannot hold up another.
+    # The hub calls these. Both only set a flag and wake the task, so that a slow socket cannot delay another.
     def wake(self) -> None:
         self.bell.set()
 
@@ -124,7 +124,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
         self.bell.set()
 
     async def _guarded(self) -> None:
-        """A sender that breaks says so in our log and closes, so that the page reconnects instead of waiting."""
+        """Log the error of a broken sender and close, so that the page reconnects instead of waiting."""
         try:
             await self._send_all()
         except Exception:
@@ -133,7 +133,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
                 await self.close(BROKEN)
 
     async def _send_all(self) -> None:
-        """Everything this socket sends comes from this one task: batches, states, presence, pings."""
+        """This task sends everything on this socket: batches, states, presence, pings."""
         told_count, complete, ping_at = None, False, time.monotonic() + HEARTBEAT
         while True:
             with contextlib.suppress(TimeoutError):
@@ -156,7 +156,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
                 more, complete = await self._send_batch()
 
     async def _send_batch(self) -> tuple[bool, bool]:
-        """Send what the window still takes. Returns (there may be more to send now, the log is complete there)."""
+        """Send what fits into the window. Returns (more may be ready to send, the log is complete there)."""
         room = min(BATCH_EVENTS, WINDOW_EVENTS - len(self.unread))
         rows, batch = [], 0
         for seq, text in await _events(self.session_id, self.cursor, room) if room else []:

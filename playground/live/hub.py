@@ -1,8 +1,8 @@
-"""Who watches what in this process, and one poller that tells them when a log has grown.
+"""The watched sessions of this process, and one poller that wakes their viewers when a log has grown.
 
-The database is the only carrier: the poller reads `last_seq` of all watched sessions in one query, every 100 ms
-while something happens and up to three times slower while nothing does, and wakes those whose session changed. A
-viewer then reads its own events from its own cursor, so a slow one costs nobody else anything.
+The database is the only channel: the poller reads `last_seq` of all watched sessions in one query, every 100 ms while
+logs grow and up to three times slower otherwise, and wakes the viewers of changed sessions. Each viewer then reads
+events from its own cursor, so a slow one does not delay others.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Hub:
         self._nudge: asyncio.Event = asyncio.Event()
 
     def join(self, session_id: str, watcher: Watcher, *, last_seq: int, ended: bool, message: dict) -> Watched:
-        """Start to watch. The poller runs while anybody watches anything that can still change."""
+        """Start to watch. The poller runs while a watched session can still change."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # a new loop: only in tests, one a test
+        if self._loop is not loop:  # a new loop: only in tests, one per test
             self.watched, self._task, self._loop, self._nudge = {}, None, loop, asyncio.Event()
         entry = self.watched.setdefault(session_id, Watched())
         entry.last_seq, entry.ended = max(entry.last_seq, last_seq), entry.ended or ended
@@ -84,7 +84,7 @@ class Hub:
         pause, states_due = FAST, 0.0
         while self.watched:
             live = [i for i, w in self.watched.items() if not w.ended]
-            if not live:  # nothing that can change: sleep until somebody joins
+            if not live:  # nothing can change: sleep until somebody joins
                 self._nudge.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._nudge.wait(), 5)
@@ -123,11 +123,11 @@ class Hub:
 
 @poller
 def _read(ids: list[str], with_state: bool) -> dict[str, tuple[int, bool, dict | None]]:
-    found, now = {}, engines.Situation()
+    states, now = {}, engines.Situation()
     for s in Session.objects.filter(id__in=ids).defer("spec", "summary", "provenance"):
         message = engines.state_message(s, now) if with_state or s.state == Session.ENDED else None
-        found[s.id] = (s.last_seq, s.state == Session.ENDED, message)
-    return found
+        states[s.id] = (s.last_seq, s.state == Session.ENDED, message)
+    return states
 
 
 hub = Hub()

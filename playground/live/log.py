@@ -1,9 +1,9 @@
 """The only writer of the event log, and its readers.
 
-A session has one writer: the engine that holds its lease. Holding is decided by the row, not by the clock: a claim
-writes the engine's name and counts `claims` up, and every later write asks for both. The clock only says when
-another engine may claim. So an engine that slept through its lease may go on if nobody took the session, and one
-that was replaced can write nothing more, however late it wakes.
+A session has one writer: the engine that holds its lease. The row decides who holds it, not the clock: a claim writes
+the engine's name and increments `claims`, and every later write checks both. The clock only decides when another engine
+may claim. So an engine that slept through its lease may continue if nobody took the session, and an engine that was
+replaced can write nothing more, however late it wakes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from playground import conf, summary
 from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent
 
-MAX_EVENT_BYTES = 1 << 19  # what is larger is a text, and texts are blobs
+MAX_EVENT_BYTES = 1 << 19  # anything larger is a text, and texts are blobs
 
 
 class LeaseLost(Exception):
-    """Another engine holds this session now (or it was deleted): stop, and write nothing more."""
+    """Another engine holds this session now (or it was deleted). Stop, and write nothing more."""
 
 
 class UnreadableLog(Exception):
-    """A log that this version cannot continue. The message says which event and why, for the session's reason."""
+    """A log that this version cannot continue. The message says which event and why, for the session's end reason."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Lease:
     session_id: str
     engine_id: str
     claim: int
-    taken_over: bool = False  # the engine before was lost
+    taken_over: bool = False  # the previous engine was lost
 
     def held(self):
         return Session.objects.filter(
@@ -57,8 +57,8 @@ def lease_end():
 def waiting(serves: str) -> QuerySet[Session]:
     """The sessions that an engine which serves this device may claim; playground.live.turns orders them.
 
-    A session waits in the queue, or its engine fell silent. `auto` and `modelled:NAME` are served by every engine (a
-    prediction needs no GPU), `cuda` by an engine with a GPU alone.
+    A session waits in the queue, or its engine fell silent. Every engine serves `auto` and `modelled:NAME` (a
+    prediction needs no GPU); only an engine with a GPU serves `cuda`.
     """
     free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=timezone.now()))
     may = free if serves == "cuda" else free.exclude(device="cuda")
@@ -66,10 +66,10 @@ def waiting(serves: str) -> QuerySet[Session]:
 
 
 def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
-    """Take the session whose turn it is. Returns None when there is nothing to do.
+    """Take the next session in turn. Returns None if there is none.
 
-    An engine asks several times a second, so that it looks without a transaction: on SQLite each one would take the
-    lock that every writer needs. The update is conditional, so that of several engines one gets the session.
+    An engine asks several times a second, so it looks without a transaction: on SQLite each transaction would take the
+    lock that every writer needs. The update is conditional, so one of several engines gets the session.
     """
     for chosen in turns.in_turn(waiting(serves)):
         with transaction.atomic():
@@ -90,11 +90,11 @@ def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
 
 
 def end_unclaimed(session_id: str, reason: str) -> bool:
-    """End a session that no engine has begun. False when one has it (then the engine must be told)."""
-    taken = Session.objects.filter(id=session_id, state=Session.QUEUED, last_seq=0).update(
+    """End a session that no engine has started. False if an engine has it (then the engine must be told)."""
+    ended = Session.objects.filter(id=session_id, state=Session.QUEUED, last_seq=0).update(
         state=Session.RUNNING, engine_id="web", lease_until=lease_end(), claims=F("claims") + 1
     )
-    if not taken:
+    if not ended:
         return False
     lease = Lease(session_id, "web", Session.objects.get(id=session_id).claims)
     append(lease, [(events.SessionEnded("stopped", reason, best={}, trials=0, seconds=0.0, code="stopped"), {})])
@@ -102,13 +102,13 @@ def end_unclaimed(session_id: str, reason: str) -> bool:
 
 
 def renew(lease: Lease) -> None:
-    """Move the lease's end on. Raises LeaseLost when the session is another's."""
+    """Extend the lease. Raises LeaseLost if another engine has the session."""
     if not lease.held().update(lease_until=lease_end()):
         raise LeaseLost(lease.session_id)
 
 
 def release(lease: Lease) -> None:
-    """Put the session back, first in the queue (it is the oldest), for another engine to take at once."""
+    """Return the session to the queue, at its front (it is the oldest), for another engine."""
     lease.held().update(state=Session.QUEUED, engine_id="", lease_until=None)
 
 
@@ -120,14 +120,14 @@ def append(
 ) -> int:
     """Append (event, {blob name: text}) pairs with the next seq each, all or none. Returns the last seq.
 
-    `t`: seconds since the epoch at the engine, now if None. `handled`: ids of the commands that the engine took
-    before these events; marked in the same transaction. Raises LeaseLost when this lease is not the session's any
-    more, ValueError when a blob does not bear its name or an event is too large for the socket, UnreadableLog when
-    a newer version wrote the log and the event is not its end.
+    `t`: seconds since the epoch at the engine, now if None. `handled`: ids of the commands that the engine took before
+    these events; marked in the same transaction. Raises LeaseLost if the session no longer has this lease, ValueError
+    if a blob does not match its name or an event is too large for the socket, UnreadableLog if a newer version wrote
+    the log and the event is not its end.
     """
     try:
         with transaction.atomic():
-            # The row lock is what keeps seq without a gap: the next writer waits here (SQLite locked at BEGIN).
+            # The row lock keeps seq without gaps: the next writer waits here (SQLite locked at BEGIN).
             session = lease.held().select_for_update().first()
             if session is None:
                 raise LeaseLost(lease.session_id)
@@ -138,17 +138,17 @@ def append(
                 Command.objects.filter(id__in=handled).update(handled=timezone.now())
             fields = ["title", "state", "ended", "last_seq", "log_version", "summary", "losses"]
             if session.state == Session.ENDED:
-                session.origin = ""  # it has no turn any more
+                session.origin = ""  # it waits in no queue any more
                 fields.append("origin")
             session.save(update_fields=fields)
             return session.last_seq
     except BaseException:
-        summary.forget(lease.session_id)  # what was rolled back must not stay folded
+        summary.forget(lease.session_id)  # a rolled-back event must not stay in the folded view
         raise
 
 
 def write(session: Session, rows: Iterable[tuple[events.Event, Mapping[str, str], float]]) -> None:
-    """Insert rows after `session.last_seq` and fold them into the row; the caller holds it and saves it."""
+    """Insert rows after `session.last_seq` and fold them into the row, which the caller has locked and saves."""
     inserted, texts = [], {}
     session.log_version = max(session.log_version, events.VERSION)
     for event, blobs, t in rows:
@@ -164,22 +164,22 @@ def write(session: Session, rows: Iterable[tuple[events.Event, Mapping[str, str]
 
 
 def store_blobs(session: Session, texts: Mapping[str, str]) -> None:
-    """Keep texts that are not kept yet, and note that this session uses them."""
+    """Store new texts, and note that this session uses them."""
     if not texts:
         return
     for name, text in texts.items():
         if events.blob_name(text) != name:
             raise ValueError(f"the blob {name[:12]}… does not hold the text it is named after")
-    # Locked where the database locks rows, in one order: retention must not drop a text that we are about to use.
-    kept = Blob.objects.select_for_update().filter(sha256__in=texts).order_by("sha256")
-    known = set(kept.values_list("sha256", flat=True))
+    # Locked, where the database locks rows, in one order: retention must not delete a text that we are about to use.
+    stored = Blob.objects.select_for_update().filter(sha256__in=texts).order_by("sha256")
+    known = set(stored.values_list("sha256", flat=True))
     fresh = [Blob.pack(name, text) for name, text in texts.items() if name not in known]
     Blob.objects.bulk_create(fresh, ignore_conflicts=True)
     session.blobs.add(*texts)
 
 
 def check_version(session: Session) -> None:
-    """Raises UnreadableLog for a log that a newer version wrote."""
+    """Raise UnreadableLog for a log that a newer version wrote."""
     if session.log_version > events.VERSION:
         raise UnreadableLog(
             f"This session's log has version {session.log_version}, and this engine reads logs up to version "
@@ -188,7 +188,7 @@ def check_version(session: Session) -> None:
 
 
 def history(session_id: str) -> list[tuple[int, events.Event]]:
-    """The typed log so far, for an engine that takes a session up. Raises UnreadableLog."""
+    """The typed log so far, for an engine that resumes a session. Raises UnreadableLog."""
     rows = SessionEvent.objects.filter(session_id=session_id).order_by("seq").values_list("seq", "kind", "data")
     typed: list[tuple[int, events.Event]] = []
     try:
@@ -203,14 +203,14 @@ def history(session_id: str) -> list[tuple[int, events.Event]]:
 
 
 def abandon(lease: Lease, reason: str) -> None:
-    """End a session that `append` cannot end, because its summary cannot be folded; nothing when the lease is lost.
-    What its summary holds stays."""
+    """End a session that `append` cannot end, because its summary cannot be folded. Does nothing if the lease is lost.
+    The contents of the summary stay."""
     end = events.SessionEnded("failed", reason, {}, 0, 0.0, "unreadable_session")
     with transaction.atomic():
-        held = lease.held().select_for_update().values("summary").first()
-        if held is None:
+        stored = lease.held().select_for_update().values("summary").first()
+        if stored is None:
             return
-        row = held["summary"] if isinstance(held["summary"], dict) else {}
+        row = stored["summary"] if isinstance(stored["summary"], dict) else {}
         rows = SessionEvent.objects.filter(session_id=lease.session_id)
         seq = (rows.aggregate(last=Max("seq"))["last"] or 0) + 1
         rows.bulk_create(
@@ -221,14 +221,14 @@ def abandon(lease: Lease, reason: str) -> None:
 
 
 def view(session_id: str, up_to: int | None = None) -> View:
-    """The log folded, or its beginning up to event `up_to`. Never fails: what another version wrote is a warning."""
+    """Fold the log, or its beginning up to event `up_to`. Never fails: data of another version becomes a warning."""
     rows = SessionEvent.objects.filter(session_id=session_id).order_by("seq")
     rows = rows if up_to is None else rows.filter(seq__lte=up_to)
     return fold(rows.values(*summary.COLUMNS).iterator())
 
 
 def began(session_id: str) -> float | None:
-    """When the first event of the log was made, in seconds since the epoch; None before there is one."""
+    """The time of the first event of the log, in seconds since the epoch; None before it."""
     return SessionEvent.objects.filter(session_id=session_id, seq=1).values_list("t", flat=True).first()
 
 

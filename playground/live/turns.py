@@ -1,8 +1,9 @@
-"""Whose turn it is in the queue: the sessions of one address do not hold up those of the others.
+"""The order of the queue: the sessions of one address do not delay those of others.
 
-The next session is one of the address with the fewest running; among equals, of the one that was served longest ago, or
-never. An address is known by its origin alone (playground.access.limits.origin). A session forgets its origin when it
-ends, and when an origin was last served is kept for KEPT, so that starting one session after the other wins no turn.
+The next session belongs to the address with the fewest running ones; among equals, to the one that was served longest
+ago, or never. An address is known only by its origin (playground.access.limits.origin). A session forgets its origin
+when it ends, and the time at which an origin was last served is kept for KEPT, so that starting one session after the
+other gains no turn.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ KEPT = timedelta(hours=1)
 
 
 def in_turn(sessions: Iterable[Session]) -> list[Session]:
-    """Sessions that may be claimed, in the order in which engines take them if nothing ends meanwhile.
+    """Sessions that may be claimed, in the order in which engines take them if none ends meanwhile.
 
-    A session that an engine has begun comes before all that wait: its owner saw it start.
+    A session that an engine has started precedes all waiting ones, because its owner saw it start.
     """
     waiting = sorted(sessions, key=lambda s: s.created)
     if len(waiting) < 2:
@@ -35,10 +36,10 @@ def in_turn(sessions: Iterable[Session]) -> list[Session]:
             queues.setdefault(s.origin, deque()).append(s)
     if len(queues) < 2:
         return begun + [s for queue in queues.values() for s in queue]
-    held = Session.objects.filter(state=Session.RUNNING, origin__in=queues, lease_until__gte=timezone.now())
-    running = dict(held.values_list("origin").annotate(n=Count("id")))
+    active = Session.objects.filter(state=Session.RUNNING, origin__in=queues, lease_until__gte=timezone.now())
+    running = dict(active.values_list("origin").annotate(n=Count("id")))
     served = dict(Turn.objects.filter(origin__in=queues).values_list("origin", "served"))
-    # (running, when it was served: step 0 and the time in seconds, or the step of this order, first in its queue)
+    # (number running, time of service: step 0 and the time in seconds, or the step of this order, first in its queue)
     heap = [
         (running.get(o, 0), 0, served[o].timestamp() if o in served else 0.0, queue[0].created, o)
         for o, queue in queues.items()
@@ -55,12 +56,12 @@ def in_turn(sessions: Iterable[Session]) -> list[Session]:
 
 
 def served(origin: str) -> None:
-    """Note that an engine takes a session of this origin now. The caller holds the transaction of the claim."""
+    """Record that an engine takes a session of this origin now. The caller holds the transaction of the claim."""
     if origin:
         Turn.objects.update_or_create(origin=origin, defaults={"served": timezone.now()})
         forget()
 
 
 def forget() -> int:
-    """Delete what was noted longer than KEPT ago. Returns how many."""
+    """Delete records older than KEPT. Returns their number."""
     return Turn.objects.filter(served__lt=timezone.now() - KEPT).delete()[0]

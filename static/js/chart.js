@@ -1,5 +1,5 @@
-// One chart: a figure that the server built (sol/figures) as Plotly draws it, and the same numbers as a table.
-// Plotly comes late, after the page is usable. A chart is drawn only when its figure, selection or size changed.
+// One chart: a figure from the server (sol/figures) drawn by Plotly, and the same numbers as a table.
+// Plotly loads after the page is usable. A chart is drawn only if its figure, selection or size changed.
 import { h } from "./page.js";
 import { digits } from "./format.js";
 import { themed } from "./chart_theme.js";

@@ -1,5 +1,5 @@
-// The colours of sol/figures/palette.py in the theme of the page: a figure comes with colours that read on white and on
-// black, and is drawn in the tokens of css/base.css. tests/browser/test_figures.py holds both lists equal.
+// The colours of sol/figures/palette.py in the theme of the page: a figure has colours that are legible on white and on
+// black, and is drawn in the tokens of css/base.css. tests/browser/test_figures.py compares the two lists.
 export const TOKENS = {
   "#757575": "--ink",
   "#767676": "--muted",

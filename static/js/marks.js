@@ -1,6 +1,6 @@
-// The mark of a trial in lists and tables: one shape and one colour for each precision class, as sol/figures/palette.py
-// has them for the charts (tests/browser/test_figures.py holds them equal); hollow for a prediction, filled for a
-// measurement, a cross for what failed, dashed for a raw kernel that has a verdict and no time.
+// The mark of a trial in lists and tables: one shape and one colour for each precision class, as for the charts in
+// sol/figures/palette.py (tests/browser/test_figures.py compares them); hollow for a prediction, filled for a
+// measurement, a cross for a failure, dashed for a raw kernel that has a verdict and no time.
 export const CLASS = {
   f64: { shape: "pentagon", colour: "--oi-purple" },
   f32: { shape: "square", colour: "--oi-blue" },

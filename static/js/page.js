@@ -1,10 +1,10 @@
-// Small things every page needs: elements, requests that say what went wrong, a word to the reader.
+// Helpers for every page: elements, requests with errors in words, a message to the reader.
 
 /** boot: the one object that the server put into the page. */
 export const boot = JSON.parse(document.getElementById("boot")?.textContent ?? "{}");
 export const $ = (id) => document.getElementById(id);
 
-/** h("button", {class: "x", onclick: f, "aria-label": "…"}, "text", node, ...): text is never taken as HTML. */
+/** h("button", {class: "x", onclick: f, "aria-label": "…"}, "text", node, ...): text is never parsed as HTML. */
 export function h(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -45,12 +45,12 @@ export async function request(path, { body, headers = {}, signal } = {}) {
     throw new Told("The server does not answer.", "Your text is kept here. Try again in a moment.");
   }
   const text = await reply.text();
-  let data; // null is an answer too
+  let data; // null is a valid answer
   if (reply.headers.get("Content-Type")?.includes("json")) {
     try {
       data = JSON.parse(text);
     } catch {
-      /* told below */
+      /* reported below */
     }
   }
   if (!reply.ok)
@@ -59,7 +59,7 @@ export async function request(path, { body, headers = {}, signal } = {}) {
 }
 
 const blobs = new Map();
-/** The text of a blob; its name is its hash, so one answer is good for ever. */
+/** The text of a blob; its name is its hash, so an answer stays valid. */
 export function blob(sha) {
   if (!blobs.has(sha)) {
     const wanted = request(`/api/blobs/${sha}`).then((t) => (typeof t === "string" ? t : JSON.stringify(t)));
@@ -76,7 +76,7 @@ export function toast(text) {
   toastTimer = setTimeout(() => $("toast").replaceChildren(), 3500);
 }
 
-/** Copies, also where the page is served over plain http and the clipboard API is away. */
+/** Copies, also over plain http, where the clipboard API is missing. */
 export async function copy(text, done) {
   try {
     await navigator.clipboard.writeText(text);
@@ -128,7 +128,7 @@ export function debounce(f, ms) {
   };
 }
 
-/** Calls `f` at once and then at most every `ms`, the last call never lost. */
+/** Calls `f` at once and then at most every `ms`, and never drops the last call. */
 export function throttle(f, ms) {
   let timer = null,
     last = -Infinity;

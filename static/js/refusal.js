@@ -1,10 +1,10 @@
-// Why a session was refused, as a person reads it: the reason first, what a module may hold as a list to open.
+// Why a session was refused, for a person: the reason first, then a list of what a module may hold.
 import { h } from "./page.js";
 
 /** Text with `code` between backticks as nodes. */
 const marked = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 
-/** A reason as a sentence of its own. */
+/** A reason as a whole sentence. */
 export const sentence = (reason) => (/[.!?]$/.test(reason) ? reason : `${reason}.`);
 
 function around(text, line) {
@@ -16,7 +16,7 @@ function around(text, line) {
   });
 }
 
-/** The whole message: `end` of the session, its source, and where its text can be put right. */
+/** The whole message: `end` of the session, its source, and the link to correct its text. */
 export function refusalOf(end, text, fork) {
   const refused = end.state === "refused";
   const listed = end.covered.map(({ kind, names }) => [h("dt", {}, kind), h("dd", {}, names)]);

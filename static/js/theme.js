@@ -1,5 +1,5 @@
-// Before the first paint, so that nothing flashes: the theme a person chose, or the system's. A classic script on
-// purpose: a module would run after the page is drawn.
+// Before the first paint, so that nothing flashes: the theme that a person chose, or the system's. This is a classic
+// script because a module would run after the page is drawn.
 (function () {
   "use strict";
   var KEY = "ucutlass.theme";

@@ -45,7 +45,7 @@ def test_a_step_tells_how_long_it_takes(page):
 
 def test_a_step_that_another_engine_took_up_begins_its_clock_anew(page):
     said = page.evaluate(WORDS, [view(page, resumed=[5.0]), {"live": True, "state": "running"}])
-    assert re.fullmatch(r"Trial 1: verifying, again: another engine took this up · ([5-9]\.\d|1\d) s", said)
+    assert re.fullmatch(r"Trial 1: verifying, again: another engine continues this · ([5-9]\.\d|1\d) s", said)
 
 
 def test_a_lost_engine_is_said_instead_of_a_clock_that_runs_on(page):

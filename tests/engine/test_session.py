@@ -145,7 +145,7 @@ class Loses(CountingDevice):
 def test_a_trial_whose_process_was_killed_is_done_once_more_by_a_fresh_one(step, code, doing):
     log, _ = play(device=Loses(1, step, code))
     assert [e.trial for e in of(log, events.TrialJudged)] == [1, 2, 3, 4]
-    assert any(f"Trial 2: A process of ours was lost. {doing} once more" == e.text for e in of(log, events.Progress))
+    assert any(f"Trial 2: A process of ours was lost. {doing} again" == e.text for e in of(log, events.Progress))
 
 
 @pytest.mark.parametrize("step", ["validate", "measure"])
@@ -179,7 +179,7 @@ def test_a_trial_is_judged_by_the_worst_of_its_evidence_and_a_trick_is_never_the
 
 def test_a_session_without_one_right_result_says_so():
     log, _ = play(device=CountingDevice(fail=dict.fromkeys(range(1, 99), "validate")))
-    assert log[-1].best == {} and "No trial gave a right result" in log[-1].reason
+    assert log[-1].best == {} and "No trial gave a correct result" in log[-1].reason
 
 
 # ---- the owner's word ----

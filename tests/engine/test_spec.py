@@ -21,7 +21,7 @@ def test_a_spec_goes_through_json_unchanged():
         ("source_kind", "poem", "module, program"),
         ("device", "h200", "modelled:h200"),
         ("device", "modelled:h900", "'modelled:h900' is not a device"),
-        ("device", "modelled:a100-80gb", "is NVIDIA A100 SXM4 80GB, which cannot run what is written for sm_90a"),
+        ("device", "modelled:a100-80gb", "is NVIDIA A100 SXM4 80GB, which cannot run programs for sm_90a"),
         ("strategy", "oracle", "planner"),
         ("strategy", "x" * 10_000, "… is not one of"),
         ("title", "a\0b", "control characters"),

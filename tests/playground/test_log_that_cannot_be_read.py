@@ -18,7 +18,7 @@ BROKEN = [
     ("trial.judged", JUDGED, "trial.judged has unknown fields"),
     ("trial.painted", {}, "unknown event kind 'trial.painted'"),
     ("progress", {}, "missing 1 required positional argument: 'text'"),
-    ("progress", [], "its data is no object"),
+    ("progress", [], "its data is not an object"),
     ("baseline", {"name": "eager", "cls": "f32", "time": {"kind": "dreamt"}}, "neither measured nor predicted"),
     (
         "baseline",

@@ -87,7 +87,7 @@ def test_a_session_of_a_program_takes_no_kernel(client):
     body = {"source": PROGRAM, "source_kind": "program"}
     made = client.post("/api/sessions", body, content_type="application/json").json()
     reply = hand_in(client, made, program=PYTHON)
-    assert reply.status_code == 422 and "no module to hold a kernel against" in reply.json()["error"]
+    assert reply.status_code == 422 and "no module to compare a kernel with" in reply.json()["error"]
     assert hand_in(client, made, program=PROGRAM).status_code == 202
 
 

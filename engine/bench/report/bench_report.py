@@ -1,6 +1,6 @@
-"""A committed bench as a report: engine/results/bench.md, the gallery's data, the table of what is furthest from its
-bound. Everything is computed from the results file; only why a problem is far, and what would help, is written by hand
-(causes.toml), and where nobody has written it the table says so.
+"""A committed bench as a report: engine/results/bench.md, the gallery's data, the table of the problems furthest from
+their bound. Everything is computed from the results file, except why a problem is far and what would help, which is
+written by hand (causes.toml); if nobody has written it, the table says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.words import count
 
 CAUSES = Path(__file__).resolve().parents[2] / "results/causes.toml"
 FURTHEST = 10
-BESIDE = {  # of each set of modules outside the suite: its title, and what the planner had seen of it
+BESIDE = {  # for each set of modules outside the suite: its title, and what the planner had seen of it
     "outside": (
         "Modules outside the suite",
         "First timed whole on 2026-11-21 at commit 166759f, when nothing had been tuned on them: 1.38x torch.compile "
@@ -45,7 +45,7 @@ AIMS = {  # issue 6: geometric mean over eager as shipped, over the best of torc
 
 
 def classes(told: dict[str, Any]) -> list[str]:
-    """Those of a results file's trials, tf32 first."""
+    """The classes of a results file's trials, tf32 first."""
     found = {t["class"] for row in told["problems"].values() for t in row["trials"]}
     return sorted(found, key=lambda c: (c != "tf32", c))
 
@@ -54,7 +54,7 @@ def read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-# Of benches that ran the planner without sessions.
+# For benches that ran the planner without sessions.
 METHOD = (
     "Every time is a median of alternating pairs with the module in eager mode with TF32 allowed, L2 flushed, the",
     "events' own time taken off; speedups over the other baselines come from their own alternation with the same",
@@ -74,7 +74,7 @@ METHOD = (
 
 
 def _sessions_method(settings: dict[str, Any]) -> list[str]:
-    """`settings`: what all sessions of the bench have alike."""
+    """`settings`: common to all sessions of the bench."""
     return [
         f"Each problem is one session, as a page starts it: strategy `{settings['strategy']}`, at most",
         f"{count(settings['trials'], 'trial')} over the classes {', '.join(settings['classes'])}, stop rule eps",
@@ -92,7 +92,7 @@ def _sessions_method(settings: dict[str, Any]) -> list[str]:
 
 
 def markdown(told: dict[str, Any], name: str) -> str:
-    """`told`: a collected results file; `name`: its own."""
+    """`told`: a collected results file; `name`: its file name."""
     rows = [
         f"# The planner on {len(told['problems'])} problems",
         "",
@@ -108,7 +108,7 @@ def markdown(told: dict[str, Any], name: str) -> str:
 
 
 def outside(which: str, told: dict[str, Any], name: str) -> list[str]:
-    """The modules that no suite holds: what of each is covered, how fast that part is, and what stays PyTorch."""
+    """The modules outside the suite: the coverage of each, the speed of that part, and what stays PyTorch."""
     title, standing = BESIDE[which]
     said = [
         "", f"## {title}", "",
@@ -149,12 +149,12 @@ def _outside_row(c: coverage.Covered, timed: list[str]) -> list[str]:
 
 
 def _whole(c: coverage.Covered) -> str:
-    """Of a module in regions, composed of the best programs and PyTorch."""
+    """A module in regions as a whole, composed of the best programs and PyTorch."""
     return "" if c.whole else ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in c.as_whole.items())
 
 
 def outside_sentence(which: str, told: dict[str, Any]) -> str:
-    """For the README."""
+    """The sentence for the README."""
     first = classes(told)[0]
     found = coverage.modules(told["problems"], first)
     whole = sum(c.whole and c.share is not None for c in found)
@@ -165,7 +165,7 @@ def outside_sentence(which: str, told: dict[str, Any]) -> str:
 
 
 def aims(s: dict, cls: str) -> list[str]:
-    """Each aim of the issue beside what was measured."""
+    """Each aim of the issue beside its measured value."""
     aim, said = AIMS.get(cls, {}), []
     over = s["over"]
     if "eager" in aim and "eager" in over:
@@ -190,7 +190,7 @@ def _aim(what: str, value: float, aim: float, unit: str) -> str:
 
 
 def table(told: dict[str, Any], cls: str) -> list[str]:
-    """A line a problem, as Markdown."""
+    """One line per problem, as Markdown."""
     timed = [n for n in allowed(cls) if any(n in row["baselines"] for row in told["problems"].values())]
     heads = ["problem", *(f"{NAMES[n]}, ms" for n in timed), "ours, ms", "x eager", "x best", "by", "error", "gap",
              "SOL", "trials", "s", "verdict"]  # fmt: skip
@@ -213,7 +213,7 @@ def table(told: dict[str, Any], cls: str) -> list[str]:
 
 
 def _notes(x: Line) -> list[str]:
-    """The verdict, and what a person should know of the program that won."""
+    """The verdict, and remarks about the winning program."""
     t = x.trial
     return [
         x.verdict,
@@ -230,11 +230,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "/").split("\n")[0][:120]
 
 
-# ---- what is furthest from its bound ----
+# ---- the problems furthest from their bound ----
 
 
 def furthest(told: dict[str, Any], cls: str) -> list[Line]:
-    """The largest gaps; a problem without a program stands where eager does."""
+    """The largest gaps; a problem without a program counts as eager."""
     found = [x for x in lines(told["problems"], cls) if _gap(x) is not None]
     return sorted(found, key=lambda x: -_gap(x))[:FURTHEST]
 
@@ -246,13 +246,13 @@ def _gap(x: Line) -> float | None:
 
 
 def causes() -> dict[str, dict[str, dict[str, str]]]:
-    """{class: {module: {profile, cause, help}}} as written by hand."""
+    """{class: {module: {profile, cause, help}}}, written by hand."""
     return tomllib.loads(CAUSES.read_text(encoding="utf-8"))
 
 
 def furthest_table(told: dict[str, Any], cls: str) -> str:
-    """The ten of a class, as Markdown, with what was written about them. The limit is that of the roof that the gap was
-    taken to: f16's of guarded f16 products."""
+    """The ten of a class, as Markdown, with the hand-written notes. The limit is that of the gap's roof: f16's for
+    guarded f16 products."""
     written = causes().get(cls, {})
     rows = [
         f"| {cls} | ours, ms | limit, ms | gap | x best | profile | cause | what would help |",
@@ -269,7 +269,7 @@ def furthest_table(told: dict[str, Any], cls: str) -> str:
 
 
 def short_table(told: dict[str, Any]) -> str:
-    """A line a class for the README, as Markdown, and below a sentence on what the table does not show."""
+    """One line per class for the README, as Markdown, followed by a sentence on what the table does not show."""
     rows = [
         "| class | over eager as shipped | over eager of the class | over torch.compile | over max-autotune | "
         "over the best of these | mean SOL score | problems below 0.95x | trials | s a problem |",
@@ -288,7 +288,7 @@ def short_table(told: dict[str, Any]) -> str:
 
 
 def sentence(problems: dict[str, dict], of: list[str]) -> str:
-    """What the same data give in tf32 without guarded programs, and in which classes the aim of seconds is met."""
+    """The same data in tf32 without guarded programs, and the classes in which the aim of seconds is met."""
     said = []
     if "tf32" in of and summary(problems, "tf32")["guarded"]:
         s = summary(unguarded(problems), "tf32")
@@ -310,7 +310,7 @@ def sentence(problems: dict[str, dict], of: list[str]) -> str:
 
 
 def page(told: dict[str, Any], name: str) -> dict[str, Any]:
-    """What the gallery shows: {from, gpu, driver, date, torch, command, classes: {class: {words, fast_p, head, rows}},
+    """The gallery's data: {from, gpu, driver, date, torch, command, classes: {class: {words, fast_p, head, rows}},
     speedup_gap}. A row's cells are texts; the first is the problem."""
     found = {cls: lines(told["problems"], cls) for cls in classes(told)}
     made: dict[str, Any] = {
@@ -338,7 +338,7 @@ def page(told: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def won_otherwise(s: dict, cls: str) -> list[str]:
-    """How many of the entries are products of another precision than the class's name says."""
+    """How many of the entries are products of another precision than the class's name."""
     guarded, finer = len(s["guarded"]), len(s["finer"])
     return [
         *([f"{guarded} of {s['problems']} are f16 products under a guard that computes all again in f32 outside of "

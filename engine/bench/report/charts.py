@@ -1,6 +1,6 @@
-"""Figures of a bench: the share of problems that are faster by p, and speedup against what is left to the limit.
+"""Figures of a bench: the share of problems that are faster by p, and speedup against distance to the limit.
 
-Of the make of `sol.figures`; all measured.
+In the format of `sol.figures`; all measured.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sol.figures.figure import Figure, across, axis, down, layout, scatter, tick
 from sol.figures.palette import COLOUR, INK, class_name, marker, rounded_log10
 
 PS = tuple(round(0.5 * 20 ** (i / 80), 4) for i in range(81))  # from 0.5 to 10, evenly on a log axis
-TOLD = (0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)  # those of the table
+TOLD = (0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)  # those in the table
 _LINE = {  # colour and dash of a baseline
     "eager": (COLOUR["f32"], "solid"), "eager_tf32": (COLOUR["tf32"], "solid"), "eager_f16": (COLOUR["f16"], "solid"),
     "compile": (COLOUR["fp8"], "dash"), "compile_max": (COLOUR["f64"], "dot"),
@@ -31,8 +31,8 @@ def share(speedups: Sequence[float], p: float) -> float:
 
 
 def fast_p(found: Sequence[Line], cls: str) -> Figure:
-    """A line a baseline: of all problems, how many are faster than p times it. A problem without a program counts as
-    eager. Rows: p, one column a baseline."""
+    """One line per baseline: how many of all problems are faster than p times it. A problem without a program counts as
+    eager. Rows: p, one column per baseline."""
     over = {n: [x.over[n] for x in found if n in x.over] for n in allowed(cls)}
     over = {n: values for n, values in over.items() if values}
     data = [
@@ -43,7 +43,7 @@ def fast_p(found: Sequence[Line], cls: str) -> Figure:
         )
         for n, values in over.items()
     ]  # fmt: skip
-    made = layout(
+    figure_layout = layout(
         f"fast-p {cls}",
         axis("p, times the baseline's speed", type="log", range=[rounded_log10(0.5), rounded_log10(10)],
              tickvals=[0.5, 1, 2, 3, 5, 10], ticktext=["0.5", "1", "2", "3", "5", "10"]),
@@ -53,11 +53,11 @@ def fast_p(found: Sequence[Line], cls: str) -> Figure:
     rows = [{"p": p, **{NAMES[n]: round(share(values, p), 4) for n, values in over.items()}} for p in TOLD]
     words = ", ".join(f"{share(v, 1.0):.0%} of {NAMES[n]}" for n, v in over.items())
     title = f"Share of {len(found)} problems that are faster than p times a baseline in {cls}"
-    return Figure({"data": data, "layout": made}, rows, title, f"{title}. Faster at all: {words}.")
+    return Figure({"data": data, "layout": figure_layout}, rows, title, f"{title}. Faster at all: {words}.")
 
 
 def speedup_gap(found: Mapping[str, Sequence[Line]]) -> Figure:
-    """Each problem's speedup over PyTorch's best way in the class against its distance to the limit. `found`: class ->
+    """Each problem's speedup over PyTorch's best mode in the class against its distance to the limit. `found`: class ->
     lines. Rows: problem, class, speedup, the baseline, gap."""
     data: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
@@ -79,7 +79,7 @@ def speedup_gap(found: Mapping[str, Sequence[Line]]) -> Figure:
         ]  # fmt: skip
     gaps, speeds = [r["gap"] for r in rows], [r["speedup"] for r in rows]
     low, high, far = 0.9 * min([0.8, *speeds]), 1.1 * max([2.0, *speeds]), 1.1 * max([2.0, *gaps])
-    made = layout(
+    figure_layout = layout(
         "speedup and gap",
         axis("gap: time over the limit", type="log", range=[rounded_log10(0.9), rounded_log10(far)],
              **ticks(0.9, far, _steps(0.9, far))),
@@ -89,9 +89,9 @@ def speedup_gap(found: Mapping[str, Sequence[Line]]) -> Figure:
     )  # fmt: skip
     title = "Speedup over the fastest of PyTorch's ways against the distance to the limit"
     caption = f"{title}. Left of the dashed line lies what the hardware cannot do."
-    return Figure({"data": data, "layout": made}, rows, title, caption)
+    return Figure({"data": data, "layout": figure_layout}, rows, title, caption)
 
 
 def _steps(low: float, high: float) -> tuple[float, ...]:
-    """Where a log axis has marks in each decade: more of them where it is short."""
+    """The marks of a log axis in each decade: more of them on a short axis."""
     return (1, 2, 3, 5, 7) if high / low < 12 else (1, 2, 5)

@@ -33,8 +33,8 @@ def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
     """{date, device, driver, toolchain, method, modules: [...]} of recorded sessions, all of one device.
 
     A module: {title, command, baselines: class -> {name, ms, low, high}, best: class -> a trial, trials, failed,
-    seconds, first_trial_s, trial_s: back end -> median seconds from proposal to verdict}. Times are ms where
-    no unit is said; a trial's `ratio` is the baseline's time over its own in alternation, with a 95% interval.
+    seconds, first_trial_s, trial_s: back end -> median seconds from proposal to verdict}. Times without a unit are in
+    ms; a trial's `ratio` is the baseline's time over its own in alternation, with a 95% interval.
     """
     told: dict[str, Any] = {}
     modules, methods = [], set()
@@ -53,7 +53,7 @@ def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
 
 
 def _module(view: View) -> dict:
-    """`best` holds the fastest of each class, faster than PyTorch or not: the table shows both times."""
+    """`best` holds the fastest of each class, even if it is slower than PyTorch, because the table shows both times."""
     best = {}
     for cls, n in view.fastest.items():
         trial, m = view.trials[n], view.trials[n].measured
@@ -119,7 +119,7 @@ def app(path: str | Path) -> dict[str, Any]:
 
 
 def table(path: str | Path) -> str:
-    """The best of each module and class as Markdown, and the baseline that it was timed in alternation with."""
+    """The best of each module and class as Markdown, with the baseline of its alternation."""
     rows = ["| module | class | PyTorch, ms | ours, ms | ratio (95% interval) |", "|---|---|---|---|---|"]
     for m in json.loads(Path(path).read_text(encoding="utf-8"))["modules"]:
         for cls, b in sorted(m["best"].items()):
@@ -132,7 +132,7 @@ def table(path: str | Path) -> str:
 def suite(path: str | Path) -> dict[str, Any]:
     """`python -m engine suite --json`: every run's numbers and pairs of times [eager TF32, ours], in ms.
 
-    A row's `commit` is added by hand: only the person who ran it knows what the machine had.
+    A row's `commit` is added by hand, because only the person who ran it knows the commit on the machine.
     """
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
     about = raw["about"]
@@ -150,14 +150,14 @@ def suite(path: str | Path) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """Times to 0.1 us, the rest to six digits."""
+    """Times to 0.1 us, other numbers to six digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     return [_short(v) for v in value] if isinstance(value, list) else value
 
 
 def suite_table(path: str | Path) -> str:
-    """Every program of the suite by back end, as Markdown, and what it comes to."""
+    """Every program of the suite by back end, as Markdown, and a summary."""
     told = json.loads(Path(path).read_text(encoding="utf-8"))
     rows = [
         "# The 59 problems, each as a program",
@@ -185,12 +185,12 @@ def suite_table(path: str | Path) -> str:
 
 
 def matrix(path: str | Path) -> dict[str, Any]:
-    """`python -m tests.dsl.matrix --json`: which configurations compiled with which back end, by name."""
+    """`python -m tests.dsl.matrix --json`: the configurations that compiled with each back end, by name."""
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
     keep = ("name", "backend", "ok", "seconds", "refused", "message", "source")
     return {
         "date": raw["date"],
-        "gpu": None,  # compiling needs none
+        "gpu": None,  # compiling needs no GPU
         "driver": None,
         "toolchain": raw["toolchain"],
         "command": "python -m tests.dsl.matrix --jobs 15 --json matrix.json",
@@ -199,13 +199,13 @@ def matrix(path: str | Path) -> dict[str, Any]:
     }
 
 
-_PLACE = re.compile(r"/(?:tmp|work|root|home|usr|dev)/[^\s:'\",()]*")  # what compilers say of that machine's folders
+_PLACE = re.compile(r"/(?:tmp|work|root|home|usr|dev)/[^\s:'\",()]*")  # paths of that machine in compilers' messages
 
 
 def bench(path: str | Path) -> dict[str, Any]:
-    """`python -m engine bench --json` without the programs' texts but that of the best: `sol replay` reads it.
+    """`python -m engine bench --json` without the programs' texts, except the best's; `sol replay` reads it.
 
-    Of a trial's checks stay those that are not simply passed. Raises ValueError of results that were predicted.
+    Of a trial's checks, those that passed are dropped. Raises ValueError for predicted results.
     """
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
     about = raw["about"]
@@ -239,7 +239,7 @@ def bench(path: str | Path) -> dict[str, Any]:
 
 
 def _fastest(row: dict) -> list[dict]:
-    """The best trial of each class, of a module in regions that of each region."""
+    """The best trial of each class; in a module with regions, of each region."""
     fastest: dict[tuple, dict] = {}
     for t in row["trials"]:
         part = t.get("part", {})
@@ -250,7 +250,7 @@ def _fastest(row: dict) -> list[dict]:
 
 
 def _asked(problems: dict[str, dict], settings: dict[str, Any] | None) -> str:
-    """The call that makes it all again, however many calls it took. `settings`: of all its sessions."""
+    """The command that reproduces all of it, however many calls it took. `settings`: of all its sessions."""
     which = set_of(row["id"] for row in problems.values())
     if settings is not None:
         fields = SessionSpec(title="any", source="any", **settings)

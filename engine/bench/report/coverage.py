@@ -1,8 +1,8 @@
-"""What of each module is covered, and how fast: a module that one program is, or its regions.
+"""The coverage of each module and its speed: a module that is one program, or its regions.
 
-A session times a module in regions as a whole, and so every speedup is of the whole module. In files without sessions a
-region is a row of its own, and a speedup is of what is covered: the sum of a baseline's times of the regions over the
-sum of ours, a region without a right program as eager as shipped.
+A session times a module in regions as a whole, so every speedup is of the whole module. In files without sessions a
+region is a row, and a speedup is of the covered part: the sum of a baseline's times of the regions over the sum of
+ours, where a region without a right program counts as eager as shipped.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from engine.bench.report.table import NAMES, Line, line
 
 @dataclass(frozen=True)
 class Covered:
-    """`units`: the lines of the module itself or of its regions; `share`: of the module's time at its limit that is
-    covered, None where the module is refused; `rest`: what stays PyTorch, each operation once with its lines; `over`:
-    speedups on what is covered (of a session: of the module), `as_whole` of the module as a whole: by baseline, where
-    it was timed; `regions`: how many, 0 of a module that one program is."""
+    """`units`: the lines of the module or of its regions; `share`: the covered share of the module's time at its limit,
+    None if the module is refused; `rest`: the operations that stay PyTorch, each once with its lines; `over`: speedups
+    on the covered part (in a session: on the module), `as_whole` on the module as a whole: by baseline, if it was
+    timed; `regions`: their number, 0 for a module that is one program."""
 
     module: str
     units: tuple[Line, ...]
@@ -35,17 +35,17 @@ class Covered:
 
 
 def modules(problems: dict[str, dict], cls: str) -> list[Covered]:
-    """One a module, in the file's order; regions stand under theirs."""
+    """One per module, in the file's order, with its regions."""
     return [_covered(m, row, problems, cls) for m, row in problems.items() if "#" not in m]
 
 
 def summary(found: list[Covered]) -> dict[str, float]:
-    """{baseline: geometric mean over modules}; a module of which nothing is covered has no part in it."""
+    """{baseline: geometric mean over modules}, without modules that are not covered at all."""
     return _means([c.over for c in found])
 
 
 def of_wholes(found: list[Covered]) -> dict[str, float]:
-    """The same of modules as a whole, where that was timed: what PyTorch does of them counts in."""
+    """The same for modules as a whole, if that was timed, with PyTorch's part."""
     return _means([c.as_whole for c in found])
 
 
@@ -104,7 +104,7 @@ def _rest(uncovered: list[dict] | tuple) -> tuple[str, ...]:
 
 
 def words(problems: dict[str, dict], cls: str) -> list[str]:
-    """For a terminal: a line a module, then the means."""
+    """For a terminal: one line per module, then the means."""
     found = modules(problems, cls)
     said = [f"\n{cls}: what is covered, and its speedup"]
     for c in found:

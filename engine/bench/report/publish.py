@@ -1,11 +1,11 @@
-"""A bench's results into the repository, in one go: `python -m engine.bench.report.publish bench.json [more.json ..]`.
+"""Publish a bench's results into the repository: `python -m engine.bench.report.publish bench.json [more.json ..]`.
 
     engine/results/bench-SET-GPU-DATE.json   the data, without the texts of programs that are not the best
     engine/results/bench.md                  every problem of the suite, a table a class
     static/data/bench.json                   what the gallery draws
     README.md, engine/results/README.md      the tables between the marks of their names
 
-Without a file everything is made again from the newest committed data, as after a word in causes.toml.
+Without a file everything is generated again from the newest committed data, for example after an edit of causes.toml.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def committed(which: str = "suite59") -> Path | None:
 
 
 def files(told: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, Any], str]]) -> dict[Path, str]:
-    """What everything that is made from a collected bench holds: path -> text, READMEs whole. `beside`: the benches of
+    """The contents of all files generated from a collected bench: path -> text, READMEs whole. `beside`: the benches of
     the modules outside the suite, and their files' names, by set."""
     first = bench_report.classes(told)[0]
     report, short = bench_report.markdown(told, name), bench_report.short_table(told)
@@ -48,7 +48,7 @@ def files(told: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, Any
 
 
 def from_committed() -> dict[Path, str] | None:
-    """`files` of the newest committed data; None where there is none of the suite."""
+    """`files` of the newest committed data; None if there is none of the suite."""
     suite, others = committed(), {which: path for which in BESIDE if (path := committed(which))}
     if suite is None:
         return None
@@ -57,7 +57,7 @@ def from_committed() -> dict[Path, str] | None:
 
 
 def marked(text: str, name: str, table: str) -> str:
-    """`text` with `table` between the marks of `name`. Raises ValueError where it has none."""
+    """`text` with `table` between the marks of `name`. Raises ValueError if it has no such marks."""
     marks = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
     if not marks.search(text):
         raise ValueError(f"there are no marks named {name}: put {MARK.format(name, '', name)!r}")
@@ -73,13 +73,13 @@ def main(argv: list[str]) -> int:
         target = RESULTS / f"bench-{which}-{gpu}-{told['date']}.json"
         target.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         written.append(target)
-    made = from_committed()
-    if made is None:
+    contents = from_committed()
+    if contents is None:
         print(
             "there is no bench of suite59 to publish: python -m engine.bench.report.publish bench.json", file=sys.stderr
         )
         return 2
-    for path, text in made.items():
+    for path, text in contents.items():
         path.write_text(text, encoding="utf-8")
         written.append(path)
     print("\n".join(str(p.relative_to(ROOT)) for p in written))

@@ -1,7 +1,7 @@
-"""A bench's results for people: a line a problem for each class, geometric means, and what failed.
+"""A bench's results for people: one line per problem for each class, geometric means, and the failures.
 
-A problem without a right program counts as 1.0x of eager, in every mean. `lines` and `summary` are what the committed
-report (engine.bench.report.bench_report) and its figures are made of, too.
+A problem without a right program counts as 1.0x of eager in every mean. The committed report
+(engine.bench.report.bench_report) and its figures also use `lines` and `summary`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TRIALS_AIM, SECONDS_AIM = 12.0, 60.0
 
 @dataclass(frozen=True)
 class Line:
-    """One problem in one class. Times in ms; `over`: speedup by baseline, of a problem without a program eager's own
-    share; `trial`: the best one that counts, or None with `why` not."""
+    """One problem in one class. Times in ms; `over`: speedup by baseline, for a problem without a program eager's own
+    share; `trial`: the best one that counts, or None with the reason in `why`."""
 
     module: str
     pid: str
@@ -33,14 +33,14 @@ class Line:
     over: dict[str, float]
     trial: dict | None
     why: str
-    rival: str | None  # the fastest baseline that the class allows
-    against: float | None  # speedup over it, of a problem without a program eager's own
+    rival: str | None  # the fastest baseline allowed in the class
+    against: float | None  # speedup over it; for a problem without a program, eager's own
     trials: int
     failed: int
-    refuted: int  # right and timed, but a check speaks against them
+    refuted: int  # right and timed, but a check failed
     seconds: float | None
     limit: float | None
-    offer: dict | None  # the best program that leaves out work, where it is faster
+    offer: dict | None  # the best program that omits work, if it is faster
 
     @property
     def verdict(self) -> str:
@@ -66,13 +66,13 @@ def line(module: str, row: dict, cls: str) -> Line:
 
 
 def lines(problems: dict[str, dict], cls: str) -> list[Line]:
-    """In the set's order. A module that is cut into regions is one problem, by its composition as a whole."""
+    """In the set's order. A module in regions is one problem, by its composition as a whole."""
     found = [line(module, row, cls) for module, row in problems.items() if "#" not in module]
     return sorted(found, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
 
 
 def unguarded(problems: dict[str, dict]) -> dict[str, dict]:
-    """The same problems as if no program with a guard had been tried."""
+    """The same problems without all programs that have a guard."""
 
     def plain(t: dict) -> bool:
         return roof(t) == t["class"]
@@ -87,9 +87,9 @@ def unguarded(problems: dict[str, dict]) -> dict[str, dict]:
 
 
 def seconds(row: dict, cls: str) -> float | None:
-    """What the session lasted as far as the class goes: until the search began, and the trials of the class. In a file
-    without sessions, what one with warm workers would have: tracing, planning, opening, every trial of the class on the
-    GPU, and the slowest build of each wave, for those of a wave run beside each other. None where nothing was kept."""
+    """The session's length for the class: until the search began, plus the trials of the class. In a file without
+    sessions, the length with warm workers: tracing, planning, opening, every trial of the class on the GPU, and the
+    slowest build of each wave, because a wave builds in parallel. None if it was not recorded."""
     spent, tried = row.get("spent"), [t for t in row["trials"] if t["class"] == cls]
     if "session" in row:
         ready = row["session"]["ready_s"]
@@ -139,7 +139,7 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
 def _score_of_eager(x: Line, cls: str) -> float:
     base = x.baselines.get(EAGER_OF.get(cls, NATIVE))
     if x.limit is None or base is None or "eager" not in x.baselines:
-        return 0.5  # nothing is known but that it is no faster than PyTorch
+        return 0.5  # all that is known is that it is no faster than PyTorch
     return score(x.baselines["eager"], x.limit, base)
 
 
@@ -152,18 +152,18 @@ COLUMNS = (
 
 
 def table(problems: dict[str, dict], classes: tuple[str, ...]) -> str:
-    """Every problem in the set's order, a table a class, and what it comes to."""
-    said: list[str] = []
+    """Every problem in the set's order, one table per class, and a summary."""
+    blocks: list[str] = []
     for cls in classes:
         heads = " ".join(f"{h:>{w}}" for h, w in COLUMNS)
-        said.append(f"\n{cls:7} {'problem':36} {heads} trials")
-        said += [_line(x, problems[x.module], cls) for x in lines(problems, cls)]
-        said += words(summary(problems, cls), cls)
-    return "\n".join(said)
+        blocks.append(f"\n{cls:7} {'problem':36} {heads} trials")
+        blocks += [_line(x, problems[x.module], cls) for x in lines(problems, cls)]
+        blocks += words(summary(problems, cls), cls)
+    return "\n".join(blocks)
 
 
 def part(s: dict, name: str) -> str:
-    """Where a baseline was not timed for every problem: of how many."""
+    """If a baseline was not timed for every problem: the number of those timed."""
     return f" (of {s['of'][name]})" if s["of"][name] < s["problems"] else ""
 
 
@@ -174,28 +174,30 @@ def words(s: dict, cls: str) -> list[str]:
         over += f", {s['best']:.2f}x the best of these"
     took = "" if s["seconds"] is None else f", {s['seconds']:.0f} s a problem with warm workers"
     score = f"; mean SOL score {s['score']:.2f}" if over else ""
-    said = [
+    sentences = [
         f"{cls}: {s['solved']} of {s['problems']} problems have a right program; geometric means: "
         f"{over or 'nothing was timed'}{score}; {s['trials']:.1f} trials a problem{took}"
     ]
     if s["slower"]:
         named = ", ".join(f"{x.module} ({x.against:.2f}{'' if x.trial else ', no program'})" for x in s["slower"])
-        said.append(f"below {LOSING}x of the best baseline: {named}")
+        sentences.append(f"below {LOSING}x of the best baseline: {named}")
     if s["algebraic"]:
         named = ", ".join(f"{x.module} ({x.offer['ms']:.4f} ms: {x.offer['algebraic']})" for x in s["algebraic"])
         over = ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in s["with_algebraic"].items())
-        said.append(f"algebraic, so not counted: {named}; counting {len(s['algebraic'])} of these it would be {over}")
+        sentences.append(
+            f"algebraic, so not counted: {named}; counting {len(s['algebraic'])} of these it would be {over}"
+        )
     if s["finer"]:
         named = ", ".join(f"{x.module} ({x.trial['by']})" for x in s["finer"])
-        said.append(f"won by products of a finer class: {named}")
+        sentences.append(f"won by products of a finer class: {named}")
     if s["guarded"]:
         named = ", ".join(x.module for x in s["guarded"])
-        said.append(f"won by f16 products with a guard that falls back to f32 outside of f16's range: {named}")
+        sentences.append(f"won by f16 products with a guard that falls back to f32 outside of f16's range: {named}")
     if tripped := [x.module for x in s["guarded"] if x.trial.get("tripped")]:
-        said.append(f"of those, timed in f32 on the CUDA cores since their guard tripped: {', '.join(tripped)}")
+        sentences.append(f"of those, timed in f32 on the CUDA cores since their guard tripped: {', '.join(tripped)}")
     if doubtful := {v: n for v, n in s["verdicts"].items() if v not in ("clean", "no program", "not looked at")}:
-        said.append("verdicts that are not clean: " + ", ".join(f"{n} {v}" for v, n in doubtful.items()))
-    return said
+        sentences.append("verdicts that are not clean: " + ", ".join(f"{n} {v}" for v, n in doubtful.items()))
+    return sentences
 
 
 def _line(x: Line, row: dict, cls: str) -> str:

@@ -1,1 +1,1 @@
-"""Run a bench: a session on each problem, its log folded into the results file."""
+"""Run a bench: one session per problem, and fold its log into the results file."""

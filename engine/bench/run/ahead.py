@@ -1,7 +1,8 @@
-"""The next problem of a bench, made ready while this one is on the GPU: traced, planned, its first programs built.
+"""Prepare the next problem of a bench while this one is on the GPU: trace it, plan it, build its first programs.
 
-One problem ahead and one thread. The session that follows traces and plans again, which takes a few seconds, and finds
-the builds in the cache, which would take minutes. Nothing that goes wrong here matters: the session says it again.
+It works one problem ahead, in one thread. The session that follows traces and plans again, which takes a few seconds,
+and finds the builds in the cache, which would take minutes. Failures here do not matter, because the session reports
+them again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class LookAhead:
-    """Where the evaluator builds nothing ahead it does nothing."""
+    """Does nothing if the evaluator builds nothing ahead."""
 
     def __init__(self, evaluator: Evaluator):
         self.evaluator = evaluator
@@ -30,7 +31,7 @@ class LookAhead:
         self._stop = threading.Event()
 
     def begin(self, spec: SessionSpec, memory: str) -> None:
-        """Start on a session that comes next; the one before must have been waited for (`end`)."""
+        """Start on the next session. The previous one must have ended (`end`)."""
         if not self.evaluator.builds_ahead:
             return
         self._stop.clear()
@@ -38,7 +39,7 @@ class LookAhead:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop what is under way; builds that were asked for go on."""
+        """Stop the current work. Requested builds continue."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

@@ -5,10 +5,10 @@
      session: {state, code, reason, seconds, ready_s, resumed, best, t}}
 
 `ratio` of a baseline is its time over that of the baseline `beside`, by alternation; `ratio` of a trial is the time of
-its own `baseline` over its own, by alternation too. So the speedup over any baseline is a product of ratios of
-neighbours in time (engine.bench.report.speedups). `seconds` of a trial runs from the end of the one before it to its
-own end: screening, planning and waiting for builds belong to it. `ready_s`: from the beginning to the search; `t`: the
-session's end, in seconds since the epoch.
+its own `baseline` over its own, also by alternation. So the speedup over any baseline is a product of ratios of
+adjacent calls (engine.bench.report.speedups). `seconds` of a trial runs from the end of the previous trial to its own
+end, with screening, planning and waiting for builds. `ready_s`: from the start to the search; `t`: the session's end,
+in seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from engine.session import events
 from engine.session.script.steps import Emitted
 from engine.session.verdict import COUNTS
 
-# torch.compile with TF32 allowed is called so in results since the first bench.
+# The name of torch.compile with TF32 allowed in results since the first bench.
 _NAMES = {"compile_tf32": "compile", "compile_max_tf32": "compile_max"}
-_AS_SHIPPED = {"compile": "compile_f32", "compile_max": "compile_max_f32"}  # of a module in float32
+_AS_SHIPPED = {"compile": "compile_f32", "compile_max": "compile_max_f32"}  # for a module in float32
 
 
 def row_of(pid: str, log: Sequence[Emitted], blobs: Mapping[str, str]) -> dict[str, Any]:
-    """`log`: from SessionStarted to SessionEnded; `blobs`: the texts that it names. Raises ValueError of a log without
+    """`log`: from SessionStarted to SessionEnded; `blobs`: the texts that it names. Raises ValueError for a log without
     its end."""
     of = _by_kind(log)
     if not of[events.SessionEnded]:
@@ -64,12 +64,12 @@ def _session(log: Sequence[Emitted], of: Mapping, ended: events.SessionEnded) ->
 
 
 def _since(began: float, end: float, of: Mapping) -> float:
-    """`began`, or the time at which the session was taken up again after it: nobody worked in between."""
+    """`began`, or the time at which the session was resumed after it, because nothing ran in between."""
     return max([began, *(e.t for e in of[events.Resumed] if e.t <= end)])
 
 
 def _coverage(covered: list[events.Covered]) -> dict[str, Any]:
-    """Of a module that is not one program; `share` of the work, by flops, bytes and time at the limit."""
+    """For a module that is not one program; `share` of the work, by flops, bytes and time at the limit."""
     if not covered:
         return {}
     c = covered[0]
@@ -84,8 +84,8 @@ def _coverage(covered: list[events.Covered]) -> dict[str, Any]:
 
 
 def _baselines(taken: list[events.Baseline]) -> tuple[dict[str, dict[str, Any]], str]:
-    """({name: {ms, cls, ratio, low, high, note}}, the one beside which the others were timed). One whose alternation
-    was with a baseline that the session lacks (it was kept from another session) has no ratio."""
+    """({name: {ms, cls, ratio, low, high, note}}, the baseline beside which the others were timed). A baseline that was
+    alternated with one that the session lacks (stored by another session) has no ratio."""
     beside = next((b.beside for b in taken if b.beside), taken[0].name if taken else "")
     native_f32 = any(b.name == "eager" and b.cls == "f32" for b in taken)
     ratios = {beside: 1.0} | {b.name: b.ratio for b in taken if b.ratio is not None and b.beside == beside}
@@ -103,7 +103,7 @@ def _baselines(taken: list[events.Baseline]) -> tuple[dict[str, dict[str, Any]],
 
 
 def _limits(bounds: Mapping[str, float], trials: list[dict[str, Any]]) -> dict[str, float]:
-    """Of the classes that were asked for, and of those that trials were held to beside them."""
+    """The limits of the requested classes, and of other classes whose limit applied to trials."""
     limits = dict(bounds)
     for t in trials:
         if "gap" in t and not t["algebraic"]:
@@ -121,9 +121,9 @@ def _trials(log: Sequence[Emitted], of: Mapping, blobs: Mapping[str, str]) -> li
     for number in sorted(steps):
         end = steps[number].get(events.TrialJudged) or steps[number].get(events.TrialFailed)
         if end is not None:
-            taken = {kind: e.event for kind, e in steps[number].items()}
+            steps_of = {kind: e.event for kind, e in steps[number].items()}
             seconds = end.t - _since(began, end.t, of)
-            rows.append(_trial(taken, blobs) | {"seconds": round(max(0.0, seconds), 3)})
+            rows.append(_trial(steps_of, blobs) | {"seconds": round(max(0.0, seconds), 3)})
             began = end.t
     return rows
 

@@ -1,4 +1,4 @@
-"""What is asked of a bench: which problems, and the session that each is."""
+"""The request for a bench: its problems, and the session of each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _OF_THE_PROBLEM = ("title", "source", "source_kind")
 @dataclass(frozen=True)
 class Request:
     """`problems`: a module's name -> its id in the set; `fields`: of every session, as a page's form gives them
-    (engine.session.spec): a field that is left out has the page's own default. `seconds`: after so long nothing goes
-    on; a later call does. `folder`: where the modules are."""
+    (engine.session.spec); an omitted field has the page's default. `seconds`: after this time nothing continues; a
+    later call does. `folder`: of the modules."""
 
     problems: Mapping[str, str]
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -31,6 +31,6 @@ class Request:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all sessions of the bench have alike, as JSON values. Raises BadSpec."""
+        """The common fields of all sessions of the bench, as JSON values. Raises BadSpec."""
         fields = SessionSpec(title="any", source="any", **self.fields).to_dict()
         return {name: value for name, value in fields.items() if name not in _OF_THE_PROBLEM}

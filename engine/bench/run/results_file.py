@@ -1,9 +1,9 @@
 """The results file of a bench: {about, problems: {module: row}}, report and state.
 
 A row is a finished session, folded by engine.bench.run.fold: {id, baselines, limits, trials, refused, session, ..}.
-`about.sessions` holds the settings that all sessions share; a file is of one request, so that no table mixes budgets.
-Files of earlier benches have no `session` in their rows: the planner ran there without one, and a module in regions is
-several rows. The report (engine.bench.report) reads both.
+`about.sessions` holds the settings that all sessions share. A file belongs to one request, so that no table mixes
+budgets. Files of earlier benches have no `session` in their rows: the planner ran there without one, and a module in
+regions is several rows. The report (engine.bench.report) reads both.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from engine.bench.run.shards import FAILED, BadResults
 
 
 class ResultsFile:
-    """Written whole after each session. `path`: None keeps the results in memory. Raises BadResults for a file that
-    holds something else: going on would write over it."""
+    """Written whole after each session. `path`: None keeps the results in memory. Raises BadResults for a file with
+    other contents, which would be overwritten."""
 
     def __init__(self, path: Path | None, settings: dict[str, Any]):
         self.path, self.about, self.problems = path, {"sessions": settings}, {}
         if path is None or not path.exists() or not path.stat().st_size:
             return
-        held = shards.read(path)
-        asked = held["about"].get("sessions", {})
-        if changed := [name for name, value in settings.items() if asked.get(name) != value]:
-            was = ", ".join(f"{name} {asked.get(name)!r} there and {settings[name]!r} here" for name in changed)
+        contents = shards.read(path)
+        theirs = contents["about"].get("sessions", {})
+        if changed := [name for name, value in settings.items() if theirs.get(name) != value]:
+            was = ", ".join(f"{name} {theirs.get(name)!r} there and {settings[name]!r} here" for name in changed)
             raise BadResults(f"{path} is of sessions with other settings ({was}); name another file")
-        self.about, self.problems = held["about"], held["problems"]
+        self.about, self.problems = contents["about"], contents["problems"]
 
     def finished(self, module: str) -> bool:
-        """Whether the problem's session came to its end. One that ended by a mistake of ours did not."""
+        """Return True if the problem's session ended. A session that ended by an engine error does not count."""
         row = self.problems.get(module)
         return row is not None and row["session"]["state"] != FAILED
 

@@ -1,8 +1,8 @@
-"""Runs a bench: a session on each problem, one after the other on one evaluator, folded into the results file.
+"""Run a bench: one session per problem, one after the other on one evaluator, folded into the results file.
 
-Each session is what a page starts: the same strategy, budget, screening and checks (engine.session.runner). Two things
-differ: its strategy remembers what the repository's results hold, without the problem's own, and what it measures
-teaches nothing. So a bench finds what a stranger's module would find, on every machine the same.
+Each session is as a page starts it: the same strategy, budget, screening and checks (engine.session.runner), with two
+differences: its strategy's memory is the repository's results without the problem's own, and its measurements teach
+nothing. So a bench gives the results of a stranger's module, the same on every machine.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from engine.strategies import registry
 
 
 class TimeIsUp(BaseException):
-    """The time given is over. No Exception, so that it passes through the session, which a later call goes on with."""
+    """The given time is over. It is no Exception, so it passes through the session, which a later call continues."""
 
 
 def run(request: Request, evaluator: Evaluator, out: Path | None, say: Callable[[str], None]) -> ResultsFile:
-    """Every session that the results file does not hold yet. `say` gets a line for each trial and each end. Raises
-    BadResults, BadSpec, OSError."""
+    """Run every session that the results file lacks. `say` gets a line for each trial and each end. Raises BadResults,
+    BadSpec, OSError."""
     results = ResultsFile(out, request.settings)
     results.about |= about(evaluator)
     bench = _Bench(request, evaluator, results, say)
@@ -40,7 +40,7 @@ def run(request: Request, evaluator: Evaluator, out: Path | None, say: Callable[
         for module, following in itertools.zip_longest(todo, todo[1:]):
             bench.play(module, following)
     except TimeIsUp:
-        say(f"stopped after {request.seconds:.0f} s; the same command goes on")
+        say(f"stopped after {request.seconds:.0f} s; the same command continues")
     finally:
         bench.ahead.end()
         results.write()
@@ -48,7 +48,7 @@ def run(request: Request, evaluator: Evaluator, out: Path | None, say: Callable[
 
 
 def about(evaluator: Evaluator) -> dict:
-    """Where the sessions run."""
+    """The machine of the sessions."""
     described = evaluator.describe()
     return {
         "toolchain": toolchain.find().versions(), "torch": toolchain.find().versions()["torch"],
@@ -59,8 +59,8 @@ def about(evaluator: Evaluator) -> dict:
 
 
 def frozen_memory(spec: SessionSpec, evaluator: Evaluator, pid: str) -> str:
-    """What the strategy remembers: the repository's results without those of the problem `pid`. "" where the strategy
-    remembers nothing."""
+    """The strategy's memory: the repository's results without those of the problem `pid`. "" if the strategy remembers
+    nothing."""
     if not registry.available()[spec.strategy].remembers:
         return ""
     from engine.strategies.planner import memory
@@ -75,7 +75,7 @@ class _Bench:
         self.ahead = LookAhead(evaluator)
 
     def play(self, module: str, following: str | None) -> None:
-        """One problem's session to its end, while the `following` one is made ready. Raises TimeIsUp."""
+        """Run one problem's session to its end, while the `following` one is prepared. Raises TimeIsUp."""
         self._look_at_the_clock()
         pid, spec = self.request.problems[module], self.request.session(module)
         memory = frozen_memory(spec, self.evaluator, pid)
@@ -106,19 +106,19 @@ class _Bench:
             self.ahead.begin(spec, frozen_memory(spec, self.evaluator, self.request.problems[following]))
 
     def _look_at_the_clock(self) -> tuple:
-        """As the owner of a session, who says nothing until the time is over."""
+        """Act as the owner of a session, who sends no commands until the time is over."""
         if time.monotonic() >= self.until:
             raise TimeIsUp
         return ()
 
     def _beside(self) -> Path | None:
-        """Where the log of the session that is under way lies."""
+        """The path of the current session's log."""
         path = self.results.path
         return None if path is None else path.with_name(f"{path.name}.session")
 
     def _warm(self) -> None:
-        """Have the workers of the next session import while this one ends, as the app's engine does. In the main
-        thread: a confined child ends with the thread that started it."""
+        """Let the workers of the next session import while this one ends, as the app's engine does. In the main thread:
+        a confined child ends with the thread that started it."""
         from engine.trace import warm as warm_tracing
 
         warm_tracing(local_user=True)

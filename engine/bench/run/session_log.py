@@ -1,7 +1,7 @@
-"""The log of a bench's session that is under way, beside the results file: what a later call goes on from.
+"""The log of a bench's current session, beside the results file, from which a later call continues.
 
-One JSON line an event, with the texts that it names; the first line says which session it is. The file goes when the
-session is folded into the results.
+One JSON line per event, with the texts that it names; the first line identifies the session. The file is deleted when
+the session is folded into the results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.session.spec import SessionSpec
 
 
 class SessionLog:
-    """`path`: None keeps nothing on disk. `memory`: the frozen memory of the session's strategy."""
+    """`path`: None writes nothing to disk. `memory`: the frozen memory of the session's strategy."""
 
     def __init__(self, path: Path | None, spec: SessionSpec, memory: str):
         self.path, self.key = path, content_key(spec.to_json(), memory)
@@ -49,13 +49,13 @@ class SessionLog:
         self._file.flush()
 
     def _begin(self) -> None:
-        """Write what is known anew: a line that an earlier call's end tore is left out."""
+        """Write the known lines again, without a line that was torn at an earlier call's end."""
         self._file = self.path.open("w", encoding="utf-8")
         self._file.write(json.dumps({"session": self.key, "version": events.VERSION}) + "\n")
         self._file.writelines(map(_line, self.emitted[:-1]))
 
     def close(self, *, finished: bool) -> None:
-        """`finished`: the session is in the results, so that its log is needed no more."""
+        """`finished`: the session is in the results, so its log is no longer needed."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -63,7 +63,7 @@ class SessionLog:
             self.path.unlink(missing_ok=True)
 
     def _read(self) -> Iterator[Emitted]:
-        """The events of this very session; none where the file is of another one, or of another version."""
+        """The events of this session; none if the file is of another session or version."""
         if self.path is None or not self.path.exists():
             return
         lines = self.path.read_text(encoding="utf-8").splitlines()

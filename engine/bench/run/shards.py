@@ -1,9 +1,9 @@
-"""One bench on several GPUs of one host: which modules each process takes, and their results files as one.
+"""One bench on several GPUs of one host: divide the modules among processes, and merge their results files.
 
     CUDA_VISIBLE_DEVICES=0 python -m engine bench suite59 --shard 1/4 --json a.json    # and so on, at once
     python -m engine bench merge a.json b.json c.json d.json --json bench.json
 
-Every process deals the same cards: the weights are eager times of the newest committed run of the suite.
+Every process computes the same division: the weights are eager times of the newest committed run of the suite.
 """
 
 from __future__ import annotations
@@ -16,36 +16,37 @@ from typing import Any
 from engine.suite.cases import ROOT
 
 RESULTS = ROOT / "engine/results"
-FIXED = 10.0  # what a module costs whatever its size (tracing, builds, launches), in ms of eager time
-_ROW = {"id", "baselines", "limits", "trials", "refused", "session"}  # what each problem of a results file has
+FIXED = 10.0  # cost of any module (tracing, builds, launches), in ms of eager time
+_ROW = {"id", "baselines", "limits", "trials", "refused", "session"}  # fields of each problem of a results file
 SAME = ("gpu", "torch", "device", "hardware", "driver", "toolchain")
-FAILED = "failed"  # state of a session that ended by a mistake of ours
+FAILED = "failed"  # state of a session that ended by an engine error
 
 
 class BadResults(ValueError):
-    """Results files that are none, or that are of different machines; the message is one sentence."""
+    """Files that are no results files, or that are of different machines; the message is one sentence."""
 
 
 def parse(text: str) -> tuple[int, int]:
     """(2, 4) of `2/4`. Raises ValueError."""
     this, _, of = text.partition("/")
     if not (this.isdigit() and of.isdigit() and 1 <= int(this) <= int(of)):
-        raise ValueError(f"--shard takes I/N with I from 1 to N, such as 1/4; it was given {text}")
+        raise ValueError(f"--shard takes I/N with I from 1 to N, such as 1/4; not {text}")
     return int(this), int(of)
 
 
 def weights() -> dict[str, float]:
-    """Module -> eager time in ms where the newest committed run of the suite has one."""
-    found: dict[str, float] = {}
+    """Module -> eager time in ms, if the newest committed run of the suite has one."""
+    times: dict[str, float] = {}
     for path in sorted(RESULTS.glob("suite59-*.json"), key=lambda p: p.stem[-10:]):
         for row in json.loads(path.read_text(encoding="utf-8"))["results"]:
             if "eager_ms" in row:
-                found[row["problem"]] = row["eager_ms"]
-    return found
+                times[row["problem"]] = row["eager_ms"]
+    return times
 
 
 def deal(modules: dict[str, str], shard: tuple[int, int], known: dict[str, float] | None = None) -> dict[str, str]:
-    """The modules of one shard in the set's order: the longest is dealt first, each to whom has least."""
+    """The modules of one shard in the set's order. The longest is dealt first, each to the shard with the least
+    work."""
     this, of = shard
     known = weights() if known is None else known
     usual = sorted(known.values())[len(known) // 2] if known else FIXED
@@ -60,39 +61,40 @@ def deal(modules: dict[str, str], shard: tuple[int, int], known: dict[str, float
 def read(path: Path) -> dict[str, Any]:
     """{about, problems} of a results file of sessions. Raises BadResults."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        contents = json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise BadResults(f"cannot read {path}: {e.strerror}") from None
     except ValueError as e:
-        raise BadResults(f"{path} is no results file of a bench: {e}; name another, or move it away") from None
-    held = held if isinstance(held, dict) else {}
-    about, problems = held.get("about"), held.get("problems")
+        raise BadResults(f"{path} is not a results file of a bench: {e}; name another, or move it away") from None
+    contents = contents if isinstance(contents, dict) else {}
+    about, problems = contents.get("about"), contents.get("problems")
     rows = list(problems.values()) if isinstance(problems, dict) else [None]
     if not isinstance(about, dict) or not all(isinstance(r, dict) and r.keys() >= _ROW for r in rows):
-        raise BadResults(f"{path} is no results file of a bench; name another, or move it away")
+        raise BadResults(f"{path} is not a results file of a bench; name another, or move it away")
     return {"about": about, "problems": problems}
 
 
 def merge(paths: Sequence[Path]) -> dict[str, Any]:
-    """{about, problems} of all. Of a module in several files the session that ended last stands. Raises BadResults
-    where two files are of different machines, or of sessions with different settings."""
+    """{about, problems} of all. If several files have a module, the session that ended last counts. Raises BadResults
+    if two files are of different machines, or of sessions with different settings."""
     about: dict[str, Any] = {}
     problems: dict[str, dict] = {}
     for path in paths:
-        held = read(path)
+        contents = read(path)
         for name in SAME:
-            if name in about and name in held["about"] and about[name] != held["about"][name]:
-                words = f"{held['about'][name]!r} where the files before it have {about[name]!r}"
+            if name in about and name in contents["about"] and about[name] != contents["about"][name]:
+                words = f"{contents['about'][name]!r} where the files before it have {about[name]!r}"
                 raise BadResults(f"{path} is of another machine or toolchain: its {name} is {words}")
-        if about and about.get("sessions") != held["about"].get("sessions"):
+        if about and about.get("sessions") != contents["about"].get("sessions"):
             raise BadResults(f"{path} is of sessions with other settings than the files before it")
-        dates = [d for d in (about.get("date"), held["about"].get("date")) if d]
-        about = held["about"] | about | ({"date": max(dates)} if dates else {})
-        for module, row in held["problems"].items():
+        dates = [d for d in (about.get("date"), contents["about"].get("date")) if d]
+        about = contents["about"] | about | ({"date": max(dates)} if dates else {})
+        for module, row in contents["problems"].items():
             problems[module] = _later(problems[module], row) if module in problems else row
     return {"about": about, "problems": problems}
 
 
 def _later(a: dict, b: dict) -> dict:
-    """Of two sessions on one module: shards that began from one file carry each other's as it was then."""
+    """The later of two sessions on one module: shards that started from one file hold old copies of each other's
+    rows."""
     return max(a, b, key=lambda row: (row["session"]["state"] != FAILED, row["session"]["t"]))

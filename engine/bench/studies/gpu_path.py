@@ -1,4 +1,4 @@
-"""Does the way from a module to a published figure hold on this GPU? Sessions, a bench, the suite, torch.compile.
+"""Check the path from a module to a published figure on this GPU: sessions, a bench, the suite, torch.compile.
 
     python -m engine.bench.studies.gpu_path --out DIR [--only STEP,..] [--seconds 900]
 
@@ -6,11 +6,11 @@ Steps, each with its own file in DIR and its faults in words in DIR/gpu_path.jso
 
     sessions   `planner` and `sweep` on a linear layer, and `planner` on a module in regions
     compile    torch.compile's default mode in alternation with eager TF32, on the same linear layer
-    bench      six problems with 6 trials each, cut once by the clock and gone on with (DIR/bench.json)
+    bench      six problems with 6 trials each, interrupted once by the clock and continued (DIR/bench.json)
     compare    each problem's best of that bench and the committed one, in turns with PyTorch in one run
     suite      a few of the suite's programs by both back ends (DIR/suite.json)
 
-Without a GPU `--device modelled:h200` plays the steps that need no measured time, to try the script itself.
+Without a GPU, `--device modelled:h200` runs the steps that need no measured time, to try the script itself.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ PROGRAMS = (
     "matrix_vector", "matmul_square_f16", "linear_scale_leaky", "linear_scale_leaky_f16", "conv2d_relu_bias_f16",
 )  # fmt: skip
 TRIALS = 6
-SAME = 0.03  # by how much the best of a bench and the committed best may differ
-FIRST_CALL_S = 45.0  # after so long the bench's first call is cut
+SAME = 0.03  # allowed difference between the best of a bench and the committed best
+FIRST_CALL_S = 45.0  # the bench's first call is interrupted after this time
 EXPECTED = ("without kernels", "kernels", "clocks", "precision")  # checks that every measured trial must pass
 
 
@@ -111,7 +111,7 @@ class Check:
 
     @staticmethod
     def _evidence(judged: list[events.TrialJudged]) -> list[str]:
-        """Checks that a measured trial lacks or did not pass."""
+        """Checks that a measured trial lacks or failed."""
         faults = []
         for e in judged:
             seen = {c["name"]: c["verdict"] for c in e.evidence}
@@ -131,13 +131,13 @@ class Check:
         return {"faults": faults, "cls": timed.cls, "ms": timed.time.ms, "ratio": timed.ratio, "interval": interval}
 
     def bench(self) -> dict[str, Any]:
-        """One call that the clock cuts, and one that goes on."""
+        """One call that the clock interrupts, and one that continues."""
         ids, out = module_ids(), self.out / "bench.json"
         out.unlink(missing_ok=True)
         fields = {"device": self.evaluator.name, "trials": TRIALS}
         for seconds in (FIRST_CALL_S, max(60.0, self.until - time.monotonic())):
-            asked = Request({module: ids[module] for module in SIX}, fields, seconds)
-            problems = runner.run(asked, self.evaluator, out, self.say).problems
+            request = Request({module: ids[module] for module in SIX}, fields, seconds)
+            problems = runner.run(request, self.evaluator, out, self.say).problems
         faults = [f"{module} is missing" for module in SIX if module not in problems]
         for module, row in problems.items():
             numbers = [t["trial"] for t in row["trials"]]
@@ -149,7 +149,7 @@ class Check:
         return {"faults": faults, "seconds_of": seconds, "resumed": resumed}
 
     def compare(self) -> dict[str, Any]:
-        """The ratio of old to new, of the medians of pairs: 1.03 is 3% faster than what is committed."""
+        """The ratio of old to new, of the medians of pairs: 1.03 is 3% faster than the committed program."""
         new = json.loads((self.out / "bench.json").read_text(encoding="utf-8"))["problems"]
         old = json.loads(committed().read_text(encoding="utf-8"))["problems"]
         rows, faults = [], []
@@ -197,10 +197,12 @@ class Check:
 
     def suite(self) -> dict[str, Any]:
         chosen = [c for c in cases() if c.name in PROGRAMS]
-        said: list[dict[str, Any]] = []
-        suite.run(chosen, self.evaluator, self.out / "suite.json", said.append)
-        faults = [f"{r['program']} by {r['backend']}: {r['failed']}: {r['message']}"[:300] for r in said if not r["ok"]]
-        rows = [{n: r.get(n) for n in ("program", "backend", "class", "error", "ms", "ratio")} for r in said]
+        results: list[dict[str, Any]] = []
+        suite.run(chosen, self.evaluator, self.out / "suite.json", results.append)
+        faults = [
+            f"{r['program']} by {r['backend']}: {r['failed']}: {r['message']}"[:300] for r in results if not r["ok"]
+        ]
+        rows = [{n: r.get(n) for n in ("program", "backend", "class", "error", "ms", "ratio")} for r in results]
         return {"faults": faults, "rows": rows}
 
     # ---- what steps share ----
@@ -232,7 +234,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=name, description=about)
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the results")
     parser.add_argument("--only", default="", metavar="STEP,..", help=f"of {', '.join(STEPS)}")
-    parser.add_argument("--seconds", type=float, default=900.0, help="begin no comparison after so long (default 900)")
+    parser.add_argument("--seconds", type=float, default=900.0, help="start no comparison after that (default 900)")
     parser.add_argument("--device", default="cuda", help="cuda, or modelled:h200 to try the script (default cuda)")
     args = parser.parse_args(argv)
     chosen = [s for s in args.only.split(",") if s] or list(STEPS)

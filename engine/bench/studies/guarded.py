@@ -1,14 +1,14 @@
-"""Is `guard f32` right on inputs that trip it and on those that do not, and what does it cost? On a GPU.
+"""Check that `guard f32` is right on inputs that trip it and on those that do not, and measure its cost, on a GPU.
 
     python -m engine.bench.studies.guarded --json guard.json [--only NAME,..] [--seconds 300]
     python -m engine.bench.studies.guarded --plan          # what would run: no GPU, no torch
 
 Programs of the suite in f16, each under a guard, under a guard as a CUDA graph, and in the same configuration without
-one; `_rows`: the program of that name without its casts and layouts, whose convolution reads images as they lie and
-rounds them itself (`cpp`). The guarded ones are validated by the evaluator of every session, in all its rounds; of four
-sets of inputs the file keeps the errors and the flag, which is held against what the set is made for. With the flag
-down the three and eager PyTorch with TF32 are timed in turns, in one run. The file grows program by program; programs
-that it holds already are not run again.
+one; `_rows`: the program of that name without its casts and layouts, whose convolution reads images in PyTorch's layout
+and rounds them itself (`cpp`). The guarded ones are validated by the evaluator of every session, in all its rounds. For
+four sets of inputs the file stores the errors and the flag, which is compared with the set's purpose. If the flag stays
+unset, the three and eager PyTorch with TF32 are timed in turns, in one run. The file grows program by program; programs
+that it holds are not run again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NAMES = (
 SETS = {"own": 0, "large": 1, "tiny": 1, "row": 1}  # whether the set trips the guard
 FAMILIES = {"own": "own", "large": "huge", "tiny": "minute", "row": "uneven"}  # of the evaluator's inputs
 KINDS = ("guarded", "graph", "plain")
-AS_TF32, AS_F32 = 1.1, 2e-6  # a guarded error: so many times that of eager TF32, or as small as f32's own
+AS_TF32, AS_F32 = 1.1, 2e-6  # bound of a guarded error: this many times that of eager TF32, or as small as f32's own
 METHOD = (
     "medians of calls in turns with eager TF32 in one run, L2 flushed; plain: the same without its guard; error: "
     "||ours - float64|| / ||float64||; sets: the module's own inputs, normal ones times 10^6, times 10^-6, and with "
@@ -75,9 +75,9 @@ def _guarded(name: str) -> str:
 
 
 def texts(name: str) -> dict[str, str]:
-    """Of one program of the suite: under a guard, the same as a CUDA graph, and without a guard; nothing left auto.
+    """One program of the suite under a guard, the same as a CUDA graph, and without a guard, with nothing left auto.
 
-    Raises ValueError where the program cannot be guarded.
+    Raises ValueError if the program cannot be guarded.
     """
     checked = check(_guarded(name))
     if not checked.ok:
@@ -88,20 +88,20 @@ def texts(name: str) -> dict[str, str]:
 
 
 def faults(row: dict[str, Any]) -> list[str]:
-    """What is wrong with a program's row, in words; its sets are {error, graph_error, eager_tf32, flag, unexpected}."""
+    """The faults of a program's row, in words; its sets are {error, graph_error, eager_tf32, flag, unexpected}."""
     if "error" in row:
         return [row["error"]]
-    found = []
+    words = []
     for which, trips in SETS.items():
         if (s := row["sets"].get(which)) is None:  # float32 itself overflows there
             continue
         limit = max(AS_TF32 * s["eager_tf32"], AS_F32)
-        found += [
+        words += [
             f"{which}: {k} {s[k]:.1e}, more than {limit:.1e}" for k in ("error", "graph_error") if not s[k] <= limit
         ]
-        found += [f"{which}: {s['unexpected']} elements NaN or Inf on one side alone"] if s["unexpected"] else []
-        found += [f"{which}: the flag is {s['flag']}"] if trips not in (None, s["flag"]) else []
-    return found
+        words += [f"{which}: {s['unexpected']} elements NaN or Inf on one side alone"] if s["unexpected"] else []
+        words += [f"{which}: the flag is {s['flag']}"] if trips not in (None, s["flag"]) else []
+    return words
 
 
 def line(row: dict[str, Any]) -> str:
@@ -119,13 +119,13 @@ def line(row: dict[str, Any]) -> str:
 
 
 def cost_us(row: dict[str, Any]) -> float:
-    """What a guard adds to a call whose flag stays down."""
+    """The time that a guard adds to a call whose flag stays unset."""
     return round(1e3 * (row["ms"]["guarded"] - row["ms"]["plain"]), 1)
 
 
 def run(names: Sequence[str], evaluator: Evaluator, seconds: float, done: Callable[[dict[str, Any]], None]) -> None:
-    """Program after program on the evaluator, the builds of all asked for at the beginning; each row goes to `done`,
-    with its faults. What is not begun within `seconds` is left out."""
+    """Run program after program on the evaluator, with all builds requested at the start; each row goes to `done`, with
+    its faults. Programs that did not start within `seconds` are left out."""
     deadline = time.monotonic() + seconds
     programs = {name: texts(name) for name in names}
     for text in (text for kinds in programs.values() for text in kinds.values()):
@@ -179,7 +179,7 @@ def _candidate(number: int, text: str, prepared: Prepared, evaluator: Evaluator)
 
 def _set(family: str, checks: dict[str, list[dict[str, Any]]]) -> dict[str, Any] | None:
     """{error, graph_error, eager_tf32: relative to float64; flag; worst: one element's error over the result's RMS} of
-    a family, None where nothing could be compared. An element NaN or Inf on one side alone fails the validation:
+    a family, None if nothing could be compared. An element that is NaN or Inf on one side only fails the validation:
     `unexpected` is 0."""
     guarded, graph = (next((c for c in checks[k] if c["family"] == family), None) for k in ("guarded", "graph"))
     return None if guarded is None or graph is None else {
@@ -190,10 +190,10 @@ def _set(family: str, checks: dict[str, list[dict[str, Any]]]) -> dict[str, Any]
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.bench.studies.guarded", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", metavar="NAME,..", help="these programs alone (see --plan)")
-    parser.add_argument("--seconds", type=float, default=300.0, help="begin no program after so long (default 300)")
+    parser.add_argument("--only", default="", metavar="NAME,..", help="only these programs (see --plan)")
+    parser.add_argument("--seconds", type=float, default=300.0, help="start no program after this time (default 300)")
     form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--json", metavar="OUT", type=Path, help="results; an earlier file is gone on from")
+    form.add_argument("--json", metavar="OUT", type=Path, help="results; continues an earlier file")
     form.add_argument("--plan", action="store_true", help="say what would run and stop")
     args = parser.parse_args(argv)
     asked = [n for n in args.only.split(",") if n]

@@ -1,15 +1,15 @@
-"""How fast trials come: sessions on `cute` beside a loop over nvcc, each for as long, and how soon the first one comes.
+"""Measure how fast trials come: sessions on `cute` beside a loop over nvcc for the same time, and the first trial.
 
     python -m engine.bench.studies.pace --seconds 300 --json pace.json            # two windows of five minutes
     python -m engine.bench.studies.pace --seconds 90 --loop-seconds 120 --json pace.json
     python -m engine.bench.studies.pace --side loop --seconds 300 --json pace.json  # one of them; the other stays in
     the file
 
-Both sides are real sessions (engine.session.runner) with real workers, builds and verification, on the same modules
-in class f16 and in the same order, from an empty build cache. The loop does one thing after the other and builds
-every program whole by nvcc, as a script around a compiler does; its process is as warm as ours, which such a script's
-is not. No session teaches the next one (engine.strategies.planner.memory), or the second window would begin with what
-won in the first. A trial counts when its verdict fell inside the window; its seconds run from proposal to verdict.
+Both sides are real sessions (engine.session.runner) with real workers, builds and verification, on the same modules in
+class f16 and in the same order, from an empty build cache. The loop does one thing after the other and builds every
+program whole with nvcc, as a script around a compiler does; its process is as warm as ours, unlike such a script's. No
+session teaches the next one (engine.strategies.planner.memory); otherwise the second window would start with the best
+of the first. A trial counts if its verdict came inside the window; its seconds run from proposal to verdict.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from engine.session import events
 from engine.session.runner import SessionSpec, run
 from engine.session.spec import MAX_TRIALS
 
-# The suite's products and linear layers whose f16 programs `cute` takes; the first ones are where sessions are started
-# that only a first trial is wanted of.
+# The suite's products and linear layers whose f16 programs `cute` takes; sessions for only a first trial use the first
+# ones.
 MODULES = (
     "linear_div_gelu", "matmul_square", "linear_scale_leaky", "linear_mish_mish", "bmm", "linear_relu_div",
     "matmul_transposed_b", "linear_hardtanh_gelu", "matmul_rectangular", "linear_scaled_residual", "matmul_irregular",
@@ -43,7 +43,7 @@ MODULES = (
     "linear_instancenorm_residual",
 )  # fmt: skip
 CLS = "f16"
-TRIALS = 24  # of one session; then the next module's
+TRIALS = 24  # per session; then the next module
 AIMS = {"median_s": 2.5, "first_trial_s": 5.0, "times_as_many": 10.0}  # design/measuring.md, section Fast
 STAGES = {
     "traced": events.Traced, "reported": events.Reported, "baseline": events.Baseline,
@@ -54,8 +54,8 @@ STAGES = {
 
 @dataclass
 class Ended:
-    """One trial with its end inside of the window, `at` seconds after it opened. `built_s`: its own wait for the
-    compiler, near 0 where built ahead or found; `failed`: step and code, or empty."""
+    """One trial that ended inside the window, `at` seconds after its start. `built_s`: its own wait for the compiler,
+    near 0 if built ahead or cached; `failed`: step and code, or empty."""
 
     module: str
     trial: int
@@ -68,8 +68,8 @@ class Ended:
 
 @dataclass
 class Window:
-    """What one side did in `seconds`. `sessions`: {module, first_trial_s: Run to the first measured trial, stages,
-    end}."""
+    """The work of one side in `seconds`. `sessions`: {module, first_trial_s: from Run to the first measured trial,
+    stages, end}."""
 
     seconds: float
     ended: list[Ended] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Window:
         return [e for e in self.ended if not e.failed]
 
     def to_json(self) -> dict[str, Any]:
-        """Counts and quantiles, then the rows that they are of."""
+        """Counts and quantiles, then their rows."""
         return {
             "seconds": round(self.seconds, 1),
             "trials": len(self.judged),
@@ -94,7 +94,7 @@ class Window:
 
 
 def _spread(values: list[float]) -> dict[str, float | int] | None:
-    """{n, median, p90, max} in seconds; None of nothing."""
+    """{n, median, p90, max} in seconds; None for no values."""
     if not values:
         return None
     ninth = quantiles(values, n=10)[8] if len(values) > 1 else values[0]
@@ -103,7 +103,7 @@ def _spread(values: list[float]) -> dict[str, float | int] | None:
 
 
 class Loop:
-    """An evaluator that builds every program by nvcc when it is asked to, and nothing ahead.
+    """An evaluator that builds every program with nvcc on request, and nothing ahead.
 
     `build(source, cancelled)`: the compiler (engine.build.pool.build_cpp into the machine's cache)."""
 
@@ -138,7 +138,7 @@ class Loop:
         return self._device.measure(self._by_cpp(candidate, "measure"), baseline)
 
     def prefetch(self, candidates: list[Candidate]) -> None:
-        """Nothing: a loop knows no next program before this one is done."""
+        """Nothing: a loop does not know the next program before this one is done."""
 
     def _by_cpp(self, candidate: Candidate, step: str) -> Candidate:
         if "cpp" not in candidate.sources:
@@ -162,9 +162,9 @@ def play(
     say: Callable[[str], None] = lambda text: None,
     warm: Callable[[], None] = lambda: None,
 ) -> Window:
-    """Sessions on `modules` (name, text, kind), one after the other, until `seconds` have passed or none is left.
+    """Sessions on `modules` (name, text, kind), one after the other, until `seconds` have passed or no module is left.
 
-    `warm` is called between sessions, as the app's engine does. A trial that the clock cut is not counted.
+    `warm` is called between sessions, as the app's engine does. A trial that the clock interrupts does not count.
     """
     began = time.monotonic()
     made = Window(seconds)
@@ -238,12 +238,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cuda", help="cuda; modelled:h200 tries the command itself without a GPU")
     parser.add_argument("--side", choices=("both", "cute", "loop"), default="both", help="which window (default both)")
     parser.add_argument("--seconds", type=float, default=300.0, help="of each window (default 300)")
-    parser.add_argument("--loop-seconds", type=float, help="of the loop's window, where it is another")
-    parser.add_argument("--starts", type=int, default=3, help="sessions for the first trial alone (default 3)")
+    parser.add_argument("--loop-seconds", type=float, help="of the loop's window, if different")
+    parser.add_argument("--starts", type=int, default=3, help="sessions for only the first trial (default 3)")
     parser.add_argument("--rest", type=float, default=15.0, help="seconds given to workers to get warm (default 15)")
     parser.add_argument("--only", default="", metavar="NAME,..", help="modules of engine/problems")
     parser.add_argument("--cache", metavar="DIR", help="folder of builds (default: a fresh one, removed at the end)")
-    parser.add_argument("--json", metavar="OUT", help="the numbers; a side that is not played stays as it is")
+    parser.add_argument("--json", metavar="OUT", help="the numbers; a side that does not run stays unchanged")
     return parser
 
 
@@ -313,7 +313,7 @@ def _play(args: argparse.Namespace) -> int:
 
 
 def times_as_many(cute: dict[str, Any], loop: dict[str, Any]) -> float | None:
-    """Trials a second of the one over trials a second of the other, each up to its last; None where one ended none."""
+    """Trials a second of `cute` over trials a second of `loop`, each up to its last; None if one side ended none."""
     if not loop["trials"] or not cute["trials"]:
         return None
     return round(loop["a_trial_every_s"] / cute["a_trial_every_s"], 1)
@@ -329,7 +329,7 @@ def summary(side: str, told: dict[str, Any]) -> str:
 
 
 def verdict(told: dict[str, Any]) -> str:
-    """The three aims beside what was seen."""
+    """The three aims beside the measured values."""
     lines = []
     if told.get("cute", {}).get("trial_s"):
         lines.append(f"median trial {told['cute']['trial_s']['median']} s (aim {AIMS['median_s']})")

@@ -1,10 +1,10 @@
-"""Does the same kernel take the same time twice, and do two clocks agree? Ten kernels of 20 us to 20 ms on a GPU.
+"""Check that the same kernel takes the same time twice, and that two clocks agree: ten kernels of 20 us to 20 ms.
 
     python -m engine.bench.studies.steady --json steady.json        # two to three minutes on one GPU
 
-Each kernel is a raw candidate in its sandbox and stands beside eager PyTorch, as `python -m engine measure` times it,
-twice in a row. Aims (issue 4): the two ratios differ by less than 2%, or their intervals overlap; from 50 us the time
-by events is within 3% of CUPTI's record of the same calls; no trick is found in what is honest.
+Each kernel is a raw candidate in its sandbox, timed beside eager PyTorch as by `python -m engine measure`, twice in a
+row. Aims (issue 4): the two ratios differ by less than 2%, or their intervals overlap; from 50 us the time by events is
+within 3% of CUPTI's record of the same calls; no trick is found in an honest kernel.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any
 from engine import atomic_write
 
 SPREAD, AGREE, LONG_MS = 0.02, 0.03, 0.05
-AT_ONCE = 4  # cases whose processes wait with a CUDA context each: three a case, 2 to 3 GB of host memory each
+AT_ONCE = 4  # cases whose processes wait with a CUDA context: three processes per case, 2 to 3 GB of host memory each
 CUPTI_CALLS = 25
 CALL_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """A module of one expression, and a kernel that is the same expression."""
+    """A module of one expression, and a kernel with the same expression."""
 
     name: str
     cls: str
@@ -74,7 +74,7 @@ CASES = (
 
 @dataclass
 class Ready:
-    """A case with everything slow done: its verifier, its candidate's process, its values on the GPU."""
+    """A case after all slow work: its verifier, its candidate's process, its values on the GPU."""
 
     case: Case
     verifier: Any
@@ -89,7 +89,7 @@ class Ready:
 
 @dataclass
 class Seen:
-    """What two timings of one case and CUPTI said. Times in ms."""
+    """The results of two timings of one case and of CUPTI. Times in ms."""
 
     name: str
     ms: list[float]
@@ -97,7 +97,7 @@ class Seen:
     ratio: list[float]
     interval: list[tuple[float, float]]
     pairs: list[int]
-    cupti_ms: float  # of calls that events timed too: `events_ms`, less their own time
+    cupti_ms: float  # of calls that events timed too: `events_ms`, without their own time
     events_ms: float
     wall_ms: float
     call_ms: float
@@ -118,13 +118,13 @@ class Seen:
 
     @property
     def faults(self) -> list[str]:
-        """The aims that it misses, in words."""
-        found = [f"found: {f}" for f in self.findings]
+        """The missed aims, in words."""
+        misses = [f"found: {f}" for f in self.findings]
         if self.spread >= SPREAD and not self.overlap:
-            found.append(f"ratios differ by {self.spread:.1%}, and their intervals do not overlap")
+            misses.append(f"ratios differ by {self.spread:.1%}, and their intervals do not overlap")
         if self.cupti_ms >= LONG_MS and abs(self.over_cupti - 1) > AGREE:
-            found.append(f"events say {self.over_cupti:.3f} times what CUPTI says")
-        return found
+            misses.append(f"events say {self.over_cupti:.3f} times what CUPTI says")
+        return misses
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -134,7 +134,7 @@ class Seen:
 
 
 def prepare(case: Case) -> Ready:
-    """Traced, verifier and candidate started, values on the GPU."""
+    """Trace the module, start verifier and candidate, write the values to the GPU."""
     from engine.evaluate.integrity import measuring, verify
     from engine.trace import trace
 
@@ -175,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m engine.bench.studies.steady", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("--only", default="", metavar="NAME,..", help=f"of {', '.join(c.name for c in CASES)}")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further cases after so long")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no further cases after this time")
     parser.add_argument("--json", metavar="OUT", help="the numbers, written as they come")
     return parser
 
@@ -185,7 +185,7 @@ def main(argv: list[str] | None = None) -> int:
     wanted = tuple(filter(None, args.only.split(",")))
     cases = [c for c in CASES if not wanted or c.name in wanted]
     if not Path("/dev/nvidiactl").exists():
-        print("error: there is no NVIDIA GPU here, and times are taken on one alone", file=sys.stderr)
+        print("error: there is no NVIDIA GPU here, and times are only taken on one", file=sys.stderr)
         return 2
     from engine.evaluate.timing import gpu_condition
 
@@ -206,22 +206,22 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _batch(cases: list[Case]) -> list[tuple[str, Seen | str]]:
-    """Everything slow side by side, then one timing after the other, with the GPU to itself."""
-    found: list[tuple[str, Seen | str]] = []
+    """Do all slow work in parallel, then one timing after the other, with the GPU to itself."""
+    results: list[tuple[str, Seen | str]] = []
     ready: list[Ready] = []
     with ThreadPoolExecutor(len(cases)) as pool:  # alive until all is timed: a confined child ends with its thread
         for case, job in [(c, pool.submit(prepare, c)) for c in cases]:
             try:
                 ready.append(job.result())
             except Exception as e:
-                found.append((case.name, f"{type(e).__name__}: {e}"[:500]))
+                results.append((case.name, f"{type(e).__name__}: {e}"[:500]))
         for one in ready:
             try:
-                found.append((one.case.name, look(one)))
+                results.append((one.case.name, look(one)))
             except Exception as e:
-                found.append((one.case.name, f"{type(e).__name__}: {e}"[:500]))
+                results.append((one.case.name, f"{type(e).__name__}: {e}"[:500]))
             one.close()
-    return found
+    return results
 
 
 if __name__ == "__main__":

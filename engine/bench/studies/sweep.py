@@ -1,13 +1,13 @@
-"""Products under many configurations, timed on the GPU: what the attainable model is judged by (`python -m sol sweep`).
+"""Time products under many configurations on the GPU, to judge the attainable model (`python -m sol sweep`).
 
     python -m engine.bench.studies.sweep --json sweep.json [--only ID,..] [--configs 48] [--seconds 390]
     python -m engine.bench.studies.sweep --plan            # what would run: no GPU, no torch
 
-Of each product, up to `--configs` configurations that the `cute` back end takes are drawn without a look at any model:
+For each product, up to `--configs` configurations that the `cute` back end takes are drawn without regard to any model:
 half from all of them, half from those with larger tiles, by a hash of the configuration, so that every run draws the
-same ones. The evaluator of every session builds them, holds each against its own ideal in float64 in one round, and
-times them in turns with PyTorch's own product, a few at a time. The file grows product by product; a later call goes on
-from it. Products marked held out are those that nobody looked at when the model's constants were set.
+same ones. The evaluator of every session builds them, compares each with its own ideal in float64 in one round, and
+times them in turns with PyTorch's own product, a few at a time. The file grows product by product; a later call
+continues it. Products marked held out were not looked at when the model's constants were set.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ METHOD = (
     "CUDA events less their own time, L2 flushed, held stream; ms, each the median of 15 calls in turns with PyTorch's "
     "product and a few other configurations; error: relative to the program's own ideal in float64"
 )
-AT_ONCE = 6  # configurations that are timed in one run of turns
-ROOM = 24e9  # bytes that their results may take on the GPU
+AT_ONCE = 6  # configurations timed in one run of turns
+ROOM = 24e9  # bytes for their results on the GPU
 
 
 @dataclass(frozen=True)
 class Swept:
-    """One product. `program` has `backend cute ` where a configuration is written in (sol.model.sweep.program_text)."""
+    """One product. `program` has `backend cute ` where a configuration is inserted (sol.model.sweep.program_text)."""
 
     id: str
     program: str
@@ -124,7 +124,7 @@ def clauses_of(c: ir.Config) -> str:
 
 @lru_cache(maxsize=64)
 def configurations(swept: Swept, most: int = 48) -> tuple[tuple[str, str], ...]:
-    """(clauses, the program with them), at most `most`, in an order that no model knows."""
+    """(clauses, the program with them), at most `most`, in an order that is independent of any model."""
     checked = check(swept.program)
     if not checked.ok:
         raise ValueError(f"{swept.id}: {checked.diagnostics[0].message}")
@@ -132,7 +132,7 @@ def configurations(swept: Swept, most: int = 48) -> tuple[tuple[str, str], ...]:
     (stage,) = p.stages
     problem = legal.program_problem(p, stage)
     shape, depth = problem.shape, 1024 // problem.compute.bits
-    found = []
+    configs = []
     for tile, cluster, schedule in product(legal.tiles(problem.compute), CLUSTERS, ("cooperative", "pingpong")):
         if tile[2] != depth:
             continue
@@ -146,18 +146,18 @@ def configurations(swept: Swept, most: int = 48) -> tuple[tuple[str, str], ...]:
             config = replace(stage.config, tile=tile, cluster=cluster, schedule=schedule, scheduler=way,
                              swizzle=fits[int(drawn[:6], 16) % len(fits)])  # fmt: skip
             if not legal.objections(problem, config, "cute"):
-                found.append(config)
-    found.sort(key=lambda c: _rank(c.tile, c.cluster, c.schedule, c.scheduler.kind) + _rank(c.scheduler.splits))
+                configs.append(config)
+    configs.sort(key=lambda c: _rank(c.tile, c.cluster, c.schedule, c.scheduler.kind) + _rank(c.scheduler.splits))
     area = 128 * 128 if min(shape.m, shape.n) >= 128 else 64 * 64
-    large = [c for c in found if c.tile[0] * c.tile[1] >= area and c.tile[1] in LARGE_COLUMNS]
-    chosen = list(dict.fromkeys([*large[: most // 2], *found]))[:most]
+    large = [c for c in configs if c.tile[0] * c.tile[1] >= area and c.tile[1] in LARGE_COLUMNS]
+    chosen = list(dict.fromkeys([*large[: most // 2], *configs]))[:most]
     return tuple((clauses_of(c), to_text(replace(p, stages=(replace(stage, config=c),)))) for c in chosen)
 
 
 def measure(
     wanted: Sequence[Swept], most: int, out: Path, evaluator: Evaluator, deadline: float, say: Callable[[str], None]
 ) -> None:
-    """Times product after product and writes the file after each; none is begun after the deadline."""
+    """Time product after product and write the file after each; none starts after the deadline."""
     done = json.loads(out.read_text()) if out.exists() else {"problems": []}
     had = {row["id"] for row in done["problems"]}
     todo = [swept for swept in wanted if swept.id not in had]
@@ -246,11 +246,11 @@ def _about(gpu: str, products: int, most: int) -> dict:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.bench.studies.sweep", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", metavar="ID,..", help="these products alone (see --plan)")
+    parser.add_argument("--only", default="", metavar="ID,..", help="only these products (see --plan)")
     parser.add_argument("--configs", type=int, default=48, help="configurations of a product at most (default 48)")
-    parser.add_argument("--seconds", type=float, default=390.0, help="begin no product after so long (default 390)")
+    parser.add_argument("--seconds", type=float, default=390.0, help="start no product after this time (default 390)")
     form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--json", metavar="OUT", type=Path, help="results; an earlier file is gone on from")
+    form.add_argument("--json", metavar="OUT", type=Path, help="results; continues an earlier file")
     form.add_argument("--plan", action="store_true", help="say what would run and stop")
     args = parser.parse_args(argv)
     names = [n for n in args.only.split(",") if n]

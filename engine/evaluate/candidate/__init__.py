@@ -1,1 +1,1 @@
-"""The candidate's side: the process that runs generated programs, and what it shows of a program while it runs."""
+"""The candidate's side: the process that runs generated programs, and the probes of a running program."""

@@ -1,7 +1,7 @@
-"""The operations that may run beside regions, by ATen's names: functional ones, which neither write nor draw by chance.
+"""The operations that may run beside regions, by ATen's names: functional ones, without writes and random numbers.
 
-Told apart from engine.evaluate.candidate.aten, which runs them, for whoever asks without torch: a module that needs
-any other is refused when it is cut into regions.
+This module is separate from engine.evaluate.candidate.aten, which runs them, for callers without torch. A module that
+needs another operation is refused when it is split into regions.
 """
 
 from __future__ import annotations

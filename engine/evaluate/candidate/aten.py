@@ -1,8 +1,8 @@
-"""One operation of a traced graph, run by PyTorch as the module ran it: what stays PyTorch beside regions.
+"""Run one operation of a traced graph in PyTorch as the module ran it, for the operations beside regions.
 
-A graph comes from a process that ran pasted text, so its words are not trusted: only the functional operations named
-in engine.evaluate.candidate.allowed_aten run, by ATen's own schemas, with arguments that fit their types. Needs
-torch; workers only.
+A graph comes from a process that ran pasted text, so its words are not trusted: only the functional operations in
+engine.evaluate.candidate.allowed_aten run, by ATen's own schemas, with arguments that fit their types. Needs torch;
+only for workers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from engine.evaluate.candidate.allowed_aten import ALLOWED
 from engine.evaluate.correctness.inputs import torch_dtype
 from sol.graph import Op
 
-_MARK = "@"  # a tensor's place in a list that holds other things too (engine.trace.capture)
-# By name as tracing writes what was given, by number where the schema's default stands.
+_MARK = "@"  # marks the position of a tensor in a list with other values (engine.trace.capture)
+# By name as tracing writes a given value, by number for the schema's default.
 _FORMATS = {
     f"torch.{name}": name for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 }
@@ -29,7 +29,7 @@ class UnknownOp(ValueError):
 
 
 def operation(op: Op, device: str) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
-    """The operation as a function of its tensors, its schema found once. Raises UnknownOp."""
+    """The operation as a function of its tensors. Its schema is looked up once. Raises UnknownOp."""
     if op.op not in ALLOWED:
         raise UnknownOp(f"`aten.{op.op}` is not among the operations that run beside a region")
     packet = getattr(torch.ops.aten, op.op, None)
@@ -42,8 +42,8 @@ def operation(op: Op, device: str) -> Callable[[list[torch.Tensor]], list[torch.
 
 
 def _plan(schema: Any, op: Op, device: str) -> list[tuple[str, bool, Any]] | None:
-    """(name, keyword only, how) of each argument: an int is the place of a tensor among the operation's, a `_List` one
-    of several, a `_Given` a value. None where the schema does not fit."""
+    """(name, keyword only, source) of each argument: an int is the index of one of the operation's tensors, a `_List`
+    the indices of several, a `_Given` a value. None if the schema does not fit."""
     if schema.is_mutable:
         return None
     names = {a.name for a in schema.arguments}
@@ -58,7 +58,7 @@ def _plan(schema: Any, op: Op, device: str) -> list[tuple[str, bool, Any]] | Non
     room = len(op.inputs) - len(single) - sum(marked.values())
     if room < 0 or len(free) > 1 or (room and not free) or (free and not room):
         return None
-    at, plan, named = 0, [], False  # behind an argument that is left out the others go by name
+    at, plan, named = 0, [], False  # after an omitted argument, the others go by name
     for a in schema.arguments:
         if a in lists:
             n = marked.get(a.name, room)
@@ -82,7 +82,7 @@ def _plan(schema: Any, op: Op, device: str) -> list[tuple[str, bool, Any]] | Non
 
 
 class _List(list):
-    """Places of tensors; None stands for itself."""
+    """Indices of tensors; None stands for itself."""
 
 
 class _Given:
@@ -95,7 +95,7 @@ _KINDS = {"int": (int,), "float": (int, float), "number": (int, float), "bool": 
 
 
 def _value(argument: Any, value: Any, device: str, has_tensors: bool) -> Any:
-    """An attribute as ATen takes it; _WRONG where its type is another."""
+    """An attribute in the form that ATen takes; _WRONG if its type does not fit."""
     kind, name = str(argument.type), argument.name
     optional = kind.startswith("Optional[")
     inner = kind.removeprefix("Optional[").removesuffix("]") if optional else kind
@@ -137,15 +137,15 @@ def _bound(overload: Any, plan: list[tuple[str, bool, Any]]) -> Callable[[list[t
         return x[how]
 
     def call(x: list[torch.Tensor]) -> list[torch.Tensor]:
-        found = overload(*(fill(how, x) for how in ordered), **{name: fill(how, x) for name, how in named})
-        return list(_tensors(found))
+        results = overload(*(fill(how, x) for how in ordered), **{name: fill(how, x) for name, how in named})
+        return list(_tensors(results))
 
     return call
 
 
-def _tensors(found: Any) -> Iterator[torch.Tensor]:
-    if isinstance(found, torch.Tensor):
-        yield found
-    elif isinstance(found, (list, tuple)):
-        for one in found:
+def _tensors(results: Any) -> Iterator[torch.Tensor]:
+    if isinstance(results, torch.Tensor):
+        yield results
+    elif isinstance(results, (list, tuple)):
+        for one in results:
             yield from _tensors(one)

@@ -1,4 +1,4 @@
-"""A program's faults as answers of the process that runs it: what it did wrong, and whether that process is lost."""
+"""A program's faults as answers of its process: the error, and whether the process is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class Wrong(Exception):
-    """The program did what it must not. `code` is stable; the message one sentence."""
+    """The program broke a rule. `code` is stable; the message is one sentence."""
 
     def __init__(self, code: str, message: str):
         super().__init__(message)
@@ -16,7 +16,7 @@ class Wrong(Exception):
 
 
 def answered(work: Callable[[dict], dict]) -> Callable[[dict], dict]:
-    """The request's answer; a program's own faults as {wrong, message, lost}: with `lost` this process is of no use."""
+    """The request's answer; a program's own faults as {wrong, message, lost}. With `lost` the process is unusable."""
 
     def answer(request: dict) -> dict:
         try:
@@ -33,7 +33,7 @@ def answered(work: Callable[[dict], dict]) -> Callable[[dict], dict]:
 
 
 def cuda_code(e: Exception) -> str | None:
-    """What CUDA's error was, or None where the exception is something else."""
+    """The code of a CUDA error, or None for another exception."""
     text = str(e).lower().replace("_", " ")
     if isinstance(e, torch.OutOfMemoryError) or "out of memory" in text:
         return "out_of_memory"
@@ -45,7 +45,7 @@ def cuda_code(e: Exception) -> str | None:
 
 
 def _broken() -> str | None:
-    """The code of an error that the device still holds, whoever reported what."""
+    """The code of an error that the device still holds, whatever was reported."""
     if torch.cuda.is_initialized():
         try:
             torch.cuda.synchronize()

@@ -1,9 +1,9 @@
-"""One problem on the GPU: what the worker holds of it, and the programs that the worker is ready to run.
+"""One problem on the GPU: the worker's data for it, and the programs that the worker is ready to run.
 
-The worker holds the op graph, the module's own tensors and any number of loaded programs, each in a slot by name; one
-slot is enough except where programs are timed beside each other. A worker that was lost is another process (its
-`generation`), to which everything is handed over again before it is next asked. Programs are built before they are
-loaded; of a module with regions, all that stand in it are.
+The worker holds the op graph, the module's own tensors and any number of loaded programs, each in a named slot. One
+slot is enough except for timing programs beside each other. A new process replaces a lost worker (its `generation`) and
+gets everything again before its next request. Programs are built before they are loaded; for a module with regions, so
+are all programs in use.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from engine.evaluate.reference.module_process import Reference
 from engine.jsonprocess import WorkerLost
 
 LOAD_SECONDS = 60.0
-MAIN = "main"  # the slot of the candidate that is tried
+MAIN = "main"  # the slot of the candidate under trial
 
 
 class GpuSession:
-    """`reference`: the process of the pasted module; None of a program by itself."""
+    """`reference`: the process of the pasted module; None for a program without a module."""
 
     def __init__(
         self, problem: Problem, reference: Reference | None, pool: BuildPool, worker: Worker,
@@ -34,8 +34,8 @@ class GpuSession:
     ):  # fmt: skip
         self.problem, self.reference, self.pool, self.worker = problem, reference, pool, worker
         self.cancelled = cancelled
-        self.generation = -1  # of the worker that holds this problem's data
-        self._loaded: dict[str, tuple] = {}  # slot -> what the worker is ready to run there
+        self.generation = -1  # the generation of the worker that holds this problem's data
+        self._loaded: dict[str, tuple] = {}  # slot -> the program that the worker is ready to run
 
     def ask(self, step: str, op: str, timeout: float, **arguments: object) -> dict:
         """Raises TrialError(step)."""
@@ -46,7 +46,7 @@ class GpuSession:
         return self.worker.alive and self.generation == self.worker.generation
 
     def hand_over(self, step: str) -> None:
-        """Give a fresh worker the problem's graph and the module's own tensors; nothing where it has them."""
+        """Give a fresh worker the problem's graph and the module's own tensors. Does nothing if it has them."""
         if self.holds:
             return
         try:
@@ -66,7 +66,7 @@ class GpuSession:
             raise TrialError("compile", e.code, e.reason, e.log or None) from None
 
     def load(self, step: str, candidate: Candidate, slot: str = MAIN) -> None:
-        """Have the worker hold the built program, and with it those that stand in other regions of the module."""
+        """Load the built program into the worker, with the programs of the module's other regions."""
         self.hand_over(step)
         self._loaded.pop(slot, None)
         path, artifact = self._built(candidate.sources[candidate.backend], candidate.backend)
@@ -83,26 +83,26 @@ class GpuSession:
         self._loaded[slot] = self._key(candidate)
 
     def ready(self, step: str, candidate: Candidate, slot: str = MAIN) -> None:
-        """`load`, unless the worker is ready to run it."""
+        """`load`, unless the worker is ready to run the candidate."""
         self.hand_over(step)
         if self._loaded.get(slot) != self._key(candidate):
             self.load(step, candidate, slot)
 
     def unload(self, slot: str) -> None:
-        """Give a slot's memory back. Raises TrialError("measure")."""
+        """Free a slot's memory. Raises TrialError("measure")."""
         if self._loaded.pop(slot, None) is not None and self.holds:
             self.ask("measure", "unload", LOAD_SECONDS, slot=slot)
 
     def forget(self) -> None:
-        """Something failed: each program is loaded anew before it runs again."""
+        """After a failure: load each program again before it runs."""
         self._loaded = {}
 
     def _key(self, candidate: Candidate) -> tuple:
-        """What the worker has to hold to run the candidate."""
+        """The data that the worker needs to run the candidate."""
         return (candidate.text, candidate.backend, *(p.text for p in candidate.placed), self.worker.generation)
 
     def _built(self, source: Source, backend: str) -> tuple[str, str | None]:
-        """(the module to import, its artifact) of a program that was built; built again where it was pruned."""
+        """(the module to import, its artifact) of a built program, built again if the cache dropped it."""
         build = self.pool.find(source)
         if build is None:
             self.build(source)

@@ -1,6 +1,6 @@
-"""Outputs that tell on a kernel: poisoned before each call, between guard bands, compared bit for bit.
+"""Outputs that reveal a kernel's errors: poisoned before each call, between guard bands, compared bit for bit.
 
-Needs torch; worker processes only. Works on any device, so that the rules are tested where there is no GPU.
+Needs torch; only for worker processes. Works on any device, so the rules are tested without a GPU.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
-GUARD = 1 << 16  # bytes on each side; a multiple of 256, so that the output is aligned as torch would align it
+GUARD = 1 << 16  # bytes on each side; a multiple of 256, so that the output has torch's alignment
 PATTERN = 0xA5
-# A quiet NaN with a payload that no arithmetic makes, or an integer that no sum of ours comes to: an element that still
-# holds it was never written. Eight bits have no value to spare: there the band around tells, and the comparison.
+# A quiet NaN with a payload that no arithmetic produces, or an integer that none of our sums reaches: an element that
+# still holds it was never written. Eight-bit types have no spare value; there the guard bands and the comparison reveal
+# errors.
 POISON = {
     torch.float64: (torch.int64, 0x7FF800000000DEAD),
     torch.float32: (torch.int32, 0x7FC0DEAD),
@@ -45,22 +46,22 @@ class Guarded:
         self._after.fill_(PATTERN)
 
     def poison(self) -> None:
-        """Every element becomes the NaN that no kernel writes."""
+        """Fill every element with the NaN that no kernel writes."""
         self.tensor.view(self._bits).fill_(self._poison)
 
     def unwritten(self) -> int:
-        """How many elements still hold the poison."""
+        """The number of elements that still hold the poison."""
         if self._bits is torch.int8:
             return 0
         return int((self.tensor.view(self._bits) == self._poison).sum())
 
     def intact(self) -> bool:
-        """Whether both guard bands are as they were."""
+        """Return True if both guard bands are unchanged."""
         return bool((self._before == PATTERN).all()) and bool((self._after == PATTERN).all())
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Equal bit for bit; NaNs compare by their bits."""
+    """Return True if equal bit for bit, also for NaNs."""
     kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
     if a.dim() == 0:
         a, b = a.reshape(1), b.reshape(1)
@@ -68,11 +69,11 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def wrong_writes(outputs: list[Guarded], inputs: list[Any], before: list[Any]) -> tuple[str, str] | None:
-    """(code, sentence) when the call left an element out, wrote past an output or into an input; else None."""
+    """(code, sentence) if the call left out an element, or wrote outside an output or into an input; else None."""
     for i, out in enumerate(outputs):
-        left = out.unwritten()
-        if left:
-            return "unwritten", f"{left:,} of {out.tensor.numel():,} elements of result {i + 1} were never written"
+        unwritten = out.unwritten()
+        if unwritten:
+            return "unwritten", f"{unwritten:,} of {out.tensor.numel():,} elements of result {i + 1} were never written"
         if not out.intact():
             return "out_of_bounds", f"the program wrote outside of result {i + 1}"
     for i, (now, then) in enumerate(zip(inputs, before, strict=True)):

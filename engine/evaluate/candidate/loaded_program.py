@@ -1,6 +1,6 @@
-"""A generated program in the candidate's process: it is run, checked, timed and asked who made its result.
+"""A generated program in the candidate's process: load, run, check, time and examine it.
 
-The process holds several of these at once only where programs are timed beside each other. Needs torch; workers only.
+The process holds several of these at once only for timing programs beside each other. Needs torch; only for workers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.evaluate.integrity.process.tracing import Snapshot
 from engine.evaluate.timing.samples import HostTimer, Timer
 from sol.graph import OpGraph
 
-CHECKED = 0.1  # of the timed outputs
+CHECKED = 0.1  # share of the timed outputs
 Values = dict[str, torch.Tensor]
 
 
@@ -38,7 +38,7 @@ class Timed:
         self.call, self.sets, self.timer, self.turn = call, sets, timer, 0
 
     def sample(self) -> tuple[int, float]:
-        """(which set, ms)"""
+        """(index of the set, ms)"""
         self.turn += 1
         at = self.turn % self.sets
         return at, self.timer.sample(lambda: self.call(at))
@@ -49,7 +49,7 @@ class Timed:
 
 
 class Held(Protocol):
-    """What the process holds of the problem (engine.evaluate.candidate.worker_main)."""
+    """The process's data of the problem (engine.evaluate.candidate.worker_main)."""
 
     device: str
     graph: OpGraph
@@ -66,8 +66,8 @@ class Held(Protocol):
 
 
 class LoadedProgram:
-    """`request`: path and artifact of the build, its program's text, inputs and outputs as bindings; or `placed` and
-    `cls` of a module with programs in its regions."""
+    """`request`: path and artifact of the build, the program's text, inputs and outputs as bindings; or `placed` and
+    `cls` for a module with programs in its regions."""
 
     def __init__(self, held: Held, request: dict):
         self.held, self.device = held, held.device
@@ -83,15 +83,15 @@ class LoadedProgram:
             self.module = import_generated(Path(request["path"])), request.get("artifact")
             self.run = self.module[0].load(self.module[1])
         self.timed: Timed | None = None
-        self.sets: list[list[torch.Tensor]] = []  # that timing rotates through
+        self.sets: list[list[torch.Tensor]] = []  # the sets that timing rotates through
         self.expected: list[list[torch.Tensor]] = []
-        self.raised: list[bool | None] = []  # of each set of timed inputs, by a guard
+        self.raised: list[bool | None] = []  # for each set of timed inputs: whether a guard tripped
         self._outputs: list[Guarded] = []
         self.random = random.Random()
 
     @property
     def runs(self) -> Sequence[Callable]:
-        """What may have a guard."""
+        """The runs that may have a guard."""
         return self.whole.runs if self.whole else [self.run]
 
     @property
@@ -103,7 +103,7 @@ class LoadedProgram:
         return self._outputs
 
     def _call(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """One call on poisoned outputs, which it gives back once the GPU is done. Raises Wrong."""
+        """One call on poisoned outputs. Returns them once the GPU is done. Raises Wrong."""
         outputs = self.outputs
         for o in outputs:
             o.poison()
@@ -114,17 +114,17 @@ class LoadedProgram:
         self.held.settle()
         return [o.tensor for o in outputs]
 
-    # ---- is it right ----
+    # ---- correctness ----
 
     def check(self, request: dict) -> dict:
         """One round. {results: [{error, max_error, unexpected, elements}], repeats, tripped, seconds}. Raises Wrong.
 
-        `repeats`: whether the same inputs gave the same bits twice; with `repeatable` anything else is wrong.
-        `tripped`: whether the guard was up, None of a program without one.
+        `repeats`: whether the same inputs gave the same bits twice; with `repeatable`, different bits are wrong.
+        `tripped`: whether the guard tripped, None for a program without one.
         """
         started = time.perf_counter()
         values = self.held.values(request["family"], request["seed"])
-        # The module's own tensors are the next round's too: the program gets copies of whatever is kept.
+        # The next round uses the module's own tensors too, so the program gets copies of tensors that stay.
         inputs = [x.clone() for x in self._bound(values)]
         before = [x.clone() for x in inputs]
         first = [t.clone() for t in self._call(inputs)]
@@ -135,16 +135,16 @@ class LoadedProgram:
         repeats = all(same_bits(a, b) for a, b in zip(first, second, strict=True))
         if not repeats and request.get("repeatable", True):
             raise Wrong("unsteady", "the same inputs gave other bits the second time")
-        wanted = self._wanted(request, before)
+        expected = self._wanted(request, before)
         rows = []
-        for b, out, want in zip(self.results, first, wanted, strict=True):
+        for b, out, want in zip(self.results, first, expected, strict=True):
             if b.get("transposed"):
                 out = out.transpose(-2, -1)
             c = compare(out.reshape(want.shape), want)
             rows.append({**vars(c), "error": finite(c.error), "max_error": finite(c.max_error)})
         answer = {"results": rows, "repeats": repeats, "tripped": tripped, "seconds": time.perf_counter() - started}
         if request.get("ideal") and max(c["error"] for c in rows) > request.get("tolerance", 1e30):
-            answer["rounded"] = self._rounded(before, wanted)
+            answer["rounded"] = self._rounded(before, expected)
         return answer
 
     def _bound(self, values: Values) -> list[torch.Tensor]:
@@ -154,31 +154,31 @@ class LoadedProgram:
         return [bound(b, values[b["tensor"]]).contiguous() for b in self.inputs]
 
     def _wanted(self, request: dict, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """What is right, in the order of the program's results."""
+        """The correct results, in the order of the program's results."""
         if request.get("ideal"):
             with torch.device(self.device):
                 return oracle.run(oracle.checked_program(self.program), inputs, exact=True)
         right = self.held.right(request)
         return [right[b["tensor"]] for b in self.results]
 
-    def _rounded(self, inputs: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[dict]:
-        """What the class's rounding alone makes of the program: its meaning, rounded as the hardware rounds."""
+    def _rounded(self, inputs: list[torch.Tensor], expected: list[torch.Tensor]) -> list[dict]:
+        """The errors of the class's rounding alone: the program's meaning, rounded as the hardware rounds."""
         with torch.device(self.device):
             outs = oracle.run(oracle.checked_program(self.program), inputs)
-        errors = [compare(out.reshape(want.shape), want) for out, want in zip(outs, wanted, strict=True)]
+        errors = [compare(out.reshape(want.shape), want) for out, want in zip(outs, expected, strict=True)]
         return [{"error": c.error, "max_error": c.max_error, "unexpected": c.unexpected} for c in errors]
 
     def _check_writes(self, inputs: list[torch.Tensor], before: list[torch.Tensor]) -> None:
         if wrong := wrong_writes(self.outputs, inputs, before):
             raise Wrong(*wrong)
 
-    # ---- how fast ----
+    # ---- timing ----
 
     def time_open(self, request: dict) -> dict:
-        """Get ready to be timed: its sets of inputs, and what each must give. {buffers}"""
+        """Prepare to time the program: its sets of inputs, and the expected result of each. {buffers}"""
         sets, seen = [], {}
         for values in self.held.fresh_sets(request["seed"], request["family"]):
-            # A tensor that is the same in every set is bound once: what is prepacked knows it by its identity.
+            # A tensor that is equal in every set is bound once, because prepacking identifies it by its identity.
             row = []
             for b in self.inputs:
                 value = values[b["tensor"]]
@@ -196,8 +196,8 @@ class LoadedProgram:
         return {"buffers": len(sets)}
 
     def time_sample(self, request: dict) -> dict:
-        """One call, timed as the baseline is: {ms, call_ms, checked}. A random tenth of the results is held against
-        an untimed run on the same inputs; the outputs are poisoned before every call. Raises Wrong."""
+        """One call, timed as the baseline is: {ms, call_ms, checked}. A random tenth of the results is compared with an
+        untimed run on the same inputs; the outputs are poisoned before every call. Raises Wrong."""
         for o in self.outputs:
             o.poison()
         at, ms = self.timed.sample()
@@ -222,16 +222,16 @@ class LoadedProgram:
         return {}
 
     def time_parts(self, request: dict) -> dict:
-        """Of a module with regions that is being timed: {region_ms, covered_ms} of its programs alone, and PyTorch's
+        """For a module with regions that is being timed: {region_ms, covered_ms} of its programs alone, and PyTorch's
         region_eager_ms."""
         return self.whole.times(self.sets[0], self.held.clock())
 
-    # ---- who did it ----
+    # ---- evidence ----
 
     def integrity(self, request: dict) -> dict:
-        """Of a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out}, kernels:
-        CUPTI's list of one call or None with `no_kernels`: why, busy_us, patched: functions that were replaced, guard:
-        of each set of timed inputs whether it tripped a guard, None where there is none}."""
+        """The evidence for a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out},
+        kernels: CUPTI's list of one call, or None with `no_kernels`: the reason, busy_us, patched: replaced functions,
+        guard: for each set of timed inputs whether it tripped a guard, None without a guard}."""
         outputs = self.outputs
         quiet = self.whole.silenced() if self.whole else silenced(*self.module)
         return {

@@ -1,7 +1,7 @@
-"""A generated program whose kernels do nothing: what it then leaves in its outputs tells who made the result.
+"""A generated program whose kernels do nothing: its outputs then show whether the kernels compute the result.
 
 `cute` modules name their stages as globals, which `run` looks up at every call; `cpp` bindings call one function of the
-library that they load. Both are replaced for the length of the probe and counted; everything else of the program runs.
+library that they load. The probe replaces both while it runs and counts the calls; the rest of the program runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Launches:
-    """`names` of the launches that were left out, in order."""
+    """`names` of the skipped launches, in order."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -28,29 +28,29 @@ class Launches:
 
 @contextlib.contextmanager
 def silenced(module: Any, artifact: str | None) -> Iterator[tuple[Callable, Launches]]:
-    """(run, launches): a second `run` of the module, with memory of its own, whose kernels do nothing inside of the
-    `with`. The first one is untouched. Raises LookupError where the module has no kernel that could be left out."""
+    """(run, launches): a second `run` of the module, with its own memory, whose kernels do nothing inside the `with`.
+    The first `run` is unchanged. Raises LookupError if the module has no kernel that can be skipped."""
     launches = Launches()
     names = vars(module)
-    held: dict[str, Any] = {}
+    originals: dict[str, Any] = {}
     stages = {id(value[0]): name for name, value in (names.get("STAGES") or {}).items()}
     for name, value in list(names.items()):
         if id(value) in stages and name != "STAGES":
-            held[name] = value
+            originals[name] = value
             names[name] = launches.stub(stages[id(value)])
-    if not held and isinstance(names.get("NAMESPACE"), str) and names.get("ctypes") is ctypes:
-        held["ctypes"] = ctypes
+    if not originals and isinstance(names.get("NAMESPACE"), str) and names.get("ctypes") is ctypes:
+        originals["ctypes"] = ctypes
         names["ctypes"] = _Ctypes(launches)
-    if not held:
+    if not originals:
         raise LookupError("the program names no kernel")
     try:
         yield module.load(artifact), launches
     finally:
-        names.update(held)
+        names.update(originals)
 
 
 class _Ctypes:
-    """ctypes, whose libraries do not run."""
+    """A ctypes whose libraries do not run."""
 
     def __init__(self, launches: Launches):
         self._launches = launches
@@ -63,7 +63,7 @@ class _Ctypes:
 
 
 class _Library:
-    """`NAMESPACE_run` does nothing; the other functions (how much workspace, which message) are the library's."""
+    """`NAMESPACE_run` does nothing; the other functions (workspace size, messages) are the library's."""
 
     def __init__(self, real: ctypes.CDLL, launches: Launches):
         self._real, self._launches = real, launches

@@ -1,7 +1,7 @@
-"""What a timed program is asked besides its time: whose kernels ran, and whether the result is theirs.
+"""Probes of a timed program besides its time: the kernels that ran, and whether they computed the result.
 
-The probes answer facts for engine.evaluate.integrity.trial, of a session's trial and of a program of the suite alike.
-They cost a few calls. Needs torch; worker processes only.
+The probes return facts for engine.evaluate.integrity.trial, for trials of sessions and programs of the suite alike.
+They cost a few calls. Needs torch; only for worker processes.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from engine.evaluate.candidate.guarded_outputs import Guarded, same_bits
 from engine.evaluate.candidate.noop_probe import Launches
 from engine.evaluate.timing import cupti
 
-LAUNCHES = 40  # names that are told of one call
+LAUNCHES = 40  # names reported for one call
 
 
 def recorded(call: Callable[[], object], device: str) -> dict[str, Any]:
-    """{kernels: CUPTI's list of one call, busy_us}, or {kernels: None, no_kernels: why}. Raises what ends the context
-    of CUDA."""
+    """{kernels: CUPTI's list of one call, busy_us}, or {kernels: None, no_kernels: reason}. Raises errors that end the
+    CUDA context."""
     if device != "cuda":
         return {"kernels": None, "no_kernels": "nothing ran on a GPU"}
     try:
-        found = cupti.record(call)
+        kernels = cupti.record(call)
     except Exception as e:
         if cuda_code(e):
             raise
         return {"kernels": None, "no_kernels": f"CUPTI did not answer: {type(e).__name__}"}
-    return {"kernels": found[: cupti.MOST], "busy_us": cupti.busy_us(found)}
+    return {"kernels": kernels[: cupti.MOST], "busy_us": cupti.busy_us(kernels)}
 
 
 def raised(runs: Sequence[Callable]) -> bool | None:
-    """Whether the last call of a loaded program tripped its guard (dsl.guard); None where none of them has one."""
-    told = [run.tripped() for run in runs if hasattr(run, "tripped")]
-    return any(told) if told else None
+    """Whether the last call of a loaded program tripped its guard (dsl.guard); None if no run has one."""
+    flags = [run.tripped() for run in runs if hasattr(run, "tripped")]
+    return any(flags) if flags else None
 
 
 def probed(
     silenced: AbstractContextManager[tuple[Callable, Launches]], inputs: Sequence[torch.Tensor],
     outputs: Sequence[Guarded], expected: Sequence[torch.Tensor],
 ) -> dict[str, Any]:  # fmt: skip
-    """The same call with every kernel of the program left out, on poisoned outputs: {launches: names, same: whether
-    all of `expected` lies in the outputs nevertheless, unwritten, elements}, or {left_out: why it could not be asked}.
+    """The same call with every kernel of the program skipped, on poisoned outputs: {launches: names, same: whether the
+    outputs still hold all of `expected`, unwritten, elements}, or {left_out: why the probe failed}.
 
-    `silenced`: of engine.evaluate.candidate.noop_probe, or of a module with several programs. `expected`: the
-    verified results, in the order of the outputs and of any shape; of the first ones, where the others were not
-    verified. Raises what ends the context of CUDA.
+    `silenced`: of engine.evaluate.candidate.noop_probe, or of a module with several programs. `expected`: the verified
+    results, in the order of the outputs and of any shape; only the first ones if the others were not verified. Raises
+    errors that end the CUDA context.
     """
     try:
         with silenced as (run, launches):

@@ -1,10 +1,10 @@
-"""A module of several generated programs and a rest, with the interface of one: what the candidate's worker loads.
+"""A module of several generated programs and a PyTorch rest, with the interface of one program, for the worker.
 
     program = Assembled(graph, placed, "cuda", "tf32")
     program.run(inputs, outputs); program.deliver()
 
-`run` leaves a result that PyTorch makes where PyTorch put it, since a copy would be timed and the baseline makes none;
-`deliver` copies it into its output afterwards. Needs torch; workers only.
+`run` leaves a result of PyTorch in PyTorch's memory, because a copy would be timed and the baseline makes none;
+`deliver` copies it into its output afterwards. Needs torch; only for workers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SAMPLES = 5
 
 class Assembled:
     """`placed`: engine.devices.parts.to_json of each program, with the `path` of its module and its `artifact`; the
-    first is the trial's own. Raises engine.evaluate.candidate.aten.UnknownOp, and what importing a module raises."""
+    first is the trial's program. Raises engine.evaluate.candidate.aten.UnknownOp, and what importing a module
+    raises."""
 
     def __init__(self, graph: OpGraph, placed: list[dict], device: str, cls: str):
         self.graph, self.device, self.cls, self.placed = graph, device, cls, placed
@@ -51,7 +52,8 @@ class Assembled:
         self._run(self.composed, inputs, outputs, None)
 
     def watched(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> tuple[str, str] | None:
-        """The same, untimed, with what programs hand on between guard bands: (code, sentence) of a wrong write."""
+        """An untimed run with the programs' intermediate results between guard bands: (code, sentence) of a wrong
+        write."""
         guards: list[Guarded] = []
         self._run(self.composed, inputs, outputs, guards)
         self.deliver()
@@ -62,39 +64,39 @@ class Assembled:
     ) -> None:
         values = dict(zip(composed.read, inputs, strict=True))
         into = dict(zip(self.graph.outputs, outputs, strict=True))
-        found = composed.run(values, into, guards)
+        results = composed.run(values, into, guards)
         self._late = [
-            (out, found[n])
+            (out, results[n])
             for n, out in zip(self.graph.outputs, outputs, strict=True)
-            if found[n].data_ptr() != out.data_ptr()
+            if results[n].data_ptr() != out.data_ptr()
         ]
 
     def deliver(self) -> None:
-        for out, made in self._late:
-            out.copy_(made)
+        for out, result in self._late:
+            out.copy_(result)
         self._late = []
 
     def times(self, inputs: list[torch.Tensor], timer: Any) -> dict[str, float]:
-        """{region_ms: the trial's own program alone, covered_ms: all programs, region_eager_ms: PyTorch in the class
-        on the operations that the trial's program stands for}, each the median of a few calls."""
+        """{region_ms: the trial's program alone, covered_ms: all programs, region_eager_ms: PyTorch in the class on the
+        operations of the trial's region}, each the median of a few calls."""
         own = frozenset(self.placed[0]["ops"])
         region = covered = 0.0
-        calls, held = self.composed.alone(dict(zip(self.composed.read, inputs, strict=True)))
+        calls, tensors = self.composed.alone(dict(zip(self.composed.read, inputs, strict=True)))
         for place, call in calls:
             ms = _time(call, timer)
             covered += ms
             region += ms * (place.ops == own)
         part = subgraph(self.graph, [op for op in self.graph.live if op.name in own])
         theirs = Composed(part, [], self.device, self.cls)
-        given = {n: held[n] for n in theirs.read}
-        eager = _time(lambda: theirs.play(given), timer)
+        operands = {n: tensors[n] for n in theirs.read}
+        eager = _time(lambda: theirs.play(operands), timer)
         return {"region_ms": region, "covered_ms": covered, "region_eager_ms": eager}
 
     @contextlib.contextmanager
     def silenced(self) -> Iterator[tuple[Callable, Launches]]:
-        """(run, launches) with every kernel of every program left out; PyTorch's own run."""
-        with contextlib.ExitStack() as held:
-            quiet = [held.enter_context(silenced(*module)) for module in self.modules]
+        """(run, launches) with every kernel of every program skipped. PyTorch's operations run."""
+        with contextlib.ExitStack() as stack:
+            quiet = [stack.enter_context(silenced(*module)) for module in self.modules]
             composed, launches = self._composed([run for run, _ in quiet]), Launches()
 
             def run(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:

@@ -1,12 +1,12 @@
-"""A traced graph run by PyTorch operation by operation, with programs in the places of its regions.
+"""A traced graph, run by PyTorch operation by operation, with programs in place of its regions.
 
     made = Composed(graph, places, "cuda", "tf32")
     made.run(values)           # {output: tensor}; `into`: where programs write the module's own results
-    made.alone(values)         # each program on what it reads in such a run, as a call to be timed
+    made.alone(values)         # each program on its inputs in such a run, as a call to be timed
 
-Everything a session says of a module with regions comes from here: that its whole result is right, and how long it
-takes as a whole. What stays PyTorch runs as the baseline of the class does: TF32 allowed in tf32, under autocast in
-f16 and bf16; a tensor that a program reads is handed over in its traced type, dense. Needs torch; workers only.
+A session's correctness check and its time of a whole module with regions both come from here. What stays PyTorch runs
+as the baseline of the class does: TF32 allowed in tf32, under autocast in f16 and bf16. A program gets each tensor in
+its traced type, dense. Needs torch; only for workers.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ Meaning = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 @dataclass
 class Place:
-    """A program where it stands. `inputs`, `outputs`: bindings (name, tensor, shape; outputs with dtype) to the graph's
-    tensors. Either `run(inputs, outputs)`, machine code that writes, or `meaning(inputs)`, which answers results."""
+    """A program and its bindings. `inputs`, `outputs`: bindings (name, tensor, shape; outputs with dtype) to the
+    graph's tensors. Either `run(inputs, outputs)`, machine code that writes, or `meaning(inputs)`, which returns
+    results."""
 
     ops: frozenset[str]
     inputs: list[dict]
@@ -45,7 +46,7 @@ class Place:
 
 @dataclass
 class _Step:
-    """One launch sequence: a place or an operation, and what nobody reads after it."""
+    """One launch sequence: a place or an operation, and the tensors that are no longer needed after it."""
 
     reads: tuple[str, ...]
     makes: tuple[str, ...]
@@ -56,7 +57,8 @@ class _Step:
 
 
 class Composed:
-    """Raises UnknownOp for an operation that PyTorch may not run here, ValueError for places that wait in a circle."""
+    """Raises UnknownOp for an operation that PyTorch may not run here, ValueError for places that wait for each
+    other."""
 
     def __init__(self, graph: OpGraph, places: Sequence[Place], device: str, cls: str):
         self.graph, self.device, self.cls = graph, device, pytorch_class(cls, graph)
@@ -69,7 +71,7 @@ class Composed:
     # ---- the order ----
 
     def _ordered(self, places: Sequence[Place]) -> Iterator[_Step]:
-        """Every step once all that it reads is there, as early in the module as it stands."""
+        """The steps, each once all its inputs exist, as early as its position in the module."""
         of = {name: p for p in places for name in p.ops}
         waiting: list[_Step] = []
         seen: set[int] = set()
@@ -102,53 +104,53 @@ class Composed:
         self, values: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor] | None = None,
         watched: list[Guarded] | None = None,
     ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """The module's results by name, in their traced types. A result that a program makes lies in `into`. With
-        `watched` what programs hand on lies poisoned between guard bands, which are added to it: fresh memory might
-        hold what was right a call ago."""
-        held = self.play(values, into, watched)
-        return {n: self._typed(n, held[n]) for n in self.graph.outputs}
+        """The module's results by name, in their traced types. A program's result is in `into`. With `watched`,
+        programs' intermediate results are poisoned and between guard bands, which are added to `watched`, because fresh
+        memory might hold the correct result of an earlier call."""
+        tensors = self.play(values, into, watched)
+        return {n: self._typed(n, tensors[n]) for n in self.graph.outputs}
 
     def play(
         self, values: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor] | None = None,
         watched: list[Guarded] | None = None,
     ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """The same without the traced types: what PyTorch hands on in half precision stays so."""
-        held = dict(values)
+        """As `run`, without the traced types: PyTorch's half-precision intermediates stay in half precision."""
+        tensors = dict(values)
         with torch.no_grad(), permitted(self.cls):
             for step in self.steps:
-                self._step(step, held, into or {}, watched)
+                self._step(step, tensors, into or {}, watched)
                 for name in step.drops:
-                    held.pop(name, None)
-        return held
+                    tensors.pop(name, None)
+        return tensors
 
     def _step(
-        self, step: _Step, held: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor],
+        self, step: _Step, tensors: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor],
         watched: list[Guarded] | None,
     ) -> None:  # fmt: skip
         if step.place is not None:
-            self._program(step.place, held, into, watched)
+            self._program(step.place, tensors, into, watched)
         else:
-            held.update(zip(step.makes, self._eager(step, held), strict=True))
+            tensors.update(zip(step.makes, self._eager(step, tensors), strict=True))
 
     def alone(
         self, values: Mapping[str, torch.Tensor]
     ) -> tuple[list[tuple[Place, Callable[[], Any]]], dict[str, torch.Tensor]]:
-        """The programs, machine code all, in the order in which they run; and every tensor of the module."""
-        held, calls = dict(values), []
+        """The programs (all machine code) in running order, and every tensor of the module."""
+        tensors, calls = dict(values), []
         with torch.no_grad(), permitted(self.cls):
             for step in self.steps:
                 if step.place is not None:
-                    calls.append((step.place, self._call(step.place, held)))
-                self._step(step, held, {}, None)
-        return calls, held
+                    calls.append((step.place, self._call(step.place, tensors)))
+                self._step(step, tensors, {}, None)
+        return calls, tensors
 
-    def _call(self, place: Place, held: Mapping[str, torch.Tensor]) -> Callable[[], Any]:
-        inputs = [self._see(b, held[b["tensor"]]) for b in place.inputs]
+    def _call(self, place: Place, tensors: Mapping[str, torch.Tensor]) -> Callable[[], Any]:
+        inputs = [self._see(b, tensors[b["tensor"]]) for b in place.inputs]
         outputs = self._room(place, {}, None)
         return lambda: place.run(inputs, outputs)
 
-    def _eager(self, step: _Step, held: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        x = [held[n] for n in step.reads]
+    def _eager(self, step: _Step, tensors: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        x = [tensors[n] for n in step.reads]
         if (
             step.op.op in _SIZED
         ):  # tracing drops the copy that made a view possible; on fewer rows the leading axis gives
@@ -159,10 +161,10 @@ class Composed:
             return step.call(x)[: len(step.makes)]
 
     def _program(
-        self, place: Place, held: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor],
+        self, place: Place, tensors: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor],
         watched: list[Guarded] | None,
     ) -> None:  # fmt: skip
-        inputs = [self._see(b, held[b["tensor"]]) for b in place.inputs]
+        inputs = [self._see(b, tensors[b["tensor"]]) for b in place.inputs]
         if place.run is not None:
             results = self._room(place, into, watched)
             place.run(inputs, results)
@@ -170,34 +172,35 @@ class Composed:
             results = place.meaning(inputs)
         for b, out in zip(place.outputs, results, strict=True):
             shape = self.graph.tensors[b["tensor"]].shape
-            held[b["tensor"]] = out.reshape(shape if out.numel() == prod(shape) else (-1, *shape[1:]))
+            tensors[b["tensor"]] = out.reshape(shape if out.numel() == prod(shape) else (-1, *shape[1:]))
 
     def _room(
         self, place: Place, into: Mapping[str, torch.Tensor], watched: list[Guarded] | None
     ) -> list[torch.Tensor]:
-        made = []
+        outputs = []
         for b in place.outputs:
-            given, dtype = into.get(b["tensor"]), torch_dtype(b["dtype"])
-            if given is not None:
-                made.append(given.view(b["shape"]))
+            target, dtype = into.get(b["tensor"]), torch_dtype(b["dtype"])
+            if target is not None:
+                outputs.append(target.view(b["shape"]))
             elif watched is None:
-                made.append(torch.empty(b["shape"], dtype=dtype, device=self.device))
+                outputs.append(torch.empty(b["shape"], dtype=dtype, device=self.device))
             else:
                 watched.append(Guarded(tuple(b["shape"]), dtype, self.device))
                 watched[-1].poison()
-                made.append(watched[-1].tensor)
-        return made
+                outputs.append(watched[-1].tensor)
+        return outputs
 
     def _see(self, binding: dict, value: torch.Tensor) -> torch.Tensor:
-        """The tensor as a program reads it. What the module holds is seen once: prepacking knows it by its identity."""
+        """The tensor as a program reads it. The module's own tensors are bound once, because prepacking identifies them
+        by identity."""
         key = (binding["tensor"], tuple(binding["shape"]), value.data_ptr())
-        known = self._bound.get(key)
-        if known is not None and known[0] is value:
-            return known[1]
-        seen = bound(binding, self._typed(binding["tensor"], value)).contiguous()
+        entry = self._bound.get(key)
+        if entry is not None and entry[0] is value:
+            return entry[1]
+        view = bound(binding, self._typed(binding["tensor"], value)).contiguous()
         if self.graph.tensors[binding["tensor"]].kind != "intermediate":
-            self._bound[key] = (value, seen)
-        return seen
+            self._bound[key] = (value, view)
+        return view
 
     def _typed(self, name: str, x: torch.Tensor) -> torch.Tensor:
         return x.to(torch_dtype(self.graph.tensors[name].dtype))

@@ -1,10 +1,10 @@
-"""The engine's side of the candidate's process (engine.evaluate.candidate.worker_main): started warm, asked, and
-replaced.
+"""The engine's side of the candidate's process (engine.evaluate.candidate.worker_main): start it warm, send requests,
+replace it.
 
     worker = Worker(environment); worker.start()      # returns at once; the imports take 9 s
     worker.ask("validate", "check", timeout=60, family="normal", seed=7)
 
-A program that breaks the GPU's context costs its own trial and a fresh process, nothing else.
+A program that breaks the GPU's context costs only its own trial and a fresh process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.devices import TrialError
 from engine.jsonprocess import JsonProcess, WorkerLost
 
 WARM_SECONDS = 180.0
-GRACE = 3.0  # seconds that a stop waits for the request under way: a fresh process would take longer
+GRACE = 3.0  # seconds that a stop waits for the current request, because a fresh process takes longer
 _REPOSITORY = Path(__file__).resolve().parents[3]
 _WORDS = {
     "illegal_address": "the program read or wrote memory that is not its own (illegal address)",
@@ -29,8 +29,8 @@ _WORDS = {
 
 
 class Worker:
-    """`device`: cuda, or cpu for the tests. `generation` counts processes: what one held is gone with the next.
-    `command`: another program that speaks the protocol of worker_main."""
+    """`device`: cuda, or cpu for the tests. `generation` counts processes; a new process has none of the old one's
+    data. `command`: another program with the protocol of worker_main."""
 
     def __init__(
         self, environment: Mapping[str, str] | None = None, device: str = "cuda", command: list[str] | None = None
@@ -38,7 +38,7 @@ class Worker:
         self.environment, self.device = dict(environment or {}), device
         self._command = command or [sys.executable, "-m", "engine.evaluate.candidate.worker_main", "--device", device]
         self.generation = 0
-        self.about: dict | None = None  # what the process says of its GPU, once it is warm
+        self.about: dict | None = None  # the process's description of its GPU, once it is warm
         self._process: JsonProcess | None = None
 
     @property
@@ -46,7 +46,7 @@ class Worker:
         return self._process is not None and self._process.alive
 
     def start(self) -> None:
-        """Start the process unless one lives. Does not wait for its imports."""
+        """Start the process unless one runs. Does not wait for its imports."""
         if self.alive:
             return
         self.close()
@@ -56,7 +56,7 @@ class Worker:
         self.generation += 1
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
-        """{name, uuid, total_bytes, capability} of its GPU, when everything is imported. Raises WorkerLost."""
+        """{name, uuid, total_bytes, capability} of its GPU, once everything is imported. Raises WorkerLost."""
         self.start()
         if self.about is None:
             reply = self._process.request({"op": "warm"}, timeout=WARM_SECONDS, cancelled=cancelled)
@@ -69,7 +69,8 @@ class Worker:
     def ask(
         self, step: str, op: str, *, timeout: float, cancelled: Callable[[], bool] = lambda: False, **arguments: object
     ) -> dict:
-        """The answer to one request. Raises TrialError(step) with what went wrong, the process replaced if need be."""
+        """The answer to one request. Raises TrialError(step) with the reason, and replaces the process if it is
+        lost."""
         if not self.alive:
             raise TrialError(step, "worker_lost", "the process that runs the programs was lost")
         patience = time.monotonic() + GRACE
@@ -100,8 +101,8 @@ class Worker:
         return reply
 
     def request(self, message: dict, timeout: float) -> dict:
-        """The answer to one message of the process's guest, the judge (engine.evaluate.integrity.process.judge.Host).
-        Raises WorkerLost when the process was lost, and replaces it."""
+        """The answer to one message of the judge in this process (engine.evaluate.integrity.process.judge.Host). Raises
+        WorkerLost if the process is lost, and replaces it."""
         self.start()
         try:
             reply = self._process.request(message, timeout=timeout)
@@ -116,7 +117,7 @@ class Worker:
         return {"error": reply["wrong"], "message": reply["message"]}
 
     def restart(self) -> None:
-        """End the process and begin another, which imports while the engine goes on."""
+        """End the process and start another, which imports in the background."""
         self.close()
         self.start()
 

@@ -2,12 +2,12 @@
 
     python -m engine.evaluate.candidate.worker_main --device cuda|cpu
 
-It runs generated programs (our compiler's output) on data that it makes itself (engine.evaluate.correctness.inputs: the
-same bits as the process of the pasted module makes), holds their results against references that stay on the GPU for
-the whole session, and times them a call at a time, so that the engine can alternate them with the baseline.
+It runs generated programs (our compiler's output) on data that it generates (engine.evaluate.correctness.inputs: the
+same bits as in the process of the pasted module), compares their results with references that stay on the GPU for the
+whole session, and times them one call at a time, so that the engine can alternate them with the baseline.
 
-An error of CUDA poisons the context of a process for good; then the answer says `lost` and the engine starts another.
-Run with `--device cpu` the same rules hold on CPU tensors, where its tests are.
+A CUDA error makes the context of a process unusable; then the answer says `lost` and the engine starts another process.
+With `--device cpu` the same rules apply to CPU tensors, for the tests.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ BUFFERS = 4  # sets of inputs that timing rotates through, as the baseline's doe
 
 
 class Worker:
-    """One problem's data and the programs that are loaded, by slot. Every public method of REQUESTS is a request by its
-    name; those of PROGRAMS are requests to the program in the slot that the request names."""
+    """One problem's data and the loaded programs, by slot. Every public method of REQUESTS is a request by its name;
+    those of PROGRAMS go to the program in the slot that the request names."""
 
     def __init__(self, device: str):
         self.device = device
@@ -47,10 +47,10 @@ class Worker:
         self.reference_bytes = 0
         self.programs: dict[str, LoadedProgram] = {}
         self.baseline: Timed | None = None
-        self._sets: tuple[tuple[int, str], list[Values]] | None = None  # of the seed and family that are timed with
+        self._sets: tuple[tuple[int, str], list[Values]] | None = None  # with the seed and family of the timing
         self._timer: Timer | HostTimer | None = None
         if device == "cuda":
-            # Heavy on purpose: what the first generated module will import, and the CUDA context.
+            # Import now what the first generated module needs, and create the CUDA context.
             torch.empty(1, device="cuda")
             try:
                 import quack.epilogue.frontend
@@ -59,13 +59,13 @@ class Worker:
                 pass  # the cpp back end needs neither
 
     def warm(self, request: dict) -> dict:
-        """{name, uuid, total_bytes, capability, events_ms: what CUDA events add to a time}; the imports are done once
+        """{name, uuid, total_bytes, capability, events_ms: the time that CUDA events add}. The imports are done once
         this is answered."""
         if self.device != "cuda":
             return {"name": "cpu", "uuid": None, "total_bytes": 0, "capability": None, "events_ms": 0.0}
         p = torch.cuda.get_device_properties(0)
         Snapshot()
-        overhead = self.clock().overhead()  # loads CUPTI too, which the first trial would wait for
+        overhead = self.clock().overhead()  # loads CUPTI too, so that the first trial need not wait for it
         return {
             "name": p.name,
             "uuid": str(getattr(p, "uuid", "")) or None,
@@ -75,7 +75,7 @@ class Worker:
         }
 
     def open(self, request: dict) -> dict:
-        """Take up a session: its graph, and the module's own tensors from shared memory."""
+        """Start a session: its graph, and the module's own tensors from shared memory."""
         self.close({})
         self.graph = OpGraph.from_json(request["graph"])
         if request.get("own"):
@@ -92,7 +92,7 @@ class Worker:
         if self.device == "cuda":
             torch.cuda.empty_cache()
 
-    # ---- what programs read (engine.evaluate.candidate.loaded_program.Held) ----
+    # ---- data for programs (engine.evaluate.candidate.loaded_program.Held) ----
 
     def settle(self) -> None:
         if self.device == "cuda":
@@ -110,8 +110,8 @@ class Worker:
         return values
 
     def fresh_sets(self, seed: int, family: str = "normal") -> list[Values]:
-        """Fresh inputs of a family over the module's own parameters, as many sets as a quarter of what is free holds.
-        The programs that are timed beside each other share them."""
+        """Fresh inputs of a family with the module's own parameters, as many sets as fit in a quarter of the free
+        memory. Programs that are timed beside each other share them."""
         if self._sets is None or self._sets[0] != (seed, family):
             self._sets = None
             self._empty()
@@ -124,22 +124,22 @@ class Worker:
         return self._sets[1]
 
     def right(self, request: dict) -> Values:
-        """What the module gives, by the names of the graph's outputs."""
+        """The module's correct results, by the names of the graph's outputs."""
         if request.get("reference"):
             return shared_tensors.read(shared_tensors.Region.from_json(request["reference"]), device=self.device)
-        held = self.references[(request["family"], request["seed"])]
-        return dict(zip(self.graph.outputs, held, strict=True))
+        outputs = self.references[(request["family"], request["seed"])]
+        return dict(zip(self.graph.outputs, outputs, strict=True))
 
     def keep(self, request: dict) -> dict:
-        """Hold the module's outputs of (family, seed) on the GPU while there is room. {kept}"""
+        """Keep the module's outputs of (family, seed) on the GPU while there is room. {kept}"""
         region = shared_tensors.Region.from_json(request["reference"])
-        wanted = shared_tensors.read(region, device=self.device)
-        need = sum(w.numel() * w.element_size() for w in wanted.values())
+        tensors = shared_tensors.read(region, device=self.device)
+        need = sum(w.numel() * w.element_size() for w in tensors.values())
         key = (request["family"], request["seed"])
         kept = self.reference_bytes + need <= KEEP_BYTES or not self.references
         if kept:
             self.reference_bytes += need
-            self.references[key] = [wanted[n] for n in self.graph.outputs]
+            self.references[key] = [tensors[n] for n in self.graph.outputs]
         return {"kept": kept}
 
     # ---- programs ----
@@ -158,7 +158,7 @@ class Worker:
         return {}
 
     def _forget_sets(self) -> None:
-        """Nothing is timed with them any more."""
+        """Drop the sets of inputs after the last timing that uses them."""
         if self.baseline is None and not any(p.timed for p in self.programs.values()):
             self._sets = None
 

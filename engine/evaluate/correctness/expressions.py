@@ -1,6 +1,6 @@
-"""The meaning of epilogue expressions in PyTorch: one entry a function of dsl.functions, evaluated on whole tensors.
+"""The meaning of epilogue expressions in PyTorch: one entry per function of dsl.functions, evaluated on whole tensors.
 
-Everything is computed in the accumulator's type: f32, or float64 where the exact value is asked for.
+Everything is computed in the accumulator's type: f32, or float64 for the exact value.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REDUCTIONS = frozenset({"row_sum", "row_max", "col_sum", "row_logsumexp"})
 
 @dataclass
 class Scope:
-    """What the names of one stage's expressions stand for.
+    """The values of the names in one stage's expressions.
 
     axes: the positions in `acc` of each axis that a Load may name; tensors: every tensor of the program so far.
     """
@@ -90,12 +90,12 @@ class Scope:
             return self.load(e)
         assert isinstance(e, Call)
         args = [self.value(a) for a in e.args]
-        if e.fn in REDUCTIONS or e.fn in ("triu", "tril"):  # these see the whole tile, also where acc is not read
+        if e.fn in REDUCTIONS or e.fn in ("triu", "tril"):  # these need the whole tile, even if acc is not read
             args[0] = args[0].expand(self.acc.shape) if args[0].dim() < self.acc.dim() else args[0]
         return FUNCTIONS[e.fn](*args)
 
     def result(self, e: Expr) -> torch.Tensor:
-        """The value at every element of `acc`; a reduction's over the axes that are left."""
+        """The value at every element of `acc`; for a reduction, over the remaining axes."""
         x = self.value(e)
         return x if isinstance(e, Call) and e.fn in REDUCTIONS else x.expand(self.acc.shape)
 

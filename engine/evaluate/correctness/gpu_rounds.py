@@ -1,7 +1,7 @@
-"""Rounds on the GPU: the built program at full size, against what the pasted module computes on the same inputs.
+"""Rounds on the GPU: the built program at full size, compared with the pasted module on the same inputs.
 
-The seeds are the session's own and secret, so that no program can be made for the data; they are the same for all
-trials, so that what is right is computed once.
+The seeds are secret and belong to the session, so that no program can be fitted to the data. All trials use the same
+seeds, so that the correct results are computed once.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sol.graph import OpGraph
 
 FAMILIES = ("own", "normal", "normal", "large", "tiny", "closed_form")
 CHECK_SECONDS = 60.0
-# PyTorch's kernels whose sums depend on the order in which blocks finish (torch.use_deterministic_algorithms).
+# PyTorch's kernels whose sums depend on the order in which blocks end (torch.use_deterministic_algorithms).
 UNSTEADY = {"index_add", "scatter_add", "scatter_reduce", "bincount", "histc", "cumsum", "cumprod", "index_copy"}
 
 
 class GpuRounds(Rounds):
-    """`computed`: how often the module's process computed what is right or PyTorch's error, which sets its precision: a
-    baseline that was open there is open no longer. `pytorch`: (round, class) -> PyTorch's error."""
+    """`computed`: how often the module's process computed a reference or PyTorch's error; each time changes its
+    precision and closes a baseline that was open there. `pytorch`: (round, class) -> PyTorch's error."""
 
     def __init__(self, session: GpuSession):
         self.session, self.reference = session, session.reference
@@ -42,7 +42,7 @@ class GpuRounds(Rounds):
         self._precision = ""
 
     def lose_baseline(self) -> None:
-        """Somebody else asked the module's process: a baseline that was open there is open no longer."""
+        """Record that the module's process was used for something else, which closes a baseline that was open there."""
         self.computed += 1
 
     def prepare(self, classes: list[str]) -> None:
@@ -51,8 +51,8 @@ class GpuRounds(Rounds):
                 self._reference(round_, classes)
 
     def _reference(self, round_: Round, classes: list[str]) -> dict | None:
-        """Let the module's process compute what is right in this round, and PyTorch's own error. The worker keeps the
-        answer; where it has no room the answer's place in shared memory is returned, valid until the next."""
+        """Let the module's process compute the correct results of this round, and PyTorch's own error. The worker keeps
+        the results. If it has no room, return their place in shared memory, valid until the next call."""
         if self.reference is None:
             return None
         region, at = None, (round_, self.session.generation)
@@ -106,8 +106,8 @@ class GpuRounds(Rounds):
 
 
 def repeatable(candidate: Candidate, graph: OpGraph | None = None) -> bool:
-    """Whether the same inputs must give the same bits: not where stream-K's blocks add in the order they finish, nor
-    where PyTorch's own kernels beside regions do."""
+    """Return True if the same inputs must give the same bits. False for stream-K, whose blocks add in the order in
+    which they end, and for such kernels of PyTorch beside regions."""
     programs = [p.program for p in candidate.placed] or [candidate.program]
     products = [s for program in programs for s in program.stages if isinstance(s, Collective)]
     if any(s.config.scheduler and s.config.scheduler.kind == "stream_k" for s in products):

@@ -1,10 +1,10 @@
-"""The harness's own data: what goes into the module and into a candidate besides the module's own inputs.
+"""The harness's own data: inputs of the module and of candidates besides the module's own inputs.
 
-Both processes, the one that holds the module and the one that holds the candidate, make the same tensors from
-(graph, family, seed) on the same kind of device, so that nothing large travels between them. The generator is
-torch's own of that device: CPU and CUDA give different values for one seed, two processes on one machine the same.
+The process of the module and the process of the candidate generate the same tensors from (graph, family, seed) on the
+same kind of device, so no large data passes between them. The generator is torch's own for that device: CPU and CUDA
+give different values for one seed, two processes on one machine the same.
 
-Families, each meant to catch what the others cannot:
+Families, each meant to catch errors that the others cannot:
 
     own          the module's get_inputs() and parameters, as they are. They travel through shared memory.
     normal       activations N(0, 1), weights N(0, 1/fan_in), so that a product is N(0, 1) too; 1-D parameters
@@ -20,7 +20,7 @@ Families, each meant to catch what the others cannot:
                  256 (bf16 counts exactly up to there), so any deviation before an epilogue that rounds (a slope of
                  0.1, a gelu) is a bug and not rounding.
 
-Three more are made for guarded programs (dsl.guard), which must answer as well where f16 cannot:
+Three more are for guarded programs (dsl.guard), which must also be right where f16 is not:
 
     huge         activations of `normal` times 10^6;
     minute       activations and 1-D parameters of `normal` times 10^-6;
@@ -66,10 +66,10 @@ _VIEWS = {
 
 @dataclass(frozen=True)
 class Role:
-    """What a tensor is to the data: `activation`, `weight` (the second side of a product of depth `k`, or any
+    """The role of a tensor in the data: `activation`, `weight` (the second side of a product of depth `k`, or any
     parameter of two or more dimensions), `vector` (a smaller parameter) or `sizes` (how many of `k` rows each group of
     a grouped product has). `rows`: its leading dimension is that of the first input and can be shortened with it.
-    `product`: it is multiplied, so that int8 means numbers and not indices."""
+    `product`: it is multiplied, so int8 values are numbers, not indices."""
 
     kind: str
     k: int
@@ -105,7 +105,7 @@ def roles(graph: OpGraph) -> dict[str, Role]:
         if op.op == "_grouped_mm":
             sizes[root[op.inputs[2]]] = graph.tensors[op.inputs[0]].shape[0]
     lead = graph.tensors[graph.inputs[0]].shape[:1] if graph.inputs else ()
-    found: dict[str, Role] = {}
+    by_name: dict[str, Role] = {}
     for t in graph.tensors.values():
         if t.kind not in ("input", "parameter"):
             continue
@@ -114,14 +114,14 @@ def roles(graph: OpGraph) -> dict[str, Role]:
             k = prod(t.shape[1:])
         kind = "weight" if k else ("activation" if t.kind == "input" else "vector")
         first = bool(graph.inputs) and t.name == graph.inputs[0]
-        # A 2-D second operand has K or N in front, not rows; a 1-D input is a bias as likely as not.
+        # A 2-D second operand has K or N in front, not rows; a 1-D input may well be a bias.
         rows = t.kind == "input" and bool(lead) and t.shape[:1] == lead and rank != 2 and (first or len(t.shape) >= 2)
-        found[t.name] = Role(kind, k, rows, t.name in multiplied)
+        by_name[t.name] = Role(kind, k, rows, t.name in multiplied)
         if t.name in sizes:
-            found[t.name] = Role("sizes", sizes[t.name], False)
-        elif sizes:  # the groups share the rows out among them: there are no fewer
-            found[t.name] = Role(kind, k, False, t.name in multiplied)
-    return found
+            by_name[t.name] = Role("sizes", sizes[t.name], False)
+        elif sizes:  # the groups share the rows, so the rows cannot be reduced
+            by_name[t.name] = Role(kind, k, False, t.name in multiplied)
+    return by_name
 
 
 def _second_operand(op: Op, graph: OpGraph) -> tuple[str, int, int] | None:
@@ -139,7 +139,7 @@ def _second_operand(op: Op, graph: OpGraph) -> tuple[str, int, int] | None:
 
 
 def contraction_flops(graph: OpGraph) -> float:
-    """2 M N K of every product in the graph: what decides how long a CPU takes."""
+    """2 M N K of every product in the graph, which determines the time on a CPU."""
     total = 0.0
     for op in graph.ops:
         side = _second_operand(op, graph)
@@ -149,7 +149,7 @@ def contraction_flops(graph: OpGraph) -> float:
 
 
 def few_threads(graph: OpGraph) -> None:
-    """One thread for a small problem: more gain nothing there, and spin beside the other processes."""
+    """Use one thread for a small problem: more threads do not help and spin beside the other processes."""
     import torch
 
     if sum(t.elements for t in graph.tensors.values()) < 1 << 20 and contraction_flops(graph) < 1e8:
@@ -157,8 +157,8 @@ def few_threads(graph: OpGraph) -> None:
 
 
 def filled(t: Tensor, role: Role | None = None) -> bool:
-    """True for tensors that families other than `own` replace: floating point ones, int8 that is multiplied, and the
-    sizes of groups. Other integers are indices, say, and keep the module's values."""
+    """Return True for tensors that families other than `own` replace: floating point ones, int8 that is multiplied, and
+    the sizes of groups. Other integers may be indices and keep the module's values."""
     if t.kind not in ("input", "parameter"):
         return False
     if t.dtype in (*FLOATS, *NARROW):
@@ -185,7 +185,7 @@ def fill(
 ) -> Any:
     """One tensor of `shape` and `dtype` (a name of sol.graph) in a family other than `own`.
 
-    Made in float32 and rounded to `dtype` once, so both processes hold the very same bits. `role` defaults to an
+    Generated in float32 and rounded to `dtype` once, so both processes have the same bits. `role` defaults to an
     activation. Raises ValueError for `own`, an unknown family, or a type that keeps the module's values.
     """
     import torch
@@ -197,20 +197,20 @@ def fill(
         raise ValueError(f"tensors of type {dtype} keep the module's own values")
     key = hashlib.sha256(f"{seed}:{family}:{name}".encode()).digest()
     generator = torch.Generator(device=device).manual_seed(int.from_bytes(key[:8], "little") >> 1)
-    made = {"dtype": torch.float32, "device": device, "generator": generator}
+    options = {"dtype": torch.float32, "device": device, "generator": generator}
     if role.kind == "sizes":
         return _shares(shape[0], role.k, dtype, generator, device)
     if dtype == "i8":
-        return _small_integers(shape, family, made)
+        return _small_integers(shape, family, options)
     if family == "closed_form":
         if role.kind == "weight":
             share = min(1.0, NONZEROS / role.k)
-            x = torch.rand(shape, **made)  # one draw gives both: the low end is -1, the next +1, the rest 0
+            x = torch.rand(shape, **options)  # one draw for both: the low end is -1, the next +1, the rest 0
             x = (x < share).to(torch.float32) - 2.0 * (x < share / 2).to(torch.float32)
         else:
-            x = torch.randint(-2, 3, shape, **made)
+            x = torch.randint(-2, 3, shape, **options)
     else:
-        x = torch.randn(shape, **made)
+        x = torch.randn(shape, **options)
         if role.kind == "weight":
             x.mul_(max(role.k, 1) ** -0.5)
         elif family == "tiny" or (family == "large" and role.kind == "activation"):
@@ -226,7 +226,7 @@ def fill(
 
 
 def _shares(groups: int, rows: int, dtype: str, generator: Any, device: str) -> Any:
-    """How many of `rows` each group has: cut at random places, so that some are empty and some are long."""
+    """The rows of each group out of `rows`, cut at random positions, so that some groups are empty and some long."""
     import torch
 
     cuts = torch.randint(0, rows + 1, (groups - 1,), generator=generator, device=device).sort().values
@@ -234,14 +234,14 @@ def _shares(groups: int, rows: int, dtype: str, generator: Any, device: str) -> 
     return ends.diff().to(torch_dtype(dtype))
 
 
-def _small_integers(shape: tuple[int, ...], family: str, made: dict[str, Any]) -> Any:
-    """int8 about zero, with the family's spread: all of its range, the middle of it, or hardly any."""
+def _small_integers(shape: tuple[int, ...], family: str, options: dict[str, Any]) -> Any:
+    """int8 around zero, with the family's spread: the whole range, its middle, or very small."""
     import torch
 
     spread = {"large": 127, "normal": 32, "tiny": 1, "closed_form": 2}.get(family, 127)
     if family == "normal":
-        return torch.randn(shape, **made).mul_(spread).round_().clamp_(-127, 127).to(torch.int8)
-    return torch.randint(-spread, spread + 1, shape, **made).to(torch.int8)
+        return torch.randn(shape, **options).mul_(spread).round_().clamp_(-127, 127).to(torch.int8)
+    return torch.randint(-spread, spread + 1, shape, **options).to(torch.int8)
 
 
 def fill_graph(
@@ -249,12 +249,12 @@ def fill_graph(
 ) -> dict[str, Any]:
     """Every tensor that the family replaces, by its name in the graph. `only`: input | parameter.
 
-    What is not in the answer keeps the module's own value. With `rows` the inputs that have rows are made that
-    short: a draw of its own, not the first rows of the long one.
+    Tensors that are missing in the result keep the module's own values. With `rows`, inputs that have rows are
+    generated that short: a separate draw, not the first rows of the long one.
     """
-    found = {}
+    tensors = {}
     for name, role in roles(graph).items():
         t = graph.tensors[name]
         if filled(t, role) and (not only or t.kind == only):
-            found[name] = fill(shape_at(t, role, rows), t.dtype, family, seed, name, device, role=role)
-    return found
+            tensors[name] = fill(shape_at(t, role, rows), t.dtype, family, seed, name, device, role=role)
+    return tensors

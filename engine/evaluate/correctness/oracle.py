@@ -1,17 +1,17 @@
-"""What a program means, in PyTorch: the typed IR run stage by stage, rounding where the hardware rounds.
+"""The meaning of a program in PyTorch: the typed IR run stage by stage, rounded as the hardware rounds.
 
-Used where no GPU is: the operands of a product are rounded as the tensor cores round them, products accumulate in
-f32, the epilogue is evaluated in f32, and the result is rounded to the type it is stored in. With `exact` nothing is
-rounded and everything is float64: the ideal that the program approximates. (Two things of the hardware are not
-modelled: the order of f32 sums, and the 14 bits or so in which Hopper's tensor cores add up fp8 products.)
+For use without a GPU: the operands of a product are rounded as the tensor cores round them, products accumulate in f32,
+the epilogue is evaluated in f32, and the result is rounded to its stored type. With `exact` nothing is rounded and
+everything is float64, the ideal that the program approximates. (Two properties of the hardware are not modelled: the
+order of f32 sums, and the 14 bits or so in which Hopper's tensor cores add up fp8 products.)
 
-A guarded program (dsl.guard) whose conversions meet what f16 does not hold means its pipeline in f32 instead. Chunks
-are cut here from the tensor row by row (a result rounded where it is stored: as it lies in memory), 256 elements each;
-kernels cut them along what a warp moves.
+A guarded program (dsl.guard) whose conversions meet values that f16 does not hold computes its pipeline in f32 instead.
+Here, chunks are 256 elements each, cut from the tensor row by row (for a result that is rounded when stored: in memory
+order); kernels cut chunks along the elements of a warp.
 
-A tensor keeps PyTorch's shape whatever its layout, so a change of layout alone computes nothing here. A stage's sizes
-come from the tensors given, so the same program runs on fewer rows, or on smaller images; what a program pads, crops
-or views then grows and shrinks with it (see engine.evaluate.correctness.stage_meanings). Needs torch; workers only.
+A tensor keeps PyTorch's shape whatever its layout, so a change of layout computes nothing here. A stage's sizes come
+from the given tensors, so the same program runs on fewer rows or smaller images; pads, crops and views scale with them
+(see engine.evaluate.correctness.stage_meanings). Needs torch; only for workers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["FUNCTIONS", "TORCH", "checked_program", "run", "truncate_tf32"]
 
 
 def checked_program(text: str) -> Program:
-    """The typed program of a text. Raises ValueError where it does not pass its checks."""
+    """The typed program of a text. Raises ValueError if it fails its checks."""
     checked = check(text)
     if checked.program is None:
         raise ValueError(f"not a checked program: {checked.diagnostics[0].message}")
@@ -42,9 +42,9 @@ def checked_program(text: str) -> Program:
 
 
 def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False) -> list[torch.Tensor]:
-    """Results of a checked program on tensors in parameter order. Raises ValueError on a shape that cannot be.
+    """Results of a checked program on tensors in parameter order. Raises ValueError for an impossible shape.
 
-    With `exact` results of floating point types are float64; integers stay what they are.
+    With `exact`, results of floating point types are float64; integers keep their type.
     """
     env = _given(program, inputs, exact)
     if _all(program, env, exact) is not None:
@@ -53,32 +53,32 @@ def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False
 
 
 def tripped(program: Program, inputs: Sequence[torch.Tensor]) -> str | None:
-    """The first tensor of a guarded program that raises its guard on these inputs, or None."""
+    """The first tensor of a guarded program that trips its guard on these inputs, or None."""
     return _all(program, _given(program, inputs, False), False) if program.guard else None
 
 
 def _given(program: Program, inputs: Sequence[torch.Tensor], exact: bool) -> dict[str, torch.Tensor]:
     if len(inputs) != len(program.params):
         raise ValueError(f"{program.name} takes {len(program.params)} tensors; {len(inputs)} given")
-    given = zip(program.params, inputs, strict=True)
-    return {p.name: _wide(x) if exact else x.to(TORCH[p.type.dtype]) for p, x in given}
+    pairs = zip(program.params, inputs, strict=True)
+    return {p.name: _wide(x) if exact else x.to(TORCH[p.type.dtype]) for p, x in pairs}
 
 
 def _all(program: Program, env: dict[str, torch.Tensor], exact: bool) -> str | None:
-    """Every stage's results into `env`, as far as none raises the guard: then which tensor did."""
-    # cuDNN's convolutions may use TF32 by PyTorch's default; here every rounding is ours.
+    """Compute every stage's results into `env` until a tensor trips the guard; return that tensor's name."""
+    # By PyTorch's default, cuDNN's convolutions may use TF32; here every rounding is ours.
     with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         for stage in program.stages:
             looks = program.guard and not exact
-            seen = conversions(program, stage) if looks else ()
-            raised = next((name for name in seen if trips(env[name])), None) or _run(stage, env, program, exact, looks)
+            names = conversions(program, stage) if looks else ()
+            raised = next((name for name in names if trips(env[name])), None) or _run(stage, env, program, exact, looks)
             if raised is not None:
                 return raised
     return None
 
 
 def trips(x: torch.Tensor) -> bool:
-    """Whether a guard is raised over f32 `x`: a chunk's largest magnitude is neither 0 nor what f16 holds well."""
+    """Return True if f32 `x` trips a guard: a chunk's largest magnitude is neither 0 nor in f16's good range."""
     x = x.reshape(-1).abs()
     short = -x.numel() % CHUNK
     most = torch.nn.functional.pad(x, (0, short)).view(-1, CHUNK).amax(1)  # amax gives NaN where there is one
@@ -90,7 +90,8 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
 
 
 def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bool, looks: bool) -> str | None:
-    """Puts a stage's results into `env`; which one raised the guard as it was stored (`looks`: there is one)."""
+    """Compute a stage's results into `env`; return the one that tripped the guard when stored (`looks`: there is a
+    guard)."""
     if isinstance(stage, Transform):
         x = stage_meanings.transform(stage, env, program)
         env[stage.name] = x if exact or stage.to is None else stored(x, stage.to)
@@ -118,7 +119,8 @@ def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bo
 
 
 def _stored_type(stage: Stage, env: dict[str, torch.Tensor]) -> DType:
-    """`type` may stand for a reduced result: then the elements' own type is that of the clause or of the operand."""
+    """The stored element type. `type` may be that of a reduced result; then the elements' type is that of the clause or
+    operand."""
     if stage.store is not None:
         return stage.store
     if stage.type is not None and getattr(stage.epilogue, "fn", None) not in REDUCTIONS:

@@ -1,9 +1,9 @@
 """The worker that runs a program's meaning on the CPU and compares it: `python -m
 engine.evaluate.correctness.oracle_main`.
 
-One request: a program, what its parameters are, a family and a seed, and where the reference lies. The worker makes
-the same inputs as the reference process made (engine.evaluate.correctness.inputs), runs the oracle, and answers the
-comparison of each result. References are kept, so that the next precision class needs none from the module's process.
+One request holds a program, its parameters, a family and a seed, and the place of the reference. The worker generates
+the same inputs as the reference process (engine.evaluate.correctness.inputs), runs the oracle, and returns the
+comparison of each result. It keeps references, so the next precision class needs none from the module's process.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from engine.evaluate.correctness.tolerance import compare, finite
 from engine.evaluate.integrity.process import judge_main
 from sol.graph import OpGraph
 
-KEEP = 6  # references held, of at most KEEP_BYTES each
+KEEP = 6  # references in memory, of at most KEEP_BYTES each
 KEEP_BYTES = 256 << 20
-INPUT_BYTES = 1 << 30  # of inputs held: making 8192 x 8192 normal numbers takes longer than multiplying by them
+INPUT_BYTES = 1 << 30  # of cached inputs: generating 8192 x 8192 normal numbers takes longer than multiplying
 _graphs: dict[str, OpGraph] = {}
 _references: dict[tuple, list[torch.Tensor]] = {}
 _inputs_held: dict[tuple, torch.Tensor] = {}
 
 
 def _values(request: dict, graph: OpGraph) -> dict[str, torch.Tensor]:
-    """Every tensor that the program reads, by its name in the graph; those of earlier requests are held."""
+    """Every tensor that the program reads, by its name in the graph. Tensors of earlier requests are cached."""
     names = sorted({b["tensor"] for b in request["inputs"]})
     where = (request["family"], request["seed"], request["rows"])
-    held = {name: _inputs_held[(*where, name)] for name in names if (*where, name) in _inputs_held}
-    fresh = _fresh(request, graph, [name for name in names if name not in held])
+    cached = {name: _inputs_held[(*where, name)] for name in names if (*where, name) in _inputs_held}
+    fresh = _fresh(request, graph, [name for name in names if name not in cached])
     for name, value in fresh.items():
         _inputs_held[(*where, name)] = value
     while sum(v.numel() * v.element_size() for v in _inputs_held.values()) > INPUT_BYTES:
         _inputs_held.pop(next(iter(_inputs_held)))
-    return held | fresh
+    return cached | fresh
 
 
 def _fresh(request: dict, graph: OpGraph, names: list[str]) -> dict[str, torch.Tensor]:
-    """The tensors made as the reference process makes them, or read where the module shares its own."""
+    """The tensors generated as in the reference process, or read from the module's shared memory."""
     rows, family = request["rows"], request["family"]
     roles = data.roles(graph)
     values: dict[str, torch.Tensor] = {}
@@ -87,46 +87,46 @@ def _graph(request: dict) -> OpGraph:
 def judge(request: dict) -> dict:
     """{results: [{error, max_error, unexpected, elements}], seconds} of a program against its reference.
 
-    With `placed` the module is run as a whole, its regions by their programs
+    With `placed`, the whole module runs, with programs in place of its regions
     (engine.evaluate.candidate.region_runtime).
 
-    The reference is `request["reference"]` (a shared region), one that was kept, or, with `ideal`, the program
-    itself in float64 without any rounding.
+    The reference is `request["reference"]` (a shared region), a cached one or, with `ideal`, the program itself in
+    float64 without any rounding.
     """
     started = time.perf_counter()
     graph, program = _graph(request), oracle.checked_program(request["program"])
     composed = _composed(request, graph) if request.get("placed") else None
-    if composed is not None:  # what the whole module reads and returns
+    if composed is not None:  # the inputs and outputs of the whole module
         outputs = [{"tensor": n} for n in graph.outputs]
         request = {**request, "inputs": [{"tensor": n} for n in composed.read], "outputs": outputs}
     inputs = _inputs(request, graph) if composed is None else []
     key = (request["family"], request["seed"], request["rows"])
     if request.get("ideal"):
-        wanted = oracle.run(program, inputs, exact=True)
+        references = oracle.run(program, inputs, exact=True)
     elif request.get("reference"):
         region = shared_tensors.Region.from_json(request["reference"])
         read = shared_tensors.read(region)
-        wanted = [read[b["tensor"]] for b in request["outputs"]]
-        if sum(w.numel() * w.element_size() for w in wanted) <= KEEP_BYTES:
+        references = [read[b["tensor"]] for b in request["outputs"]]
+        if sum(w.numel() * w.element_size() for w in references) <= KEEP_BYTES:
             while len(_references) >= KEEP:
                 _references.pop(next(iter(_references)))
-            _references[key] = wanted
+            _references[key] = references
     else:
-        wanted = _references[key]
+        references = _references[key]
     if composed is None:
         results = oracle.run(program, inputs)
     else:
-        made = composed.run(_values(request, graph))
-        results = [made[n] for n in graph.outputs]
-    found: list[dict[str, Any]] = []
-    for out, want in zip(results, wanted, strict=True):
+        outputs = composed.run(_values(request, graph))
+        results = [outputs[n] for n in graph.outputs]
+    comparisons: list[dict[str, Any]] = []
+    for out, want in zip(results, references, strict=True):
         c = compare(out.reshape(want.shape), want)
-        found.append({**vars(c), "error": finite(c.error), "max_error": finite(c.max_error)})
-    return {"results": found, "seconds": time.perf_counter() - started}
+        comparisons.append({**vars(c), "error": finite(c.error), "max_error": finite(c.max_error)})
+    return {"results": comparisons, "seconds": time.perf_counter() - started}
 
 
 def _composed(request: dict, graph: OpGraph) -> Composed:
-    """The module with programs' meanings in the places of its regions."""
+    """The module with programs' meanings in place of its regions."""
     places = []
     for p in request["placed"]:
         program = oracle.checked_program(p["program"])
@@ -136,7 +136,7 @@ def _composed(request: dict, graph: OpGraph) -> Composed:
 
 
 def kept(request: dict) -> dict:
-    """Whether a reference of this family, seed and rows is still held for this graph."""
+    """Whether a reference of this family, seed and rows is still cached for this graph."""
     key = (request["family"], request["seed"], request["rows"])
     return {"kept": request["key"] in _graphs and key in _references}
 

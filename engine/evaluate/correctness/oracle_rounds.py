@@ -1,7 +1,7 @@
 """Rounds without a GPU: a program's meaning runs on the CPU, with operands rounded as the tensor cores round them.
 
-Where the full size would take minutes only the leading rows of the inputs are computed. The pasted module's process
-says what is right; a program by itself is held against its own ideal in float64.
+If the full size would take minutes, only the leading rows of the inputs are computed. The pasted module's process gives
+the correct results; a program without a module is compared with its own ideal in float64.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.session import events
 
 FLOPS = 5e9  # of a product checked on a CPU: 0.1 s in float32, 0.3 s in float64 on two cores
-FAMILIES = ("own", "large", "closed_form")  # `normal` is what own inputs and `large`, scaled, already are
-PYTORCH = ("own",)  # families on which PyTorch's own error is always taken; on others where a trial looks wrong
+FAMILIES = ("own", "large", "closed_form")  # `normal` adds nothing to own inputs and the scaled `large`
+PYTORCH = ("own",)  # families on which PyTorch's own error is always measured; on others only if a trial looks wrong
 ORACLE_SECONDS = 180.0
 
 
 class Oracle:
     """The process that runs meanings (engine.evaluate.correctness.oracle_main): started ahead, replaced when lost. It
-    is also the host of the judge of raw kernels. `generation` counts processes."""
+    also hosts the judge of raw kernels. `generation` counts processes."""
 
     def __init__(self) -> None:
         self.generation = 0
         self._process: JsonProcess | None = None
-        self._graph = ""  # digest of the graph that it holds
+        self._graph = ""  # digest of the graph in the process
 
     @property
     def alive(self) -> bool:
         return self._process is not None and self._process.alive
 
     def start(self) -> None:
-        """Start the process unless one lives. Does not wait for its imports."""
+        """Start the process unless one runs. Does not wait for its imports."""
         if not self.alive:
             self.close()
             args = [sys.executable, "-m", "engine.evaluate.correctness.oracle_main"]
@@ -78,7 +78,7 @@ class Oracle:
 
 
 class OracleRounds(Rounds):
-    """`reference`: the process of the pasted module; None of a program by itself."""
+    """`reference`: the process of the pasted module; None for a program without a module."""
 
     def __init__(self, problem: Problem, reference: Reference | None, oracle: Oracle, cancelled: Callable[[], bool]):
         self.problem, self.reference, self.oracle, self.cancelled = problem, reference, oracle, cancelled
@@ -90,7 +90,7 @@ class OracleRounds(Rounds):
         self._pytorch: dict[tuple, PyTorchError] = {}
 
     def validate(self, candidate: Candidate, most: int | None = None) -> events.TrialValidated:
-        """Candidates that differ in configuration alone mean the same: the second one's answer is the first one's."""
+        """Candidates that differ only in configuration mean the same, so the second gets the answer of the first."""
         key = f"{most}:{meaning(candidate)}"
         if key in self._known:
             before = self._known[key]
@@ -99,7 +99,7 @@ class OracleRounds(Rounds):
         try:
             validated = super().validate(candidate, most)
         except TrialError as e:
-            # Operations beside regions hold sizes as they were traced; on fewer rows they may mean something else.
+            # Operations beside regions keep the traced sizes; on fewer rows they may mean something else.
             if not candidate.placed or self.rows is None or e.code not in ("oracle", "wrong_result"):
                 raise
             self.rows = None
@@ -121,19 +121,19 @@ class OracleRounds(Rounds):
         )  # fmt: skip
         results = [Comparison(**r) for r in answer["results"]]
         above = max(r.error for r in results) > TOLERANCES[candidate.cls].error
-        # Against its own ideal a program has its class's rounding, as much as the program amplifies it.
+        # Compared with its own ideal, a program has its class's rounding error, amplified by the program.
         rounded = [PyTorchError(r.error, r.max_error) for r in results] if self.reference is None and above else []
         return RoundResult(results, rounded=rounded)
 
     def _right(self, round_: Round) -> dict | None:
-        """Where the reference lies; None: the oracle's process kept it."""
+        """The place of the reference; None if the oracle's process has it."""
         try:
             if self._ask("kept", round_)["kept"]:
                 return None
             return self.reference.compute(round_.family, round_.seed, self.rows).region.to_json()
         except TrialError as e:
             if e.code == "rows_refused" and self.rows is not None:
-                self.rows = None  # a module with its sizes written in: then all of it
+                self.rows = None  # a module with fixed sizes: compute all rows
                 return self._right(round_)
             raise
 
@@ -142,7 +142,7 @@ class OracleRounds(Rounds):
         return self.oracle.ask(request, self._graph, self.cancelled)
 
     def pytorch_error(self, round_: Round, cls: str, suspected: bool) -> PyTorchError | None:
-        """Asked always of fp8, whose tolerance is e5m2's: twice what e4m3 needs."""
+        """Always measured for fp8, whose tolerance is e5m2's: twice what e4m3 needs."""
         if self.reference is None or not (suspected or round_.family in PYTORCH or cls == "fp8"):
             return None
         key = (round_, cls)
@@ -160,7 +160,8 @@ class OracleRounds(Rounds):
 
 
 def meaning(candidate: Candidate) -> str:
-    """What a program computes, configuration aside: two candidates with one meaning give the same numbers here."""
+    """The computation of a program without its configuration: candidates with one meaning give the same numbers
+    here."""
     stages = tuple(
         replace(s, config=Config(compute=s.config.compute)) if isinstance(s, Collective) else s
         for s in candidate.program.stages

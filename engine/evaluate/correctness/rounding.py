@@ -1,4 +1,4 @@
-"""Numbers as the hardware keeps them: element types in PyTorch, and the rounding of operands and of stored results."""
+"""Hardware number formats: element types in PyTorch, and the rounding of operands and stored results."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SATURATING = (DType.E4M3, DType.E5M2, DType.I8, DType.I32)
 
 
 def truncate_tf32(x: torch.Tensor) -> torch.Tensor:
-    """f32 with the low 13 bits of the mantissa gone: Hopper's tensor cores ignore them, they do not round."""
+    """f32 without the low 13 bits of the mantissa: Hopper's tensor cores ignore them and do not round."""
     bits = x.to(torch.float32).contiguous().view(torch.int32)
     return (bits & ~((1 << TF32_DROPPED) - 1)).view(torch.float32)
 
 
 def nearest_tf32(x: torch.Tensor) -> torch.Tensor:
-    """f32 to the nearest number that tf32 holds, ties away from zero (cvt.rna): what a kernel of our own does before
-    it hands operands to the tensor cores. Infinities and NaN stay."""
+    """f32 rounded to the nearest tf32 number, ties away from zero (cvt.rna), as our own kernels do before the tensor
+    cores. Infinities and NaN stay."""
     bits = x.to(torch.float32).contiguous().view(torch.int32)
     rounded = ((bits + (1 << (TF32_DROPPED - 1))) & ~((1 << TF32_DROPPED) - 1)).view(torch.float32)
     return torch.where(torch.isfinite(x), rounded, x.to(torch.float32))
@@ -44,8 +44,8 @@ def stored(x: torch.Tensor, dtype: DType) -> torch.Tensor:
 
 def operand(x: torch.Tensor, compute: DType | None, rounds: bool = False) -> torch.Tensor:
     """An operand of a product as the multiplier reads it, in a type that PyTorch multiplies: tf32 loses bits, f16, bf16
-    and fp8 are exact in f32; int8 is exact in f64, so that its sums are exact too. `rounds`: f32 is rounded to the
-    nearest of `compute` by the kernel that reads it."""
+    and fp8 are exact in f32; int8 is exact in f64, so its sums are exact too. `rounds`: the kernel that reads f32
+    rounds it to the nearest of `compute`."""
     if rounds and x.dtype is torch.float32:
         return nearest_tf32(x) if compute is DType.TF32 else x.to(TORCH[compute]).to(torch.float32)
     if x.dtype is torch.float64 or x.dtype is torch.int8:

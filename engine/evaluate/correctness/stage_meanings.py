@@ -1,4 +1,4 @@
-"""What each stage kind computes before its epilogue, in PyTorch's words. Layouts do not exist here: shapes are logical.
+"""The computation of each stage kind before its epilogue, in PyTorch. There are no layouts here: shapes are logical.
 
 Accumulation is in f32, or in float64 for an exact run and for f64 operands.
 """
@@ -20,7 +20,7 @@ Env = Mapping[str, torch.Tensor]
 
 
 def compute(stage: Stage, env: Env, exact: bool, rounds: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(`acc`, `acc2` where the stage has one). `rounds`: a convolution that rounds its operands as it reads them."""
+    """(`acc`, `acc2` if the stage has one). `rounds`: a convolution that rounds its operands as it reads them."""
     if isinstance(stage, Gemm):
         return _gemm(stage, env, exact)
     if isinstance(stage, GroupedGemm):
@@ -39,7 +39,7 @@ def compute(stage: Stage, env: Env, exact: bool, rounds: bool = False) -> tuple[
 
 
 def element(x: torch.Tensor) -> torch.Tensor:
-    """A stored element as `acc`: f32, or f64 where it is stored so."""
+    """A stored element as `acc`: f32, or f64 if it is stored as f64."""
     return x if x.dtype is torch.float64 else x.to(torch.float32)
 
 
@@ -56,7 +56,7 @@ def _read(x: torch.Tensor, compute: DType | None, exact: bool, rounds: bool = Fa
 
 
 def _accumulator(acc: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-    """int8 products were summed exactly; the epilogue sees the sum's f32 value."""
+    """int8 products were summed exactly. The epilogue reads the sum as f32."""
     return acc.to(torch.float32) if a.dtype is torch.int8 else acc
 
 
@@ -106,8 +106,8 @@ def _conv(stage: Conv, env: Env, exact: bool, rounds: bool) -> torch.Tensor:
 def transform(stage: Transform, env: Env, program: Program) -> torch.Tensor:
     """The change of representation without its cast. `interleave` takes rows (the axis before the last) in turn.
 
-    On other sizes than the program was written for, `view` scales its leading axis, and `pad` and `crop` add and take
-    away as many elements as they were written to.
+    On other sizes than the program's, `view` scales its leading axis, and `pad` and `crop` add and remove as many
+    elements as in the program.
     """
     x = env[stage.x.name]
     shape = program.type_of(stage.x.name).shape
@@ -172,7 +172,7 @@ def _reduce(stage: Reduce, x: torch.Tensor) -> torch.Tensor:
 
 
 def _scaled_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row by its largest magnitude, and that; a row of zeros stays one."""
+    """Each row divided by its largest magnitude, and that magnitude. A row of zeros stays zero."""
     most = x.abs().amax(-1, keepdim=True)
     return x * (1 / most.clamp(min=torch.finfo(torch.float32).tiny)), most
 

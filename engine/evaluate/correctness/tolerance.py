@@ -1,4 +1,4 @@
-"""When is a result right? One number for the whole tensor, one for its worst element, and a rule for NaN and Inf.
+"""The rules for a correct result: a bound for the whole tensor, one for its worst element, and a rule for NaN and Inf.
 
     error      ||out - ref|| / ||ref||            (Frobenius; ref in float64)
     max_error  max |out - ref| / rms(ref)         (the worst element, in units of a typical one)
@@ -12,13 +12,13 @@ The tolerances are 4 u for both operands' rounding and the result's own, with ro
 operands by the tensor cores (which biases a product by up to 2 u where rounding does not); the worst element may
 stand out 12 times: the largest of 10^8 normal errors is 5.7 sigma, doubled for the tail's slope.
 
-A result must also be no worse than twice PyTorch's own error in the same class on the same inputs, where that was
-measured. Whichever is stricter holds; the floor keeps the factor of two from judging noise in exact cases. There is
-one exception: a module can amplify rounding (a clamp that cuts most of a large sum leaves small typical values beside
-the few elements that still carry the sum's error). Where PyTorch itself, in the same class and on the same inputs, is
-outside the table, the table asks for what the class cannot give, and twice PyTorch's error is the bound instead.
-The same for range: where PyTorch in the class has NaN or Inf that the reference has not (a product of two large
-activations leaves f16), a program may have twice as many such elements, and is held on the others.
+A result must also be no worse than twice PyTorch's own error in the same class on the same inputs, if that was
+measured. The stricter bound applies; the floor keeps the factor of two from judging noise in exact cases. There is one
+exception: a module can amplify rounding (a clamp that cuts most of a large sum leaves small typical values beside the
+few elements that still carry the sum's error). If PyTorch itself, in the same class and on the same inputs, exceeds the
+table, the table asks for more than the class can give, and twice PyTorch's error is the bound instead. The same holds
+for range: if PyTorch in the class has NaN or Inf where the reference has none (a product of two large activations
+exceeds f16), a program may have twice as many such elements, and the others are compared.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from typing import Any
 UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-3}
 WORST = 12.0
 PYTORCH_FACTOR = 2.0
-# Below this an error is the order of f32 additions, which no kernel owes PyTorch: five honest softmax kernels that add
-# a row of 200 positive terms one after the other (PyTorch adds by halves) are off by 1.2e-6 to 1.3e-6. Longer naive
-# sums lose more (one of 10^4 terms about 6e-6) and are compared with PyTorch's, as they should.
+# Below this, an error comes from the order of f32 additions, which need not match PyTorch's: five honest softmax
+# kernels that add a row of 200 positive terms one after the other (PyTorch adds by halves) are off by 1.2e-6 to 1.3e-6.
+# Longer naive sums lose more (one of 10^4 terms about 6e-6) and are compared with PyTorch's.
 FLOOR = 2e-6
 TWICE = "twice PyTorch's own"
-ITS_OWN = "twice what the class's rounding makes of the program itself"  # a pasted program has no module beside it
+ITS_OWN = "twice what the class's rounding makes of the program itself"  # a pasted program has no module
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Tolerance:
 
 
 # f32: sums of K products in another order than PyTorch's; sqrt(K) u for K = 10^4 is 6e-6.
-# fp8: that of e5m2, the coarser of the two, when operands are cast on the way; operands that come as fp8 or int8 are
-# exact, and what remains is the rounding of a result in f16 or bf16.
+# fp8: the tolerance of e5m2, the coarser of the two, if operands are cast by the program. Operands that come as fp8 or
+# int8 are exact, and only the rounding of a result in f16 or bf16 remains.
 TOLERANCES = {
     "f32": Tolerance(1e-5, 1e-5 * WORST),
     **{c: Tolerance(4 * UNIT_ROUNDOFF[c], 4 * UNIT_ROUNDOFF[c] * WORST) for c in ("tf32", "f16", "bf16", "fp8")},
@@ -77,7 +77,7 @@ class PyTorchError:
 
 
 def compare(out: Any, ref: Any) -> Comparison:
-    """Compare two torch tensors of one shape; runs where they lie. An all-zero reference compares absolutely."""
+    """Compare two torch tensors of one shape, on their device. An all-zero reference compares absolutely."""
     import torch
 
     if out.shape != ref.shape:
@@ -101,12 +101,12 @@ def compare(out: Any, ref: Any) -> Comparison:
 
 
 def finite(x: float) -> float:
-    """JSON has no NaN: an error that is none of the numbers is as large as one can be."""
+    """JSON has no NaN: an error that is not a number becomes the largest number."""
     return x if x == x and x < 1e30 else 1e30
 
 
 def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str | None:
-    """None when the result is right, else why not: one sentence with the numbers."""
+    """None if the result is right, else the reason: one sentence with the numbers."""
     t = TOLERANCES[cls]
     beyond = 0 if pytorch is None else pytorch.unexpected
     if c.unexpected > PYTORCH_FACTOR * beyond:
@@ -126,7 +126,8 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
 
 
 def bound(cls: str, pytorch: PyTorchError | None = None) -> tuple[float, str]:
-    """The largest `error` that `verdict` lets pass, and what it comes from in words; "" where it is the class's own."""
+    """The largest `error` that `verdict` accepts, and the source of that bound in words; "" if it is the class's
+    own."""
     table = TOLERANCES[cls].error
     if pytorch is None or pytorch.unexpected:
         return table, ""

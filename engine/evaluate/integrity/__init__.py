@@ -1,12 +1,12 @@
-"""Is a kernel that somebody (or a model) wrote right, and does it do what it seems to do?
+"""Check a kernel that a person or a model wrote: is it right, and does it do the work itself?
 
-What is ours (the language's compiler output) is checked by engine.devices; here stands what is not: raw CUDA C++ and
-Python. Three processes that share no memory but what is laid between them:
+engine.devices checks the output of our own compiler; this package checks raw CUDA C++ and Python. It uses three
+processes that share only memory set up between them:
 
     reference    the pasted module, confined; it alone knows what is right (engine.evaluate.reference.module_process)
     candidate    the text under suspicion, confined; it gets values and gives values (candidate_main)
     judge        ours, with torch; makes the values, compares, keeps fingerprints (judge_main)
 
-The engine draws every seed after the candidate is loaded. What the candidate's process *says* (types, threads, names
-of functions) is only ever held against it; what speaks for it is values that the judge read and a clock outside.
+The engine draws every seed after the candidate is loaded. Reports of the candidate's process (types, threads, names of
+functions) only ever count against it; in its favour count only values that the judge read and a clock outside.
 """

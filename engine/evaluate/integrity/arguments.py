@@ -1,4 +1,5 @@
-"""The arguments of `python -m engine verify` and `measure`. Imports nothing of the engine: `--help` is to be quick."""
+"""The arguments of `python -m engine verify` and `measure`. Imports nothing of the engine, so that `--help` is
+quick."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ CLASS = {
     "measure": "the precision class that it declares (default f32; of a program its own)",
 }
 ABOUT = {
-    "verify": "is a raw kernel right, and is it what it seems? Run in the sandbox",
+    "verify": "check in the sandbox that a raw kernel is right and does the work itself",
     "measure": "verify one candidate, then time it in alternation with PyTorch",
 }
 
 
 def add(commands: argparse._SubParsersAction, run: Callable[[argparse.Namespace], int]) -> None:
-    """Adds both commands; `run` gets the arguments, `command` among them."""
+    """Add both commands; `run` gets the arguments, with `command` among them."""
     for name, about in ABOUT.items():
         one = commands.add_parser(name, help=about, description=about, epilog=f"{CONTRACT} {EXIT}")
         program = ", or a .ucutlass program" if name == "measure" else ""

@@ -1,8 +1,8 @@
-"""Whether the time that a candidate's process reports can be true. Plain Python, in the engine's own process.
+"""Check the time that a candidate's process reports. Plain Python, in the engine's own process.
 
-A candidate can patch events, CUPTI and clocks in its process, so its word is held against what it cannot change: the
-hardware's limit for the module's work, and the engine's own clock around requests. Device time is at most the time of
-one synchronised call, and this at most the time of the request that asked for the call.
+A candidate can patch events, CUPTI and clocks in its process, so its reports are compared with facts that it cannot
+change: the hardware's limit for the module's work, and the engine's own clock around requests. Device time is at most
+the time of one synchronised call, and that is at most the time of the request for the call.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sol.bounds import t_sol
 from sol.graph import OpGraph
 from sol.hardware import HardwareError, load
 
-TOO_FAST = 0.9  # of t_sol: below it no honest kernel is (design/sol.md, Integrity)
-SLACK, SLACK_MS = 1.1, 0.02  # of two clocks of one process
-LEAST_SHARE = 1 / 3  # of a call's time by the engine's clock, below which a claimed call is a lie
-CONFIRMED = 0.5  # of a call's time by the engine's clock, from which a claimed device time is confirmed
-LONG_MS = 40.0  # the engine's clock is held against runs of at least so long
+TOO_FAST = 0.9  # share of t_sol; no honest kernel is below it (design/sol.md, Integrity)
+SLACK, SLACK_MS = 1.1, 0.02  # between two clocks of one process
+LEAST_SHARE = 1 / 3  # share of a call's time by the engine's clock; a smaller claimed call time is a lie
+CONFIRMED = 0.5  # share of a call's time by the engine's clock; a claimed device time above it is confirmed
+LONG_MS = 40.0  # the engine's clock is compared with runs of at least this length
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Medians in ms. By the candidate's process: `ms` of device time and `call_ms` of one synchronised call. By the
-    engine's clock: `request_ms` of the request for one timed call, `wall_ms` of one of `calls` back to back.
-    `limit_ms`: t_sol of `cls`, None where the GPU is unknown."""
+    """Medians in ms. Reported by the candidate's process: `ms` of device time and `call_ms` of one synchronised call.
+    By the engine's clock: `request_ms` of the request for one timed call, `wall_ms` of one of `calls` back to back.
+    `limit_ms`: t_sol of `cls`, None if the GPU is unknown."""
 
     ms: float
     call_ms: float
@@ -39,14 +39,14 @@ class Claim:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the engine's clock agrees with the device time. It cannot where the host takes longer than the
+        """Return True if the engine's clock agrees with the device time. It cannot if the host takes longer than the
         device; then call times are compared."""
         return self.ms >= CONFIRMED * self.wall_ms
 
 
 def limit_ms(graph: OpGraph, gpu: str, cls: str) -> float | None:
-    """The least t_sol in ms of the ways into a class: tf32 may be f16 under a guard, f32 three tf32 products. None
-    where nothing is known of a GPU of this name."""
+    """The lowest t_sol in ms of the ways to compute in a class: tf32 may be f16 under a guard, f32 three tf32 products.
+    None for an unknown GPU."""
     try:
         hardware = load(hardware_of(gpu))
         if cls == "f32":
@@ -57,7 +57,7 @@ def limit_ms(graph: OpGraph, gpu: str, cls: str) -> float | None:
 
 
 def findings(claim: Claim) -> list[Finding]:
-    """What contradicts the claim; [] where nothing does. Times that the engine cannot confirm are a note."""
+    """Contradictions of the claim; [] if there are none. Times that the engine cannot confirm are a note."""
     found: list[Finding] = []
 
     def add(code: str, evidence: str) -> None:

@@ -1,7 +1,7 @@
-"""`python -m engine verify` and `python -m engine measure`: the terminal's side.
+"""`python -m engine verify` and `python -m engine measure`: the terminal commands.
 
-A program in μCUTLASS goes through the device that sessions use; raw CUDA C++ and Python go through the integrity
-checks, and are timed only when these accept them.
+A μCUTLASS program goes through the device that sessions use; raw CUDA C++ and Python go through the integrity checks,
+and are timed only if they pass.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from sol.hardware import Hardware
 
 
 class Refused(Exception):
-    """The command cannot be carried out: one sentence that says why and what to do."""
+    """The command cannot run: one sentence with the reason and the way out."""
 
 
 def run(args: argparse.Namespace, module: str) -> bool:
-    """Carries out what the command line says (engine.evaluate.integrity.arguments), prints it, and says whether the
-    candidate was accepted. `module`: the reference's text. Raises Refused."""
+    """Run the command (engine.evaluate.integrity.arguments), print the result, and return True if the candidate was
+    accepted. `module`: the reference's text. Raises Refused."""
     path = Path(args.file)
     kind = kind_of(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # an editor's byte order mark is no part of it
+        text = path.read_text(encoding="utf-8-sig")  # without an editor's byte order mark
     except (OSError, UnicodeDecodeError) as e:
         raise Refused(f"cannot read {path}: {getattr(e, 'strerror', None) or 'it is not UTF-8 text'}") from None
     weak = Sandbox.strength(args.device == "cuda")
-    if weak != "full":  # the text is the person's own, who may run it: but is to know
+    if weak != "full":  # the text is the local user's, who may run it but must know
         print(f"note: the sandbox is {weak}", file=sys.stderr)
     loose = args.nondeterministic
     if args.command == "verify":
@@ -81,7 +81,7 @@ def kind_of(path: Path) -> str:
 
 
 def verify(text: str, kind: str, module: str, *, device: str, cls: str, nondeterministic: bool = False) -> Report:
-    """One raw candidate against its module. Raises Refused."""
+    """Verify one raw candidate against its module. Raises Refused."""
     _can_run(kind, device)
     try:
         with Verifier(module, device, local_user=True) as v:
@@ -104,7 +104,7 @@ def _can_run(kind: str, device: str) -> None:
 def measure(
     text: str, kind: str, module: str, *, device: str, cls: str, wanted: list[str], nondeterministic: bool = False
 ) -> dict[str, Any]:
-    """{verdict, ..., timed: [...]} of a raw candidate, or {validated, measured, ...} of a program. Raises Refused."""
+    """{verdict, ..., timed: [...]} for a raw candidate, or {validated, measured, ...} for a program. Raises Refused."""
     if kind == "program":
         return _program(text, module, device, cls, wanted)
     if device != "cuda":
@@ -124,7 +124,7 @@ def measure(
                     timed.append(one.to_json())
                     _remember(v, one)
                 report.conclude()
-            # What was found while it was timed makes its times claims, which are compared with nothing.
+            # Findings during the timing make its times claims, which are not compared.
             times = {"timed": timed, "claims": []} if report.accepted else {"timed": [], "claims": timed}
             return {**report.to_json(), **times}
     except CandidateEnded as e:
@@ -137,16 +137,16 @@ def measure(
 
 
 def _remember(v: Verifier, one: Any) -> None:
-    """The baseline's time, for whoever wants it without waiting for torch.compile again."""
+    """Store the baseline's time, so that torch.compile need not be timed again."""
     from engine.build.cache import Cache
 
     name, driver = one.device.get("name") or "", one.device.get("driver")
     key = baseline_cache.key(v.source, v.graph.to_json(), one.baseline, name, driver)
-    kept = baseline_cache.Timed(
+    entry = baseline_cache.Timed(
         one.baseline, one.baseline_cls, one.baseline_ms, one.baseline_ms, one.baseline_ms, 0.0, [], one.method,
         device=one.device, taken=time.time(),
     )  # fmt: skip
-    baseline_cache.store(Cache(), key, kept)
+    baseline_cache.store(Cache(), key, entry)
 
 
 # ---- a program ----
@@ -200,7 +200,7 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
 
 
 def judged(m: events.TrialMeasured, program: Program, cls: str, graph: OpGraph, hardware: Hardware) -> list[dict]:
-    """The evidence of a program's run with that of its class and its limit, as a session has it."""
+    """The evidence of a program's run, with that of its class and its limit, as in a session."""
     roof = roof_of(program)
     limit = t_sol(graph, hardware, roof if program.guard else cls)
     return [
@@ -211,7 +211,7 @@ def judged(m: events.TrialMeasured, program: Program, cls: str, graph: OpGraph, 
 
 
 def _beside(on: Any, cls: str, wanted: list[str]) -> Iterator[events.Baseline]:
-    """The baselines that were asked for by name, else those of the class. Raises Refused for one that there is not."""
+    """The requested baselines, or those of the class. Raises Refused for one that does not exist."""
     known = {b.name: b for b in on.baselines([cls])}
     if not wanted:
         yield from (b for b in known.values() if b.cls == cls and "compile" not in b.name)
@@ -223,18 +223,18 @@ def _beside(on: Any, cls: str, wanted: list[str]) -> Iterator[events.Baseline]:
 
 def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
     """Parameters of a program as the module's tensors, by their names (a weight `linear.weight` is `linear_weight`);
-    results in order. Raises Refused with the names that there are."""
-    known = {}
+    results in order. Raises Refused with the names that exist."""
+    tensors = {}
     for t in graph.tensors.values():
         if t.name in graph.inputs or t.kind in ("parameter", "buffer"):
-            known[t.name.lower()] = t
+            tensors[t.name.lower()] = t
             if t.path:
-                known.setdefault(t.path.replace(".", "_").lower(), t)
+                tensors.setdefault(t.path.replace(".", "_").lower(), t)
     inputs = []
     for p in program.params:
-        t = known.get(p.name.lower())
+        t = tensors.get(p.name.lower())
         if t is None or prod(t.shape) != prod(p.type.shape):
-            there = ", ".join(f"{n} {list(t.shape)}" for n, t in known.items())
+            there = ", ".join(f"{n} {list(t.shape)}" for n, t in tensors.items())
             raise Refused(f"the module has no tensor {p.name} of {list(p.type.shape)}; it has {there}")
         inputs.append(Binding(p.name, t.name, p.type.shape))
     types = program.result_types
@@ -248,7 +248,7 @@ def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Bindi
 
 
 def report_text(made: dict[str, Any], name: str) -> str:
-    """What `verify` or `measure` says on a terminal."""
+    """The text that `verify` or `measure` prints."""
     lines = [f"{name}: {made['verdict']}" + (f" (class {made['cls']})" if made.get("cls") else "")]
     for f in made.get("findings", []):
         found = Finding(**f)

@@ -1,6 +1,6 @@
-"""The rounds of one candidate: values laid out, calls asked for, results judged, and who did the work.
+"""The rounds of one candidate: write the values, request the calls, judge the results, and find who did the work.
 
-The order of the rounds, their seeds and which calls of a burst are looked at are drawn after the candidate is loaded.
+The order of the rounds, their seeds and the inspected calls of a burst are drawn after the candidate is loaded.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from engine.evaluate.timing.cupti import PRODUCT
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
 BURST, LOOKED_AT, SETS = 24, 3, 2
-FASTER = 0.3  # claimed seconds below this share of what passed outside are a finding
+FASTER = 0.3  # claimed seconds below this share of the time that passed outside are a finding
 CLASSES = ("f32", "tf32", "f16", "bf16")  # fine to coarse
 
 
 @dataclass(frozen=True)
 class Round:
-    """One set of values; `late`: looked at twice, to see whether somebody still writes."""
+    """One set of values; `late`: its results are read twice, to detect late writes."""
 
     family: str
     seed: int
@@ -40,7 +40,7 @@ class Round:
 
 
 def note_facts(report: Report, facts: dict) -> None:
-    """What the candidate's process says against the candidate."""
+    """Add the facts from the candidate's process that count against the candidate."""
     for name in text(facts.get("patched"))[:8]:
         report.add(Finding("patched", name, dynamic=True))
     for said in text(facts.get("blocked"))[:4]:
@@ -53,8 +53,8 @@ def note_facts(report: Report, facts: dict) -> None:
 
 
 def note_ended(report: Report, e: CandidateEnded, device: str) -> None:
-    """A candidate that raised, died or hung, as a finding. Without a GPU a text that launches kernels of Triton, CuTe
-    or CUDA cannot but fail, which says nothing about it."""
+    """Report a candidate that raised, died or hung, as a finding. Without a GPU, a text that launches Triton, CuTe or
+    CUDA kernels must fail, which says nothing about it."""
     note_facts(report, e.facts)
     gpu = [k["name"] for k in report.kernels if k.get("gpu")]
     if device == "cpu" and e.code in ("raised", "not_loaded", "needs_gpu"):
@@ -74,18 +74,18 @@ class Examination:
         self.examiner, self.c, self.report, self.cls, self.loose = examiner, c, report, cls, nondeterministic
         self.tolerance = TOLERANCES[cls].error
         self.trivial: set[str] | None = None
-        self.good: list[str] = []  # families of rounds that were right, in order
+        self.good: list[str] = []  # families of correct rounds, in order
         self.bad: list[str] = []
 
     def load(self, source: str, entry: str = "") -> None:
-        """Compiles and loads the text in its process. Raises CandidateEnded."""
+        """Compile and load the text in its process. Raises CandidateEnded."""
         facts = self.c.open(source, self.examiner.open_seconds or OPEN_SECONDS[self.c.kind], entry)
         note_facts(self.report, facts)
 
     def run(self) -> None:
         """All rounds of a loaded candidate. Raises CandidateEnded."""
         self.examiner.judge.ask("fresh")
-        seed = int.from_bytes(os.urandom(5))  # after the candidate was loaded: it could not know
+        seed = int.from_bytes(os.urandom(5))  # after the candidate was loaded, so it cannot know the seed
         rows = self.examiner.rows
         middle = [
             Round(f, seed + 7 * i, rows) for i, f in enumerate(("own", "normal", "large", "tiny", "closed_form"), 1)
@@ -118,13 +118,13 @@ class Examination:
         ]
 
     def _right(self, r: Round) -> dict:
-        """Where the reference's answer lies, and with it PyTorch's own error in this class."""
+        """The place of the reference's answer, with PyTorch's own error in this class."""
         made = self.examiner.reference.compute(r.family, r.seed, r.rows)
         self.precision = made.precision
         return made.region.to_json()
 
     def one(self, r: Round) -> dict:
-        """One round, noted in the report. The candidate's own words on it."""
+        """Run one round and note it in the report. Returns the answer of the candidate's process."""
         shapes = self._lay_out(r)
         out_shapes = self._out_shapes(r)
         said = self.c.ask(

@@ -1,10 +1,10 @@
-"""What all raw kernels of one module are held against: the module's process, the judge, and PyTorch's own errors.
+"""What all raw kernels of one module are compared with: the module's process, the judge, and PyTorch's own errors.
 
     examiner = Examiner(reference, Judge("cpu"), TextReader())   # all three are the caller's, who closes them
     with examiner.candidate("python") as c:
         Examination(examiner, c, report, "f32", False).run(text)
 
-A session gives its own reference process, so that its kernels and its programs have one authority.
+A session passes its own reference process, so that its kernels and its programs have one reference.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from engine.sandbox import Sandbox
 class Examiner:
     """One module, any number of candidates. Not for several threads.
 
-    `box`: gives a child that serves several texts of one person by copies of itself (a CPU only); without it each
+    `box`: returns a child that serves several texts of one person by copies of itself (CPU only); without it each
     candidate has a fresh child. `call_seconds`: for one call; `open_seconds`: to load a candidate (None: as long as a
-    kernel of its kind may take to build). Raises JudgeLost or TrialError("validate", "reference_...") when our own side
+    kernel of its kind may take to build). Raises JudgeLost or TrialError("validate", "reference_...") if our own side
     fails.
     """
 
@@ -48,16 +48,16 @@ class Examiner:
         self.judge.open(self.graph, own)
 
     def read(self, source: str, kind: str, cls: str, entry: str = "") -> Report:
-        """What the text alone tells, read in a confined process."""
+        """The findings in the text alone, read in a confined process."""
         return self.reader.read(source, kind, cls, entry)
 
     def take_up(self) -> None:
-        """Lets the judge hold this module's data again, after it held another's."""
+        """Give the judge this module's data again, after another module's."""
         self.judge.open(self.graph, self.reference.inputs_own())
 
     def pytorch_error(self, family: str, cls: str, rows: int | None, seed: int) -> PyTorchError | None:
-        """PyTorch's own error in a class, asked once a family: it is the data's kind that decides it, not the draw.
-        None where the module cannot run in that class."""
+        """PyTorch's own error in a class, computed once per family, because it depends on the kind of data and not on
+        the draw. None if the module cannot run in that class."""
         key = (family, cls, rows)
         if key not in self._pytorch:
             try:
@@ -69,7 +69,7 @@ class Examiner:
         return self._pytorch[key]
 
     def candidate(self, kind: str) -> Candidate:
-        """A process for one text, nothing loaded yet. Raises CandidateEnded."""
+        """A process for one text, with nothing loaded yet. Raises CandidateEnded."""
         return Candidate(
             self.layout, self.reference, kind, box=self.box() if self.box is not None else None,
             local_user=self.local_user, memory_bytes=self.memory_bytes, cancelled=self.cancelled,

@@ -1,4 +1,4 @@
-"""What was found about a candidate, with its evidence, and the verdict that follows. Plain Python; no torch."""
+"""The findings about a candidate, with their evidence, and the verdict that follows. Plain Python; no torch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 CHEAT, WRONG, NOTE = "cheat", "wrong", "note"
 
-# code -> (severity, what it means in one clause). A `cheat` is a trick whatever the numbers say; `wrong` is a result
-# or a behaviour that is not the module's, honest or not; a `note` is told and weighs nothing by itself.
+# code -> (severity, meaning in one clause). A `cheat` is a trick, whatever the numbers are; `wrong` is a result or
+# behaviour that differs from the module's, honest or not; a `note` is reported and has no weight alone.
 CODES: dict[str, tuple[str, str]] = {
     # the text
     "fallback": (CHEAT, "falls back to PyTorch when its own code fails"),
@@ -75,7 +75,7 @@ WEIGHED = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"}  # n
 
 @dataclass(frozen=True)
 class Finding:
-    """`code` of CODES; `evidence`: what was seen, for a person; `line` of the text where it has one; `dynamic`: seen
+    """`code` of CODES; `evidence`: the observation, for a person; `line` of the text if it has one; `dynamic`: observed
     while it ran, not read in the text."""
 
     code: str
@@ -85,14 +85,14 @@ class Finding:
     severity: str = ""
 
     def __post_init__(self) -> None:
-        # Some of it was written by the candidate, and all of it may be shown on a terminal.
+        # The candidate wrote some of it, and all of it may be shown on a terminal.
         object.__setattr__(self, "evidence", "".join(c for c in self.evidence if c.isprintable())[:1000])
         if not self.severity:
             object.__setattr__(self, "severity", CODES[self.code][0])
 
     @property
     def clause(self) -> str:
-        """What was found, without its place in the text."""
+        """The finding without its position in the text."""
         said = self.evidence
         if self.line and said.lower().startswith((f"line {self.line}:", f"line {self.line} ")):
             said = said[len(f"line {self.line}") :].lstrip(": ")
@@ -100,12 +100,12 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """The same with its place."""
+        """The finding with its position."""
         return f"line {self.line}: {self.clause}" if self.line else self.clause
 
     @property
     def reason(self) -> str:
-        """What happened, without what the code means: for a trial that ended by it."""
+        """The observation without the code's meaning, for a trial that it ended."""
         at = f"line {self.line}"
         return self.evidence if not self.line or self.evidence.lower().startswith(at) else f"{at}: {self.evidence}"
 

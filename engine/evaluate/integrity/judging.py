@@ -1,4 +1,4 @@
-"""From what the judge measured of one result to findings in words. Plain Python, in the engine's own process."""
+"""Turn the judge's measurements of one result into findings in words. Plain Python, in the engine's own process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from engine.evaluate.correctness.tolerance import Comparison, PyTorchError, verd
 from engine.evaluate.integrity.findings import Finding
 from engine.words import family_name
 
-NEAR = 3.0  # an error within this factor of a coarser class's own is that class's
+NEAR = 3.0  # an error within this factor of a coarser class's own error is attributed to that class
 
 
 def explain(
     cls: str, a: dict, family: str, pytorch: PyTorchError | None, told: dict, *, loose: bool = False
 ) -> list[Finding]:
-    """Findings about one result `a` (judge_main._one); [] when it is right. `told`: what its process said of it."""
+    """Findings about one result `a` (judge_main._one); [] if it is right. `told`: what its process reported about
+    it."""
     found: list[Finding] = []
 
     def add(code: str, evidence: str) -> None:
@@ -55,7 +56,7 @@ def explain(
 
 
 def precision_of(cls: str, error: float, made: dict[str, float]) -> list[Finding]:
-    """`precision_lowered` where the error is what a coarser class than `cls` makes; `made`: PyTorch's own by class."""
+    """`precision_lowered` if the error is that of a coarser class than `cls`; `made`: PyTorch's own errors by class."""
     for other, own in made.items():
         if other != cls and own > 3 * made.get(cls, 0.0) and own / NEAR <= error <= own * NEAR:
             told = f"error {error:.2g} is what {other} makes ({own:.2g}); {cls} makes {made.get(cls, 0.0):.2g}"
@@ -64,11 +65,11 @@ def precision_of(cls: str, error: float, made: dict[str, float]) -> list[Finding
 
 
 def number(value: Any) -> float:
-    """A number that a candidate's process sent, or 0."""
+    """A number from a candidate's process, or 0."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if good else 0.0
 
 
 def text(value: Any) -> list[str]:
-    """A list of short texts that a candidate's process sent."""
+    """A list of short texts from a candidate's process."""
     return ["".join(c for c in str(v) if c.isprintable())[:200] for v in value[:20]] if isinstance(value, list) else []

@@ -1,7 +1,7 @@
-"""The evidence of a raw kernel's trial: what was found and what was looked at, in the form of engine.session.events.
+"""The evidence of a raw kernel's trial: findings and passed checks, in the form of engine.session.events.
 
-A finding becomes a line with its code as its name; where nothing was found, a line says what was looked at. So a reader
-sees both, and the verdict is the worst line (trial.worst), as it is of a program.
+A finding becomes a line with its code as its name; a check without findings becomes a line that names what was checked.
+The verdict is the worst line (trial.worst), as for a program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ PROCESS = {"patched", "threads", "sandbox", "garbled", "clock"}
 
 
 def of_finding(f: Finding) -> dict[str, Any]:
-    """One finding as a line. A note that weighs nothing passed; one that says that nothing could be run is unseen."""
+    """One finding as a line. A note without weight counts as passed; a note that nothing could run counts as not looked
+    at."""
     if f.severity == NOTE:
         verdict = UNSEEN if f.code in {*NOT_RUN, "unconfirmed"} else MINOR if f.code in WEIGHED else PASSED
     else:
@@ -28,7 +29,7 @@ def of_finding(f: Finding) -> dict[str, Any]:
 
 
 def of_text(report: Report) -> list[dict[str, Any]]:
-    """Of the rules about texts."""
+    """The evidence of the rules about texts."""
     lines = [of_finding(f) for f in report.findings if not f.dynamic]
     if not any(line["verdict"] in (GAMING, WRONG) for line in lines):
         kernels = f"its kernels: {', '.join(report.named[:6])}" if report.named else "it has no kernel of its own"
@@ -37,7 +38,7 @@ def of_text(report: Report) -> list[dict[str, Any]]:
 
 
 def of_rounds(report: Report, device: str) -> list[dict[str, Any]]:
-    """Of loading it and of the rounds on inputs that it could not know. `device`: cpu | cuda."""
+    """The evidence of loading it and of the rounds on inputs that it could not know. `device`: cpu | cuda."""
     dynamic = [f for f in report.findings if f.dynamic]
     codes = {f.code for f in dynamic}
     lines = [*map(of_finding, dynamic)]
@@ -57,7 +58,7 @@ def of_rounds(report: Report, device: str) -> list[dict[str, Any]]:
 
 
 def results(report: Report) -> dict[str, Any]:
-    """The line about right and wrong, with the family of the largest error."""
+    """The line about right and wrong results, with the family of the largest error."""
     wrong = [r for r in report.rounds if not r["right"]]
     top = worst_round(report)
     at = f"relative error {top['error']:.1e} on {family_name(top['family'])} inputs"
@@ -71,13 +72,13 @@ def results(report: Report) -> dict[str, Any]:
 
 
 def worst_round(report: Report) -> dict[str, Any]:
-    """The round with the largest error: among wrong ones where there are any."""
+    """The round with the largest error, among wrong ones if there are any."""
     wrong = [r for r in report.rounds if not r["right"]]
     return max(wrong or report.rounds, key=lambda r: r["error"])
 
 
 def _broken(codes: Iterable[str]) -> bool:
-    """Whether something ended the examination before it was seen who does the work."""
+    """Return True if the examination ended before it showed who does the work."""
     return bool({"time_limit", "memory_limit", "crashed", "raised", "process_limit", "output_limit"} & set(codes))
 
 
@@ -99,7 +100,7 @@ def _who_worked(report: Report, device: str) -> dict[str, Any]:
 
 
 def of_timing(timed: Any) -> list[dict[str, Any]]:
-    """Of the timed calls (engine.evaluate.integrity.measuring.Timed)."""
+    """The evidence of the timed calls (engine.evaluate.integrity.measuring.Timed)."""
     lines = [*map(of_finding, timed.findings)]
     codes = {f.code for f in timed.findings}
     if "side_stream" not in codes:
@@ -116,7 +117,7 @@ def of_timing(timed: Any) -> list[dict[str, Any]]:
 
 
 def verdict(evidence: Iterable[dict[str, Any]]) -> str:
-    """clean | minor | library only | gaming | unverified: `unverified` where nothing looked at its results."""
+    """clean | minor | library only | gaming | unverified: `unverified` if its results were not checked."""
     evidence = list(evidence)
     worst = trial.worst(evidence)
     if worst == GAMING or any(line["name"] == "results" for line in evidence):

@@ -3,16 +3,16 @@
     kernels = Kernels(reference, judge, local_user=True)    # the session's own reference process
     kernels.check(k), kernels.build(k), kernels.validate(k), kernels.measure(k, baseline)
 
-`k` is an engine.strategies.api.KernelTrial. Its text is parsed, compiled, loaded and run in confined processes alone.
-What `python -m engine verify` and `measure` find, the same code finds here, step by step:
+`k` is an engine.strategies.api.KernelTrial. Its text is parsed, compiled, loaded and run only in confined processes.
+The same code as in `python -m engine verify` and `measure` runs here, step by step:
 
     check      the rules about texts; an entry is there (TrialChecked, with their evidence)
     build      nvcc made a library of CUDA C++; Python was loaded in its process (TrialCompiled)
     validate   the rounds of engine.evaluate.integrity.examination (TrialValidated, with their evidence)
     measure    alternating with the session's baseline (TrialMeasured, with the evidence of the timed calls)
 
-A trial that has a verdict and can have no time ends with `Untimed`: a trick was found, or this device cannot run or
-time it. One whose results are wrong, or that does not run, ends with `KernelFailed`.
+A trial that has a verdict but can have no time ends with `Untimed`: a trick was found, or this device cannot run or
+time it. A trial whose results are wrong, or that does not run, ends with `KernelFailed`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from engine.strategies.api import KernelTrial
 
 NO_PREDICTION = "right on the CPU, and not timed: no model predicts raw code; a session on a GPU measures it"
 CALLS = "call times by the engine's clock, which does not confirm the device time, median of paired calls"
-CALL_SECONDS = 20.0  # that one call of a kernel may take
-ARCH = "sm_90a"  # what CUDA is compiled for where there is no GPU to ask
+CALL_SECONDS = 20.0  # limit for one call of a kernel
+ARCH = "sm_90a"  # the target of CUDA builds if there is no GPU
 ENDED = ("not_compiled", "not_loaded", "raised", "crashed", "time_limit", "memory_limit", "process_limit")
 _STEPS = {"no_entry": "check", "not_compiled": "compile", "not_loaded": "compile", "no_compiler": "compile"}
 
 
 class KernelFailed(TrialError):
-    """A kernel is wrong or does not run. `evidence`: as of a verdict; `diagnostics`: places in its text, as in
+    """A kernel is wrong or does not run. `evidence`: as in a verdict; `diagnostics`: positions in its text, as in
     events.TrialFailed."""
 
     def __init__(
@@ -59,8 +59,8 @@ class KernelFailed(TrialError):
 
 
 class Untimed(TrialError):
-    """A kernel's trial ends with a verdict and without a time. `code`: gaming (a trick was found, so it is not timed) |
-    needs_gpu, no_compiler (it cannot be run here) | no_prediction (it is right, and this device times nothing);
+    """A kernel's trial ends with a verdict and no time. `code`: gaming (a trick was found, so it is not timed) |
+    needs_gpu, no_compiler (it cannot run here) | no_prediction (it is right, and this device times nothing);
     `evidence`: of this step."""
 
     def __init__(self, step: str, code: str, reason: str, evidence: list[dict[str, Any]] = ()):
@@ -71,9 +71,9 @@ class Untimed(TrialError):
 class Kernels:
     """The raw kernels of one session. Not for several threads.
 
-    `reference`: the session's, None where it has no module; `judge`: of the session's device; `timed`: whether the
-    device takes times; `reference_used`: called when `reference` computed something, which ends a baseline that was
-    open there.
+    `reference`: the session's, None without a module; `judge`: of the session's device; `timed`: whether the device
+    takes times; `reference_used`: called when `reference` computed something, which closes a baseline that was open
+    there.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Kernels:
     # ---- the steps ----
 
     def check(self, k: KernelTrial) -> events.TrialChecked:
-        """What the text tells before it runs. Raises KernelFailed where nothing could be called."""
+        """Findings in the text before it runs. Raises KernelFailed if there is no entry to call."""
         began = time.perf_counter()
         if self.reference is None:
-            reason = "there is no module to hold a kernel against: this session is of a program; start one of a module"
+            reason = "there is no module to compare a kernel with: this session is of a program; start one of a module"
             raise KernelFailed("check", "no_module", reason)
         on_gpu = self.reference.device == "cuda"
         if on_gpu or k.language == "python":
@@ -113,8 +113,8 @@ class Kernels:
         return events.TrialChecked(k.trial, text, time.perf_counter() - began, evidence=lines)
 
     def build(self, k: KernelTrial) -> events.TrialCompiled:
-        """nvcc's library, or the module loaded in its process. Raises KernelFailed with the compiler's words, and
-        Untimed where there is no compiler."""
+        """Build the library with nvcc, or load the module in its process. Raises KernelFailed with the compiler's
+        output, and Untimed if there is no compiler."""
         began = time.monotonic()
         self._end_process()
         if k.language == "cuda":
@@ -125,7 +125,7 @@ class Kernels:
         return events.TrialCompiled(k.trial, k.language, "loaded", time.monotonic() - began, note=note)
 
     def validate(self, k: KernelTrial) -> events.TrialValidated:
-        """The rounds. Raises KernelFailed for a wrong result, Untimed for a trick or where it cannot run here."""
+        """Run the rounds. Raises KernelFailed for a wrong result, Untimed for a trick or if it cannot run here."""
         device = self.reference.device
         if k.language == "cuda" and device == "cpu":
             reason = f"compiled for {ARCH}, and not run: there is no GPU here, so that nothing is known of its results"
@@ -135,7 +135,7 @@ class Kernels:
             with self._running(k, "validate"):
                 if self._examination is None:
                     self._load(k)
-                if self.timed:  # by a process of its own, which imports while the rounds run
+                if self.timed:  # in its own process, which imports while the rounds run
                     self._warm()
                 self._examination.run()
         finally:
@@ -148,7 +148,8 @@ class Kernels:
         )  # fmt: skip
 
     def measure(self, k: KernelTrial, baseline: events.Baseline) -> events.TrialMeasured:
-        """Its time in alternation with the baseline, by a fresh process. Raises Untimed where the device takes none."""
+        """Its time in alternation with the baseline, in a fresh process. Raises Untimed if the device takes no
+        times."""
         if not self.timed:
             raise Untimed("measure", "no_prediction", NO_PREDICTION)
         from engine.evaluate.integrity.measuring import measure
@@ -162,7 +163,7 @@ class Kernels:
         wrong = [f for f in timed.findings if f.severity == "wrong"]
         if wrong:
             raise KernelFailed("measure", wrong[0].code, wrong[0].sentence, evidence=lines)
-        # What the engine's clock does not confirm is compared by call times, on both sides.
+        # Times that the engine's clock does not confirm are compared by call times, on both sides.
         sample = timed.sample if timed.confirmed else timed.call_sample
         ms, low, high = interval(sample)
         method = timed.method if timed.confirmed else CALLS
@@ -173,15 +174,15 @@ class Kernels:
         )
 
     def close(self) -> None:
-        """Ends every process of the session's kernels; reference and judge are their owner's."""
+        """End every process of the session's kernels. Reference and judge belong to the caller."""
         self._rest()
         self.reader.close()
         self._examiner, self._report = None, None
 
-    # ---- how ----
+    # ---- helpers ----
 
     def _examine(self) -> Examiner:
-        """The session's examiner, started with its first kernel; the judge has taken up this session's problem."""
+        """The session's examiner, started with its first kernel. The judge has this session's problem."""
         if self._examiner is None:
             self._examiner = Examiner(
                 self.reference, self.judge, self.reader, local_user=self.local_user, call_seconds=CALL_SECONDS,
@@ -192,7 +193,7 @@ class Kernels:
         return self._examiner
 
     def _rest(self) -> None:
-        """A kernel is done: what it and the judge hold is given back, for programs may be timed next."""
+        """After a kernel: free its and the judge's memory, because programs may be timed next."""
         self._end_process()
         self.reference_used()
         with contextlib.suppress(JudgeLost):
@@ -204,12 +205,12 @@ class Kernels:
         return report
 
     def _report_of(self, k: KernelTrial) -> Report:
-        """What is known of `k`: since `check`, or read again where an engine was lost in between."""
+        """The report of `k` since `check`, read again if an engine was lost in between."""
         return self._report[1] if self._report is not None and self._report[0] == k else self._read(k)
 
     def _warm(self) -> None:
-        """Lets the next kernel's process begin to import torch, which takes seconds."""
-        with contextlib.suppress(SessionRefused):  # said when it is taken
+        """Let the process of the next kernel start to import torch, which takes seconds."""
+        with contextlib.suppress(SessionRefused):  # reported when the process is taken
             sandbox.warm(gpu=self.reference.device == "cuda", local_user=self.local_user, preload=PRELOAD)
 
     def _load(self, k: KernelTrial) -> None:
@@ -218,7 +219,7 @@ class Kernels:
         self._examination.load(k.text, k.entry)
 
     def _end_process(self) -> None:
-        """A kernel's process lives from its build to the end of its rounds, never beside a timed one."""
+        """End a kernel's process. It lives from the build to the end of the rounds, never beside a timed one."""
         process, self._process, self._examination = self._process, None, None
         if process is not None:
             with contextlib.suppress(Exception):
@@ -226,7 +227,8 @@ class Kernels:
 
     @contextlib.contextmanager
     def _running(self, k: KernelTrial, step: str) -> Iterator[None]:
-        """A kernel's end in its process as this step's failure or verdict; the judge's as a lost process of ours."""
+        """Turn the end of a kernel's process into this step's failure or verdict, and that of the judge into a lost
+        process of ours."""
         try:
             yield
         except CandidateEnded as e:
@@ -251,17 +253,17 @@ class Kernels:
         )
 
     def _raise(self, k: KernelTrial, e: CandidateEnded, step: str) -> None:
-        """A candidate that did not load, raised, died or hung: as a failure or a verdict. Always raises."""
+        """Turn a candidate that did not load, raised, died or hung into a failure or a verdict. Always raises."""
         self._end_process()
         if self.cancelled():
             raise TrialError(step, "cancelled", "stopped on request") from None
         report = self._report_of(k)
         note_ended(report, e, self.reference.device)
         self._settle(k, report, _STEPS.get(e.code, step), e.log)
-        raise TrialError(step, e.code, e.reason)  # nothing that was found explains it
+        raise TrialError(step, e.code, e.reason)  # no finding explains it
 
     def _settle(self, k: KernelTrial, report: Report, step: str, log: str = "") -> None:
-        """Raises Untimed or KernelFailed where the report is not that of a right kernel."""
+        """Raise Untimed or KernelFailed if the report is not that of a correct kernel."""
         report.conclude()
         if report.accepted:
             return
@@ -287,7 +289,7 @@ def _nvcc_places(log: str) -> list[dict[str, Any]]:
 
 
 def _place(code: str, message: str, line: int, column: int | None = None) -> dict[str, Any]:
-    """A mistake at a line of the text, which counts from 1; the whole line where no column is known."""
+    """A mistake at a line of the text, from 1; the whole line if the column is unknown."""
     end = {"end_line": line, "end_column": column + 1} if column else {"end_line": line + 1, "end_column": 1}
     return {"code": code, "message": message, "line": line, "column": column or 1, **end, "help": ""}
 

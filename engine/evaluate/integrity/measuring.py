@@ -1,10 +1,10 @@
-"""A raw candidate's time beside PyTorch's: neighbours in one run, every stream counted, results looked at meanwhile.
+"""Time a raw candidate beside PyTorch: paired calls in one run, all streams counted, results checked meanwhile.
 
     with Verifier(module, "cuda") as v:
         report = v.verify(text)
         timed = measure(v.examiner, text, "python", "f32", "eager")
 
-Both sides are untrusted processes, and the candidate's could lie about its time. So events on its stream, CUPTI's
+Both sides are untrusted processes, and the candidate's could report a false time. So events on its stream, CUPTI's
 record of all streams, the engine's own clock and the hardware's limit must agree (engine.evaluate.integrity.clocks).
 """
 
@@ -30,10 +30,10 @@ from engine.evaluate.timing.cupti import busy_us
 from engine.evaluate.timing.samples import METHOD, interval, net, paired_ratio
 
 WARM_UP, PAIRS, MOST_PAIRS, LOOK = 3, 15, 127, 8
-NARROW = 0.02  # the interval's width, as a share of the ratio, at which no more pairs are taken
+NARROW = 0.02  # width of the interval, as a share of the ratio, below which no more pairs are taken
 SETS, CHECKED = 4, 0.1
-HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden
-SLACK_US = 20.0  # of a kernel's start and of CUPTI's clock
+HIDDEN = 1.5  # ratio of all streams' time to the events' time above which work is hidden
+SLACK_US = 20.0  # for a kernel's start and CUPTI's clock
 CALL_SECONDS = 60.0
 
 
@@ -64,7 +64,7 @@ class Timed:
     findings: list[Finding] = field(default_factory=list)
     confirmed: bool = True
     limit_ms: float | None = None
-    looked_at: int = 0  # of the timed results
+    looked_at: int = 0  # number of checked timed results
     call_sample: list[float] = field(default_factory=list)
     baseline_call_ms: float = 0.0
 
@@ -73,8 +73,8 @@ class Timed:
 
 
 def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str = "eager", entry: str = "") -> Timed:
-    """Times one candidate beside `baseline` (engine.evaluate.reference.baseline_cache.NAMES). Raises CandidateEnded
-    when the candidate fails while it is timed, TrialError("measure") when PyTorch does."""
+    """Time one candidate beside `baseline` (engine.evaluate.reference.baseline_cache.NAMES). Raises CandidateEnded if
+    the candidate fails during the timing, TrialError("measure") if PyTorch does."""
     examiner.judge.ask("fresh")
     with examiner.candidate(kind) as c:
         run = Run(examiner, c, cls)
@@ -84,8 +84,8 @@ def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str 
 
 @dataclass(frozen=True)
 class Pair:
-    """Neighbours in time, in ms: the baseline's device and call time, the candidate's by its own word, and the request
-    for the candidate's call by the engine's clock."""
+    """Adjacent calls, in ms: the baseline's device and call time, the candidate's as its process reports them, and the
+    request for the candidate's call by the engine's clock."""
 
     baseline_ms: float
     baseline_call_ms: float
@@ -98,12 +98,12 @@ class Pair:
         return self.baseline_ms, self.ms
 
     def call(self, wall_ms: float) -> tuple[float, float]:
-        """Of call times; the candidate's is at least what the engine's clock saw."""
+        """The call times; the candidate's is at least what the engine's clock measured."""
         return self.baseline_call_ms, max(self.call_ms, wall_ms)
 
 
 class Run:
-    """One candidate's timing in two parts, so that everything slow is over before clocks run."""
+    """One candidate's timing in two parts, so that all slow work is done before the clocks run."""
 
     def __init__(self, examiner: Examiner, c: Any, cls: str):
         self.examiner, self.c, self.cls = examiner, c, cls
@@ -112,7 +112,7 @@ class Run:
         self.seed = int.from_bytes(os.urandom(5))
 
     def prepare(self, source: str, kind: str, entry: str = "") -> None:
-        """Loads it, lays down the values to rotate through, and asks CUPTI what one call runs."""
+        """Load it, write the values to rotate through, and record one call's kernels with CUPTI."""
         self.c.open(source, OPEN_SECONDS[kind], entry)
         self.keys = self._sets(self.seed)
         self.kernels = self._kernels()
@@ -146,7 +146,7 @@ class Run:
         )  # fmt: skip
 
     def _sets(self, seed: int) -> list[str]:
-        """Values to rotate through, with what is right for each held by the judge."""
+        """Values to rotate through. The judge keeps the correct result of each."""
         keys = []
         for i in range(SETS):
             self.examiner.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
@@ -203,8 +203,8 @@ class Run:
         return Pair(net(theirs.ms, self.overhead), theirs.call_ms, net(ms, self.overhead), call_ms, request_ms)
 
     def _wall(self, call_ms: float) -> tuple[float, int]:
-        """(milliseconds of a call by the engine's clock, of how many calls): a long run less a short one, so that the
-        pipes cancel out. Afterwards the process says which functions were replaced while it was timed."""
+        """(milliseconds of a call by the engine's clock, number of calls): a long run minus a short one, to cancel the
+        time of the pipes. Afterwards the process reports the functions that were replaced during the timing."""
         many = max(8, min(2000, int(clocks.LONG_MS / max(call_ms, 0.01))))
         spent = []
         for calls in (4, 4 + many):

@@ -1,10 +1,9 @@
-"""What a trial of a session showed of itself while it ran, as checks with their evidence, and the verdict that follows.
+"""The evidence of a session's trial from its run, as checks, and the verdict that follows.
 
-A program in μCUTLASS cannot say most of what a cheat is made of (`static_python`, `static_cuda` read raw code for
-that); what it says is checked by the language. What remains is looked at in every measured trial: that its kernels
-made the result, whose kernels ran and on which streams, that clocks are clocks, what the timed calls gave, in which
-precision its products are, and that it is not faster than the hardware. Plain Python; engine.session.trial adds the
-last two.
+A μCUTLASS program cannot express most tricks (`static_python`, `static_cuda` read raw code for them), and the language
+checks what it does express. Every measured trial checks the rest: that its kernels computed the result, whose kernels
+ran and on which streams, that clocks were not replaced, the results of timed calls, the precision of its products, and
+that it is not faster than the hardware. Plain Python; engine.session.trial adds the last two.
 """
 
 from __future__ import annotations
@@ -13,29 +12,29 @@ from collections.abc import Iterable
 from typing import Any
 
 PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
-WRONG = "wrong"  # in the evidence of a trial that failed: of a raw kernel
+WRONG = "wrong"  # in the evidence of a raw kernel's trial that failed
 _ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, WRONG, GAMING)
-GUARD = "guard"  # the name of the check of a guarded program
-HIDDEN = 1.5  # all streams' time over the events' time, above which work is hidden (design/measuring.md)
-SLACK_US = 20.0  # of a kernel's start and of CUPTI's clock
+GUARD = "guard"  # the name of a guarded program's check
+HIDDEN = 1.5  # ratio of all streams' time to the events' time above which work is hidden (design/measuring.md)
+SLACK_US = 20.0  # for a kernel's start and CUPTI's clock
 _FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
 
 
 def check(name: str, verdict: str, said: str, line: int | None = None) -> dict[str, Any]:
-    """One line of evidence: {name, verdict, said}; `verdict` is one of those above, `said` one sentence's words. With
-    `line` where it has a place in the candidate's text."""
+    """One line of evidence: {name, verdict, said}; `verdict` is one of those above, `said` one clause. With `line` if
+    it has a position in the candidate's text."""
     return {"name": name, "verdict": verdict, "said": said, **({"line": line} if line else {})}
 
 
 def worst(checks: Iterable[dict[str, Any]]) -> str:
-    """clean | minor | library only | wrong | gaming: of what was looked at."""
+    """clean | minor | library only | wrong | gaming: the worst of the checks."""
     found = max((_ORDER.index(c["verdict"]) for c in checks), default=0)
     return "clean" if found <= _ORDER.index(UNSEEN) else _ORDER[found]
 
 
 def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list[dict[str, str]]:
-    """From the worker's answer to `integrity` (engine.evaluate.candidate.worker_main) and the timed calls. `ms`:
-    their median; `looked_at` of `timed` results were compared."""
+    """The checks of the worker's answer to `integrity` (engine.evaluate.candidate.worker_main) and of the timed calls.
+    `ms`: their median; `looked_at` of `timed` results were compared."""
     return [
         *_guarded(facts.get("guard") or []),
         _without_kernels(facts.get("silent") or {}),
@@ -47,8 +46,8 @@ def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list
 
 
 def _guarded(raised: list[bool | None]) -> list[dict[str, str]]:
-    """Of a guarded program: whether the time is that of f16 products or of the pipeline in f32 behind them. `raised`:
-    of each set of timed inputs."""
+    """For a guarded program: whether the time is that of f16 products or of its f32 fallback. `raised`: for each set of
+    timed inputs."""
     up, sets = sum(map(bool, raised)), len(raised)
     if all(one is None for one in raised):
         return []
@@ -59,7 +58,7 @@ def _guarded(raised: list[bool | None]) -> list[dict[str, str]]:
 
 
 def tripped(checks: Iterable[dict[str, str]]) -> str:
-    """What a run said of its guard where that tripped, else nothing."""
+    """The clause about a tripped guard, else ""."""
     return next((c["said"] for c in checks if c["name"] == GUARD and c["verdict"] != PASSED), "")
 
 
@@ -107,8 +106,9 @@ def _clocks(patched: list[str]) -> dict[str, str]:
 
 
 def of_precision(derived: str, declared: str, roof: str | None = None) -> dict[str, str]:
-    """`derived`: the class of the program's products (engine.classes.class_of); `declared`: what it is compared in;
-    `roof`: what its instructions multiply (roof_of), another class than `derived` under a guard."""
+    """`derived`: the class of the program's products (engine.classes.class_of); `declared`: the class that it is
+    compared in; `roof`: the class that its instructions multiply in (roof_of), which differs from `derived` under a
+    guard."""
     if _FINE_TO_COARSE.index(derived) > _FINE_TO_COARSE.index(declared):
         return check("precision", GAMING, f"its products are in {derived}, it is compared in {declared}")
     if roof not in (None, derived):
@@ -118,7 +118,7 @@ def of_precision(derived: str, declared: str, roof: str | None = None) -> dict[s
 
 
 def of_limit(gap: float, limit: float, too_fast: float) -> dict[str, str]:
-    """`gap`: the time over `limit`, t_sol of the class in ms; below `too_fast` no honest kernel is."""
+    """`gap`: the time over `limit`, t_sol of the class in ms; no honest kernel is below `too_fast`."""
     if gap < too_fast:
         return check(
             "limit", GAMING, f"below {too_fast:.0%} of the limit of {limit:.3g} ms: no honest kernel does that"

@@ -1,9 +1,9 @@
-"""One candidate against its module, outside of a session: text, rounds, tricks, verdict.
+"""Verify one candidate against its module, outside of a session: text, rounds, tricks, verdict.
 
     with Verifier(module_text, "cpu", local_user=True) as v:
         report = v.verify(candidate_text, kind="python", cls="f32")
 
-What the rounds are stands in `examination`; in a session `kernel_trial` goes the same way step by step.
+`examination` defines the rounds; in a session, `kernel_trial` takes the same steps.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ KINDS = {".py": "python", ".cu": "cuda"}
 
 
 class Shared:
-    """What serves several modules in turn: a judge, a reader of texts and, on a CPU, one child that serves many
-    candidates by copies of itself (a second faster for each). Only for texts of one and the same person."""
+    """Parts that serve several modules in turn: a judge, a reader of texts and, on a CPU, one child that serves many
+    candidates by copies of itself (which saves a second each). Only for texts of one person."""
 
     def __init__(self, *, local_user: bool = False, memory_bytes: int | None = None):
         self.local_user, self.memory_bytes = local_user, memory_bytes
@@ -36,7 +36,7 @@ class Shared:
         self._box: Sandbox | None = None
 
     def box(self) -> Sandbox:
-        """The child; a fresh one where the last did not survive a candidate."""
+        """The child; a fresh one if the last did not survive a candidate."""
         if self._box is None or not self._box.alive:
             if self._box is not None:
                 self._box.close()
@@ -54,8 +54,8 @@ class Shared:
 class Verifier:
     """One module, any number of candidates. Not for several threads.
 
-    `device`: cpu | cuda. `shared`: see Shared; its owner closes it. Raises SessionRefused (start) when the module
-    itself cannot be worked on, and JudgeLost or TrialError("validate", "reference_...") when our own side fails.
+    `device`: cpu | cuda. `shared`: see Shared; its owner closes it. Raises SessionRefused (start) if the module itself
+    cannot be used, and JudgeLost or TrialError("validate", "reference_...") if our own side fails.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Verifier:
         self.reader = shared.reader if shared is not None else TextReader(local_user=local_user, cancelled=cancelled)
 
     def start(self) -> Verifier:
-        """Traces the module where no graph was given, starts reference and judge."""
+        """Trace the module if no graph was given, and start reference and judge."""
         if self.examiner is not None:
             return self
         self.judge.start()
@@ -110,7 +110,7 @@ class Verifier:
         self.close()
 
     def candidate(self, kind: str) -> Candidate:
-        """A process for one text, nothing loaded yet."""
+        """A process for one text, with nothing loaded yet."""
         return self.start().examiner.candidate(kind)
 
     def verify(self, source: str, kind: str = "python", cls: str = "f32", *, nondeterministic: bool = False) -> Report:

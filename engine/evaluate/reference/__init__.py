@@ -1,1 +1,1 @@
-"""The reference: the pasted module in its confined process, as the authority on results and on PyTorch's times."""
+"""The reference: the pasted module in its confined process, which gives the correct results and PyTorch's times."""

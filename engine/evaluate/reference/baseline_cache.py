@@ -1,8 +1,7 @@
-"""PyTorch's times that were taken earlier: by module, shapes, versions and device, so that they need not be again.
+"""Stored times of PyTorch, by module, shapes, versions and device, so that they need not be taken again.
 
-A cached baseline is context, never a side of a ratio: ratios come from calls that alternate in one run. So what is
-kept here saves torch.compile's minutes where a table wants its time beside the others, and says when it was taken and
-in what condition the GPU was.
+A cached baseline is context, never a side of a ratio: ratios come from calls that alternate in one run. The cache saves
+torch.compile's minutes where a table shows its time beside the others, with the date and the condition of the GPU.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from engine.build.cache import Cache, content_key
 WAYS = ("eager", "compile", "compile_max")
 CLASSES = ("tf32", "f16", "bf16")
 NAMES = tuple(way + suffix for way in WAYS for suffix in ("", *(f"_{c}" for c in CLASSES)))
-VERSION = "1"  # of the method: a change of how times are taken makes the old ones unfindable
+VERSION = "1"  # of the method: after a change of how times are taken, old entries are not found
 
 
 def parts(name: str) -> tuple[str, str | None]:
-    """(way, precision class that it is asked to run in) of a name: compile_max_tf32 is ("compile_max", "tf32").
+    """(mode, requested precision class) of a name: compile_max_tf32 is ("compile_max", "tf32").
 
-    Raises ValueError with the names that there are."""
+    Raises ValueError with the existing names."""
     way, _, cls = name.rpartition("_")
     if cls not in CLASSES:
         way, cls = name, ""
@@ -34,7 +33,7 @@ def parts(name: str) -> tuple[str, str | None]:
 
 @dataclass(frozen=True)
 class Timed:
-    """One baseline's time: median and bootstrap 95% interval in milliseconds, with what it was taken on."""
+    """One baseline's time: median and bootstrap 95% interval in milliseconds, with its conditions."""
 
     name: str
     cls: str
@@ -48,11 +47,11 @@ class Timed:
     device: dict[str, Any] = field(default_factory=dict)
     taken: float = 0.0  # seconds since the epoch
     beside: str = ""  # the baseline that it was alternated with
-    ratio: float | None = None  # its time over that one's
+    ratio: float | None = None  # its time over that baseline's
 
 
 def key(source: str, graph: str, name: str, gpu: str, driver: str | None) -> str:
-    """Of one baseline. `graph`: the op graph as JSON (it holds every shape and type); `gpu`: the device's name."""
+    """The key of one baseline. `graph`: the op graph as JSON (with every shape and type); `gpu`: the device's name."""
     versions = toolchain.find().versions()
     parts = [f"{n}={versions.get(n)}" for n in ("torch",)] + [f"triton={_triton()}", f"driver={driver}"]
     return content_key("baseline", VERSION, source, graph, name, gpu, *parts)
@@ -68,7 +67,7 @@ def _triton() -> str:
 
 
 def load(cache: Cache, at: str) -> Timed | None:
-    """The baseline under a key; None where there is none, or none that can be read."""
+    """The baseline under a key; None if there is none, or none that can be read."""
     folder = cache.get(at)
     if folder is None:
         return None
@@ -79,6 +78,6 @@ def load(cache: Cache, at: str) -> Timed | None:
 
 
 def store(cache: Cache, at: str, timed: Timed) -> None:
-    """Keeps a baseline; a newer one takes the place of an older."""
+    """Store a baseline; a newer one replaces an older one."""
     cache.drop(at)
     cache.put(at, {"baseline.json": json.dumps(asdict(timed)).encode()})

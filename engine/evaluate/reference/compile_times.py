@@ -1,7 +1,7 @@
-"""torch.compile's times for a session: read back where this machine has taken them, else taken when asked, and kept.
+"""torch.compile's times for a session: read back if this machine has taken them, else taken on request and stored.
 
 They take 20 s to minutes each, so no search waits for them. They are context beside a session's own baselines, never a
-side of a ratio: a ratio comes from calls that alternate in one run (`python -m engine measure --baseline compile`).
+side of a ratio, which comes from calls that alternate in one run (`python -m engine measure --baseline compile`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ WAYS = ("compile", "compile_max")
 
 
 def names(classes: list[str], native: str) -> list[str]:
-    """Of torch.compile in both modes, in each class that a module of class `native` is searched in."""
+    """The names of torch.compile's baselines in both modes, in each class in which a module of class `native` is
+    searched."""
     suffixes = ["" if cls in (native, "f32") else f"_{cls}" for cls in classes]
     return [way + suffix for suffix in dict.fromkeys(suffixes) for way in WAYS]
 
 
 class Kept:
-    """What is known of one problem on one GPU (its name and driver)."""
+    """The stored times of one problem on one GPU (its name and driver)."""
 
     def __init__(self, cache: Cache, problem: Problem, gpu: str, driver: str | None):
         self.cache, self.gpu, self.driver = cache, gpu, driver
@@ -35,22 +36,22 @@ class Kept:
         return baseline_cache.key(self.source, self.graph, name, self.gpu, self.driver)
 
     def read(self, name: str) -> events.Baseline | None:
-        """One that was timed earlier; its note says when."""
-        found = baseline_cache.load(self.cache, self._key(name))
-        if found is None:
+        """A time that was taken earlier; its note gives the date."""
+        entry = baseline_cache.load(self.cache, self._key(name))
+        if entry is None:
             return None
-        day = datetime.fromtimestamp(found.taken, UTC).date().isoformat()
+        day = datetime.fromtimestamp(entry.taken, UTC).date().isoformat()
         time_ = events.Measurement(
-            found.ms, found.low, found.high, found.sample, found.method, found.device, found.call_ms
+            entry.ms, entry.low, entry.high, entry.sample, entry.method, entry.device, entry.call_ms
         )
-        note = f"{found.note}, timed on {day} in another run".lstrip(", ")
-        return events.Baseline(name, found.cls, time_, note, found.beside, found.ratio)
+        note = f"{entry.note}, timed on {day} in another run".lstrip(", ")
+        return events.Baseline(name, entry.cls, time_, note, entry.beside, entry.ratio)
 
-    def known(self, wanted: list[str]) -> Iterator[events.Baseline]:
-        for name in wanted:
-            found = self.read(name)
-            if found is not None:
-                yield found
+    def known(self, requested: list[str]) -> Iterator[events.Baseline]:
+        for name in requested:
+            baseline = self.read(name)
+            if baseline is not None:
+                yield baseline
 
     def write(self, timed: events.Baseline, taken: float | None = None) -> None:
         """`taken`: seconds since the epoch; None: now."""

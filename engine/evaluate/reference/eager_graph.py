@@ -1,8 +1,8 @@
-"""An op graph of ours run by PyTorch, one ATen op after the other: what eager mode does with a pasted program.
+"""Run one of our op graphs in PyTorch, one ATen op after the other, as eager mode does for a pasted program.
 
 A program has no module whose time could be its baseline; its op graph
-(engine.strategies.planner.lowering.program_graph) says in ATen's words what a module would have said. Only the ops
-that that graph can hold are known here. Needs torch.
+(engine.strategies.planner.lowering.program_graph) gives the same computation in ATen ops. Only the ops that such a
+graph can hold are supported. Needs torch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _OTHERS = {
 
 
 class UnknownOp(ValueError):
-    """The graph holds an op that no program of ours makes."""
+    """The graph holds an op that no program of ours produces."""
 
 
 def run(graph: OpGraph, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -96,7 +96,7 @@ def _one(op: Op, x: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
-    """PyTorch's matmul takes no 8-bit elements."""
+    """Widen 8-bit elements, which PyTorch's matmul does not take."""
     return x.to(torch.float32) if x.element_size() == 1 else x
 
 
@@ -107,13 +107,13 @@ def _two(x: list[torch.Tensor]) -> tuple[torch.Tensor | None, torch.Tensor | Non
 def _argmax(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     if len(dims) == 1:
         return x.argmax(dims[0], keepdim=keepdim).to(torch.int32)
-    kept = [i for i in range(x.dim()) if i not in dims]
-    found = x.permute(*kept, *dims).flatten(len(kept)).argmax(-1).to(torch.int32)
-    return found.reshape([1 if i in dims else n for i, n in enumerate(x.shape)]) if keepdim else found
+    remaining = [i for i in range(x.dim()) if i not in dims]
+    index = x.permute(*remaining, *dims).flatten(len(remaining)).argmax(-1).to(torch.int32)
+    return index.reshape([1 if i in dims else n for i, n in enumerate(x.shape)]) if keepdim else index
 
 
 def _normalized(op: str, x: list[torch.Tensor], a: dict[str, Any]) -> torch.Tensor:
-    """PyTorch's own kernel where it has one for these axes, else the formula."""
+    """PyTorch's own kernel if it has one for these axes, else the formula."""
     x0, (weight, bias) = x[0], _two(x[1:])
     rank = x0.dim()
     if op == "instance_norm":

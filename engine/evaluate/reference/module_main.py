@@ -1,7 +1,7 @@
-"""The confined process that holds the pasted module: computes its reference, its own errors and its own times.
+"""The confined process of the pasted module: computes its reference, its own errors and its own times.
 
 Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, baseline_open,
-baseline_sample. Never sees a candidate.
+baseline_sample. It never sees a candidate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.trace import child
 from engine.trace.load import Bad, Loaded, load
 from sol.graph import OpGraph
 
-F64_FLOPS_ON_CPU = 6e10  # more than this and the CPU computes its reference in f32: some 3 s on two cores
+F64_FLOPS_ON_CPU = 6e10  # above this, the CPU computes its reference in f32: some 3 s on two cores
 _held: Held | None = None
 
 
@@ -46,7 +46,7 @@ def _map(fd: int, size: int) -> Any:
 
 
 class Held:
-    """The module, its own state and inputs, and what was computed last."""
+    """The module, its own state and inputs, and the last results."""
 
     def __init__(self, message: dict):
         import torch
@@ -62,7 +62,7 @@ class Held:
         self.own_map = _map(message["own_fd"], message["own_size"])
         self.result_slots = _slots(message["result_slots"])
         self.result_map = _map(message["result_fd"], message["result_size"])
-        # Tensors made without a device (a plain attribute, an example input) are made where the module will run.
+        # Tensors created without a device (a plain attribute, an example input) are created where the module will run.
         with torch.no_grad(), torch.device(self.device):
             self.loaded: Loaded = child.stage("the text", lambda: load(message["source"]))
             self.model = self._build()
@@ -74,17 +74,17 @@ class Held:
         self.own = dict(zip(self.graph.inputs, tensors, strict=True))
         for t in self.graph.tensors.values():
             if t.kind in ("parameter", "buffer", "constant"):
-                found = self._state(self.model, t.path)
-                if found is not None:
-                    self.own[t.name] = found.detach().clone()
+                tensor = self._state(self.model, t.path)
+                if tensor is not None:
+                    self.own[t.name] = tensor.detach().clone()
         for name, value in self.own.items():
             want = self.graph.tensors[name]
             if tuple(value.shape) != want.shape or value.dtype != data.torch_dtype(want.dtype):
                 raise Bad("unsteady", f"{name} has another shape or type than when the module was traced.")
-        self.wide: Any = None  # the module in float64, made when first needed
-        self.made: tuple[tuple, dict] | None = None  # the data of the last request; classes ask for the same again
+        self.wide: Any = None  # the module in float64, created on first use
+        self.made: tuple[tuple, dict] | None = None  # the data of the last request: the next class asks for it again
         self.last: tuple[tuple, tuple] | None = None
-        self.baselines: list[Baseline] = []  # that are open: the one that is timed, and one beside it
+        self.baselines: list[Baseline] = []  # the open ones: the one that is timed, and one beside it
         self.host_clock = bool(message.get("host_clock"))
 
     def _build(self) -> Any:
@@ -94,7 +94,7 @@ class Held:
         return model.to(self.device).requires_grad_(False)
 
     def _state(self, model: Any, path: str) -> Any:
-        """The parameter, buffer or plain tensor attribute at a dotted path; None for one that export invented."""
+        """The parameter, buffer or plain tensor attribute at a dotted path; None for one that export created."""
         value = model
         for part in path.split("."):
             value = value[int(part)] if isinstance(value, (list, tuple)) else getattr(value, part, None)
@@ -103,7 +103,7 @@ class Held:
         return value if isinstance(value, self.torch.Tensor) else None
 
     def share_own(self) -> dict:
-        """Copies the module's own inputs and state into the shared region; says which tensors it could find."""
+        """Copy the module's own inputs and state into the shared region; report which tensors were found."""
         shared = []
         for name, slot in self.own_slots.items():
             if name in self.own:
@@ -112,9 +112,9 @@ class Held:
         return {"shared": shared, "device": self.device, **self._arguments()}
 
     def _arguments(self) -> dict:
-        """How a module that stands in for this one is built and called: {init: [args, kwargs] | None, order}.
+        """How to build and call a module that replaces this one: {init: [args, kwargs] | None, order}.
 
-        None where an argument is more than numbers and text: then it must bring its own get_init_inputs."""
+        None if an argument is more than numbers and text; then the replacement must bring its own get_init_inputs."""
         init: Any = None
         with contextlib.suppress(Exception):
             args, kwargs = self.loaded._init_inputs()
@@ -131,7 +131,7 @@ class Held:
     # ---- the reference ----
 
     def _precision(self, rows: int | None) -> str:
-        """f64 where memory and, on the CPU, time allow; else f32."""
+        """f64 if memory and, on the CPU, time allow; else f32."""
         state = sum(t.elements for t in self.graph.tensors.values() if t.kind in ("parameter", "buffer"))
         share = self._share(rows)
         work = sum(t.elements for t in self.graph.tensors.values() if t.kind in ("input", "intermediate")) * share
@@ -164,7 +164,7 @@ class Held:
         return values
 
     def _run(self, model: Any, values: dict[str, Any], wide: bool) -> list:
-        """The module's outputs with this state and these inputs; floats widened to float64 with `wide`."""
+        """The module's outputs with this state and these inputs; with `wide`, floats are widened to float64."""
         torch = self.torch
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in values:
@@ -186,7 +186,7 @@ class Held:
         return outputs
 
     def _reference(self, family: str, seed: int, rows: int | None) -> tuple[str, list]:
-        """(precision, outputs); the last answer is kept, because errors are asked against it."""
+        """(precision, outputs). The last answer is cached, because errors are compared with it."""
         key = (family, seed, rows)
         if self.last is not None and self.last[0] == key:
             return self.last[1]
@@ -202,7 +202,7 @@ class Held:
                 except Bad as e:
                     if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
                         raise
-                    # Not enough memory, say; a shape that cannot be fails below too.
+                    # Probably not enough memory; an impossible shape fails below too.
                     self.wide, precision = None, "f32"
                     if self.device == "cuda":
                         self.torch.cuda.empty_cache()
@@ -215,7 +215,7 @@ class Held:
         return self.last[1]
 
     def _in_float64(self, values: dict[str, Any]) -> list:
-        """The wide module's outputs. Text that names an element type cannot run in another: then the names give way."""
+        """The wide module's outputs. If the text names an element type, it is replaced by float64."""
         try:
             return self._run(self.wide, values, wide=True)
         except Bad as e:
@@ -253,7 +253,7 @@ class Held:
                     "rows_refused", f"The module does not compute on {rows} rows alone. {e.reason}", e.line
                 ) from e
             raise
-        said = {}
+        descriptions = {}
         for name, out in zip(self.graph.outputs, outputs, strict=True):
             dtype = "f64" if out.dtype == self.torch.float64 else ("f32" if out.is_floating_point() else None)
             dtype = dtype or self.graph.tensors[name].dtype
@@ -261,8 +261,8 @@ class Held:
             if slot.bytes > self.result_slots[name].bytes:
                 raise Bad("unsteady", f"{name} is larger than when the module was traced.")
             tensor_at(self.result_map, slot).copy_(out)
-            said[name] = {"shape": list(out.shape), "dtype": dtype}
-        return {"outputs": said, "precision": precision, "seconds": time.perf_counter() - start}
+            descriptions[name] = {"shape": list(out.shape), "dtype": dtype}
+        return {"outputs": descriptions, "precision": precision, "seconds": time.perf_counter() - start}
 
     # ---- PyTorch's own error in a class ----
 
@@ -287,12 +287,14 @@ class Held:
     def _compared(outputs: list, wanted: list) -> dict:
         from engine.evaluate.correctness.tolerance import compare
 
-        found = [compare(o, w) for o, w in zip(outputs, wanted, strict=True) if w.is_floating_point() or w.is_complex()]
-        worst = max((c.error for c in found), default=0.0)
+        errors = [
+            compare(o, w) for o, w in zip(outputs, wanted, strict=True) if w.is_floating_point() or w.is_complex()
+        ]
+        worst = max((c.error for c in errors), default=0.0)
         return {
             "error": min(worst, 1e30) if worst == worst else 1e30,
-            "max_error": min(max((c.max_error for c in found), default=0.0), 1e30),
-            "unexpected": sum(c.unexpected for c in found),
+            "max_error": min(max((c.max_error for c in errors), default=0.0), 1e30),
+            "unexpected": sum(c.unexpected for c in errors),
         }
 
     # ---- PyTorch's own time ----

@@ -1,13 +1,13 @@
-"""The engine's side of the reference: the pasted module, confined, as the authority on what is right and how fast
-PyTorch is. It never loads a candidate, and a candidate's worker never loads it; results pass in shared memory.
+"""The engine's side of the reference: the confined pasted module, which gives the correct results and PyTorch's speed.
+It never loads a candidate, and a candidate's worker never loads it; results pass in shared memory.
 
     with Reference(problem, "cpu") as ref:
         own = ref.inputs_own()                          # Region: the module's inputs and parameters
         right = ref.compute("normal", seed=7, rows=32)  # Outputs: a Region in float64 (or float32), and which
         mine = ref.pytorch_error("normal", 7, "f16", rows=32)
 
-Everything that the child says is checked here: shapes against the graph, numbers for being numbers. When it dies or
-hangs the call ends with a TrialError and the next call starts a fresh child.
+Every answer of the child is checked here: shapes against the graph, numbers for being numbers. If the child dies or
+hangs, the call raises TrialError and the next call starts a fresh child.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from sol.graph import DTYPE_BYTES
 
 PRELOAD = ("torch", "engine.evaluate.reference.module_main")
 STATE = ("parameter", "buffer", "constant")
-COMPILE_SECONDS = 400.0  # max-autotune tries every kernel that it knows
+COMPILE_SECONDS = 400.0  # max-autotune tries every kernel that it has
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the module returned, by the names of the graph's outputs. `precision`: f64 | f32 (strict: no TF32) |
-    as written (a module of 16-bit types that could not be widened). `rows`: None when nothing was left out."""
+    """The module's outputs, by the names of the graph's outputs. `precision`: f64 | f32 (strict: no TF32) | as written
+    (a module of 16-bit types that could not be widened). `rows`: None if all rows were computed."""
 
     region: Region
     precision: str
@@ -51,22 +51,22 @@ class Sample:
 
 
 def warm(*, gpu: bool = False, local_user: bool = False) -> None:
-    """Gets a child ready for the next Reference in the background (it saves the 2 s of importing torch)."""
+    """Prepare a child for the next Reference in the background (it saves the 2 s of importing torch)."""
     sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD)
 
 
 def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int | None:
-    """How many leading rows a CPU can do in about a second and a little memory; None when all of them.
+    """The number of leading rows that a CPU computes in about a second and in little memory; None for all.
 
-    At least 8 and a multiple of 8 where rows are rows of matrices; images and volumes may be fewer, down to one.
+    At least 8 and a multiple of 8 for rows of matrices; images and volumes may be fewer, down to one.
     """
     graph = problem.graph
     first = graph.tensors[graph.inputs[0]] if graph.inputs else None
     if first is None or not first.shape:
         return None
     lead = first.shape[0]
-    held = sum(t.bytes for t in graph.tensors.values() if t.shape[:1] == (lead,))
-    share = max(data.contraction_flops(graph) / flops, held / bytes_)
+    bytes_of_rows = sum(t.bytes for t in graph.tensors.values() if t.shape[:1] == (lead,))
+    share = max(data.contraction_flops(graph) / flops, bytes_of_rows / bytes_)
     if share <= 1:
         return None
     rows = int(lead / share)
@@ -77,9 +77,9 @@ def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int 
 class Reference:
     """One pasted module in one confined process on `device` (cpu | cuda). Calls block; not for several threads.
 
-    `host_clock`: on a CPU calls may be timed by the wall clock, for tests of the rules; no measurement uses it. Raises
-    SessionRefused when the module cannot be worked on at all (start), TrialError("validate" | "measure", ...) when a
-    later call fails.
+    `host_clock`: on a CPU, time calls by the wall clock, for tests of the rules; no measurement uses it. Raises
+    SessionRefused if the module cannot be used at all (start), TrialError("validate" | "measure", ...) if a later call
+    fails.
     """
 
     def __init__(
@@ -102,14 +102,15 @@ class Reference:
         self._own: Region | None = None
         self._results: dict[str, Slot] = {}
         self._result_size = 0
-        self.init: list | None = None  # arguments of the module's constructor, where they are plain
+        self.init: list | None = None  # arguments of the module's constructor, if they are plain
         self.order: list[dict] = []  # of forward: {"tensor": name} | {"value": v}
-        self.lost = 0  # how often the child had to be replaced
+        self.lost = 0  # number of replaced children
 
     # ---- life ----
 
     def start(self) -> Reference:
-        """Starts the child and loads the module. 0.1 s warm, 2 s cold, and what the module needs to build itself."""
+        """Start the child and load the module. 0.1 s warm, 2 s cold, plus the time that the module needs to build
+        itself."""
         if self._box is not None and self._box.alive:
             return self
         self.close()
@@ -186,7 +187,7 @@ class Reference:
         return Region(f"/proc/{os.getpid()}/fd/{self._box.region_fd(name)}", size, slots)
 
     def close(self) -> None:
-        """Ends the child; regions can no longer be opened."""
+        """End the child. Regions can no longer be opened."""
         if self._box is not None:
             self._box.close()
         self._box, self._own = None, None
@@ -199,7 +200,7 @@ class Reference:
 
     @property
     def log(self) -> str:
-        """What the module printed, bounded."""
+        """The output of the module, bounded."""
         return self._box.log if self._box is not None else ""
 
     def _ask(self, step: str, do: str, timeout: float | None = None, **arguments: object) -> dict:
@@ -223,21 +224,21 @@ class Reference:
             raise TrialError(step, "garbled", "The process that holds the module gave no answer.")
         return ok
 
-    # ---- what is right ----
+    # ---- correct results ----
 
     def inputs_own(self) -> Region:
-        """The module's own inputs, parameters, buffers and constants by their names in the graph, valid until
-        `close` (or until the child is replaced: ask again). A constant that export made up is not there."""
+        """The module's own inputs, parameters, buffers and constants by their names in the graph, valid until `close`
+        (or until the child is replaced: ask again). Constants that export created are missing."""
         self.start()
         assert self._own is not None
         return self._own
 
     def compute(self, family: str, seed: int, rows: int | None = None, timeout: float | None = None) -> Outputs:
-        """The module's outputs on a family of engine.evaluate.correctness.inputs, in float64 where memory (and on a
-        CPU, time) allows, else in strict float32. Valid until the next `compute`.
+        """The module's outputs on a family of engine.evaluate.correctness.inputs, in float64 if memory (and, on a CPU,
+        time) allows, else in strict float32. Valid until the next `compute`.
 
         `rows`: only the leading rows of the inputs that have them. Raises TrialError code rows_refused for a module
-        that cannot: then only the full size will do.
+        that cannot compute them; then only the full size works.
         """
         if family not in (*data.FAMILIES, *data.GUARD_FAMILIES):
             raise ValueError(f"unknown family {family!r}")
@@ -262,27 +263,27 @@ class Reference:
         raise TrialError("validate", "garbled", f"The module answered no tensor of the right shape for {name}.")
 
     def pytorch_error(self, family: str, seed: int, cls: str, rows: int | None = None) -> PyTorchError:
-        """The error that PyTorch makes in class f32 | tf32 | f16 | bf16 | fp8 on the same data. On CUDA: TF32 allowed,
-        or autocast. On a CPU: autocast for f16 and bf16, and for tf32 each product's operands cut as Hopper cuts them.
-        Of fp8, which PyTorch has not: see engine.evaluate.reference.pytorch_classes."""
+        """PyTorch's error in class f32 | tf32 | f16 | bf16 | fp8 on the same data. On CUDA: TF32 allowed, or autocast.
+        On a CPU: autocast for f16 and bf16, and for tf32 each product's operands truncated as on Hopper. For fp8, which
+        PyTorch does not have: see engine.evaluate.reference.pytorch_classes."""
         ok = self._ask("validate", "error", family=family, seed=seed, cls=cls, rows=rows)
         unexpected = ok.get("unexpected")
         return PyTorchError(
             _number(ok.get("error")), _number(ok.get("max_error")), unexpected if isinstance(unexpected, int) else 0
         )
 
-    # ---- how fast PyTorch is ----
+    # ---- PyTorch's speed ----
 
     def baseline_open(self, name: str, seed: int = 0, beside: str = "") -> tuple[str, str]:
-        """Gets a baseline (baseline_cache.NAMES) ready to be timed, CUDA only, and another one `beside` it. The answer:
-        the precision class of the first, a note."""
+        """Prepare a baseline (baseline_cache.NAMES) for timing, CUDA only, and another one `beside` it. Returns the
+        precision class of the first, and a note."""
         limit = COMPILE_SECONDS if name.startswith("compile") else None
         ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed, beside=beside)
         return str(ok.get("cls"))[:8], str(ok.get("note"))[:200]
 
     def baseline_sample(self, beside: bool = False) -> Sample:
-        """One call, timed, of the baseline or of the one `beside` it. Between two of these the engine times the
-        candidate: A B A B."""
+        """Time one call of the baseline or of the one `beside` it. Between two of these the engine times the candidate:
+        A B A B."""
         ok = self._ask("measure", "baseline_sample", timeout=60.0, beside=beside)
         sample = Sample(_number(ok.get("ms")), _number(ok.get("call_ms")))
         if sample.ms <= 0:
@@ -291,7 +292,7 @@ class Reference:
 
 
 def _order(said: object, inputs: list[str]) -> list[dict]:
-    """The arguments of forward as the child told them; the graph's inputs alone where that makes no sense."""
+    """The arguments of forward from the child, or only the graph's inputs if its answer is invalid."""
     good = isinstance(said, list) and all(isinstance(a, dict) for a in said)
     if good and [a["tensor"] for a in said if "tensor" in a] == list(inputs):
         return said

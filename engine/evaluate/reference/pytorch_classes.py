@@ -1,11 +1,11 @@
 """PyTorch computing in a precision class, in the process that holds the module: f32, tf32, f16, bf16 or fp8.
 
-f16 and bf16 are torch.autocast, which the CPU has too. TF32 is a permission: a library multiplies in f32 all the same
-where it likes that better (three channels, say). Such a run is none of the class, and the class's error is then that of
-the module on operands that lose the bits which the tensor cores ignore. On a CPU it is always that.
+f16 and bf16 are torch.autocast, which the CPU has too. TF32 is a permission: a library may still multiply in f32 if
+that is faster (for three channels, for example). Such a run is not in the class, and the class's error is then that of
+the module on operands without the bits that the tensor cores ignore. On a CPU it is always that.
 
-PyTorch has no fp8 of a module. Its error there is that of the module whose matrix products read operands rounded to
-e4m3 with a scale for each row along K, as the planner's programs have them; all else stays as it is.
+PyTorch does not run modules in fp8. Its error there is that of the module whose matrix products read operands rounded
+to e4m3 with one scale per row along K, as in the planner's programs; everything else is unchanged.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 HALF = {"f16": "float16", "bf16": "bfloat16"}  # torch.autocast's types
-CLASSES = ("f32", "tf32", *HALF, "fp8")  # whose errors are known
-UNUSED = 8  # an error so many times smaller than that of rounded operands is not the class's
+CLASSES = ("f32", "tf32", *HALF, "fp8")  # classes with known errors
+UNUSED = 8  # an error this many times smaller than that of rounded operands is not the class's
 SUSPECT = 2.0**-11 / UNUSED  # TF32 rounds operands to 11 bits: a larger error is its own
 
 
 @contextlib.contextmanager
 def precision(high: str, cudnn_tf32: bool) -> Iterator[None]:
-    """PyTorch's two settings of float32 products, as they were afterwards. `high`: highest | high | medium."""
+    """Set PyTorch's two options of float32 products, and restore them afterwards. `high`: highest | high | medium."""
     import torch
 
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
@@ -41,8 +41,8 @@ def strict() -> contextlib.AbstractContextManager[None]:
 
 
 def permitted(cls: str | None) -> contextlib.AbstractContextManager[None]:
-    """The settings under which PyTorch's baseline of a class is timed, and what stays PyTorch beside programs runs:
-    TF32 allowed in tf32, float32 alone in f32, and as PyTorch ships them in any other class or in none."""
+    """The settings for timing PyTorch's baseline of a class, and for what stays PyTorch beside programs: TF32 allowed
+    in tf32, only float32 in f32, and PyTorch's defaults in any other class or in none."""
     if cls == "tf32":
         return precision("high", True)
     return strict() if cls == "f32" else contextlib.nullcontext()
@@ -59,21 +59,21 @@ def casting(cls: str | None, device: str) -> contextlib.AbstractContextManager[A
 
 @contextlib.contextmanager
 def as_class(cls: str, device: str) -> Iterator[None]:
-    """What the class's rounding makes of a module. Raises KeyError for a class that PyTorch has not."""
+    """Run a module with the class's rounding. Raises KeyError for a class that PyTorch does not have."""
     if cls not in CLASSES:
         raise KeyError(cls)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         allowed = cls == "tf32" and device == "cuda"
-        held.enter_context(permitted(cls) if allowed else strict())
-        held.enter_context(casting(cls, device))
+        stack.enter_context(permitted(cls) if allowed else strict())
+        stack.enter_context(casting(cls, device))
         if cls == "tf32" and not allowed:
-            held.enter_context(truncating())
+            stack.enter_context(truncating())
         if cls == "fp8":
-            held.enter_context(rounding(_e4m3, _MATRICES))
+            stack.enter_context(rounding(_e4m3, _MATRICES))
         yield
 
 
-# A product's operands: the place of the first one, and the axis of each along which it is summed.
+# A product's operands: the index of the first one, and the axis of each along which it is summed.
 _MATRICES = {
     "mm": (0, -1, -2), "bmm": (0, -1, -2), "addmm": (1, -1, -2), "baddbmm": (1, -1, -2), "linear": (0, -1, -1),
     "mkldnn_linear": (0, -1, -1),
@@ -82,7 +82,7 @@ _PRODUCTS = _MATRICES | {"mv": (0, -1, -1), "addmv": (1, -1, -1), "dot": (0, -1,
 
 
 def truncating() -> contextlib.AbstractContextManager[None]:
-    """Every product's f32 operands lose their 13 low bits: what TF32 tensor cores read."""
+    """Truncate the 13 low bits of every product's f32 operands, which is what TF32 tensor cores read."""
     import torch
 
     def cut(x: Any, axis: int) -> Any:
@@ -94,7 +94,7 @@ def truncating() -> contextlib.AbstractContextManager[None]:
 
 
 def _e4m3(x: Any, axis: int) -> Any:
-    """Floats rounded to e4m3 with a scale for each row along `axis`, in their own type."""
+    """Floats rounded to e4m3 with one scale per row along `axis`, in their own type."""
     import torch
 
     if not x.dtype.is_floating_point or not x.numel():
@@ -106,7 +106,7 @@ def _e4m3(x: Any, axis: int) -> Any:
 
 @contextlib.contextmanager
 def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int, int]]) -> Iterator[None]:
-    """Both operands of these products are `cut(operand, the axis along which it is summed)`."""
+    """Replace both operands of these products by `cut(operand, the axis along which it is summed)`."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -125,8 +125,8 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
 
 @contextlib.contextmanager
 def widening() -> Iterator[None]:
-    """Where a text names a float type (`x.to(torch.bfloat16)`, `sum(dtype=torch.float32)`), float64 is meant: so that a
-    module whose text does can be computed in float64, too."""
+    """Replace each float type that a text names (`x.to(torch.bfloat16)`, `sum(dtype=torch.float32)`) by float64, so
+    that such a module can be computed in float64 too."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -1,8 +1,8 @@
-"""PyTorch's own ways to run the module, ready to be timed a call at a time, in the process that holds it.
+"""PyTorch's own modes of running the module, ready to be timed one call at a time, in the module's process.
 
-The ways, by name: `eager` as PyTorch ships it; `compile` and `compile_max` (torch.compile in its default mode and with
-max-autotune); each of them with a precision class behind it (`eager_tf32`, `compile_max_f16`): TF32 allowed, or
-torch.autocast with its casts timed. Two ways may be open at once, so that they can be timed in alternation.
+The modes, by name: `eager` as PyTorch ships it; `compile` and `compile_max` (torch.compile in its default mode and with
+max-autotune); each of them with a precision class as suffix (`eager_tf32`, `compile_max_f16`): TF32 allowed, or
+torch.autocast with its casts timed. Two modes may be open at once, to be timed in alternation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WORDS = {"eager": "as PyTorch ships it", "compile": "torch.compile", "compile_ma
 def argument_sets(
     graph: OpGraph, arguments: Sequence[Any], own: Mapping[str, Any], seed: int, device: str
 ) -> list[list[Any]]:
-    """BUFFERS lists of arguments of forward: fresh normal inputs, and what is no tensor as it is. `arguments`: the
+    """BUFFERS lists of arguments of forward: fresh normal inputs, and other arguments unchanged. `arguments`: the
     module's own; `own`: its tensors by their names in the graph."""
     import torch
 
@@ -44,8 +44,8 @@ def argument_sets(
 
 
 class Baseline:
-    """One way. `cls`: the precision class that it computes in; `note`: what it is, in words. Inputs rotate through
-    `sets`; `timer`: see engine.evaluate.timing.samples."""
+    """One mode. `cls`: the precision class that it computes in; `note`: its description. Inputs rotate through `sets`;
+    `timer`: see engine.evaluate.timing.samples."""
 
     def __init__(self, name: str, model: Any, graph: OpGraph, sets: list[list[Any]], device: str, timer: Any):
         try:
@@ -81,7 +81,7 @@ class Baseline:
             return self.model(*arguments)
 
     def sample(self) -> dict[str, float]:
-        """{ms, call_ms} of one call, under the way's own settings."""
+        """{ms, call_ms} of one call, under the mode's own settings."""
         self.turn += 1
         with permitted(self.wanted):
             ms = child.stage("forward", lambda: self.timer.sample(self._call))
@@ -89,7 +89,8 @@ class Baseline:
 
 
 def _compiled(model: Any, mode: str) -> Any:
-    """torch.compile in this process: its own pool of compilers would be processes without end to the sandbox."""
+    """torch.compile in this process, because its own pool of compilers would exceed the sandbox's limit of
+    processes."""
     import os
 
     import torch

@@ -1,1 +1,1 @@
-"""Times: one call on the device, paired samples, the GPU's state beside them."""
+"""Timing: one call on the device, paired samples, and the GPU's state."""

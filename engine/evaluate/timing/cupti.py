@@ -1,8 +1,8 @@
-"""What the GPU did during a call, as CUPTI recorded it: every kernel, copy and fill, on every stream.
+"""The GPU's work during a call, as CUPTI recorded it: every kernel, copy and fill, on every stream.
 
-PyTorch's profiler is the way to CUPTI that every PyTorch on CUDA has. Events (engine.evaluate.timing.samples) time
-one stream; this sees all of them, and the names of what ran. A profiled call is slower on the host, not on the device.
-Needs torch and CUDA; worker processes only.
+PyTorch's profiler gives access to CUPTI in every PyTorch with CUDA. Events (engine.evaluate.timing.samples) time one
+stream; this records all of them, and the names of the kernels. A profiled call is slower on the host, not on the
+device. Needs torch and CUDA; only for worker processes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 HOLD = "spin_kernel"  # of torch.cuda._sleep
-MOST = 400  # kernels that are told of one call
-# Kernels of NVIDIA's libraries and of PyTorch, by the names that they give them.
+MOST = 400  # kernels reported for one call
+# Names of kernels of NVIDIA's libraries and of PyTorch.
 LIBRARY = re.compile(
     r"cublas|cudnn|nvjet|cusparse|cufft|magma|xmma|s\d+_gemm|gemm_\w+_\w+_(nn|nt|tn|tt)|gemvx|gemv2|splitKreduce"
     r"|at::|cutlass.*Kernel2|ampere_|volta_|turing_|hopper_|implicit_convolve|Memcpy|Memset|flash_fwd|pytorch_flash",
@@ -26,7 +26,7 @@ PRODUCT = re.compile(
 
 
 def record(call: Callable[[], object]) -> list[dict]:
-    """[{name, start_us, us, stream, library}] of what the device did during `call`, in order of its start."""
+    """[{name, start_us, us, stream, library}] of the device's work during `call`, in order of its start."""
     import torch
 
     cuda = torch.profiler.ProfilerActivity.CUDA
@@ -34,16 +34,16 @@ def record(call: Callable[[], object]) -> list[dict]:
     with torch.profiler.profile(activities=[cuda, torch.profiler.ProfilerActivity.CPU]) as profile:
         call()
         torch.cuda.synchronize()
-    found = []
+    records = []
     for e in profile.profiler.kineto_results.events():
         if e.device_type() == torch.autograd.DeviceType.CUDA and e.duration_ns() > 0:
-            found.append(
+            records.append(
                 {
                     "name": str(e.name())[:160], "start_us": e.start_ns() / 1e3, "us": e.duration_ns() / 1e3,
                     "stream": int(e.device_resource_id()), "library": bool(LIBRARY.search(e.name())),
                 }
             )  # fmt: skip
-    return sorted(found, key=lambda k: k["start_us"])
+    return sorted(records, key=lambda k: k["start_us"])
 
 
 def kernels(call: Callable[[], object]) -> list[dict]:
@@ -53,7 +53,7 @@ def kernels(call: Callable[[], object]) -> list[dict]:
 
 
 def busy_us(found: list[dict]) -> float:
-    """Microseconds in which at least one of these ran, on whichever stream."""
+    """Microseconds in which at least one of these ran, on any stream."""
     total, end = 0.0, float("-inf")
     for k in sorted(found, key=lambda k: k["start_us"]):
         start, stop = k["start_us"], k["start_us"] + k["us"]
@@ -63,7 +63,7 @@ def busy_us(found: list[dict]) -> float:
 
 
 def span_us(found: list[dict]) -> float:
-    """Microseconds from the start of the first to the end of the last: what events around them measure."""
+    """Microseconds from the start of the first to the end of the last, as events around them measure."""
     if not found:
         return 0.0
     return max(k["start_us"] + k["us"] for k in found) - min(k["start_us"] for k in found)
@@ -71,8 +71,7 @@ def span_us(found: list[dict]) -> float:
 
 def beside_events(call: Callable[[], object], timer: Any, repeats: int) -> list[tuple[float, float]]:
     """(milliseconds by CUDA events, milliseconds from the first kernel's start to the last one's end) of each of
-    `repeats` calls: both clocks on the very same calls, timed as `timer` (engine.evaluate.timing.samples.Timer)
-    does."""
+    `repeats` calls: both clocks on the same calls, timed as `timer` (engine.evaluate.timing.samples.Timer) does."""
     flushed = [k["name"] for k in record(timer.flush)]
     events: list[float] = []
 
@@ -81,21 +80,21 @@ def beside_events(call: Callable[[], object], timer: Any, repeats: int) -> list[
             events.append(timer.sample(call))
 
     spans = [span_us(g) / 1e3 for g in groups(record(run), flushed) if g]
-    # A call that was made again behind a longer hold has a group more: then the last ones are those that were kept.
+    # A call that was repeated behind a longer hold adds a group; the last groups are those that count.
     return list(zip(events, spans[-len(events) :], strict=False))
 
 
 def groups(found: list[dict], flushed: list[str]) -> list[list[dict]]:
-    """What ran between the holds: after each flush (kernels named `flushed`) and the one kernel that held the stream,
-    up to the next flush."""
-    made: list[list[dict]] = []
+    """The kernels between the holds: after each flush (kernels named `flushed`) and the kernel that held the stream, up
+    to the next flush."""
+    calls: list[list[dict]] = []
     waiting: list[str] = []
     for k in found:
-        if not waiting and k["name"] == flushed[0] and (not made or made[-1]):
-            made.append([])
+        if not waiting and k["name"] == flushed[0] and (not calls or calls[-1]):
+            calls.append([])
             waiting = [*flushed[1:], HOLD]
         elif waiting and (k["name"] == waiting[0] or (waiting[0] == HOLD and HOLD in k["name"])):
             waiting.pop(0)
-        elif made and not waiting:
-            made[-1].append(k)
-    return made
+        elif calls and not waiting:
+            calls[-1].append(k)
+    return calls

@@ -1,5 +1,5 @@
-"""The state of the GPU beside a measurement, read through NVML. Only ever read: clocks, power limits and modes are
-the owner's, and a harness that sets them measures another machine than the user has.
+"""The state of the GPU beside a measurement, read through NVML. It is never set: clocks, power limits and modes belong
+to the owner, and a harness that sets them measures another machine than the user has.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ THROTTLE = {
 def read(uuid: str | None = None) -> dict[str, Any] | None:
     """{name, driver, sm_mhz, memory_mhz, temperature_c, power_w, throttle} of one GPU, or None where NVML finds none.
 
-    `uuid`: as CUDA says it, with or without `GPU-`; without one, the first that CUDA_VISIBLE_DEVICES leaves. A value
-    that this GPU or driver does not tell is None. About 1 ms.
+    `uuid`: as CUDA reports it, with or without `GPU-`; without one, the first GPU that CUDA_VISIBLE_DEVICES allows. A
+    value that this GPU or driver does not report is None. About 1 ms.
     """
     nvml = _library()
     handle = _handle(nvml, uuid) if nvml else None
@@ -59,8 +59,8 @@ def read(uuid: str | None = None) -> dict[str, Any] | None:
 
 
 def about(command: str, gpu: dict[str, Any] | None) -> dict[str, Any]:
-    """How a file of results begins: {date, gpu, driver, toolchain, command}. `gpu`: of `read`; None or empty where
-    nothing was measured on one. `command`: what a reader would type."""
+    """The header of a file of results: {date, gpu, driver, toolchain, command}. `gpu`: of `read`; None or empty if
+    nothing was measured on one. `command`: the command that a reader would type."""
     gpu = gpu or {}
     return {
         "date": datetime.now(UTC).date().isoformat(), "gpu": gpu.get("name"), "driver": gpu.get("driver"),
@@ -70,7 +70,7 @@ def about(command: str, gpu: dict[str, Any] | None) -> dict[str, Any]:
 
 @functools.cache
 def _library() -> Any:
-    """NVML, opened once a process and left open (opening takes 20 ms); None where it is not."""
+    """NVML, opened once per process and left open (opening takes 20 ms); None if it is not installed."""
     try:
         import pynvml
     except ImportError:
@@ -83,7 +83,7 @@ def _library() -> Any:
 
 
 def words(reasons: int | None) -> list[str] | None:
-    """NVML's bits in words; an empty list says that nothing holds the clocks back."""
+    """NVML's bits in words. An empty list means that nothing limits the clocks."""
     if reasons is None:
         return None
     return [word for bit, word in THROTTLE.items() if reasons & bit]

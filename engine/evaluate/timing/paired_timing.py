@@ -1,7 +1,7 @@
-"""Times on the GPU: PyTorch's own ways, and pairs of PyTorch and a program, so that a ratio is of neighbours in time.
+"""Times on the GPU: PyTorch's modes, and adjacent pairs of PyTorch and a program for ratios.
 
-The module's process times PyTorch, the worker the program; of a program by itself the worker times both. The engine
-asks them in turn, so that the GPU has one owner at a time.
+The module's process times PyTorch, the worker times the program; for a program without a module the worker times both.
+The engine sends requests in turn, so the GPU has one user at a time.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from sol.bounds import native_class
 
 SAMPLE_SECONDS = 20.0
 BASELINE_SAMPLES = 15
-SLOW_MS, SLOW_PAIRS = 10.0, 5  # a slow baseline is alternated with the one beside it only so often
+SLOW_MS, SLOW_PAIRS = 10.0, 5  # a slow baseline is alternated with the one beside it only this often
 WARM_UP, PAIRS, MOST_PAIRS = 3, 15, 31
 QUICK_WARM_UP, QUICK_PAIRS = 1, 3
-LOOK = 4  # pairs between two looks at the interval, which takes 20 ms
-WIDE = 0.04  # an interval of the ratio wider than this asks for more pairs
-Sample = tuple[float, float]  # ms of one call: on the device less the events' own, and on the host
+LOOK = 4  # pairs between two computations of the interval, which takes 20 ms
+WIDE = 0.04  # an interval of the ratio wider than this requires more pairs
+Sample = tuple[float, float]  # ms of one call: on the device without the events' own time, and on the host
 
 
 class PairedTiming:
-    """`condition`: what the GPU says of itself now (engine.evaluate.timing.gpu_condition.read)."""
+    """`condition`: returns the GPU's current state (engine.evaluate.timing.gpu_condition.read)."""
 
     def __init__(self, session: GpuSession, rounds: GpuRounds, condition: Callable[[], dict]):
         self.session, self.rounds, self.reference = session, rounds, session.reference
         self._condition = condition
-        self._open: tuple = ()  # (baseline, what it would be lost with)
+        self._open: tuple = ()  # (baseline, the state that closes it when it changes)
 
     # ---- PyTorch ----
 
     def baseline(self, name: str, beside: str = "") -> events.Baseline:
-        """One of engine.evaluate.reference.baseline_cache.NAMES; its ratio to the one `beside` comes from alternation.
-        Raises TrialError("measure")."""
+        """Time one of engine.evaluate.reference.baseline_cache.NAMES; its ratio to the one `beside` comes from
+        alternation. Raises TrialError("measure")."""
         beside = beside if self.reference is not None and beside != name else ""
         cls, note = self.baseline_open(name, beside)
         for _ in range(WARM_UP):
@@ -71,7 +71,8 @@ class PairedTiming:
         return opened
 
     def _as_open(self, name: str) -> tuple:
-        """With what an open baseline is lost: the module's process computes something else, the worker is another."""
+        """The state that an open baseline depends on: the module's process computes nothing else, and the worker is the
+        same."""
         return (name, self.rounds.computed if self.reference is not None else self.session.generation)
 
     def baseline_sample(self, beside: bool = False) -> Sample:
@@ -82,7 +83,7 @@ class PairedTiming:
         return net(answer["ms"], self._overhead()), answer["call_ms"]
 
     def _overhead(self) -> float:
-        """Milliseconds that CUDA events add here to what they enclose: the same for PyTorch and for a program."""
+        """Milliseconds that CUDA events add to the enclosed work here, the same for PyTorch and for a program."""
         return float((self.session.worker.about or {}).get("events_ms") or 0.0)
 
     def _measurement(self, samples: Sequence[Sample], before: dict) -> events.Measurement:
@@ -118,7 +119,7 @@ class PairedTiming:
         looked_at, before, pairs = 0, self._condition(), []
         ratio = low = high = 0.0
         while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and (high - low) > WIDE * ratio):
-            pairs.append(pair(check=not pairs))  # one is always checked, the others by chance
+            pairs.append(pair(check=not pairs))  # the first is always checked, the others at random
             if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
                 ratio, low, high = paired_ratio([(a[0], b[0]) for a, b in pairs])
         time_ = self._measurement([b for _, b in pairs], before)
@@ -135,7 +136,7 @@ class PairedTiming:
     def _ready(
         self, candidate: Candidate, baseline: events.Baseline, slot: str = MAIN, family: str = "normal"
     ) -> Callable[..., tuple[Sample, bool]]:
-        """Both sides ready to be timed. `sample(check=)` takes one call of the program: (its time, whether its result
+        """Prepare both sides for timing. `sample(check=)` times one call of the program: (its time, whether its result
         was compared)."""
         self.session.ready("measure", candidate, slot)
         if self._open != self._as_open(baseline.name):
@@ -151,12 +152,13 @@ class PairedTiming:
         return sample
 
     def _begin_anew(self) -> None:
-        """Whoever failed, both sides are got ready again before anything is timed."""
+        """After any failure, prepare both sides again before the next timing."""
         self._open = ()
         self.session.forget()
 
     def _alone(self, candidate: Candidate) -> dict:
-        """The candidate's own region, all regions with programs, and PyTorch on the candidate's, by themselves."""
+        """The times of the candidate's region, of all regions with programs, and of PyTorch on the candidate's region,
+        each alone."""
         answer, many = self._ask("time_parts", CHECK_SECONDS), len(candidate.placed)
         return {
             "region": candidate.region, "region_ms": net(answer["region_ms"], self._overhead()), "programs": many,
@@ -165,8 +167,8 @@ class PairedTiming:
         }  # fmt: skip
 
     def compare(self, candidates: Sequence[Candidate], baseline: events.Baseline) -> list[events.TrialMeasured]:
-        """Several programs in turns with the baseline, in one run: the samples of all are of the same rounds, so that
-        the ratio of any two is of neighbours in time. They must have been validated; nothing else is looked at."""
+        """Several programs in turns with the baseline, in one run: all samples are of the same rounds, so the ratio of
+        any two is of adjacent calls. They must be validated before; nothing else is checked."""
         slots = [f"beside {i}" for i in range(len(candidates))]
         try:
             self.session.unload(MAIN)
@@ -187,20 +189,20 @@ class PairedTiming:
             for slot in slots:
                 with contextlib.suppress(TrialError):
                     self.session.unload(slot)
-        made = []
+        results = []
         for i, candidate in enumerate(candidates):
             ratio = paired_ratio([(theirs[0], ours[i][0]) for theirs, ours in rounds])
             time_ = self._measurement([ours[i] for _, ours in rounds], before)
             theirs = median(theirs[0] for theirs, _ in rounds)
-            made.append(events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, *ratio))
-        return made
+            results.append(events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, *ratio))
+        return results
 
     def quick(self, candidate: Candidate, baseline: events.Baseline, family: str = "normal") -> float:
-        """Milliseconds of a few calls, on inputs of a family: a hint. Nothing is verified, so it is nobody's result."""
+        """Milliseconds of a few calls, on inputs of a family: a hint. It is unverified, so it is no result."""
         try:
             self.session.load("measure", candidate)
             sample, times = self._ready(candidate, baseline, family=family), []
-            for _ in range(QUICK_WARM_UP + QUICK_PAIRS):  # alternating, so that the clock is that of a measurement
+            for _ in range(QUICK_WARM_UP + QUICK_PAIRS):  # alternating, so that the clock rate is that of a measurement
                 self.baseline_sample()
                 (ms, _), _ = sample()
                 times.append(ms)

@@ -1,4 +1,4 @@
-"""Times of a GPU that is not here: predictions of the attainable model (sol.attainable), and every one says so."""
+"""Times of a GPU that is not here: predictions of the attainable model (sol.attainable), marked as such."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ class PredictedTiming:
         self.graph, self.hw = problem.graph, hw
 
     def baseline(self, name: str, beside: str = "") -> events.Baseline:
-        """An eager way of PyTorch. Raises TrialError("measure") of another."""
-        cls, note, made = self._eager(name)
-        ratio = made.ms / self._eager(beside)[2].ms if beside and beside != name else None
-        time_ = self._prediction(made.ms, made.bound_by)
+        """An eager mode of PyTorch. Raises TrialError("measure") for another."""
+        cls, note, prediction = self._eager(name)
+        ratio = prediction.ms / self._eager(beside)[2].ms if beside and beside != name else None
+        time_ = self._prediction(prediction.ms, prediction.bound_by)
         return events.Baseline(name, cls, time_, note, beside if ratio is not None else "", ratio)
 
     def _eager(self, name: str) -> tuple:
-        """(class, note, prediction) of an eager way."""
-        way, wanted = parts(name)
+        """(class, note, prediction) of an eager mode."""
+        way, requested = parts(name)
         if way != "eager":
             raise TrialError("measure", "not_predicted", f"{name} has no predicted time")
-        cls = wanted or native_class(self.graph)
-        if wanted in (None, "tf32"):
-            note = "TF32 allowed" if wanted else "as PyTorch ships it"
+        cls = requested or native_class(self.graph)
+        if requested in (None, "tf32"):
+            note = "TF32 allowed" if requested else "as PyTorch ships it"
             return cls, note, predict_eager(self.graph, self.hw, cls)
-        made = predict_eager(self.graph, self.hw, cls, cast_parameters=True)
-        return cls, "torch.autocast, its casts timed", made
+        prediction = predict_eager(self.graph, self.hw, cls, cast_parameters=True)
+        return cls, "torch.autocast, its casts timed", prediction
 
     def _prediction(self, ms: float, bound_by: str) -> events.Prediction:
         return events.Prediction(ms, "t_attainable", self.hw.name, bound_by, KNOWN_ERROR)
 
     def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
-        """The prediction, against the baseline's."""
-        made = predict(candidate.program, self.hw)
-        ms, part = made.ms, {}
+        """The prediction, compared with the baseline's."""
+        prediction = predict(candidate.program, self.hw)
+        ms, part = prediction.ms, {}
         if candidate.placed:
             placed = [(p.ops, p.program) for p in candidate.placed]
             ms, covered = expected_ms(self.graph, placed, self.hw, candidate.cls)
@@ -52,10 +52,10 @@ class PredictedTiming:
             cls = pytorch_class(candidate.cls, self.graph)
             theirs = predict_eager(subgraph(self.graph, here), self.hw, cls, cast_parameters=True)
             part = {
-                "region": candidate.region, "region_ms": made.ms, "programs": len(placed), "covered_ms": covered,
+                "region": candidate.region, "region_ms": prediction.ms, "programs": len(placed), "covered_ms": covered,
                 "region_eager_ms": theirs.ms,
             }  # fmt: skip
-        time_, ratio = self._prediction(ms, made.bound_by), baseline.time.ms / ms
+        time_, ratio = self._prediction(ms, prediction.bound_by), baseline.time.ms / ms
         return events.TrialMeasured(candidate.trial, time_, baseline.name, baseline.time.ms, ratio, part=part)
 
     def compare(self, candidates: Sequence[Candidate], baseline: events.Baseline) -> list[events.TrialMeasured]:

@@ -1,8 +1,8 @@
-"""Device time of one call, and what a set of paired samples says.
+"""Device time of one call, and the statistics of paired samples.
 
-The process that holds the module and the process that holds the candidate both time with `Timer`, so that the two
-sides of a ratio are taken the same way. The engine asks them in turn (A B A B), because clocks drift with heat:
-only a ratio of neighbours means anything (measured on an H200: the same call moved by 17% within a minute).
+The module's process and the candidate's process both use `Timer`, so that the two sides of a ratio are timed in the
+same way. The engine asks them in turn (A B A B), because clocks drift with heat: only a ratio of adjacent calls means
+anything (measured on an H200: the same call moved by 17% within a minute).
 
 `Timer` needs torch and CUDA and is used in worker processes; the statistics are plain Python for the engine.
 """
@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 METHOD = "CUDA events less their own time, L2 flushed, launches queued behind a held stream, median of paired calls"
-# The stream is held this long before the first event, so that every launch of the call is queued by then and the
-# events enclose device work alone, not Python. About 0.25 ms at 1.98 GHz: more than ten launches need. A call that is
+# The stream is held this long before the first event, so that all launches of the call are queued by then and the
+# events enclose only device work, not Python. About 0.25 ms at 1.98 GHz: more than ten launches need. A call that is
 # not queued by then (many launches, a busy host) is timed again behind a longer hold.
 HOLD_CYCLES = 500_000
 LONGEST_HOLD = 32 * HOLD_CYCLES
-MOST_OVERHEAD_MS = 0.008  # a larger "time of the events themselves" is a disturbed machine's, and not believed
+MOST_OVERHEAD_MS = 0.008  # a larger "time of the events themselves" comes from a disturbed machine and is ignored
 
 
 class Timer:
-    """Times calls on the current CUDA stream; `hold_cycles` should outlast the queueing of a call's launches."""
+    """Times calls on the current CUDA stream; `hold_cycles` should be longer than the queueing of a call's launches."""
 
     def __init__(self, hold_cycles: int = HOLD_CYCLES):
         import torch
@@ -36,14 +36,14 @@ class Timer:
         self._end = torch.cuda.Event(enable_timing=True)
 
     def flush(self) -> None:
-        """Writes twice the size of L2, so that nothing of the inputs is left in it."""
+        """Write twice the size of L2, so that no inputs stay in it."""
         self._flush.fill_(1)
 
     def sample(self, call: Callable[[], object]) -> float:
         """Milliseconds of device time of one call, with a cold L2 (flushed by writing twice its size).
 
-        The call is made again behind a longer hold when the device began it before the host had queued all of it. One
-        that waits for the device itself is never queued ahead: it is timed as it is.
+        The call is repeated behind a longer hold if the device started it before the host had queued all of it. A call
+        that waits for the device itself is never queued ahead, and is timed as it is.
         """
         hold = self._hold
         while True:
@@ -62,9 +62,9 @@ class Timer:
         return self._start.elapsed_time(self._end)
 
     def overhead(self, repeats: int = 15) -> float:
-        """Milliseconds that events add to the work between them: what they say of a kernel that does nothing, less
-        what CUPTI says of it (4 to 5 us on an H200: the launch of the first kernel and the end of the last). 0 where
-        CUPTI does not answer. Takes it from a quiet process of ours; it is the machine's, not the call's."""
+        """Milliseconds that events add to the work between them: their time of a kernel that does nothing, minus
+        CUPTI's time of it (4 to 5 us on an H200: the launch of the first kernel and the end of the last). 0 if CUPTI
+        does not answer. Take it in a quiet process of ours; it belongs to the machine, not to the call."""
         from engine.evaluate.timing.cupti import beside_events
 
         def nothing() -> None:
@@ -75,8 +75,8 @@ class Timer:
             by_cupti = [span for _, span in beside_events(nothing, self, repeats)]
         except Exception:  # a container may have CUDA without CUPTI
             return 0.0
-        found = by_events - median(by_cupti) if by_cupti else 0.0
-        return found if 0.0 <= found <= MOST_OVERHEAD_MS else 0.0
+        added = by_events - median(by_cupti) if by_cupti else 0.0
+        return added if 0.0 <= added <= MOST_OVERHEAD_MS else 0.0
 
     def call_time(self, call: Callable[[], object]) -> float:
         """Milliseconds of host wall time of one call: launch to synchronised end, L2 flushed before."""
@@ -89,7 +89,7 @@ class Timer:
 
 
 class HostTimer:
-    """The wall clock in place of CUDA events, for tests of the rules on a CPU; no measurement uses it."""
+    """The wall clock instead of CUDA events, for tests of the rules on a CPU; no measurement uses it."""
 
     def sample(self, call: Callable[[], object]) -> float:
         started = time.perf_counter()
@@ -100,12 +100,12 @@ class HostTimer:
 
 
 def clock(device: str) -> Timer | HostTimer:
-    """What times calls on cuda or, for tests, on cpu."""
+    """The timer of calls on cuda or, for tests, on cpu."""
     return Timer() if device == "cuda" else HostTimer()
 
 
 def net(ms: float, overhead_ms: float) -> float:
-    """An event time without the events' own; never less than half of it."""
+    """An event time without the events' own, but at least half of it."""
     return max(ms - overhead_ms, 0.5 * ms)
 
 

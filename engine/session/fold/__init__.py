@@ -1,1 +1,1 @@
-"""The fold of a session's log into a typed view, and the figures of that view. Needs plotly alone."""
+"""The fold of a session's log into a typed view, and the figures of that view. Needs only plotly."""

@@ -1,9 +1,9 @@
-"""The figures of a session: its view says what happened, sol.figures how to draw it.
+"""The figures of a session: they take the data from its view and the drawing from sol.figures.
 
     of(view, report) -> {name: sol.figures.Figure or None while there is nothing to draw}
 
-Nothing is checked, priced or predicted here: what a figure needs of a program, the engine wrote into the log. The page
-asks the server for these (playground/figures.py), exports and the command line draw them as pictures.
+This module checks, prices and predicts nothing: the engine logged what a figure needs of a program. The page requests
+these figures from the server (playground/figures.py); exports and the command line render them as pictures.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ T = TypeVar("T")
 def of(
     view: View, report: Report | None, trial: int | None = None, names: Iterable[str] | None = None
 ) -> dict[str, Figure | None]:
-    """Those of NAMES that are asked for, or all. `report`: that of the session, None while there is none; `trial`:
-    whose time `stages`, `shares` and `waterfall` take apart; the best one otherwise."""
+    """The requested figures of NAMES, or all. `report`: of the session, None while there is none; `trial`: the number
+    of the trial whose time `stages`, `shares` and `waterfall` break down, by default the best."""
     chosen = view.trials.get(trial) if trial is not None else view.shown
     return {name: _MAKERS[name](view, report, chosen) for name in (NAMES if names is None else names)}
 
@@ -65,7 +65,7 @@ def _judged(view: View) -> list[Trial]:
 
 
 def _history(view: View, report: Report | None, chosen: Trial | None) -> Figure | None:
-    """Drawn from the first trial on that has a time."""
+    """Drawn once a trial has a time."""
     timed = _judged(view)
     if not timed:
         return None
@@ -100,13 +100,13 @@ def _why_not(trial: Trial, counts: bool) -> str:
 
 
 def _limit(view: View, cls: str) -> float | None:
-    """The limit in ms that a class is held to: that of its fastest program, which may be a guarded class's."""
+    """The limit in ms of a class: that of its fastest program, which may be the limit of a guarded program's class."""
     fastest = view.trials[view.fastest[cls]].judged if cls in view.fastest else None
     return fastest.ms / fastest.gap if fastest is not None and fastest.gap else view.bounds.get(cls)
 
 
 def _stop(view: View, cls: str) -> history.StopLine | None:
-    """The stop rules of a class, and the trial at which they said enough."""
+    """The stop rules of a class, and the trial at which they ended its search."""
     baseline, limit = view.beside(cls), _limit(view, cls)
     if baseline is None or baseline.ms is None or limit is None:
         return None
@@ -126,7 +126,7 @@ def _stop(view: View, cls: str) -> history.StopLine | None:
 
 
 def _breakdown(view: View, report: Report | None, chosen: Trial | None) -> Figure | None:
-    """Of the class of the trial in the head; of the first class allowed while there is none."""
+    """For the class of the trial in the page's head, or for the first allowed class while there is none."""
     if report is None:
         return None
     trial = view.shown
@@ -150,12 +150,12 @@ def _stages(view: View, report: Report | None, chosen: Trial | None) -> Figure |
 
 
 def _times(trial: Trial | None) -> list[StageTime]:
-    """Where the model of the device says that a trial's time goes; a measured trial's parts are a prediction too."""
+    """The trial's time by stage, as the model of the device predicts it, also for a measured trial."""
     return [_known(StageTime, s) for s in trial.stages] if trial is not None else []
 
 
 def _shares(view: View, report: Report | None, chosen: Trial | None) -> Figure | None:
-    """How much of each limit a trial used; without one, how much PyTorch does."""
+    """How much of each limit a trial used. Without a trial: how much PyTorch uses."""
     if report is None:
         return None
     j = chosen.judged if chosen is not None else None
@@ -166,7 +166,7 @@ def _shares(view: View, report: Report | None, chosen: Trial | None) -> Figure |
 
 
 def _waterfall(view: View, report: Report | None, chosen: Trial | None) -> Figure | None:
-    """From the limit of what the program computes, which may be a region of the module, to its predicted time."""
+    """From the limit of the program's computation, which may be a region of the module, to its predicted time."""
     run = _times(chosen)
     if not run:
         return None
@@ -179,7 +179,7 @@ def _waterfall(view: View, report: Report | None, chosen: Trial | None) -> Figur
 
 
 def _levers(view: View, report: Report | None, chosen: Trial | None) -> Figure | None:
-    """What the report's levers promised and what the trials that tried them brought."""
+    """What the report's levers promised, and the results of the trials that tried them."""
     if report is None or not report["levers"] or not any(t.ended for t in view.trials.values()):
         return None
     trials = [
@@ -199,7 +199,7 @@ def _levers(view: View, report: Report | None, chosen: Trial | None) -> Figure |
 
 
 def _known(cls: type[T], data: Mapping[str, Any]) -> T:
-    """The dataclass from data that another version may have written: fields that it lacks are left out."""
+    """The dataclass from data of any version. Fields that the dataclass lacks are dropped."""
     names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     return cls(**{k: v for k, v in data.items() if k in names})
 

@@ -1,4 +1,4 @@
-"""A session's view as plain data: all of it for a comparison, and the short form that a list shows."""
+"""A session's view as plain data: complete, for comparisons, and the short form for lists."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Object, Trial
 
-SHAPE = 2  # of `listing`: a migration folds the logs of a database again where it changed
+SHAPE = 2  # version of `listing`: when it changes, a migration folds the logs of a database again
 
 
 def plain(view: View) -> dict[str, Any]:
-    """Everything as plain data, with what is derived; equal to `plain` of static/js/session/reduce.js. The seed
-    stays out: it may have more bits than a browser's numbers."""
+    """The whole view with its derived values as plain data, equal to `plain` of static/js/session/reduce.js. It omits
+    the seed, which may have more bits than a browser's numbers."""
     data = _plain(view)
     del data["seed"]
     data["trials"] = [_plain(t) | {"outcome": t.outcome, "region": t.region} for t in view.trials.values()]
@@ -26,7 +26,7 @@ def plain(view: View) -> dict[str, Any]:
 
 
 def listing(view: View) -> dict[str, Any]:
-    """What a list shows of a session, and the API's `summary`: the database keeps it in the session's row.
+    """The entry of a session in a list, and the API's `summary`. The database stores it in the session's row.
 
     {shape, state, device, strategy, classes, algebraic, budget, started, paused, progress, trials, failed, regions,
     bounds, sentence, baselines: {class: {name, ms, kind}}, best, by_class, fastest, end, warnings}; `best` is one
@@ -49,7 +49,7 @@ def listing(view: View) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses as dicts; what they hold of the log stays shared, nothing is copied."""
+    """Dataclasses as dicts. Values that come from the log are shared, not copied."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     return [_plain(v) for v in value] if isinstance(value, list) else value

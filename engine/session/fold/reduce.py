@@ -1,23 +1,23 @@
-"""The one fold of a session's log: events in, a typed view out, for the page, the API, lists, exports and reports.
+"""The fold of a session's log: events in, a typed view out, for the page, the API, lists, exports and reports.
 
     view = fold(rows)                    # of a whole log: rows of {seq, kind, t, data}
     view.apply(seq, kind, t, data)       # or event by event, as they happen
 
-`View` is incremental and takes each event once: one that was applied already is skipped, one that comes before its
-predecessor is not applied (`apply` answers False), so a reload, a reconnect and a replay end in the same view. A log
-may be cut at any event, and may come from a newer version: an unknown kind or field changes nothing but `warnings`.
+`View` is incremental and applies each event once. It skips an event that it has applied and rejects one whose
+predecessor is missing (`apply` returns False), so a reload, a reconnect and a replay give the same view. A log may be
+cut at any event and may come from a newer version: an unknown kind or field changes only `warnings`.
 
-Rules that every reader shares, and that stand nowhere else:
-- Of a trial's steps, and of its three ends (judged, untimed, failed), the first stands.
-- A trial is the best of its class when the engine said so (`best`), its verdict counts (clean or minor), it is faster
-  than PyTorch in the class (older engines did not ask that) and faster than the best before. The engine says so only of
-  a trial that does all the work or may leave some out (`algebraic`).
+Rules that every reader shares; they are stated only here:
+- The first event counts for each of a trial's steps, and for its end (judged, untimed or failed).
+- A trial is the best of its class if the engine marked it (`best`), its verdict counts (clean or minor), and it is
+faster than PyTorch in the class (older engines did not check that) and than the previous best. The engine marks only a
+trial that does all the work or is allowed to omit some (`algebraic`).
 - `headline` is the best of the class with the largest speedup over PyTorch.
 - An owner's own trial may become the best; it does not count against the budget.
 
-The page's counterpart is static/js/session/reduce.js. A new kind of event gets a handler in `_HANDLERS` of both files,
-or a place in IGNORED of both; tests/browser/test_fold.py holds the two equal. The web process loads this module: it
-imports the standard library alone.
+The page's counterpart is static/js/session/reduce.js. A new kind of event needs a handler in `_HANDLERS` of both files
+or an entry in IGNORED of both; tests/browser/test_fold.py compares the two. The web process loads this module, so it
+imports only the standard library.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from engine.session.fold.view import (
 
 @dataclass
 class View:
-    """A session at one point of its log. `best`: class -> number of its best trial; `fastest`: the same without asking
-    whether it is faster than PyTorch; `figures_seq`: the last event that changes what a figure shows."""
+    """A session at one point of its log. `best`: class -> number of its best trial; `fastest`: the same, whether or not
+    the trial is faster than PyTorch; `figures_seq`: the last event that changes a figure."""
 
     seq: int = 0
     started_t: float | None = None
@@ -84,7 +84,7 @@ class View:
     # ---- events in ----
 
     def apply(self, seq: int, kind: str, t: Any, data: Any) -> bool:
-        """Take one event; False where an earlier one is missing, and nothing is changed."""
+        """Apply one event. Return False, and change nothing, if an earlier event is missing."""
         if seq <= self.seq:
             return True
         if seq != self.seq + 1:
@@ -115,7 +115,7 @@ class View:
         else:
             self.warnings.append(parts.Warning(code, kind, self.seq))
 
-    # ---- what is asked of it ----
+    # ---- derived values ----
 
     @property
     def state(self) -> str:
@@ -137,32 +137,33 @@ class View:
 
     @property
     def under_way(self) -> Trial | None:
-        """The trial that was begun last of those without an end."""
+        """The most recent trial without an end."""
         return next((t for t in reversed(self.trials.values()) if not t.ended), None)
 
     @property
     def headline(self) -> Trial | None:
-        """The best of all classes by its speedup over PyTorch in the class; None where PyTorch stays everywhere."""
+        """The best trial by its speedup over PyTorch in its class; None if PyTorch stays in every class."""
         judged = [self.trials[n] for n in self.best.values()]
         return max(judged, key=lambda t: (t.judged.speedup, -t.number), default=None)
 
     @property
     def shown(self) -> Trial | None:
-        """The trial that a session is shown by: its headline; where PyTorch stays, the one that came closest to it."""
+        """The trial that represents the session: its headline or, if PyTorch stays, the trial that came closest to
+        PyTorch."""
         judged = [self.trials[n] for n in self.fastest.values()]
         return self.headline or max(judged, key=lambda t: (t.judged.speedup, -t.number), default=None)
 
     def counts(self, trial: Trial) -> bool:
-        """Whether the trial's time is a result: its verdict counts, and what it leaves out is allowed."""
+        """Return True if the trial's time is a result: its verdict counts, and what it omits is allowed."""
         j = trial.judged
         return j is not None and j.counts and (j.best or self.algebraic or not j.algebraic) and j.ms is not None
 
     def baseline(self, cls: str) -> parts.Baseline | None:
-        """PyTorch's plainest time in a class: the first one of the log."""
+        """PyTorch's plainest time in a class, the first one in the log."""
         return next((b for b in self.baselines if b.cls == cls), None)
 
     def beside(self, cls: str) -> parts.Baseline | None:
-        """PyTorch's time that a class is compared with: its own, or that of another where PyTorch has none in it."""
+        """PyTorch's time that a class is compared with: in the class itself or, if there is none, in another class."""
         if (own := self.baseline(cls)) is not None:
             return own
         names = {t.judged.baseline for t in self.trials.values() if t.judged is not None and t.judged.cls == cls}
@@ -170,24 +171,24 @@ class View:
 
     @property
     def all_classes(self) -> list[str]:
-        """Those allowed, then those that PyTorch alone was timed in."""
+        """The allowed classes, then those in which only PyTorch was timed."""
         return list(dict.fromkeys([*self.classes, *(b.cls for b in self.baselines)]))
 
     # ---- as JSON ----
 
 
 def fold(rows: Iterable[Mapping[str, Any] | Any], up_to: int | None = None) -> View:
-    """The view of a log, or of its beginning up to the event `up_to`. `rows`: {seq, kind, t, data}, as mappings or as
-    objects with these attributes, in any order; ends at the first gap."""
+    """The view of a log, or of its events up to `up_to`. `rows`: {seq, kind, t, data}, as mappings or objects, in any
+    order. The fold ends at the first gap."""
     view = View()
-    taken = [r if isinstance(r, Mapping) else {n: getattr(r, n) for n in ("seq", "kind", "t", "data")} for r in rows]
-    for row in sorted(taken, key=lambda r: r["seq"]):
+    mappings = [r if isinstance(r, Mapping) else {n: getattr(r, n) for n in ("seq", "kind", "t", "data")} for r in rows]
+    for row in sorted(mappings, key=lambda r: r["seq"]):
         if (up_to is not None and row["seq"] > up_to) or not view.apply(row["seq"], row["kind"], row["t"], row["data"]):
             break
     return view
 
 
-# ---- one handler a kind: None, or the code of a warning ----
+# ---- one handler per kind: returns None, or the code of a warning ----
 
 
 def _started(v: View, d: Object, t: float | None) -> str | None:
@@ -228,14 +229,14 @@ def _noted(v: View, d: Object, t: float | None) -> None:
 
 
 def _baseline(v: View, d: Object, t: float | None) -> None:
-    """A time that is taken again (torch.compile's, which was known from another run) stands where the first stood."""
+    """A time that is taken again (torch.compile's, known from another run) replaces the first one at its place."""
     time = obj(d.get("time"))
-    taken = read(parts.Baseline, d, ms=number(time.get("ms")), kind=text(time.get("kind")))
-    at = [i for i, b in enumerate(v.baselines) if (b.name, b.cls) == (taken.name, taken.cls)]
+    baseline = read(parts.Baseline, d, ms=number(time.get("ms")), kind=text(time.get("kind")))
+    at = [i for i, b in enumerate(v.baselines) if (b.name, b.cls) == (baseline.name, baseline.cls)]
     if at:
-        v.baselines[at[0]] = taken
+        v.baselines[at[0]] = baseline
     else:
-        v.baselines.append(taken)
+        v.baselines.append(baseline)
 
 
 def _screened(v: View, d: Object, t: float | None) -> None:
@@ -320,12 +321,12 @@ def _failed(v: View, trial: Trial, d: Object) -> None:
 
 
 def _controlled(v: View, d: Object, t: float | None) -> None:
-    said = read(parts.Control, d, t=t)
-    v.controls.append(said)
-    if said.action in ("pause", "resume"):
-        v.paused = said.action == "pause"
-    elif said.action == "budget":
-        v.budget = {**v.budget, **numbers(said.data)}
+    command = read(parts.Control, d, t=t)
+    v.controls.append(command)
+    if command.action in ("pause", "resume"):
+        v.paused = command.action == "pause"
+    elif command.action == "budget":
+        v.budget = {**v.budget, **numbers(command.data)}
 
 
 def _resumed(v: View, d: Object, t: float | None) -> None:
@@ -360,9 +361,9 @@ _HANDLERS: dict[str, Callable[[View, Object, float | None], str | None]] = {
     "resumed": _resumed,
     "session.ended": _ended,
 }
-# Kinds that change no view: how a strategy's script is played again, and what it knows of other problems.
+# Kinds that do not change the view: for replaying a strategy's script, and its memory of other problems.
 IGNORED = frozenset({"memory.read", "memory.written", "turn.asked", "turn.answered", "script.advanced"})
-# Kinds that change what a figure shows.
+# Kinds that change a figure.
 DRAWN = frozenset({
     "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.untimed", "trial.failed", "controlled",
     "session.ended",

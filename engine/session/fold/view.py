@@ -1,10 +1,10 @@
-"""What a session's log says, as typed data: the view that `engine.session.fold.reduce` folds from the events.
+"""A session's log as typed data: the view that `engine.session.fold.reduce` folds from the events.
 
-Everything here is read from JSON that another version of the engine may have written: a field that is missing or has
-another type becomes its empty value ("" of a text, None of a number, {} or [] of a container), a field that is not
-listed here is dropped. Times of steps are in milliseconds, `t` is seconds since the epoch at the engine.
+Another version of the engine may have written the JSON that this module reads. A field that is missing or has another
+type gets its empty value ("" for a text, None for a number, {} or [] for a container); an unknown field is dropped.
+Times of steps are in milliseconds, `t` is seconds since the epoch at the engine.
 
-The page's counterpart is static/js/session/view.js, with the same names; tests/browser/test_fold.py holds them equal.
+The page's counterpart is static/js/session/view.js, with the same names; tests/browser/test_fold.py compares them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ STEPS = ("proposed", "checked", "generated", "compiled", "validated", "measured"
 MOST = 2**53 - 1  # the largest integer that JSON in a browser holds exactly
 COUNTING = ("clean", "minor")  # verdicts of a trial whose time is a result
 STOPPED = ("stopped", "cancelled")
-# Codes of trials that ended before anything was known of their program: our side, the device or the limits ended them.
+# Codes of trials that ended before anything was known of their program: the engine, the device or the limits ended
+# them.
 UNDECIDED = (
     "oracle", "worker_lost", "gpu_lost", "timeout", "engine_error", "memory_limit", "run_failed",
 )  # fmt: skip
@@ -44,7 +45,7 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> float | None:
-    """A finite number; an integer that a browser cannot hold becomes the nearest float, as it does there."""
+    """A finite number. An integer that a browser cannot hold becomes the nearest float, as in the browser."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int) and abs(value) <= MOST:
@@ -92,7 +93,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def read(cls: type[T], data: Object, **given: Any) -> T:
-    """The dataclass with its fields read from `data` by their types; `given` fields are taken as they are."""
+    """The dataclass with its fields read from `data` by their types, except the fields in `given`."""
     fields = (f for f in dataclasses.fields(cls) if f.name not in given)  # type: ignore[arg-type]
     return cls(**{f.name: _READERS[f.type](data.get(f.name)) for f in fields}, **given)
 
@@ -138,7 +139,7 @@ class Region:
 
 @dataclass
 class Uncovered:
-    """An operation that stays in PyTorch. `reason`: a sentence about it; `why`: the same without its name and line,
+    """An operation that stays in PyTorch. `reason`: a sentence; `why`: the same without the operation's name and line,
     "" in older logs."""
 
     name: str
@@ -164,7 +165,7 @@ class Coverage:
 
 @dataclass
 class Measured:
-    """The time of a trial, measured or predicted. `part`: of a trial that stands for a region of a module."""
+    """The time of a trial, measured or predicted. `part`: set if the trial is of a region of a module."""
 
     time: Object
     baseline: str
@@ -184,8 +185,8 @@ class Measured:
 
 @dataclass
 class Judged:
-    """The verdict on a trial. `best`: as the engine said; `View.best` says which trials stand. `standing`: what the
-    verdict means for the search, as a code (engine.session.events.TrialJudged), "" in older logs."""
+    """The verdict on a trial. `best`: as the engine marked it; `View.best` gives the current best. `standing`: the code
+    of what the verdict means for the search (engine.session.events.TrialJudged), "" in older logs."""
 
     verdict: str
     cls: str
@@ -221,7 +222,7 @@ class Failed:
 
 @dataclass
 class Untimed:
-    """A raw kernel's end with a verdict and no time. `step`: the one that was not done; `code`: why there is no time
+    """A raw kernel's end with a verdict and no time. `step`: the step that did not run; `code`: why there is no time
     (engine.session.events.TrialUntimed)."""
 
     verdict: str
@@ -241,9 +242,9 @@ class Untimed:
 
 @dataclass
 class Trial:
-    """One trial. `step`: the last of STEPS that it reached, "" before any; `steps`: step -> when it was reached;
-    `inputs`: the program's parameters as tensors of the graph; `part_of`: the region that its code was generated for,
-    0 for the whole module; `form`: program ("" in older logs) | kernel, with its `language` and `entry`."""
+    """One trial. `step`: the last of STEPS that it reached, "" before any; `steps`: step -> its time; `inputs`: the
+    program's parameters as tensors of the graph; `part_of`: the region that its code was generated for, 0 for the whole
+    module; `form`: program ("" in older logs) | kernel, with its `language` and `entry`."""
 
     number: int
     cls: str = ""
@@ -278,7 +279,7 @@ class Trial:
 
     @property
     def end(self) -> Judged | Untimed | Failed | None:
-        """How it ended; None while it is under way."""
+        """The event that ended it; None while it runs."""
         ends = (self.judged, self.untimed, self.failed)
         return next((end for end in ends if end is not None), None)
 
@@ -300,14 +301,14 @@ class Trial:
 
     @property
     def region(self) -> int | None:
-        """The region that the program stands for; None: the whole module, or nothing is known yet. (Older logs say it
-        with the time alone.)"""
+        """The region of the program; None for the whole module, or while it is unknown. (Older logs give it only with
+        the time.)"""
         return (self.measured.region if self.measured is not None else None) or self.part_of or None
 
 
 @dataclass
 class Control:
-    """The owner's word. `action`: pause | resume | stop | budget | try."""
+    """A command of the owner. `action`: pause | resume | stop | budget | try."""
 
     action: str
     data: Object
@@ -316,7 +317,7 @@ class Control:
 
 @dataclass
 class Screened:
-    """Before `trial`, programs were timed quickly to choose among them; `ran`: how many of them did run."""
+    """Quick timings before `trial`, to choose among programs; `ran`: how many of them ran."""
 
     trial: int | None
     ran: int
@@ -331,7 +332,7 @@ class Resumed:
 
 @dataclass
 class Note:
-    """What a strategy says of a session before its first trial, with a code (engine.session.events.Noted)."""
+    """A remark of the strategy before its first trial, with a code (engine.session.events.Noted)."""
 
     code: str
     text: str
@@ -352,8 +353,8 @@ class Closed:
 
 @dataclass
 class End:
-    """How a session ended. `state`: done | stopped | refused | failed; `code`: why, "" in older logs; `closed`: the
-    classes whose search ended by itself; `covered`: what a refused module may hold, [{kind, names}]."""
+    """How a session ended. `state`: done | stopped | refused | failed; `code`: the reason, "" in older logs; `closed`:
+    the classes whose search ended by the stop rules; `covered`: what a refused module may hold, [{kind, names}]."""
 
     state: str
     code: str
@@ -368,8 +369,8 @@ class End:
 
 @dataclass
 class Warning:
-    """What the fold could not take: `code` unknown_kind | unreadable | not_proposed | repeated | after_end, how often,
-    and the first such event."""
+    """Events that the fold could not apply: `code` unknown_kind | unreadable | not_proposed | repeated | after_end,
+    their number, and the first of them."""
 
     code: str
     kind: str

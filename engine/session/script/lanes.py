@@ -1,8 +1,8 @@
-"""Lanes run steps: as many at a time as the device has lanes, while the owner is heard.
+"""Lanes run steps: as many at a time as the device has lanes, while the owner's commands are read.
 
-Each lane is one thread for the whole session, because a sandboxed child dies with the thread that started it. What
-takes no lane (a script that thinks, a model's turn) has a thread of its own. The generators themselves, and so every
-event, run in the caller's thread.
+Each lane is one thread for the whole session, because a sandboxed child dies with the thread that started it. Work that
+needs no lane (a thinking script, a model's turn) has a thread of its own. The generators, and so all events, run in the
+caller's thread.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from engine.session.script.steps import Emitted, Logged, Steps, Stopped, Wait, W
 
 logger = logging.getLogger(__name__)
 
-GRACE = 2.0  # seconds that a stopped session waits for a script or a turn to notice
+GRACE = 2.0  # seconds that a stopped session waits for a script or a turn to end
 
 
 @dataclass
 class Job:
-    """Steps under way. `beside`: its work takes no lane. `result`: what the steps returned."""
+    """Steps that run. `beside`: the work takes no lane. `result`: the steps' return value."""
 
     steps: Steps[Any]
     beside: bool = False
@@ -38,7 +38,7 @@ class Job:
 
 
 class Lanes:
-    """`owner`: whose words are heard meanwhile. There is one lane until `widen`."""
+    """`owner`: its commands are read while work runs. There is one lane until `widen`."""
 
     def __init__(self, owner: Owner):
         self.owner = owner
@@ -52,11 +52,11 @@ class Lanes:
 
     @property
     def free(self) -> int | None:
-        """The first lane that does nothing, or None."""
+        """The first idle lane, or None."""
         return next((i for i in range(len(self._pools)) if i not in self._busy), None)
 
     def call(self, work: Callable[[], Any], *, beside: bool = False) -> Logged[Any]:
-        """The result of one piece of work. Raises Stopped when stop was said, whatever the work answered."""
+        """The result of one piece of work. Raises Stopped if the owner stops the session, whatever the work returns."""
 
         def steps() -> Steps[Any]:
             return (yield Work(work))
@@ -65,10 +65,11 @@ class Lanes:
         return result
 
     def run(self, jobs: Iterable[Job] = (), more: Callable[[], Job | None] = lambda: None) -> Logged[list[Any]]:
-        """Run `jobs`, and what `more()` gives whenever a lane is free, to their ends; the results of `jobs` in order.
+        """Run `jobs`, and what `more()` returns whenever a lane is free, to their ends. Return the results of `jobs` in
+        order.
 
-        While the session is paused nothing new begins, and without jobs it waits here. Raises Stopped when stop is
-        said: work under way is waited for, its answer dropped. Raises what a job raises.
+        While the session is paused, nothing new starts; without running jobs, this call waits. Raises Stopped when the
+        owner stops: it waits for running work and drops its results. Raises what a job raises.
         """
         jobs = list(jobs)
         waiting, active = deque(jobs), []
@@ -94,7 +95,7 @@ class Lanes:
             self._settle(active)
 
     def _begun(self, waiting: deque[Job], more: Callable[[], Job | None]) -> Job | None:
-        """The next job that can begin, with its lane taken."""
+        """The next job that can start, with its lane taken."""
         for job in waiting:
             if job.beside or self.free is not None:
                 waiting.remove(job)
@@ -116,7 +117,7 @@ class Lanes:
         return job.waiting is None or job.waiting.until() is not None
 
     def _go(self, job: Job) -> Logged[None]:
-        """Take the steps on, as far as they go without blocking."""
+        """Advance the steps as far as possible without blocking."""
         value, error = None, None
         if job.future is not None:
             error = job.future.exception()
@@ -149,7 +150,7 @@ class Lanes:
         self._busy.discard(job.lane)
 
     def _pause(self, active: list[Job]) -> None:
-        """Until something under way is done, and not longer than between two looks at the owner's word."""
+        """Wait until some work is done, at most the time between two checks for the owner's commands."""
         futures = [job.future for job in active if job.future is not None]
         if futures:
             wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
@@ -157,7 +158,7 @@ class Lanes:
             time.sleep(POLL)
 
     def _settle(self, active: list[Job]) -> None:
-        """End what is under way and drop it. A device's work is waited for as long as it takes."""
+        """End the running work and drop its results. Waits for a device's work without a limit."""
         active = [job for job in active if not job.done]
         if active:
             self.owner.stop.set()
@@ -165,14 +166,14 @@ class Lanes:
         for job in active:
             while job.future is not None and not job.future.done():
                 if job.beside and time.monotonic() > until:
-                    logger.warning("a script or a turn goes on although the session is over")
+                    logger.warning("a script or a turn still runs after the session's end")
                     break
                 wait([job.future], timeout=POLL)
             self._end(job)
             job.steps.close()
 
     def close(self, last: Callable[[], None] | None = None) -> None:
-        """End what is under way; then `last`, in the first lane. Returns when both are done."""
+        """End the running work, then run `last` in the first lane. Returns when both are done."""
         self.owner.stop.set()
         if last is not None:
             self._pools[0].submit(_quietly, last)
@@ -181,7 +182,7 @@ class Lanes:
 
 
 def _in_thread(work: Callable[[], Any]) -> Future:
-    """Daemonic: a script that hears no stop must not keep the engine from ending."""
+    """A daemon thread: a script that ignores stop must not keep the engine from ending."""
     future: Future = Future()
 
     def body() -> None:

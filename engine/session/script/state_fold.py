@@ -1,7 +1,7 @@
 """The state of a session at any point of its log, as a script sees it (engine.strategies.state).
 
-The state after the first n events is a function of those events alone, so that a script which is played again from the
-log is given exactly what it was given the first time.
+The state after the first n events depends only on those events, so a script that is replayed from the log gets exactly
+the states that it got the first time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sol import budget
 
 
 class StateFold:
-    """`budget`: the spec's; `baselines`: class -> PyTorch's time; `algebraic`: whether a program that leaves out work
-    may be the best. `stops`: class -> why its search ended, at the state that was asked for last."""
+    """`budget`: the spec's; `baselines`: class -> PyTorch's time; `algebraic`: whether a program that omits work may be
+    the best. `stops`: class -> why its search ended, at the last requested state."""
 
     def __init__(
         self, journal: Journal, problem: Prepared, baselines: Mapping[str, events.Baseline], budget: dict[str, Any],
@@ -31,7 +31,7 @@ class StateFold:
         self.journal, self.problem, self.algebraic = journal, problem, algebraic
         self._first_budget = budget
         self._pytorch = baselines  # taken before the script begins
-        self._finished: dict[int, Finished] = {}  # of all that ended, wherever the fold stands
+        self._finished: dict[int, Finished] = {}  # all trials that ended, at any position of the fold
         self.stops: dict[str, budget.Stop] = {}
         self._rewind()
 
@@ -75,7 +75,7 @@ class StateFold:
                 self._budget = changed(self._budget, event.data)
 
     def _enough(self, cls: str, trials: tuple[Finished, ...]) -> budget.Stop | None:
-        """Why the class needs no further trial (sol.budget), or None. The owner's own trials count for the best."""
+        """Why the class needs no further trial (sol.budget), or None. The owner's trials count for the best."""
         best, since, fastest = None, 0, None
         for t in trials:
             if t.cls == cls and not t.untimed:
@@ -92,7 +92,7 @@ class StateFold:
         )  # fmt: skip
 
     def finished(self, number: int) -> Finished:
-        """A trial that ended, with what can be learnt from it."""
+        """A trial that ended, with what a strategy can learn from it."""
         if number not in self._finished:
             self._finished[number] = self._sum_up(number)
         return self._finished[number]
@@ -103,26 +103,26 @@ class StateFold:
         measured, compiled = past(events.TrialMeasured, number), past(events.TrialCompiled, number)
         checked, validated = past(events.TrialChecked, number), past(events.TrialValidated, number)
         text, program = self.journal.blob(proposed.program), proposed.form == "program"
-        known: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "region": self.problem.region(text) if program else 0,
             "resources": tuple(compiled.resources or ()) if compiled else (),
             "stages": tuple(checked.stages) if checked else (),
             "checks": tuple(validated.checks) if validated else (),
         }
         if isinstance(end, events.TrialJudged):
-            known |= {
+            fields |= {
                 "ms": end.ms, "clean": end.verdict in COUNTS and (self.algebraic or not end.algebraic),
                 "region_ms": measured.part.get("region_ms"), "speedup": end.speedup, "kind": end.kind, "gap": end.gap,
                 "tripped": bool(integrity.tripped(measured.checks)), "verdict": end.verdict,
                 "evidence": tuple(end.evidence), "log": compiled.note if compiled else "",
             }  # fmt: skip
         elif isinstance(end, events.TrialUntimed):
-            known |= {
+            fields |= {
                 "clean": False, "untimed": True, "code": end.code, "reason": end.text, "verdict": end.verdict,
                 "evidence": tuple(end.evidence),
             }  # fmt: skip
         else:
-            known |= {
+            fields |= {
                 "evidence": tuple(end.evidence),
                 "clean": False, "failed": end.step, "code": end.code, "reason": end.reason,
                 "diagnoses": tuple(Diagnosis(**d) for d in end.diagnostics),
@@ -130,5 +130,5 @@ class StateFold:
             }  # fmt: skip
         return Finished(
             number, text, proposed.cls, proposed.backend, proposed.by, form=proposed.form, language=proposed.language,
-            **known,
+            **fields,
         )  # fmt: skip

@@ -1,7 +1,7 @@
-"""What a session is made of: steps that yield events to log, work to be done beside the owner's word, and waiting.
+"""The parts of a session: steps that yield events to log, work that blocks, and waits.
 
-A step is a generator. It yields `Emitted` to have an event logged, `Work` to have something done that blocks (the
-result is sent back, its exception is raised at the yield) and `Wait` until something is there (which is sent back).
+A step is a generator. It yields `Emitted` to log an event, `Work` to run a blocking function (the result is sent back,
+its exception is raised at the yield) and `Wait` to wait for a value (which is sent back).
 engine.session.script.lanes runs steps.
 """
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """The owner said stop."""
+    """The owner stopped the session."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class Emitted:
 
 @dataclass(frozen=True)
 class Work:
-    """`run` blocks; it is called in the thread of the step's lane."""
+    """`run` may block; it is called in the thread of the step's lane."""
 
     run: Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Wait:
-    """`until()` answers None while there is nothing yet. It is called often and must be quick."""
+    """`until()` returns None while there is no value. It is called often and must be quick."""
 
     until: Callable[[], Any]
 
 
 Steps = Generator[Emitted | Work | Wait, Any, T]
 Events = Iterator[Emitted]
-Logged = Generator[Emitted, None, T]  # steps whose work is done within: events alone come out, a result at the end
+Logged = Generator[Emitted, None, T]  # steps that do their work inside: they yield only events and return a result

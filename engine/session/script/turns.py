@@ -1,7 +1,8 @@
-"""A turn: a verb that something outside of the trial pipeline answers, a model or a profiler.
+"""A turn: a verb that a model or a profiler answers, outside of the trial pipeline.
 
-A turn is logged when it begins and when it ends. One that was answered is never asked again. One that an engine was
-lost in is asked once more, and what the first attempt cost is not known; lost twice, it is answered as lost.
+The start and the end of a turn are logged. A turn with a logged answer is never asked again. If an engine was lost
+during a turn, the turn is asked once more, and the cost of the first attempt is unknown. If it is lost twice, the
+answer is `lost`.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from engine.session.script.steps import Steps, Work
 from engine.strategies.api import Ask, Profile, Reply, State
 
 ATTEMPTS = 2
-# (the verb, its path, whether the session is stopped) -> the reply, without a state. It runs in a thread of its own and
-# asks often whether the session is stopped; an exception is a refusal `broken`.
+# (the verb, its path, whether the session is stopped) -> the reply, without a state. A handler runs in its own thread
+# and must check often whether the session is stopped. An exception becomes a refusal `broken`.
 Handler = Callable[[Ask | Profile, str, Callable[[], bool]], Reply]
 NOBODY = {
     "ask": Reply(
         refusal="no_model",
         reason="This engine has no model to ask. Choose a strategy that needs none, such as planner.",
     ),
-    "profile": Reply(refusal="no_profiler", reason="This engine has no profiler. The strategy goes on without."),
+    "profile": Reply(refusal="no_profiler", reason="This engine has no profiler. The strategy continues without one."),
 }
-LOST = Reply(refusal="lost", reason=f"The engine was lost {ATTEMPTS} times while this was under way.")
+LOST = Reply(refusal="lost", reason=f"The engine was lost {ATTEMPTS} times during this turn.")
 
 
 def turn(
@@ -34,23 +35,23 @@ def turn(
     """Ask, unless the log holds the answer."""
     if journal.at(events.Answered, path) is not None:
         return
-    asked = [e for e in journal.of(events.Asked) if e.path == path]
+    attempts = [e for e in journal.of(events.Asked) if e.path == path]
     handler = handlers.get(verb.name)
-    if len(asked) >= ATTEMPTS:
+    if len(attempts) >= ATTEMPTS:
         answer = LOST
     elif handler is None:
         answer = NOBODY[verb.name]
     else:
         role, prompt = (verb.role, verb.prompt) if isinstance(verb, Ask) else ("", "")
         blob = events.blob_name(prompt) if prompt else ""
-        event = events.Asked(path, verb.digest, verb.name, role, blob, len(asked) + 1)
+        event = events.Asked(path, verb.digest, verb.name, role, blob, len(attempts) + 1)
         yield from journal.emit(event, *([prompt] if prompt else []))
         answer = yield Work(lambda: _handled(handler, verb, path, cancelled))
     yield from journal.emit(_event(path, verb, answer), *([answer.text] if answer.text else []))
 
 
 def stopped(asked: events.Asked) -> events.Answered:
-    """The end of a turn that was under way when the session stopped."""
+    """The end of a turn that was running when the session stopped."""
     reason = "The session was stopped before this was answered."
     return events.Answered(asked.path, asked.digest, asked.verb, refusal="stopped", reason=reason)
 
@@ -75,7 +76,7 @@ def _event(path: str, verb: Ask | Profile, reply: Reply) -> events.Answered:
 
 
 def reply(verb: Ask | Profile, journal: Journal, event: events.Answered, state: State) -> Reply:
-    """A turn's answer as the log holds it."""
+    """A turn's answer, from the log."""
     text = journal.blob(event.text) if event.text else ""
     value = verb.parsed(text)[0] if isinstance(verb, Ask) and not event.refusal else None
     return Reply(

@@ -1,6 +1,6 @@
 """The default strategy: no model, no key; deterministic given a seed. Its search is engine.strategies.planner.planner.
 
-The script asks for quick times where the device takes them, then for one trial after the other; the session's budget
+The script requests quick times if the device takes them, then one trial after another. The session's budget
 (sol.budget) closes a class, and the search ends when every class is closed or exhausted.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.strategies.planner.planner import Planner
     from engine.strategies.problem import Prepared
 
-AHEAD = 4  # candidates that are named as what comes next
+AHEAD = 4  # candidates named as probably next
 
 
 class PlannerStrategy(Strategy):
@@ -33,8 +33,8 @@ class PlannerStrategy(Strategy):
         state = problem.start
         planner = self._of(problem)
         while not state.stop:
-            if problem.screens and (wanted := planner.screen(_programs(state))):
-                state = (yield Screen(tuple(verb.candidate for verb in wanted))).state
+            if problem.screens and (proposals := planner.screen(_programs(state))):
+                state = (yield Screen(tuple(verb.candidate for verb in proposals))).state
             verb = planner.next(_programs(state))
             if verb is None:
                 why = "; ".join(f"{cls}: {why}" for cls, why in state.closed.items())
@@ -57,7 +57,7 @@ class PlannerStrategy(Strategy):
 
     @staticmethod
     def _upcoming(planner: Planner, state: State) -> list[Candidate]:
-        """What is planned and not tried yet, where the device builds ahead."""
+        """The planned and untried candidates, if the device builds ahead."""
         if planner.device_kind != "measured":
             return []
         return [verb.candidate for verb in planner.upcoming(_programs(state))]
@@ -65,7 +65,7 @@ class PlannerStrategy(Strategy):
     # ---- memory ----
 
     def recall(self, problem: Prepared) -> str:
-        """What is known of a measured device; nothing where times are predicted."""
+        """The memory of a measured device; "" if times are predicted."""
         from engine.strategies.planner import memory
 
         if problem.device_kind != "measured":
@@ -73,7 +73,7 @@ class PlannerStrategy(Strategy):
         return memory.known(problem.hardware.name, problem.hardware.sms).to_text()
 
     def lesson(self, problem: Prepared, trials: Sequence[Finished]) -> str:
-        """What measured trials found. A pasted program's structures are its author's and teach nothing."""
+        """The results of measured trials. A pasted program's structures belong to its author and teach nothing."""
         from engine.strategies.planner import memory
 
         if problem.given.source_kind != "module":
@@ -88,7 +88,7 @@ class PlannerStrategy(Strategy):
 
 
 def _programs(state: State) -> State:
-    """The state without the owner's raw kernels, of which the search knows nothing."""
+    """The state without the owner's raw kernels, which the search cannot use."""
     if all(t.form == "program" for t in state.trials):
         return state
     return replace(state, trials=tuple(t for t in state.trials if t.form == "program"))

@@ -1,14 +1,14 @@
-"""What won on other problems of a device: where the next search begins, and how far predictions of a structure held.
+"""The best results on other problems of a device: a start for the next search, and how well predictions held.
 
-Two tables, both of what was measured and nothing else. `Won` is the fastest configuration of a problem in a class, with
-the shape and the kind of epilogue that it was found on; a problem of the same kind whose M, N and K are each within a
-factor of two starts from it. `sol.triage.Memory` holds predicted against observed speedups of each structure, and so
-prices the next structure's promise.
+Two tables, both only of measurements. `Won` is the fastest configuration of a problem in a class, with the shape and
+the kind of epilogue; a problem of the same kind whose M, N and K are each within a factor of two starts from it.
+`sol.triage.Memory` holds the predicted and observed speedups of each structure, and so prices the promise of the next
+structure.
 
-They are filled from the results in this repository (engine/results, by hardware) and from what sessions on this machine
-found, one JSON object a line below the build cache's root: shapes, settings and times, and of the module a digest of
-its graph alone, for whoever reads a line may not be who pasted it. A session reads them once, when it begins, and adds
-to them when its search is over (engine.session.runner).
+They are filled from the results in this repository (engine/results, by hardware) and from sessions on this machine, one
+JSON object a line below the build cache's root: shapes, settings and times, and only a digest of the module's graph,
+because the reader of a line may not be the person who pasted the module. A session reads them once at its start and
+adds to them at its end (engine.session.runner).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from sol.triage import Outcome
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "engine/results"
 PROGRAMS = ROOT / "dsl/examples/suite59"
-# Words of structures whose kernel was written anew and priced by its own measurements after the results in
-# engine/results, which promise what the older kernel brought: none now. To be emptied when those are measured again.
+# Words of structures whose kernel was rewritten after the results in engine/results: ignore the speedups recorded
+# before. None now. Empty this when they are measured again.
 FITTED: tuple[str, ...] = ()
-MOST = 4000  # lines kept of this machine's own
-SESSION = "session "  # how `where` begins of what a session found
+MOST = 4000  # lines stored of this machine's sessions
+SESSION = "session "  # prefix of `where` for a session's result
 
 
 @dataclass(frozen=True)
 class Won:
-    """`where`: the problem's id, or a session's (`session_of`); `shape`: M, N, K (of a convolution as a product);
-    `tail`: epilogue's kind; `settings`: the clauses in one line, as
+    """`where`: the problem's id, or a session's (`session_of`); `shape`: M, N, K (for a convolution, as a product);
+    `tail`: the epilogue's kind; `settings`: the clauses in one line, as
     engine.strategies.planner.search.candidates.change writes them."""
 
     where: str
@@ -66,13 +66,13 @@ class Won:
 
 @dataclass
 class Memory:
-    """`like(..)` finds a start; `outcomes` is triage's."""
+    """`like(..)` returns starting points; `outcomes` are for triage."""
 
     won: list[Won] = field(default_factory=list)
     outcomes: Outcomes = field(default_factory=Outcomes)
 
     def like(self, program: Program, stage: Collective, cls: str, backend: str) -> list[Won]:
-        """Winners on similar problems, the most similar first."""
+        """Best configurations of similar problems, the most similar first."""
         mine = described(program, stage)
         near = []
         for w in self.won:
@@ -84,12 +84,12 @@ class Memory:
         return [w for *_, w in sorted(near, key=lambda x: x[:3])]
 
     def without(self, where: str) -> Memory:
-        """For a problem that may not begin from its own result."""
+        """The memory for a problem that must not start from its own result."""
         outcomes = replace(self.outcomes, outcomes=[o for o in self.outcomes.outcomes if o.problem != where])
         return Memory([w for w in self.won if w.where != where], outcomes)
 
     def to_text(self) -> str:
-        """JSON lines, one fact a line, for the log of a session."""
+        """JSON lines, one fact per line, for the log of a session."""
         return lines_of([*self.won, *self.outcomes.outcomes])
 
 
@@ -101,7 +101,7 @@ class _Kind:
 
 
 def described(program: Program, stage: Collective) -> _Kind:
-    """What makes two products similar."""
+    """The properties by which two products are similar."""
     p = product_of(program, stage)
     kind = {Gemm: "gemm", GroupedGemm: "grouped", Conv: "conv"}[type(stage)]
     return _Kind(kind, (p.l * p.m, p.n, p.k) if kind == "gemm" else (p.m, p.n, p.k), _tail(stage))
@@ -125,34 +125,34 @@ def main_stage(program: Program) -> Collective | None:
 
 
 def won(where: str, cls: str, backend: str, text: str, ms: float, sms: int, stage: str = "") -> Won | None:
-    """The entry of a program that was measured; None where it has no product that could be configured."""
+    """The entry of a measured program; None if it has no product that can be configured."""
     checked = check(text)
     if checked.program is None:
         return None
     program = resolve(checked.program, sms)
-    found = next((s for s in program.stages if s.name == stage), None) or main_stage(program)
-    if not isinstance(found, Collective) or found.config.tile is None:
+    product = next((s for s in program.stages if s.name == stage), None) or main_stage(program)
+    if not isinstance(product, Collective) or product.config.tile is None:
         return None
-    d = described(program, found)
-    return Won(where, d.kind, cls, backend, d.shape, d.tail, candidates.change(None, found.config), ms)
+    d = described(program, product)
+    return Won(where, d.kind, cls, backend, d.shape, d.tail, candidates.change(None, product.config), ms)
 
 
-# ---- where it comes from ----
+# ---- sources ----
 
 
 def known(hardware: str, sms: int) -> Memory:
-    """Everything that is known of a device: the repository's results and this machine's own. A module that was searched
-    again and again says each thing once, as it was found last."""
-    made = committed(hardware, sms)
+    """Everything known of a device: the repository's results and this machine's. For a module that was searched several
+    times, the latest outcomes count."""
+    shipped = committed(hardware, sms)
     here = _lines(_file(hardware))
     latest = {(o.problem, o.cls, o.action): o for o in here.outcomes.outcomes}
-    return Memory(_fastest([*made.won, *here.won]), Outcomes([*made.outcomes.outcomes, *latest.values()], FITTED))
+    return Memory(_fastest([*shipped.won, *here.won]), Outcomes([*shipped.outcomes.outcomes, *latest.values()], FITTED))
 
 
-def _fastest(found: Iterable[Won]) -> list[Won]:
-    """One a problem, class and back end."""
+def _fastest(entries: Iterable[Won]) -> list[Won]:
+    """The fastest per problem, class and back end."""
     best: dict[tuple, Won] = {}
-    for w in found:
+    for w in entries:
         key = (w.where, w.kind, w.cls, w.backend, w.shape)
         if key not in best or w.ms < best[key].ms:
             best[key] = w
@@ -161,34 +161,34 @@ def _fastest(found: Iterable[Won]) -> list[Won]:
 
 @lru_cache(maxsize=4)
 def committed(hardware: str, sms: int) -> Memory:
-    """What the repository holds, on every machine the same; nobody changes it. Reading programs takes seconds, so what
-    came of them is kept beside the builds."""
+    """The repository's memory, which is the same on every machine and read-only. Reading programs takes seconds, so the
+    result is cached beside the builds."""
     paths = [p for p in sorted(RESULTS.glob("*.json")) if f"-{hardware}-" in p.name]
     key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
     aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"
     if aside.exists():
-        made = _lines(aside)
+        memory = _lines(aside)
     else:
-        made = _gathered(paths, sms)
-        _write(aside, made.to_text())
-    made.outcomes.fitted = FITTED
-    return made
+        memory = _gathered(paths, sms)
+        _write(aside, memory.to_text())
+    memory.outcomes.fitted = FITTED
+    return memory
 
 
 def _gathered(paths: list[Path], sms: int) -> Memory:
-    made = Memory()
+    memory = Memory()
     for path in paths:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            held = json.loads(path.read_text(encoding="utf-8"))
+            results = json.loads(path.read_text(encoding="utf-8"))
             if path.name.startswith("bench"):
-                _of_bench(held, made, sms)
+                _of_bench(results, memory, sms)
             elif path.name.startswith("suite59"):
-                _of_suite(held, made, sms)
-    return Memory(_fastest(made.won), made.outcomes)
+                _of_suite(results, memory, sms)
+    return Memory(_fastest(memory.won), memory.outcomes)
 
 
 def _example(module: str, cls: str) -> str | None:
-    """The suite's own program of a module in a class: its shapes, for results that name the module alone."""
+    """The suite's program of a module in a class, for the shapes of results that name only the module."""
     for name in (f"{module}_{cls}", module):
         path = PROGRAMS / f"{name}.ucutlass"
         if path.exists():
@@ -196,15 +196,15 @@ def _example(module: str, cls: str) -> str | None:
     return None
 
 
-def _of_bench(held: dict, made: Memory, sms: int) -> None:
-    for module, row in held["problems"].items():
+def _of_bench(results: dict, memory: Memory, sms: int) -> None:
+    for module, row in results["problems"].items():
         for cls, region in dict.fromkeys((t["class"], _region(t)) for t in row["trials"]):
-            tried = [t for t in row["trials"] if (t["class"], _region(t)) == (cls, region)]
-            timed = [t for t in tried if t.get("ok") and "ms" in t]
-            made.outcomes.outcomes += outcomes(
+            trials = [t for t in row["trials"] if (t["class"], _region(t)) == (cls, region)]
+            timed = [t for t in trials if t.get("ok") and "ms" in t]
+            memory.outcomes.outcomes += outcomes(
                 [
                     (t["structure"], t.get("predicted_ms"), t.get("ms") if t.get("ok") else None)
-                    for t in tried
+                    for t in trials
                     if t.get("structure") and not t.get("settings") and not t.get("algebraic")
                 ],
                 row["id"], cls,
@@ -219,11 +219,11 @@ def _of_bench(held: dict, made: Memory, sms: int) -> None:
                     continue  # its configuration is not known
                 entry = replace(entry, settings=best["settings"])
             if entry is not None:
-                made.won.append(entry)
+                memory.won.append(entry)
 
 
 def _region(trial: dict) -> int:
-    """Of a module in regions, the one that the program stands for; 0: the whole module."""
+    """The region of the program, in a module with regions; 0: the whole module."""
     return trial.get("part", {}).get("region", 0)
 
 
@@ -232,20 +232,20 @@ def _own_ms(trial: dict) -> float:
     return trial.get("part", {}).get("region_ms", trial["ms"])
 
 
-def _of_suite(held: dict, made: Memory, sms: int) -> None:
-    for row in held["results"]:
+def _of_suite(results: dict, memory: Memory, sms: int) -> None:
+    for row in results["results"]:
         if not row.get("ok") or "ms" not in row:
             continue
         path = PROGRAMS / f"{row['program']}.ucutlass"
         if path.exists():
             entry = won(row["id"], row["class"], row["backend"], path.read_text(encoding="utf-8"), row["ms"], sms)
             if entry is not None:
-                made.won.append(entry)
+                memory.won.append(entry)
 
 
 def outcomes(trials: list[tuple[str, float | None, float | None]], where: str, cls: str) -> list[Outcome]:
-    """Structures against the first one: of trials (structure, predicted ms, measured ms or None where it failed) that
-    leave every choice to the compiler."""
+    """Structures compared with the first one, from trials (structure, predicted ms, measured ms or None if it failed)
+    that leave every choice to the compiler."""
     if not trials or not trials[0][1] or not trials[0][2]:
         return []
     _, base_predicted, base = trials[0]
@@ -270,7 +270,7 @@ def _lines(path: Path) -> Memory:
 
 
 def parsed(text: str) -> Memory:
-    """A memory from its JSON lines. A torn line, or one of another version, is left out."""
+    """A memory from its JSON lines, without torn lines and lines of other versions."""
     memory = Memory(outcomes=Outcomes(fitted=FITTED))
     for line in text.splitlines():
         with contextlib.suppress(ValueError, TypeError, KeyError):
@@ -287,43 +287,43 @@ def lines_of(facts: Iterable[Won | Outcome]) -> str:
 
 
 def session_of(graph: OpGraph) -> str:
-    """`where` of what a session on this module finds: the same for the same operations on the same shapes, whatever it
-    is called and however it is written."""
+    """`where` for a session on this module: the same for the same operations on the same shapes, whatever its name and
+    its text."""
     numbers: dict[str, int] = {}
 
-    def seen(name: str) -> list:
+    def described(name: str) -> list:
         known = name in numbers
         t, number = graph.tensors[name], numbers.setdefault(name, len(numbers))
         return [number] if known else [number, t.shape, t.dtype, t.kind, t.layout]
 
-    ops = [[op.op, [seen(n) for n in op.inputs], [seen(n) for n in op.outputs], op.attrs] for op in graph.ops]
-    told = json.dumps([ops, [seen(n) for n in graph.outputs]], sort_keys=True, default=str)
-    return SESSION + content_key(told)[:16]
+    ops = [[op.op, [described(n) for n in op.inputs], [described(n) for n in op.outputs], op.attrs] for op in graph.ops]
+    text = json.dumps([ops, [described(n) for n in graph.outputs]], sort_keys=True, default=str)
+    return SESSION + content_key(text)[:16]
 
 
 def keep(hardware: str, lesson: str) -> None:
-    """Append the JSON lines of what a session on this machine measured; nothing that goes wrong here matters to it.
-    What the file holds already (a session that was lost at its very end, and taken up again) is not said twice."""
+    """Append the JSON lines of a session's measurements on this machine. Errors here do not affect the session. Lines
+    that the file holds (of a session that was lost at its end and resumed) are not added again."""
     if lesson:
         _write(_file(hardware), lesson)
 
 
 def _write(path: Path, text: str) -> None:
-    """Add lines to a file, whole or not at all; the oldest beyond MOST go."""
+    """Add lines to a file, all or none. The oldest beyond MOST are removed."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(path):
-            held = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-            if held and not held[-1].endswith("\n"):  # a line that another version's crash tore
-                held[-1] += "\n"
+            old = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+            if old and not old[-1].endswith("\n"):  # a line that another version's crash tore
+                old[-1] += "\n"
             new = dict.fromkeys(text.splitlines(keepends=True))
-            lines = [*held, *(line for line in new if line not in held)]
+            lines = [*old, *(line for line in new if line not in old)]
             atomic_write.write_text(path, "".join(lines[-MOST:]))
 
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """One writer at a time, over threads and processes: each reads what the one before wrote."""
+    """One writer at a time, over threads and processes: each reads what the previous one wrote."""
     with path.with_name(f"{path.name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,16 +1,16 @@
-"""Today's search: lower by rules, rank by the attainable model, try few, refine the best. No model, no key.
+"""The planner's search: lower by rules, rank by the attainable model, try few, refine the best. No model, no key.
 
 For each precision class that the session allows, and each region of the problem (engine.strategies.problem), it keeps
 one line of search (engine.strategies.planner.search.search_lines):
 
-  1. what won on a similar problem, or the structure that triage puts first with every choice left to the compiler;
-  2. by turns, the model's best configurations of it, spread over tile and cluster (nvMatmulHeuristics as a second
-     opinion), and the other structures; where a device times quickly, of twice as many the better half;
-  3. neighbours of the best trial so far, one clause changed at a time, and after those the rest of its ranking.
+  1. the best configuration of a similar problem, or triage's first structure with every choice left to the compiler;
+  2. in turns, the model's best configurations of it, spread over tile and cluster (nvMatmulHeuristics as a second
+     opinion), and the other structures; on a device that times quickly, the better half of twice as many;
+  3. neighbours of the best trial so far, one clause changed at a time, then the rest of its ranking.
 
-Only the stage that takes longest is varied; the other products of the program take the model's best. Regions take turns
-by the time that they are expected to save. Classes take turns, cheap builds first: `cute` answers in two seconds where
-nvcc needs forty, so on a device that compiles at most CPP_TRIALS of a session's trials are built by nvcc.
+Only the stage that takes longest is varied; the other products of the program use the model's best. Regions take turns
+by the time that they are expected to save. Classes take turns, cheap builds first: `cute` builds in two seconds where
+nvcc needs forty, so on a device that compiles, nvcc builds at most CPP_TRIALS of a session's trials.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from engine.strategies.problem import Cancelled, Part, Prepared
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
 
-# Of a session, in builds over CUTLASS's headers (planner.search.build_cost), 40 s each on a device.
+# Per session, in builds over CUTLASS's headers (planner.search.build_cost), 40 s each on a device.
 CPP_TRIALS = 4
-ALGEBRAIC = 2  # trials of a rewrite that does less work than the module asks for
-WORSE = 1.5  # a neighbour that the model expects to be this much slower than the best is not worth a trial
+ALGEBRAIC = 2  # trials of a rewrite that does less work than the module
+WORSE = 1.5  # a neighbour is not tried if its predicted time is more than this factor above the best
 
 
 class Planner:
-    """A pure function of the problem, the memory of other problems and the finished trials: `next` says which trial
-    comes next. The problem has at least one part."""
+    """A pure function of the problem, the memory of other problems and the finished trials: `next` returns the next
+    trial. The problem has at least one part."""
 
     def __init__(self, problem: Prepared, memory: Memory):
         self.problem, self.memory = problem, memory
         self.hardware, self.device_kind = problem.hardware, problem.device_kind
         self.all = [self._line(part) for part in problem.parts]
-        self.lines: dict[str, Line] = {}  # class -> that of the region with the most to do
+        self.lines: dict[str, Line] = {}  # class -> the line of the region with the most work
         self.programs = ProgramIndex(self.all, self.hardware.sms)
-        self._costs: dict[str, float] = {}  # text -> what nvcc takes for it
+        self._costs: dict[str, float] = {}  # text -> its cost of building with nvcc
         for line in self.all:
             most = self.lines.setdefault(line.cls, line)
             if line.eager > most.eager:
@@ -61,7 +61,7 @@ class Planner:
             theirs = pytorch_class(part.cls, part.graph)
             eager = predict_eager(part.graph, self.hardware, theirs, cast_parameters=True).ms
         elif part.algebraic is None:
-            remembered = Memory()  # a pasted program's own choices are the first trial, whatever won elsewhere
+            remembered = Memory()  # a pasted program's own choices are the first trial, whatever the memory says
         line = Line(part, eager, remembered, self.hardware.sms)
         for structure in line.structures:
             if self.problem.cancelled():
@@ -82,7 +82,7 @@ class Planner:
         return None
 
     def upcoming(self, state: State) -> list[Try]:
-        """What is planned and not tried yet, those that nvcc must build first: they take longest."""
+        """The planned and untried candidates, first those that nvcc must build, because they take longest."""
         out = self.screen(state)
         for line in sorted(self.all, key=lambda x: (x.backend == "cute", -x.saved)):
             if line.cls not in state.closed:
@@ -90,9 +90,8 @@ class Planner:
         return sorted({p.text: p for p in out}.values(), key=lambda p: p.backend == "cute")
 
     def screen(self, state: State) -> list[Try]:
-        """Programs to be timed quickly before the next trial, their result a hint for the plan alone: the seeds of
-        each line that has its first result (for which nobody should wait longer), where builds take seconds. [] on a
-        device that predicts."""
+        """Programs to time quickly before the next trial, only as a hint for the plan: the seeds of each line that has
+        its first result (which must not wait), if builds take seconds. [] on a device that predicts."""
         if self.device_kind != "measured":
             return []
         out = []
@@ -106,7 +105,7 @@ class Planner:
         return out
 
     def _turns(self, state: State) -> list[str]:
-        """Open classes, the one with the fewest trials first; `cute` counts half where nvcc would be waited for."""
+        """Open classes, the one with the fewest trials first; `cute` counts half if nvcc builds would take longer."""
         weight = 3.0 if self.device_kind == "measured" else 1.0
         slow = {c: line.backend == "cpp" and not line.light for c, line in self.lines.items()}
         own = {c: [t for t in state.of(c) if t.by == "strategy"] for c in self.lines}
@@ -126,40 +125,40 @@ class Planner:
         )
 
     def _regions_in_turn(self, cls: str, state: State) -> list[Line]:
-        """The class's lines, first those without a trial by what they promise to save, then by trials a millisecond
-        that PyTorch takes for them."""
-        made = {
+        """The class's lines: first those without a trial, by their promised saving, then by trials per millisecond of
+        PyTorch's time for them."""
+        counts = {
             id(x): sum(t.by == "strategy" and self.programs.lookup(cls, t.text)[0] is x for t in state.of(cls))
             for x in self.all
             if x.cls == cls
         }
-        lines = [x for x in self.all if x.cls == cls and not (x.part.algebraic and made[id(x)] >= ALGEBRAIC)]
-        first = any(made[id(x)] for x in lines if not x.part.algebraic)
+        lines = [x for x in self.all if x.cls == cls and not (x.part.algebraic and counts[id(x)] >= ALGEBRAIC)]
+        first = any(counts[id(x)] for x in lines if not x.part.algebraic)
 
         def turn(x: Line) -> tuple:
-            if x.part.algebraic:  # beside the module's own work, once that has a result
-                return (1 if first else 3, made[id(x)])
-            return (2, made[id(x)] / max(x.eager, 1e-6)) if made[id(x)] else (0, -x.saved)
+            if x.part.algebraic:  # in addition to the module's own work, once that has a result
+                return (1 if first else 3, counts[id(x)])
+            return (2, counts[id(x)] / max(x.eager, 1e-6)) if counts[id(x)] else (0, -x.saved)
 
         return sorted(lines, key=turn)
 
     def _spent(self, structure: Structure, state: State) -> bool:
-        """Whether nvcc has had its share of the session, as far as this structure's next build goes."""
+        """Return True if nvcc has used its share of the session, given the cost of this structure's next build."""
         if self.device_kind != "measured" or structure.backend != "cpp":
             return False
         built = [t.text for t in state.trials if t.backend == "cpp" and t.by == "strategy"]
         return sum(map(self._cost, built)) + build_cost.cost(structure.base, "cpp") > CPP_TRIALS + 1e-6
 
     def _over(self, structure: Structure, state: State) -> bool:
-        """Whether nothing more is tried of a structure: nvcc has had its share, or its guard tripped on the session's
-        own inputs, and would in every configuration."""
+        """Return True if a structure gets no more trials: nvcc has used its share, or the structure's guard tripped on
+        the session's inputs, as it would in every configuration."""
         tripped = structure.base.guard and any(
             t.tripped and self.programs.lookup(t.cls, t.text)[1] is structure for t in state.trials
         )
         return tripped or self._spent(structure, state)
 
     def _cost(self, text: str) -> float:
-        """Of building a trial's program with nvcc."""
+        """The cost of building a trial's program with nvcc."""
         if text not in self._costs:
             program = check(text).program
             self._costs[text] = build_cost.cost(program, "cpp") if program else build_cost.WHOLE
@@ -171,11 +170,11 @@ class Planner:
             return planned
         tried = self._tried(line, state)
         best = state.best(line.cls, line.number)
-        found, structure, config = self.programs.lookup(line.cls, best.text) if best else (None, None, None)
-        if found is not line:
+        owner, structure, config = self.programs.lookup(line.cls, best.text) if best else (None, None, None)
+        if owner is not line:
             best, structure, config = None, None, None
         open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._over(s, state)]
-        for current in open_:  # where one has no more that is worth a trial, the next one may
+        for current in open_:  # if one has no more trial worth running, the next may
             own = {k for s, k in tried if s == current.key}
             near = candidates.neighbours(current.ranked, config, own) if config and current is structure else []
             limit = WORSE * current.ranked[0].ms
@@ -189,8 +188,8 @@ class Planner:
         return None
 
     def _planned(self, line: Line, state: State) -> Iterator[Try]:
-        """The line's plan without what was tried. With nothing tried the first is the compiler's own choice, which
-        a configuration of the ranking may equal."""
+        """The line's plan without tried configurations. If nothing was tried, the first is the compiler's own choice,
+        which may equal a configuration of the ranking."""
         tried = self._tried(line, state)
         begun = {s for s, _ in tried}
         for step in line.plan(state.quick):
@@ -203,7 +202,7 @@ class Planner:
                 yield line.proposal(step, self.hardware)
 
     def _whole(self, proposal: Try, line: Line, state: State) -> Try:
-        """With the time of the whole module, of which the program is one region."""
+        """The proposal with the time of the whole module, if the program is one region."""
         if not line.number:
             return proposal
         standing = [(line.part.region.ops, resolve(check(proposal.text).program, self.hardware.sms))]
@@ -217,16 +216,17 @@ class Planner:
         """(structure, configuration of its main stage) of every trial of the line."""
         out = set()
         for t in state.of(line.cls):
-            found, structure, config = self.programs.lookup(line.cls, t.text)
-            if found is line:
+            owner, structure, config = self.programs.lookup(line.cls, t.text)
+            if owner is line:
                 out.add((structure.key, candidates.key(config)[:5] if config else None))
         return out
 
     # ---- for the next problem ----
 
     def learned(self, trials: tuple[Finished, ...], where: str) -> list:
-        """What measured trials teach the next problem: each line's fastest, and its structures' promises kept."""
-        found = []
+        """The lessons of measured trials for the next problem: each line's fastest, and predicted against measured
+        speedups."""
+        facts = []
         for line in self.all:
             if line.part.algebraic:
                 continue
@@ -234,14 +234,14 @@ class Planner:
             best = min((t for t in own if t.ms is not None and t.clean), key=lambda t: t.part, default=None)
             if best is not None:
                 entry = memory.won(where, line.cls, best.backend, best.text, best.part, self.hardware.sms, line.main)
-                found += [entry] if entry else []
-            made = []
+                facts += [entry] if entry else []
+            results = []
             for t in own:
                 _, structure, _ = self.programs.lookup(line.cls, t.text)
                 if structure is not None:
                     step = Step(structure)
                     if t.text == line.text(step):
                         ms = t.part if t.ms is not None and t.clean else None
-                        made.append((structure.words, structure.ms, ms))
-            found += memory.outcomes(made, where, line.cls)
-        return found
+                        results.append((structure.words, structure.ms, ms))
+            facts += memory.outcomes(results, where, line.cls)
+        return facts

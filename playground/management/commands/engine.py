@@ -1,4 +1,4 @@
-"""The engine process: the one door between the database and engine.session.runner."""
+"""The engine process, the only link between the database and engine.session.runner."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Command(BaseCommand):
 
     @staticmethod
     def _open(wanted: str) -> tuple[str, dict]:
-        """What this engine serves and how it describes itself; `auto` is the GPU where one can be used."""
+        """What this engine serves and its description; `auto` is the GPU if one can be used."""
         if wanted != "auto" and (wrong := device_error(wanted)):
             raise CommandError(f"{wrong}.", returncode=engines.CANNOT)
         reasons = []
         for name in ("cuda", FALLBACK) if wanted == "auto" else (wanted,):
             try:
                 device = registry.get(name)
-                told = {**device.describe(), "kind": device.kind, "hardware": device.hardware}
-                told.setdefault("name", device.name)
+                facts = {**device.describe(), "kind": device.kind, "hardware": device.hardware}
+                facts.setdefault("name", device.name)
                 break
             except (SessionRefused, HardwareError, ImportError) as e:
                 reasons.append(f"{name}: {e}")
@@ -58,12 +58,12 @@ class Command(BaseCommand):
         if reasons:
             logger.info("no GPU to measure on (%s); times will be predictions", "; ".join(reasons))
         strength = sandbox.confine.strength(gpu=name == "cuda")
-        toolchain = str(told.pop("toolchain", "") or "")
-        return name, {"device": told, "sandbox": strength[:200], "toolchain": toolchain[:200]}
+        toolchain = str(facts.pop("toolchain", "") or "")
+        return name, {"device": facts, "sandbox": strength[:200], "toolchain": toolchain[:200]}
 
 
 def _warm(name: str) -> None:
-    """Nobody should wait for imports: torch's in the sandbox that traces, CuTe's in the worker that compiles."""
+    """Import in advance, so that nobody waits: torch in the sandbox that traces, CuTe in the worker that compiles."""
     try:
         trace.warm()
         ahead = getattr(
@@ -72,9 +72,9 @@ def _warm(name: str) -> None:
         if ahead is not None:
             ahead()
     except SessionRefused as e:
-        logger.warning("%s", e)  # no sandbox: a pasted module will be refused with this reason
+        logger.warning("%s", e)  # no sandbox: pasted modules will be refused with this reason
     except Exception:
-        logger.exception("could not get ready ahead; sessions start more slowly")
+        logger.exception("preparing ahead failed; sessions start more slowly")
 
 
 def _sweep() -> None:
@@ -84,6 +84,6 @@ def _sweep() -> None:
             if sessions or texts:
                 logger.info("retention: %d sessions and %d texts deleted", sessions, texts)
         except Exception:
-            logger.exception("retention failed; it comes again")
-        connection.close()  # an hour is long enough for it to break
+            logger.exception("retention failed; it runs again later")
+        connection.close()  # a connection may break within an hour
         time.sleep(SWEEP_EVERY)

@@ -6,7 +6,7 @@ from playground import recordings
 
 
 class Command(BaseCommand):
-    help = "Load the recorded sessions into the gallery. What is loaded already is left as it is."
+    help = "Load the recorded sessions into the gallery. Loaded recordings are left unchanged."
 
     def add_arguments(self, parser) -> None:
         parser.add_argument("folder", nargs="?", type=Path, default=recordings.FOLDER)

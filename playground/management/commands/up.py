@@ -1,4 +1,4 @@
-"""`make run`: the database, the static files and the recordings made ready, then daphne and the engine together."""
+"""`make run`: prepare the database, the static files and the recordings, then run daphne and the engine together."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from engine.session.spec import device_error
 from playground import conf
 from playground.engines import CANNOT
 
-RESTART_AFTER = (1, 2, 5, 10)  # seconds before an engine that fell over starts again, growing
-HEALTHY = 60.0  # seconds of life after which a fall counts as the first again
-LEAVE = 15  # seconds that a process has to end by itself
+RESTART_AFTER = (1, 2, 5, 10)  # seconds until a crashed engine is restarted, growing
+HEALTHY = 60.0  # seconds of life after which a crash counts as the first again
+LEAVE = 15  # seconds for a process to end by itself
 
 
 class Pauses:
-    """How long to wait before an engine is started again: longer after each fall, unless it lived well before."""
+    """The pauses before an engine is restarted: longer after each crash, unless it ran well before."""
 
     def __init__(self) -> None:
         self.falls, self.since = 0, 0.0
@@ -49,7 +49,7 @@ class Pauses:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise ArgumentTypeError(f"{text!r} is no port; write a number from 1 to 65535, e.g. --port 8000")
+        raise ArgumentTypeError(f"{text!r} is not a port; write a number from 1 to 65535, e.g. --port 8000")
     return int(text)
 
 
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         parser.add_argument("--no-engine", action="store_true", help="the page alone")
 
     def handle(self, *, host: str, port: int, device: str, no_engine: bool, **options) -> None:
-        signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # while nothing runs yet
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # nothing runs yet
         self._free(host, port)
         if host not in ("127.0.0.1", "localhost", "::1") and "UCUTLASS_HOSTS" not in os.environ:
             self.stderr.write(
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         try:
             call_command("load_recordings", verbosity=0)
         except CommandError as e:
-            self.stderr.write(str(e))  # a bad recording is no reason to start nothing
+            self.stderr.write(str(e))  # a bad recording must not prevent the start
         commands = {
             # -v 0: no access log in the terminal
             "web": ["-m", "daphne", "-b", host, "-p", str(port), "-v", "0", "ucutlass_web.asgi:application"]
@@ -101,7 +101,7 @@ class Command(BaseCommand):
             except OSError as e:
                 if isinstance(e, socket.gaierror) or e.errno == errno.EADDRNOTAVAIL:
                     fix = "--host 127.0.0.1, or --host 0.0.0.0 for every address of this machine"
-                else:  # below 1024 only root may listen
+                else:  # only root may listen below 1024
                     fix = f"--port {port + 1 if e.errno == errno.EADDRINUSE and port < 65535 else 8000}"
                 raise CommandError(f"{host}:{port} cannot be used ({e.strerror}). Try: {fix}") from None
 
@@ -119,7 +119,7 @@ class Command(BaseCommand):
             stamp.write_text(want)
 
     def _supervise(self, commands: dict[str, list[str]], address: str) -> int:
-        """Run until a signal or the end of the web process. An engine that falls over is started again."""
+        """Run until a signal or the end of the web process. A crashed engine is restarted."""
         leaving: list[int] = []
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda number, frame: leaving.append(number))
@@ -139,11 +139,11 @@ class Command(BaseCommand):
                 engine = running.get("engine")
                 if engine is not None and engine.poll() is not None:
                     if engine.returncode == CANNOT:
-                        self.stderr.write("The engine said why it cannot run; starting it again would change nothing.")
+                        self.stderr.write("The engine cannot run, for the reason above; a restart would not help.")
                         return CANNOT
                     if not restart_at:
                         pause = pauses.fell(time.monotonic())
-                        self.stderr.write(f"The engine ended (exit {engine.returncode}); again in {pause} s.")
+                        self.stderr.write(f"The engine ended (exit {engine.returncode}); starting again in {pause} s.")
                         restart_at = time.monotonic() + pause
                     elif time.monotonic() >= restart_at:
                         running["engine"], restart_at = self._start(commands["engine"]), 0.0
@@ -158,7 +158,7 @@ class Command(BaseCommand):
             [sys.executable, *command],
             cwd=conf.ROOT,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # the terminal's Ctrl-C reaches us alone, and we end them in order
+            start_new_session=True,  # the terminal's Ctrl-C reaches only us, and we end them in order
             preexec_fn=_die_with(os.getpid()),
         )
 
@@ -184,7 +184,7 @@ class Command(BaseCommand):
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:
-    """On Linux, a child that gets SIGTERM when we are killed without a chance to end it."""
+    """On Linux: send the child SIGTERM if we are killed before we can end it."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)

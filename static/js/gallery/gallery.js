@@ -1,4 +1,5 @@
-// Recorded sessions as cards: what, how fast against what, how far from the limit, and where the numbers are from.
+// Recorded sessions as cards: the module, its speedup and baseline, its distance to the limit, and the source of the
+// numbers.
 import { $, boot, h } from "../page.js";
 import { baselineName, className, deviceName, percent, time, times } from "../format.js";
 
@@ -7,7 +8,7 @@ const kindOf = (row) => row.summary?.device?.kind ?? row.summary?.best?.kind ?? 
 const text = (value) => (typeof value === "string" ? value : (value?.name ?? value?.title ?? ""));
 const deviceOf = (row) =>
   text(row.summary?.device?.title || deviceName(row.provenance?.device || row.summary?.device));
-/** The classes in which a program was right, whether PyTorch stays there or not. */
+/** The classes with a right program, even if it is slower than PyTorch. */
 const classesOf = (row) => Object.keys(row.summary?.fastest ?? row.summary?.by_class ?? {});
 const versus = (words) => h("div", { class: "versus" }, words);
 
@@ -20,7 +21,7 @@ function facts(row) {
   ].filter(([, value]) => value !== undefined && value !== "");
 }
 
-/** The best trial; where PyTorch stays in every class, the time that came closest to it. */
+/** The best trial or, if PyTorch stays in every class, the time that came closest to it. */
 function best(row) {
   const one = row.summary?.best;
   if (one) {

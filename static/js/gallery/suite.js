@@ -1,5 +1,5 @@
-// The suite's results on the gallery: what it comes to, how many problems are faster by how much, speedup against what
-// is left to the limit, and every problem as a row. The data is made from committed measurements and fetched as it is.
+// The suite's results on the gallery: a summary, how many problems are faster by how much, speedup against distance to
+// the limit, and every problem as a row. The data file is generated from committed measurements and fetched unchanged.
 import { $, boot, h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
 import { className } from "../format.js";

@@ -1,5 +1,5 @@
-// Help while a program is typed, all of it the language's own word: completion with legal values (/api/complete) and
-// what stands under the pointer (/api/hover). Places go to the server as lines and characters (code points), 1-based.
+// Help while a program is typed, from the language itself: completion with valid values (/api/complete) and the word
+// under the pointer (/api/hover). Places are sent to the server as lines and characters (code points), 1-based.
 import { autocompletion, hoverTooltip, startCompletion } from "../../vendor/codemirror-6.0.2/codemirror.js";
 import { h, request } from "../page.js";
 import { words } from "./ucutlass-mode.js";
@@ -14,7 +14,7 @@ const ICONS = {
   name: "variable",
   keyword: "keyword",
 };
-const PATIENCE = 120; // ms without a key before the server is asked
+const PATIENCE = 120; // ms without a key press before a request
 
 /** {line, col} of an offset, and back: a column counts characters, an offset counts UTF-16 units. */
 export function place(doc, offset) {
@@ -26,7 +26,7 @@ export function offset(doc, line, col) {
   return Math.min(row.to, row.from + [...row.text].slice(0, Math.max(0, (col || 1) - 1)).join("").length);
 }
 
-/** Where completion opens by itself though no letter of a word stands yet. */
+/** Where completion opens by itself, before any letter of a word. */
 const opens = (before) =>
   /(?:[([,]|=\s|\.)$/.test(before) || (/(\w+)\s$/.test(before) && valued(/(\w+)\s$/.exec(before)[1]));
 const FLAGS = new Set(["prepack", "pairs", "interleave", "keepdim", "let", "also"]);
@@ -89,9 +89,9 @@ function option({ label, kind, doc }, i) {
   };
 }
 
-const asked = new WeakMap(); // the last answer of each document, so that the pointer and the caret ask once
+const asked = new WeakMap(); // the last answer of each document, so that the pointer and the caret share a request
 
-/** What stands at an offset: {word, kind, use, doc, values, from, to} or null. */
+/** The word at an offset: {word, kind, use, doc, values, from, to} or null. */
 export async function about(doc, at) {
   const where = place(doc, at);
   const key = `${where.line}:${where.col}`;
@@ -110,7 +110,7 @@ export async function about(doc, at) {
   return known.get(key);
 }
 
-/** The answer as a line of a page: how it is written, what it says, its values, and a link to its own page. */
+/** The answer as a line of a page: syntax, description, values, and a link to its own page. */
 export function told(found, short = false) {
   const of = found.kind !== "name";
   return [
@@ -139,7 +139,7 @@ const hover = hoverTooltip(
   { hoverTime: 350 },
 );
 
-/** What an editor of programs has that a view of code has not. */
+/** The extensions of an editor of programs, which a view of code lacks. */
 export const assistance = () => [
   autocompletion({ override: [complete], icons: true, maxRenderedOptions: 60 }),
   hover,

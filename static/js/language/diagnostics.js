@@ -1,6 +1,6 @@
-// What is wrong with a program, as /api/check answers it, in the form that the editor and the lists use.
+// The mistakes in a program, from /api/check, in the form for the editor and the lists.
 
-/** One diagnostic of the language as the page uses it: 1-based places, a title and what else there is to say. */
+/** One diagnostic of the language as the page uses it: 1-based places, a title and details. */
 function diagnostic(d) {
   const span = d.span ?? d;
   const more = [...(d.notes ?? []), d.help ? `help: ${d.help}` : null].filter(Boolean).join("\n");

@@ -1,4 +1,4 @@
-// CodeMirror in the page's own clothes: one function makes an editor or a read-only view of code.
+// CodeMirror in the style of the page: one function makes an editor or a read-only view of code.
 import {
   basicSetup,
   Compartment,
@@ -122,7 +122,7 @@ const clothes = EditorView.theme({
   ".cm-panels": { backgroundColor: "var(--panel)", color: "var(--ink)", borderColor: "var(--line)" },
   ".cm-panel input, .cm-panel button": { fontSize: "13px" },
   ".cm-foldPlaceholder": { backgroundColor: "var(--line)", border: "none", color: "var(--muted)", padding: "0 6px" },
-  // A diff: what is gone and what came, told apart by a sign before the line as well as by colour.
+  // A diff: removed and added lines differ by a sign before the line as well as by colour.
   "&.cm-merge-a .cm-line, &.cm-merge-b .cm-line, .cm-deletedChunk": { paddingLeft: "20px" },
   ".cm-changedLine, .cm-deletedLine": { position: "relative" },
   "&.cm-merge-a .cm-changedLine, .cm-deletedChunk": { backgroundColor: "var(--diff-gone) !important" },
@@ -142,7 +142,7 @@ const clothes = EditorView.theme({
 
 const languages = { python: () => python(), ucutlass: () => ucutlass, cuda: () => cpp(), text: () => [] };
 const language = (name) => (languages[name] ?? languages.text)();
-/** The language with its help, where a person may type. */
+/** The language with its help, for editors. */
 const tongueOf = (name, readOnly) => [language(name), name === "ucutlass" && !readOnly ? assistance() : []];
 
 const link = StateEffect.define(); // [[first, last], ...], 1-based and inclusive
@@ -182,10 +182,10 @@ function common(label) {
   ];
 }
 
-/** What a fix does, as a button says it. */
+/** The label of a fix's button. */
 export const fixName = ({ title }) => title[0].toUpperCase() + title.slice(1);
 
-/** An editor in `parent`. `onLine(line | null)` hears the line under the pointer or, with the keyboard, the caret;
+/** An editor in `parent`. `onLine(line | null)` gets the line under the pointer or, with the keyboard, the caret;
  *  `onCaret(doc, offset)` the caret alone; `keys`: more of CodeMirror's key bindings. */
 export function makeEditor(
   parent,
@@ -278,7 +278,7 @@ export function makeEditor(
     link(ranges, scroll = false) {
       view.dispatch({ effects: link.of(ranges) });
       if (!scroll || !ranges.length) return;
-      // By hand: CodeMirror's own scrollIntoView moves the whole page, away from under the pointer.
+      // CodeMirror's own scrollIntoView would move the whole page, away from under the pointer.
       const line = Math.min(Math.max(1, ranges[0][0]), view.state.doc.lines);
       const block = view.lineBlockAt(view.state.doc.line(line).from),
         box = view.scrollDOM;
@@ -300,7 +300,7 @@ export function makeEditor(
         ),
       );
     },
-    /** Applies an edit that the server made for the document `of`; nothing where the text has moved on. */
+    /** Applies an edit that the server made for the document `of`, unless the text has changed. */
     fix({ line, col, end_line: endLine, end_col: endCol, text }, of = view.state.doc) {
       if (!of.eq(view.state.doc)) return;
       const from = offset(of, line, col),
@@ -313,7 +313,7 @@ export function makeEditor(
       });
       view.focus();
     },
-    /** Another text for the whole: only what differs is touched, so that the caret and the history stay. */
+    /** Replaces the whole text by changing only the differences, so that the caret and the history stay. */
     replaceText(text) {
       const old = view.state.doc.toString();
       let from = 0,
@@ -350,7 +350,7 @@ export function makeEditor(
   };
 }
 
-/** Two texts compared in `parent`: side by side where there is room, one above the other where not. */
+/** Two texts compared in `parent`: side by side if there is room, else one above the other. */
 export function makeDiff(parent, { a, b, lang, labelA, labelB }) {
   const fixed = (label) => [common(label), language(lang), EditorState.readOnly.of(true)];
   const collapseUnchanged = { margin: 4, minSize: 8 };

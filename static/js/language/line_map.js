@@ -1,16 +1,16 @@
-// Which lines of generated code a line of a program became, and the other way round.
+// Which lines of generated code a line of a program became, and the reverse.
 
 /** line_map of one back end: the generated ranges of program line n, and the program lines of generated line g. */
 export const forward = (map, n) => (map ?? []).filter(([line]) => line === n).map(([, first, last]) => [first, last]);
 export const backward = (map, g) => {
-  // The narrowest range that holds the line says most.
+  // The narrowest range that holds the line is the most specific.
   const hits = (map ?? [])
     .filter(([, first, last]) => first <= g && g <= last)
     .sort((a, b) => a[2] - a[1] - (b[2] - b[1]));
   return hits.length ? [[hits[0][0], hits[0][0]]] : [];
 };
 
-/** [line as typed, line of the resolved text] where both begin alike: the maps number the resolved one. */
+/** [line as typed, line of the resolved text] if both begin alike. The maps use the resolved text's numbers. */
 export function aligned(typed, resolved) {
   const words = (line) => line.replace(/#.*/, "").trim().split(/\s+/).slice(0, 2).join(" ");
   const first = (line) => words(line).split(" ")[0];

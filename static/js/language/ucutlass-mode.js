@@ -1,5 +1,5 @@
-// Colours for μCUTLASS text. A tokenizer only, with the language's own words (dsl/editor/vocabulary.py, in boot): what
-// is right and wrong is for dsl/check/program.py to say, through /api/check.
+// Colours for μCUTLASS text. Only a tokenizer, with the language's own words (dsl/editor/vocabulary.py, in boot):
+// dsl/check/program.py finds the mistakes, through /api/check.
 import { StreamLanguage } from "../../vendor/codemirror-6.0.2/codemirror.js";
 import { boot } from "../page.js";
 
@@ -10,7 +10,7 @@ export const words = Object.fromEntries(
 const is = (kind, word) => words[kind]?.has(word) ?? false;
 const PARTS = new Set(["let", "also"]); // clauses that name something
 
-/** The colour of a word, by what may stand there: a call before a clause, for `abs(` and the like. */
+/** The colour of a word, by its position: a call before a clause, for `abs(` and the like. */
 function colour(word, called) {
   if (word === "acc" || word === "acc2") return "variableName.special";
   if (called && (is("stages", word) || is("functions", word))) return "variableName.function";
@@ -38,7 +38,7 @@ export const ucutlass = StreamLanguage.define({
     return "punctuation";
   },
   indent: (state, after, context) => Math.max(0, state.depth - (/^\s*[)\]}]/.test(after) ? 1 : 0)) * context.unit,
-  // No brace is closed by itself: blocks span lines, where the one typed at their end would then be one too many.
+  // Braces are not closed automatically: blocks span lines, and the brace typed at their end would be one too many.
   languageData: {
     commentTokens: { line: "#" },
     indentOnInput: /^\s*[)\]}]$/,

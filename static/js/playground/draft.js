@@ -1,4 +1,4 @@
-// What is typed and chosen on the playground: kept in the browser, so that it survives a reload.
+// The text and the choices on the playground, stored in the browser so that they survive a reload.
 import { debounce } from "../page.js";
 
 const KEY = "ucutlass.draft";
@@ -11,13 +11,13 @@ function load() {
   }
 }
 
-// The texts of both ways in are kept apart, so that looking at the other loses nothing.
+// The texts of both tabs are stored separately, so that a switch loses nothing.
 export const state = {
   kind: "module", module: "", program: "", device: null, classes: ["tf32", "f16"], trials: 12, eps: 25, window: 6,
   algebraic: false, strategy: "planner", strategyOptions: {}, ...load(),
 };
 
-/** Keeps the draft now; where there is no room for it (or in private mode) it lasts as long as the page. */
+/** Stores the draft now. Without room (or in private mode) it lasts as long as the page. */
 export function keep() {
   try {
     localStorage.setItem(KEY, JSON.stringify(state));

@@ -1,7 +1,7 @@
-// Texts to begin with: a few as buttons, every one in a list. Sixty buttons would be sixty stops of the Tab key.
+// Example texts: a few as buttons, all in a list. Sixty buttons would be sixty stops of the Tab key.
 import { h } from "../page.js";
 
-/** What a button says: the title without where it is from, cut at a word. */
+/** A button's label: the title without its source, cut at a word. */
 export function short(title, most = 44) {
   const bare = title.replace(/\s*\(suite59 [^)]*\)$/, "");
   return bare.length <= most ? bare : `${bare.slice(0, bare.lastIndexOf(" ", most))}…`;

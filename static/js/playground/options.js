@@ -1,4 +1,4 @@
-// How a session is to run: on which device, in which precisions, with which budget.
+// The options of a session: device, precisions, budget.
 import { $, boot, h } from "../page.js";
 import { deviceName } from "../format.js";
 import { state, store } from "./draft.js";
@@ -6,9 +6,9 @@ import { state, store } from "./draft.js";
 export const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16", fp8: "FP8" };
 /** Each number: its label, and what to write. */
 export const BUDGET = {
-  trials: ["Trials", "Write how many to make at most, for example 12."],
-  eps: ["Stop within", "Write a percentage, for example 25; with 0 the search never ends early for being close."],
-  window: ["or after", "Write how many trials may bring nothing, for example 6."],
+  trials: ["Trials", "Write the maximum number of trials, for example 12."],
+  eps: ["Stop within", "Write a percentage, for example 25; with 0 the search does not end early near the limit."],
+  window: ["or after", "Write a number of trials without gain, for example 6."],
 };
 
 function engineChoice(engine) {
@@ -18,7 +18,7 @@ function engineChoice(engine) {
     value: engine.serves,
     kind: measured ? "measured" : "predicted",
     name: d.title ?? d.gpu ?? deviceName(measured ? d.name : engine.serves),
-    what: measured ? "Timed on the GPU of this server." : "No GPU here: times are predicted by a model, and say so.",
+    what: measured ? "Timed on the GPU of this server." : "No GPU here: times are marked predictions of a model.",
   };
 }
 
@@ -26,8 +26,8 @@ const PREDICTED = {
   value: "modelled:h200", kind: "predicted", name: "H200", what: "Predicted by a model; runs no kernel.",
 };
 const NOBODY = {
-  value: "auto", kind: null, name: "Whichever engine comes",
-  what: "No engine is running now; a session waits until one does.",
+  value: "auto", kind: null, name: "Any engine",
+  what: "No engine is running now; a session waits for one.",
 };
 
 function deviceRow(choice) {
@@ -63,11 +63,11 @@ function listClasses() {
   $("classes").replaceChildren(...Object.entries(CLASSES).map(row));
 }
 
-/** Fills the form with what the draft says, and keeps what is changed in it. */
+/** Fills the form from the draft, and stores changes. */
 export function listOptions() {
   for (const name of Object.keys(BUDGET)) {
     $(name).value = state[name] ?? "";
-    // An empty field is no number: 0 would mean something else.
+    // An empty field is no number, because 0 would mean something else.
     $(name).addEventListener("input", () => {
       state[name] = $(name).value.trim() === "" ? null : Number($(name).value);
       store();

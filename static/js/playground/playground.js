@@ -1,4 +1,4 @@
-// The page one types in. What is typed survives a reload; what is wrong is said under the caret as one types.
+// The page with the editor. The text survives a reload; mistakes are shown under the caret while typing.
 import { $, boot, debounce, h, request, select, tablist, toast, Told } from "../page.js";
 import { about, offset, told } from "../language/assist.js";
 import { fixName, makeEditor } from "../language/editor.js";
@@ -53,7 +53,7 @@ function show(kind) {
   $("words-pane").hidden = !words;
   $("run").disabled = words;
   $("format").hidden = $("language").hidden = kind !== "program";
-  $("algebra").hidden = kind === "program"; // a program is computed as it is written
+  $("algebra").hidden = kind === "program"; // a program is computed as written
   $("run").title = words ? "Words need a language model; write a module or a program" : "";
   listExamples(kind);
   if (words) {
@@ -99,11 +99,11 @@ const check = debounce(async () => {
     if (found.ok) preview.show(text);
     else preview.stale();
   } catch (e) {
-    if (e.name !== "AbortError") say("", e instanceof Told ? e.message : "The check did not work.");
+    if (e.name !== "AbortError") say("", e instanceof Told ? e.message : "The check failed.");
   }
 }, 150);
 
-/** A text of the other language: [what it is, what to do], or null. */
+/** A text of the other language: [its type, what to do], or null. */
 function misplaced(kind, text) {
   const first = text.split("\n").find((row) => row.trim() && !/^\s*(#|\/\/)/.test(row)) ?? "";
   if (kind === "module" && /^\s*program\s+\w+\s*\(/.test(first))
@@ -196,7 +196,7 @@ function stand(at) {
     }
     if (node.getAttribute("aria-current") === "true") return;
     node.setAttribute("aria-current", "true");
-    const list = $("diagnostics"); // by hand: scrollIntoView would move the page as well
+    const list = $("diagnostics"); // scrollIntoView would move the page as well
     if (node.offsetTop < list.scrollTop || node.offsetTop + node.offsetHeight > list.scrollTop + list.clientHeight)
       list.scrollTop = node.offsetTop;
   });
@@ -209,7 +209,7 @@ addEventListener("keydown", (e) => {
   else editor.nextError();
 });
 
-/** The word at the caret, in a line under the editor: for a keyboard and a finger, which cannot hover. */
+/** The word at the caret, in a line under the editor: for keyboards and touch screens, which cannot hover. */
 const explain = debounce(async (doc, at) => {
   if (state.kind !== "program" || doc !== editor.view.state.doc) return;
   const found = doc.length ? ((await about(doc, at)) ?? (at > 0 ? await about(doc, at - 1) : null)) : null;
@@ -305,7 +305,7 @@ if (boot.fork) {
 listOptions();
 drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store);
 show(state.kind);
-/** #program=TEXT, as the reference links its examples: an edit of the draft, so that undo brings the draft back. */
+/** #program=TEXT, from links in the reference. It is an edit of the draft, so undo restores the draft. */
 function fromHash() {
   if (!location.hash.startsWith("#program=")) return;
   let text = "";
@@ -321,7 +321,7 @@ function fromHash() {
 }
 fromHash();
 addEventListener("hashchange", fromHash);
-/** Why the session that this text is from was refused, at its line: a program's check says the same by itself. */
+/** Why the session of this text was refused, at its line. A program's check reports the same itself. */
 function toldBefore({ reason, line }) {
   const why = sentence(reason);
   if (!line || state.kind === "program") {

@@ -1,4 +1,4 @@
-// What a program becomes, while it is being written: both back ends, lines linked to the program's.
+// The generated code of a program while it is written: both back ends, with lines linked to the program's.
 import { $, h, request, select, tablist, toast } from "../page.js";
 import { makeEditor } from "../language/editor.js";
 import { BOUND, time } from "../format.js";
@@ -26,7 +26,7 @@ export class Preview {
     this.asking?.abort();
   }
 
-  /** The shown program as a zip; the browser keeps it. */
+  /** Downloads the shown program as a zip. */
   async export() {
     try {
       const reply = await fetch("/api/export", {
@@ -40,7 +40,7 @@ export class Preview {
       h("a", { href: url, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(url), 10_000);
     } catch (e) {
-      toast(e.message || "The export did not work.");
+      toast(e.message || "The export failed.");
     }
   }
 
@@ -132,7 +132,7 @@ export class Preview {
     } else this.view.setText(text, source?.language ?? "python");
   }
 
-  /** The program's line under the pointer, marked in the generated code. */
+  /** Marks the program's line under the pointer in the generated code. */
   link(n) {
     if (this.root.hidden) return;
     const there = n

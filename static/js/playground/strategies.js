@@ -1,9 +1,9 @@
-// Which strategy searches, and its own options: drawn from what the server says each strategy has.
+// The strategy and its options, drawn from the server's list of strategies.
 import { h } from "../page.js";
 
 /**
  * `list`: [{name, title, about, options: [{name, about, default, kind, choices, low, high}]}]; `state`: the draft, with
- * `strategy` and `strategyOptions` (strategy -> option -> value); `store()` keeps it.
+ * `strategy` and `strategyOptions` (strategy -> option -> value); `store()` saves it.
  */
 export function drawStrategies(choices, options, list, state, store) {
   if (!list.some((s) => s.name === state.strategy)) state.strategy = list[0]?.name;

@@ -1,24 +1,24 @@
-// The charts of a session. The server builds their figures from the log (playground/figures.py); the page asks for them
-// again when an event changed what they show, at most twice a second, and draws them. In a replay it asks for the
-// figures as they were. Four more are asked for only while they are open.
+// The charts of a session. The server builds their figures from the log (playground/figures.py). The page requests them
+// again when an event changed them, at most twice a second, and draws them. In a replay it requests the figures of that
+// event. Four more are requested only while they are open.
 import { h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
 
 const REDRAW = 500; // ms between two drawings
-const AGAIN = 2000; // ms until a question that failed, or one of the charts that are opened, is asked again
+const AGAIN = 2000; // ms until a failed request, or one for an open chart, is repeated
 const POLICIES = new URL("../../data/policies.json", import.meta.url).href;
 const LIVE = [
-  ["roofline", "Roofline", "Drawn when the speed-of-light report is there."],
+  ["roofline", "Roofline", "Drawn once there is a speed-of-light report."],
   ["history", "Speedup history", "The first judged trial starts it."],
-  ["breakdown", "Where the time goes", "Drawn when the speed-of-light report is there."],
+  ["breakdown", "Where the time goes", "Drawn once there is a speed-of-light report."],
 ];
 const MORE = [
-  ["shares", "Shares of the limit", "Drawn when there is a report and a time."],
+  ["shares", "Shares of the limit", "Drawn once there is a report and a time."],
   ["waterfall", "Stages, end to end", "The first checked trial draws it."],
-  ["levers", "Levers: predicted and observed", "Drawn when a trial has tried what the report recommends."],
+  ["levers", "Levers: predicted and observed", "Drawn once a trial has tried a recommendation of the report."],
 ];
 
-/** Charts whose figures are asked for together; one question is under way at a time. */
+/** Charts whose figures are requested together, one request at a time. */
 class Group {
   constructor(root, id, charts, pause, choose) {
     this.id = id;
@@ -30,7 +30,7 @@ class Group {
     new ResizeObserver(() => this.resize(root.clientWidth)).observe(root);
   }
 
-  /** `wanted`: what the figures depend on, {seq, trial?}; `selected`: whose marks are larger. */
+  /** `wanted`: the figures' parameters, {seq, trial?}; `selected`: the trial with larger marks. */
   draw(wanted, selected) {
     const query = new URLSearchParams({ names: this.names, ...wanted });
     this.wanted = wanted.seq ? `/api/figures/${this.id}?${query}` : null;
@@ -101,14 +101,14 @@ export class Charts {
     this.drawPolicies();
   }
 
-  /** From recorded sessions, not from this one. */
+  /** From recorded sessions, not from this session. */
   async drawPolicies() {
     if (!this.details.open) return;
     this.recorded ??= request(POLICIES).catch(() => null);
     await this.policies.draw(await this.recorded);
   }
 
-  /** A pane that was hidden is shown: what could not be drawn without a width is drawn now. */
+  /** A hidden pane is shown: draw the charts that had no width before. */
   resize() {
     this.live.again();
     this.more.again();

@@ -1,5 +1,5 @@
-// The program of one trial beside what it became: lines linked both ways on hover, a diff against any other trial,
-// and what was said of it.
+// The program of one trial beside its generated code: lines linked both ways on hover, a diff with any other trial, and
+// the report of the trial.
 import { $, blob, h, select, tablist } from "../page.js";
 import { makeDiff, makeEditor } from "../language/editor.js";
 import { backward, forward } from "../language/line_map.js";
@@ -14,7 +14,7 @@ export class Code {
   /** `changed({tab, diff})` is called when a person picks a tab or another trial to compare with. */
   constructor(changed) {
     this.changed = changed;
-    this.shown = null; // what is drawn now, as a key
+    this.shown = null; // the key of the drawn contents
     this.turn = 0;
     this.build();
   }
@@ -119,7 +119,7 @@ export class Code {
       this.split.hidden = this.diffPane.hidden = true;
       this.empty.replaceChildren(
         ...(view.end
-          ? ["No trial was made."]
+          ? ["There was no trial."]
           : ["The first program appears here, with the CUTLASS code it becomes."]),
       );
       return;
@@ -145,12 +145,12 @@ export class Code {
     this.diffWith.disabled = wanted.length < 2;
   }
 
-  /** Marks a line of the program, and brings it into sight. */
+  /** Marks a line of the program and scrolls to it. */
   point(line) {
     this.programView?.link([[line, line]], true);
   }
 
-  /** A raw kernel is what stands there: nothing is generated from it. */
+  /** Shows a raw kernel, from which nothing is generated. */
   async drawKernel(one, turn) {
     const text = await blob(one.program);
     if (turn !== this.turn) return;

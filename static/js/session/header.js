@@ -1,4 +1,4 @@
-// The head of a session: what, where, how fast against what, how far from the limit, and its state in words.
+// The head of a session: title, device, speedup and baseline, distance to the limit, and its state in words.
 import { $, boot, h } from "../page.js";
 import { baselineName, className, deviceName, duration, percent, times } from "../format.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
@@ -55,7 +55,7 @@ function stays(view) {
 function nothingYet(view) {
   if (!view.end) return view.fastest.size ? "No program is faster than PyTorch yet." : "The best trial appears here.";
   if (view.fastest.size) return "No program was faster than PyTorch; PyTorch stays.";
-  return view.trials.size ? "No trial came to a time." : "";
+  return view.trials.size ? "No trial got a time." : "";
 }
 
 function drawBest(view) {
@@ -97,16 +97,16 @@ export function words(view, info) {
   const now = stateOf(view);
   if (view.end) return endWords(view);
   if (now === "waiting" || info.state === "queued")
-    return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is taking it up…");
+    return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is starting it…");
   if (info.text) return info.text;
   if (now === "paused") return "Paused by the owner";
   const one = underWay(view);
   if (!view.progress && !one) return "Starting…";
   const began = one ? one.steps[one.step] : view.progress.t;
-  // What a lost engine was doing is begun anew by the next one, and so is its clock.
+  // The next engine repeats the lost engine's current step, and its clock restarts.
   const again = view.resumed.at(-1)?.t ?? -Infinity;
   const activity = one ? `Trial ${one.number}: ${doing(one)}` : view.progress.text;
-  const text = again > began ? `${activity}, again: another engine took this up` : activity;
+  const text = again > began ? `${activity}, again: another engine continues this` : activity;
   const since = info.live ? Date.now() / 1000 - Math.max(began, again) - (info.skew ?? 0) : 0;
   return since >= 2 ? `${text} · ${duration(since)}` : text;
 }

@@ -1,5 +1,5 @@
-// What the owner may do, and what anybody may share. The control link never appears on a view link's page: the
-// server does not send it.
+// The owner's commands, and links to share. The control link never appears on a view link's page, because the server
+// does not send it.
 import { $, blob, boot, copy, h, request, toast } from "../page.js";
 import { stateOf } from "./reduce.js";
 import { TryForm } from "./try_form.js";
@@ -14,7 +14,7 @@ async function command(kind, data = {}) {
   });
 }
 
-/** Sends a command from a button and says what went wrong beside it. */
+/** Sends a command from a button and shows an error beside it. */
 async function send(button, kind, data, done) {
   button.disabled = true;
   try {
@@ -28,7 +28,7 @@ async function send(button, kind, data, done) {
 }
 
 export class Owner {
-  /** `state()` gives {view, trial}. */
+  /** `state()` returns {view, trial}. */
   constructor(state) {
     this.state = state;
     const id = boot.session.id;
@@ -67,7 +67,7 @@ export class Owner {
         id: "pause",
         onclick: () => {
           const paused = this.state().view.paused;
-          send(this.pause, paused ? "resume" : "pause", {}, paused ? "Going on." : "Pausing after this step.");
+          send(this.pause, paused ? "resume" : "pause", {}, paused ? "Continuing." : "Pausing after this step.");
         },
       },
       "Pause",
@@ -91,14 +91,14 @@ export class Owner {
     $("owner").hidden = false;
   }
 
-  /** The view link with what is on the screen: ?trial=7&diff=3. */
+  /** The view link with the current selection: ?trial=7&diff=3. */
   viewLink() {
     return `${boot.view_url}${location.search}`;
   }
 
   draw(view, trial) {
     const one = view.trials.get(trial);
-    const program = Boolean(one) && !isKernel(one); // a kernel is nothing that a session can be of
+    const program = Boolean(one) && !isKernel(one); // no session can start from a kernel
     $("fork").href = `/s/${boot.session.id}/fork${program ? `?trial=${trial}` : ""}`;
     $("fork").title = program
       ? `Open the playground with the program of trial ${trial}`
@@ -127,7 +127,7 @@ export class Owner {
     input.select();
   }
 
-  /** A candidate of the owner's own, from the text of the trial that is shown. */
+  /** A candidate of the owner, starting from the text of the shown trial. */
   async tryMine() {
     const { view, trial } = this.state();
     const one = view.trials.get(trial);
@@ -139,7 +139,7 @@ export class Owner {
       form.body,
       "Evaluate",
       () => command("try", form.data),
-      "Taken: it becomes a trial of yours.",
+      "Accepted: it becomes a trial of yours.",
     );
     form.open();
   }

@@ -1,6 +1,6 @@
-// The one fold of a session's log for the page: the counterpart of engine/session/fold/reduce.py, whose docstring has
-// the rules. The same events give the same view, whoever sends them and however often; tests/browser/test_fold.py holds
-// both equal on every recording and on random logs.
+// The fold of a session's log for the page: the counterpart of engine/session/fold/reduce.py, whose docstring has the
+// rules. The same events give the same view, in any order and with any repetitions; tests/browser/test_fold.py compares
+// the two on every recording and on random logs.
 import {
   BASELINE,
   causeOf,
@@ -61,9 +61,9 @@ export const initial = () => ({
   notes: [],
   baselines: [],
   screened: [],
-  trials: new Map(), // number -> trial, in the order in which the log first names them
+  trials: new Map(), // number -> trial, in the order of the log
   best: new Map(), // class -> number of its best trial
-  fastest: new Map(), // the same without asking whether it is faster than PyTorch
+  fastest: new Map(), // the same, whether or not the trial is faster than PyTorch
   controls: [],
   resumed: [],
   end: null,
@@ -191,7 +191,7 @@ const HANDLERS = {
     v.paused = false;
   },
 };
-// Kinds that change no view: how a strategy's script is played again, and what it knows of other problems.
+// Kinds that do not change the view: for replaying a strategy's script, and its memory of other problems.
 const IGNORED = ["memory.read", "memory.written", "turn.asked", "turn.answered", "script.advanced"];
 const DRAWN = [
   "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.untimed", "trial.failed", "controlled",
@@ -229,7 +229,7 @@ function take(v, { seq, kind, t, data }) {
 }
 
 /**
- * Applies events ({seq, kind, t, data}, in any order of arrival) to a view and returns it. Each is taken once; one
+ * Applies events ({seq, kind, t, data}, in any order of arrival) to a view and returns it. Each is applied once; one
  * whose predecessor is missing ends the application: `gap` is then true, and the caller asks again from `seq`.
  */
 export function apply(view, events) {
@@ -252,7 +252,7 @@ export const fold = (log, upTo = Infinity) =>
     log.filter((e) => e.seq <= upTo),
   );
 
-// ---- what is asked of a view ----
+// ---- derived values ----
 
 /** waiting | running | paused | done | stopped | refused | failed */
 export function stateOf(v) {
@@ -266,19 +266,19 @@ const bySpeedup = (v, numbers) => {
   return [...numbers].map((n) => v.trials.get(n)).sort(order)[0] ?? null;
 };
 
-/** The best of all classes by its speedup over PyTorch in the class; null where PyTorch stays everywhere. */
+/** The best of all classes by its speedup over PyTorch in the class; null if PyTorch stays in every class. */
 export const headline = (v) => bySpeedup(v, v.best.values());
 
-/** The trial that a session is shown by: its headline; where PyTorch stays, the one that came closest to it. */
+/** The trial that represents the session: its headline or, if PyTorch stays, the trial closest to PyTorch. */
 export const shown = (v) => headline(v) ?? bySpeedup(v, v.fastest.values());
 
 /** Trials that count against the budget. */
 export const used = (v) => [...v.trials.values()].filter((x) => "proposed" in x.steps && x.by !== "owner").length;
 
-/** The trial that was begun last of those without an end, or null. */
+/** The most recent trial without an end, or null. */
 export const underWay = (v) => [...v.trials.values()].findLast((x) => !hasEnded(x)) ?? null;
 
-/** The classes that are allowed, then those that PyTorch alone was timed in. */
+/** The allowed classes, then those in which only PyTorch was timed. */
 export const allClasses = (v) => [...new Set([...v.classes, ...v.baselines.map((b) => b.cls)])];
 
 /** A view as plain data, equal to `View.to_json` of engine/session/fold/reduce.py. */

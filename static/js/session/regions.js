@@ -1,11 +1,11 @@
-// What of a module is covered: its regions, which become programs, and what stays PyTorch, each with its lines and its
-// share of the work. Drawn only for a module that is no single program.
+// The coverage of a module: its regions, which become programs, and the operations that stay PyTorch, each with its
+// lines and its share of the work. Drawn only for a module that is not one program.
 import { h } from "../page.js";
 import { className, percent } from "../format.js";
 
 const lines = (numbers) => (numbers.length ? `line${numbers.length > 1 ? "s" : ""} ${numbers.join(", ")}` : "");
 const part = (share) => (share > 0 && share < 0.005 ? "under 1%" : percent(share));
-// A card is a third of the page: what a row says in words stands in one cell, so that its shares need no scrolling.
+// A card is a third of the page wide, so the words of a row share one cell and its shares need no scrolling.
 const HEAD = ["", "Operations", "Time", "FLOPs", "Bytes"];
 
 /** Operations of one name and one reason as one row: {op, lines, reason, count}. */

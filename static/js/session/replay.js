@@ -1,4 +1,4 @@
-// A finished session, scrubbed through: the same log, folded up to where the slider stands.
+// Replay of a finished session: the same log, folded up to the slider's position.
 import { $, h } from "../page.js";
 import { duration } from "../format.js";
 
@@ -49,7 +49,7 @@ export class Replay {
     this.show(n >= this.log.length ? null : (this.log[n - 1]?.seq ?? 0));
   }
 
-  /** At the session's own pace, faster where that would take longer than half a minute; long waits are cut. */
+  /** At the session's own pace, faster if that takes longer than half a minute; long waits are shortened. */
   play() {
     this.button.textContent = "❚❚ Pause";
     let n = Number(this.slider.value) >= this.log.length ? 0 : Number(this.slider.value);

@@ -1,4 +1,4 @@
-// What the compiler, the judge and the clock said of a trial, in lines.
+// The results of the compiler, the judge and the timing of a trial, in lines.
 import { h } from "../page.js";
 import { BOUND, bytes, deviceName, duration, error, time } from "../format.js";
 import { builtBy, isKernel, standing, untimedWords } from "./words.js";
@@ -30,7 +30,7 @@ function compiled(c) {
   return lines;
 }
 
-/** Where the error is the largest of several: on which family of inputs (engine/words.py says the same). */
+/** The family of inputs with the largest error, if there are several (as in engine/progress.py). */
 function worst(checks) {
   const most = checks.reduce((a, c) => (a && a.error >= c.error ? a : c), null);
   if (checks.length < 2 || !most.error) return "";
@@ -45,11 +45,11 @@ function validated(v) {
   return line("Verified", dotted(most, `${checks.length} checks`, v.scope));
 }
 
-/** The line of the text that something is about, as a button that shows it. */
+/** A line of the text, as a button that shows it. */
 const place = (n, goto) =>
   n ? h("button", { type: "button", class: "place", onclick: () => goto(n) }, `line ${n}`) : null;
 
-/** The places in the text that a compiler or the sandbox names, each said once. */
+/** The places in the text that a compiler or the sandbox names, each once. */
 function places(diagnostics, goto) {
   if (diagnostics.length < 2) return null;
   return h("ul", { class: "evidence" }, diagnostics.slice(0, 12).map((d) =>
@@ -59,7 +59,7 @@ function places(diagnostics, goto) {
 function failed(one, goto) {
   const f = one.failed, example = f.code === "no_entry";
   const log = { href: `/api/blobs/${f.detail}`, target: "_blank", rel: "noopener" };
-  const words = example ? `A ${builtBy(one)} kernel that would be taken` : "The whole log";
+  const words = example ? `A ${builtBy(one)} kernel that would be accepted` : "The whole log";
   const only = isKernel(one) && f.diagnostics.length === 1 ? place(f.diagnostics[0].line, goto) : null;
   return [
     h("p", {}, h("b", {}, "Failed"), dotted(f.reason), only ? " " : "", only),
@@ -88,12 +88,12 @@ function measured({ time: t }) {
   return line("Predicted", dotted(model + bound, off));
 }
 
-/** What was looked at, under a heading; lines of the text can be shown. */
+/** The evidence, under a heading; its lines of the text can be shown. */
 function evidence(head, seen, goto) {
   if (!seen.length) return [];
   const items = seen.map((c) => h("li", { "data-verdict": c.verdict },
     h("b", {}, c.name), ` ${c.verdict === "passed" ? "" : `(${c.verdict}) `}· ${c.said} `, place(c.line, goto)));
-  return [line(head, " · what was looked at:"), h("ul", { class: "evidence" }, items)];
+  return [line(head, " · the evidence:"), h("ul", { class: "evidence" }, items)];
 }
 
 /** How a trial was built, verified, timed and judged: nodes, one a line. `goto(line)` shows a line of its text. */

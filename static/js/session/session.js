@@ -1,4 +1,4 @@
-// The session page: one log, one view of it, drawn the same live, after a reload and in replay.
+// The session page: one log and one view of it, drawn in the same way live, after a reload and in replay.
 import { $, blob, boot, h, select, tablist, throttle } from "../page.js";
 import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
@@ -12,9 +12,9 @@ import { Replay } from "./replay.js";
 import { refusalOf } from "../refusal.js";
 
 const session = boot.session;
-const log = []; // every event, in order: what replay folds
+const log = []; // every event, in order, for replays
 const live = initial();
-let replayTo = null; // null: the whole
+let replayTo = null; // null: the whole log
 const info = {
   state: session.state,
   queue: session.queue,
@@ -25,7 +25,7 @@ const info = {
   skew: null,
 };
 
-// ---- what is on the screen is in the address --------------------------------------------------------------------
+// ---- the address holds the selection ----------------------------------------------------------------------------
 const place = { trial: null, diff: null, tab: null };
 {
   const asked = new URLSearchParams(location.search);
@@ -92,13 +92,13 @@ function draw() {
   $("timeline-empty").textContent = now.trials.size
     ? ""
     : now.end
-      ? "No trial was made."
+      ? "There was no trial."
       : "Trials appear here as they happen.";
   $("timeline-empty").hidden = now.trials.size > 0;
   code.draw(now, n, place);
   owner.draw(live, n);
   if (live.end && live.trials.size) replay.ready(log);
-  const nothing = Boolean(live.end) && live.trials.size === 0; // refused before any trial: the message says it all
+  const nothing = Boolean(live.end) && live.trials.size === 0; // refused before any trial: the message is enough
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
   refusal(now);
   regions.draw(now);
@@ -126,7 +126,7 @@ const stream = new Stream(session.id, {
     apply(live, events);
     for (const e of events) if (e.seq > before && e.seq <= live.seq) log.push(e);
     info.last = Math.max(last ?? 0, live.seq);
-    // The engine's clock may differ from the reader's: what just arrived happened just now.
+    // The engine's clock may differ from the reader's: a new event counts as happening now.
     if (live.last_t && info.last === live.seq)
       info.skew = Math.min(info.skew ?? Infinity, Math.max(-86400, Date.now() / 1000 - live.last_t));
     if (live.gap) stream.again();

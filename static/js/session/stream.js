@@ -1,11 +1,11 @@
-// One session's events as they happen. A WebSocket that asks for everything after the last event applied,
-// acknowledges what it was given, and reconnects with a growing, jittered pause; where no WebSocket gets
-// through, plain polling of the same log. What it says about itself is true: "live" only while a channel answers.
+// One session's events as they happen. A WebSocket requests all events after the last applied one, acknowledges them,
+// and reconnects after a growing, jittered pause. If no WebSocket gets through, the page polls the same log. The status
+// is true: "live" only while a channel answers.
 
 const FIRST_PAUSE = 500; // ms
 const LONGEST_PAUSE = 20_000;
 const POLL = 2_000;
-const SILENCE = 40_000; // the server speaks at least every 15 s; after this long the line is dead
+const SILENCE = 40_000; // the server sends something at least every 15 s; after this long the connection is dead
 
 export class Stream {
   /**
@@ -98,7 +98,7 @@ export class Stream {
     }
   }
 
-  /** A gap in the log: ask again from where we are. */
+  /** A gap in the log: request again after the last event. */
   again() {
     this.socket?.close();
     if (!this.socket) this.retryNow();

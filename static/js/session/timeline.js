@@ -1,11 +1,11 @@
-// The trials, in order, each with its number, what changed, how far it got, and its time or its reason.
+// The trials, in order, each with its number, its change, its progress, and its time or its reason.
 import { $, h } from "../page.js";
 import { className, time, times } from "../format.js";
 import { mark } from "../marks.js";
 import { counts, STEPS, timeOf } from "./view.js";
 import { builtBy, classWords, describe, doing, failedWord, untimedWords, VERDICT } from "./words.js";
 
-/** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) says nothing. */
+/** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) shows nothing. */
 export function verdict(judged, words = VERDICT[judged.verdict] ?? judged.verdict) {
   const { verdict: word, evidence } = judged;
   if (word === "clean" && !evidence.length) return null;
@@ -109,7 +109,7 @@ export class Timeline {
     this.pick(nodes[at < 0 ? 0 : Math.min(nodes.length - 1, Math.max(0, at + step))], true);
   }
 
-  /** Only rows that changed are touched, so that a screen reader hears news and nothing else. */
+  /** Only changed rows are updated, so that a screen reader reads only news. */
   draw(view, selected) {
     const scroller = $("timeline-scroll");
     const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
@@ -140,13 +140,13 @@ export class Timeline {
       row.node.tabIndex = now ? 0 : -1;
     }
     if (!this.rows.has(selected) && this.list.firstElementChild) this.list.firstElementChild.tabIndex = 0;
-    // News is followed while it comes; what is over is shown where its best stands.
+    // Live, follow the newest trial; after the end, show the best one.
     if (view.ended && !this.over && atEnd) this.show(selected, scroller);
     else if (added && atEnd && !view.ended) scroller.scrollTop = scroller.scrollHeight;
     this.over = Boolean(view.ended);
   }
 
-  /** Scrolls the list alone, never the page. */
+  /** Scrolls only the list, never the page. */
   show(n, scroller) {
     const node = this.rows.get(n)?.node;
     if (!node) return;

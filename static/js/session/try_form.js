@@ -1,5 +1,5 @@
-// The owner's own candidate: a μCUTLASS program, or a raw kernel in CUDA C++ or Python. What a pasted text is, is told
-// by the server from the text; the person may say otherwise.
+// The owner's candidate: a μCUTLASS program, or a raw kernel in CUDA C++ or Python. The server detects the type from
+// the text; the person may choose another.
 import { boot, h, request } from "../page.js";
 import { className } from "../format.js";
 import { makeEditor } from "../language/editor.js";
@@ -11,19 +11,19 @@ const KINDS = {
   python: { name: "Python kernel (PyTorch, Triton, CuTe)", lang: "python" },
 };
 const KERNEL_CLASSES = ["f32", "tf32", "f16", "bf16"];
-const PAUSE = 180; // ms without a key until the text is looked at
+const PAUSE = 180; // ms without a key press until the text is checked
 
-/** Precision classes that a kernel may declare here: those that the session allows, and float32. */
+/** Precision classes that a kernel may declare here: the allowed ones, and float32. */
 const classes = () => {
   const allowed = (boot.session.spec.classes ?? []).filter((c) => KERNEL_CLASSES.includes(c));
   return [...new Set([...allowed, "f32"])];
 };
 
 export class TryForm {
-  /** `text` to begin with, which is a `kind` of KINDS; `run()` hands it in. */
+  /** `text` to begin with, which is a `kind` of KINDS; `run()` submits it. */
   constructor(text, kind, cls, run) {
     this.kind = kind;
-    this.chosen = false; // whether the person said what it is
+    this.chosen = false; // whether the person chose the type
     this.turn = 0;
     const option = (value, words) => h("option", { value }, words);
     this.select = h("select", { id: "try-kind", onchange: () => this.choose(this.select.value) },
@@ -33,7 +33,7 @@ export class TryForm {
     this.ofClass = h("label", {}, "Precision class", this.cls);
     this.box = h("div", { class: "editor" });
     this.said = h("p", { class: "faint", role: "status", id: "try-said" });
-    this.example = h("details", { hidden: true }, h("summary", {}, "A kernel that would be taken"), h("pre", {}));
+    this.example = h("details", { hidden: true }, h("summary", {}, "A kernel that would be accepted"), h("pre", {}));
     this.body = [
       h("div", { class: "choices" }, h("label", {}, "This is a", this.select), this.ofClass),
       this.box, this.said, this.example,
@@ -77,7 +77,7 @@ export class TryForm {
     this.timer = setTimeout(() => this.look(), PAUSE);
   }
 
-  /** Asks the server what the text is and what is wrong with it, and says so. */
+  /** Asks the server for the text's type and faults, and shows them. */
   async look() {
     const turn = (this.turn += 1);
     const text = this.editor.text();
@@ -102,7 +102,7 @@ export class TryForm {
 
   kernel({ error, fix, example }) {
     this.editor.diagnose([]);
-    this.say(error ? `${error} ${fix}` : `Read as a ${KINDS[this.kind].name}. It runs in the sandbox alone.`, example);
+    this.say(error ? `${error} ${fix}` : `Read as a ${KINDS[this.kind].name}. It runs only in the sandbox.`, example);
   }
 
   say(words, example = "") {

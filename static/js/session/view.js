@@ -1,5 +1,5 @@
-// What a session's log says, as data: the counterpart of engine/session/fold/view.py, with the same names and the same
-// readers. A field that is missing or has another type becomes its empty value; one that is not listed is dropped.
+// A session's log as data: the counterpart of engine/session/fold/view.py, with the same names and readers. A field
+// that is missing or has another type gets its empty value; an unknown field is dropped.
 
 export const STEPS = ["proposed", "checked", "generated", "compiled", "validated", "measured", "judged"];
 export const COUNTING = ["clean", "minor"]; // verdicts of a trial whose time is a result
@@ -124,7 +124,7 @@ export const newTrial = (n) => ({
 });
 
 export const counts = (judged) => COUNTING.includes(judged.verdict);
-/** How a trial ended; null while it is under way. */
+/** How a trial ended; null while it runs. */
 export const endOf = (trial) => trial.judged ?? trial.untimed ?? trial.failed;
 export const hasEnded = (trial) => endOf(trial) !== null;
 
@@ -140,10 +140,10 @@ export function outcome(trial) {
   return "running";
 }
 
-/** The region that a trial's program stands for; null: the whole module, or nothing is known yet. */
+/** The region of a trial's program; null for the whole module, or while it is unknown. */
 export const regionOf = (trial) => (trial.measured && whole(trial.measured.part.region)) || trial.part_of || null;
 
-/** The time that a trial stands for, {ms, kind}: measured or predicted; null before there is one. */
+/** The time of a trial, {ms, kind}: measured or predicted; null before there is one. */
 export function timeOf(trial) {
   const { ms, kind } = trial.measured ?? trial.judged ?? {};
   return Number.isFinite(ms) ? { ms, kind } : null;

@@ -1,8 +1,8 @@
-// A session and its trials in words, composed from the fields of the view: no text of the log is read for its meaning.
+// A session and its trials in words, composed from the fields of the view; no code parses texts of the log.
 import { baselineName, className, count, duration, percent, time, times } from "../format.js";
 import { counts, timeOf } from "./view.js";
 
-/** What a trial that is under way is doing, by the step that it reached. */
+/** The current activity of a running trial, by its last step. */
 export const DOING = {
   proposed: "checking",
   checked: "generating code",
@@ -26,7 +26,7 @@ export const VERDICT = {
   "library only": "library calls only",
   unverified: "not verified",
 };
-// What ended a kernel while it was loaded or verified.
+// Codes that ended a kernel while it was loaded or verified.
 const ENDED = {
   raised: "raised an error",
   crashed: "crashed",
@@ -46,7 +46,7 @@ export const isKernel = (one) => one.form === "kernel";
 /** What builds a trial: a back end, or of a raw kernel its language. */
 export const builtBy = (one) => (isKernel(one) ? (LANGUAGES[one.language] ?? "kernel") : one.backend);
 
-/** What a trial that is under way is doing. */
+/** The current activity of a running trial. */
 export const doing = (one) => (isKernel(one) && one.step === "checked" ? "compiling" : (DOING[one.step] ?? "proposed"));
 
 /** The verdict on a kernel that has no time, in a few words. */
@@ -55,18 +55,18 @@ export function untimedWords({ verdict, code }) {
   return NO_TIME[code] ? `${head}: ${NO_TIME[code]}` : head;
 }
 
-/** Why a trial failed, in two words: what ended it before it was judged says nothing about the program. */
+/** Why a trial failed, in two words. An end before its check says nothing about the program. */
 export function failedWord({ step, cause, code }) {
   if (cause === "owner") return "stopped";
   if (cause === "run" && step === "validate") return "not verified";
   return ENDED[code] ?? FAILED[step] ?? "failed";
 }
 
-/** A trial's class, and where a guard lets another one stand in it, which: the limit is that one's. */
+/** A trial's class and, under a guard, the class of its products, whose limit applies. */
 export const classWords = ({ cls, roof }) =>
   className(cls) + (roof && roof !== cls ? ` by guarded ${className(roof)}` : "");
 
-/** What a screen reader says of a trial, and the row's title. */
+/** The text of a trial for screen readers, and the row's title. */
 export function describe(one) {
   const at = timeOf(one);
   const head = `Trial ${one.number}, ${classWords(one)}: ${one.change}`;
@@ -79,27 +79,27 @@ export function describe(one) {
 
 const faster = (ratio) => (ratio >= 1 ? `${times(ratio)} faster than` : `${times(1 / ratio)} slower than`);
 
-/** What a judged trial's time means: against PyTorch, the limit, the best before, what it leaves out. */
+/** A judged trial's time compared with PyTorch, the limit and the previous best, and what it omits. */
 export function standing(one) {
   const j = one.judged;
   const part = one.measured?.part ?? {};
-  const said = [`${time(j.ms)} ${j.kind}${part.region ? " for the whole module" : ""}`];
+  const parts = [`${time(j.ms)} ${j.kind}${part.region ? " for the whole module" : ""}`];
   if (!counts(j)) {
     const flaw = j.evidence.find((c) => c.verdict === j.verdict)?.said;
-    return `${said}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
+    return `${parts}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
   }
   const limit = j.gap === null ? "" : `, ${j.gap.toFixed(2)} times the limit`;
   const held = one.roof && one.roof !== one.cls ? ` of ${className(one.roof)} (${classWords(one)})` : "";
-  said[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && held}`;
+  parts[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && held}`;
   if (part.region && part.region_eager_ms) {
     const ratio = faster(part.region_eager_ms / part.region_ms);
     const theirs = `PyTorch’s own ${time(part.region_eager_ms)} for it`;
-    said.push(`region ${part.region} alone ${time(part.region_ms)}, ${ratio} ${theirs}`);
+    parts.push(`region ${part.region} alone ${time(part.region_ms)}, ${ratio} ${theirs}`);
   }
-  if (j.best) said.push(`the best in ${className(j.cls)} so far`);
+  if (j.best) parts.push(`the best in ${className(j.cls)} so far`);
   const refused = j.standing === "algebraic" ? ": no best unless it is allowed" : "";
-  if (j.algebraic) said.push(`algebraic (${j.algebraic})${refused}`);
-  return `${said.join("; ")}.`;
+  if (j.algebraic) parts.push(`algebraic (${j.algebraic})${refused}`);
+  return `${parts.join("; ")}.`;
 }
 
 function closed({ cls, code, best_ms, limit_ms, eps, trials }) {
@@ -111,7 +111,7 @@ function closed({ cls, code, best_ms, limit_ms, eps, trials }) {
   return `${name}: ${code}`;
 }
 
-/** Why the search ended. An older log says it in a sentence alone, which then stands as it is. */
+/** Why the search ended. An older log has only a sentence, which is shown unchanged. */
 function why(view) {
   const { code, reason, closed: classes } = view.end;
   const budget = view.budget.trials ?? view.trials.size;

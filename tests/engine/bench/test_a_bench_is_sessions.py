@@ -117,7 +117,7 @@ def test_after_the_time_given_nothing_goes_on_and_a_later_call_does(asked, tmp_p
     out, said, device = tmp_path / "b.json", [], Bench()
     play(Request(asked.problems, asked.fields, 0.0, asked.folder), out, device, said.append)
     assert not device.asked["open"] and not device.asked["validate", 1]
-    assert said == ["stopped after 0 s; the same command goes on"] and json.loads(out.read_text())["problems"] == {}
+    assert said == ["stopped after 0 s; the same command continues"] and json.loads(out.read_text())["problems"] == {}
     assert len(play(asked, out).problems) == 2
 
 

@@ -95,7 +95,7 @@ def test_a_bench_writes_over_no_file_that_is_not_its_own(text, tmp_path, capsys)
     out = tmp_path / "notes.json"
     out.write_text(text)
     assert main(["bench", "suite59", "--device", "modelled:h200", "--only", "L1/1", "--json", str(out)]) == 2
-    assert f"{out} is no results file of a bench" in capsys.readouterr().err and out.read_text() == text
+    assert f"{out} is not a results file of a bench" in capsys.readouterr().err and out.read_text() == text
 
 
 def test_an_empty_file_is_a_results_file_that_has_nothing_yet(tmp_path):
@@ -115,4 +115,4 @@ def test_a_bench_that_is_interrupted_says_how_it_goes_on(tmp_path, monkeypatch, 
     monkeypatch.setattr("engine.bench.run.runner.run", interrupted)
     out = str(tmp_path / "new.json")
     assert main(["bench", "suite59", "--device", "modelled:h200", "--only", "L1/1", "--json", out]) == 1
-    assert capsys.readouterr().out == f"stopped; the same command goes on from {out}\n"
+    assert capsys.readouterr().out == f"stopped; the same command continues from {out}\n"

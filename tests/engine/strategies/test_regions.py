@@ -120,7 +120,7 @@ def test_an_operation_that_can_run_neither_in_a_program_nor_beside_one_is_refuse
     g = Builder()
     y = g.op("linear", [g.input("x", (64, 32)), g.parameter("w", (48, 32))], (64, 48))
     with pytest.raises(
-        SessionRefused, match=r"`aten.linalg_matrix_exp` \(line 2\) is no operation .* get_inputs\(\)"
+        SessionRefused, match=r"`aten.linalg_matrix_exp` \(line 2\) is not an operation .* get_inputs\(\)"
     ) as e:
         partition(g.graph(g.op("linalg_matrix_exp", [y], (64, 48))))
     assert (e.value.code, e.value.line) == ("not_covered", 2)

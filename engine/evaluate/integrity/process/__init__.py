@@ -1,1 +1,1 @@
-"""The confined process of a raw kernel and the judge beside it: loading, tracing, building, and both sides' talk."""
+"""The confined process of a raw kernel and the judge: loading, tracing, building, and both sides of the protocol."""

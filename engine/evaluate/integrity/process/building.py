@@ -1,5 +1,5 @@
-"""The confined process that compiles raw CUDA and does nothing else: what it answers is nvcc's, for the text never runs
-here. See raw_builds."""
+"""The confined process that only compiles raw CUDA. Its answer is nvcc's, because the text never runs here. See
+raw_builds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.trace.load import Bad
 
 
 def serve(message: dict) -> dict:
-    """{library: base64, resources} of `source`, or an error with nvcc's first complaint, its line and its log."""
+    """{library: base64, resources} of `source`, or an error with nvcc's first error, its line and its log."""
     path = os.path.abspath("built.so")
     try:
         log = nvcc_library(message["source"], path, message["compiler"], message["arch"])

@@ -1,6 +1,6 @@
-"""The engine's side of a candidate: its process, its memory, and what its death means.
+"""The engine's side of a candidate: its process, its memory, and the meaning of its death.
 
-with Candidate(layout, text) as c:      # or with a box that serves one text after the other
+with Candidate(layout, text) as c:      # or with a box that serves several texts in turn
     c.open(...); c.ask("call", timeout=10)
 """
 
@@ -26,8 +26,8 @@ STATE = ("parameter", "buffer", "constant")
 
 
 class CandidateEnded(Exception):
-    """The candidate raised, died or hung. `code`: one of findings.CODES; `lost`: its process is of no more use; `log`:
-    the compiler's words, of a text that does not compile."""
+    """The candidate raised, died or hung. `code`: one of findings.CODES; `lost`: its process is unusable; `log`: the
+    compiler's output for a text that does not compile."""
 
     def __init__(
         self, code: str, reason: str, line: int | None = None, lost: bool = False, facts: dict | None = None,
@@ -40,7 +40,7 @@ class CandidateEnded(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each tensor lies in the memory that judge and candidate share: `own` is read, `result` is written."""
+    """The position of each tensor in the memory that judge and candidate share: `own` is read, `result` is written."""
 
     own: dict[str, Slot]
     own_size: int
@@ -49,7 +49,7 @@ class Layout:
 
     @staticmethod
     def of(graph: OpGraph, held: dict[str, Slot]) -> Layout:
-        """`held`: the tensors that the reference shares (a constant that export made up is not among them)."""
+        """`held`: the tensors that the reference shares (without constants that export created)."""
         own: dict[str, tuple[tuple[int, ...], str]] = {}
         for i, t in enumerate(t for t in graph.tensors.values() if t.name in held):
             own[f"guard:{i}"] = ((GUARD,), "u8")
@@ -59,7 +59,7 @@ class Layout:
         late = {f"late:{n}": v for n, v in results.items()}
         slots, size = layout(own)
         end = 0
-        for name, slot in slots.items():  # a band begins where the tensor before it ends, not where it is aligned
+        for name, slot in slots.items():  # a band starts at the end of the previous tensor, not at the next alignment
             if name.startswith("guard:"):
                 slots[name] = Slot(end, (slot.offset + slot.bytes - end,), "u8")
             end = slot.offset + slot.bytes
@@ -69,8 +69,8 @@ class Layout:
 
 class Candidate:
     """One text in one confined process. `box`: a child that serves several texts of one person, by copies of itself
-    (a CPU only: CUDA cannot be forked); without it a fresh child of the pool is used and thrown away. `built`: of CUDA
-    C++, once it is open, what nvcc made of it."""
+    (CPU only: CUDA cannot be forked); without it a fresh child of the pool is used once. `built`: for CUDA C++, nvcc's
+    result once the candidate is open."""
 
     def __init__(
         self, where: Layout, reference: Reference, kind: str, *, box: Sandbox | None = None, local_user: bool = False,
@@ -104,8 +104,8 @@ class Candidate:
         return Region(f"/proc/{os.getpid()}/fd/{self.box.region_fd(name)}", size, slots).to_json()
 
     def open(self, source: str, timeout: float, entry: str = "") -> dict:
-        """Builds CUDA C++ (or finds it built) and loads the text. `entry`: what to call, where the text has another
-        than the usual one. What its process says of it: {entry, ...}. Raises CandidateEnded."""
+        """Build CUDA C++ (or find the build) and load the text. `entry`: the name to call, if it is not a usual one.
+        Returns the description from its process: {entry, ...}. Raises CandidateEnded."""
         if self.kind == "cuda":
             self.built = build(
                 source, self.arch, entry, gpu=self.device == "cuda", local_user=self.local_user,
@@ -129,7 +129,7 @@ class Candidate:
         return self._ask(message, timeout)
 
     def ask(self, do: str, timeout: float, **arguments: Any) -> dict:
-        """The answer, a dict whose every part the candidate may have written. Raises CandidateEnded."""
+        """The answer, a dict of which the candidate may have written every part. Raises CandidateEnded."""
         return self._ask({"do": do, "with": arguments}, timeout)
 
     def _ask(self, message: dict, timeout: float) -> dict:
@@ -154,7 +154,7 @@ class Candidate:
         return ok
 
     def close(self) -> None:
-        """Ends the process (the copy, of a box that serves more) and whatever it started."""
+        """End the process (the copy, of a box that serves more) and everything that it started."""
         if self._forked and self.box.alive:
             try:
                 self.box.reap()
@@ -174,8 +174,8 @@ def build(
     source: str, arch: str, entry: str = "", *, gpu: bool, local_user: bool = False,
     cancelled: Callable[[], bool] | None = None,
 ) -> raw_builds.Library | None:  # fmt: skip
-    """What nvcc makes of a CUDA unit, now or earlier, without running anything of it; None where the candidate's own
-    process has to build it (see raw_builds). Raises CandidateEnded."""
+    """Build a CUDA unit with nvcc, now or earlier, without running any of it; None if the candidate's own process must
+    build it (see raw_builds). Raises CandidateEnded."""
     try:
         return raw_builds.library(source, arch, Cache(), entry, gpu=gpu, local_user=local_user, cancelled=cancelled)
     except raw_builds.NotBuilt as e:
@@ -183,8 +183,8 @@ def build(
 
 
 def _code(code: str) -> str:
-    """A sandbox's or a loader's code as one of ours."""
-    known = {
+    """A sandbox's or a loader's code as a code of findings."""
+    codes = {
         "time_limit": "time_limit", "memory_limit": "memory_limit", "process_limit": "process_limit",
         "output_limit": "output_limit", "garbled": "garbled", "not_loaded": "not_loaded", "wrong_type": "wrong_type",
         "raised": "raised", "crashed": "crashed", "exited": "crashed", "syntax_error": "not_loaded",
@@ -193,4 +193,4 @@ def _code(code: str) -> str:
     }  # fmt: skip
     if code.startswith("sandbox_"):
         return "sandbox"
-    return known.get(code, "raised")
+    return codes.get(code, "raised")

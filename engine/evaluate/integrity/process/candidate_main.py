@@ -1,8 +1,8 @@
-"""The confined process that holds a candidate: loads it, calls it on values that the judge laid down, says what it saw.
+"""The confined process of a candidate: loads it, calls it on the judge's values, and reports what it observed.
 
-Nothing here is believed in the candidate's favour. It shares this process and can change anything in it; so the judge
-reads the values itself, a clock runs outside, and what is said here (types, threads, replaced functions, kernels) is
-only ever held against it.
+The engine believes nothing from here in the candidate's favour. The candidate shares this process and can change
+anything in it. So the judge reads the values itself, a clock runs outside, and reports from here (types, threads,
+replaced functions, kernels) only count against the candidate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.sandbox.watch import Watch
 from engine.trace.child import stage
 from engine.trace.load import Bad
 
-HELD = 32  # results of a burst that are kept until the judge has chosen among them
+HELD = 32  # results of a burst that are stored until the judge has chosen among them
 LATE_SECONDS = 0.03
 MAY_START = ("subprocess.Popen", "os.posix_spawn", "os.exec")  # compilers
 _held: Held | None = None
@@ -69,7 +69,7 @@ class Held:
         self.own_map = mmap.mmap(message["own_fd"], message["own_size"])
         self.result_map = mmap.mmap(message["result_fd"], message["result_size"])
         self.views = {n: tensor_at(self.own_map, s) for n, s in self.slots.items()}
-        # On a CPU the candidate computes on the judge's own memory; on a GPU on buffers that keep their addresses.
+        # On a CPU the candidate computes on the judge's own memory; on a GPU on buffers with fixed addresses.
         self.tensors = self.views if self.device == "cpu" else {n: v.to(self.device) for n, v in self.views.items()}
         self.previous: list[Any] = []
         self.burst: list[list[Any]] = []
@@ -113,7 +113,7 @@ class Held:
         self.loaded.refresh(self.tensors)
 
     def _poison_allocator(self) -> None:
-        """Free memory of the results' sizes holds NaN: whoever returns memory that he did not write returns that."""
+        """Fill free memory of the results' sizes with NaN, so that unwritten returned memory holds NaN."""
         held = []
         for name in self.outputs:
             slot = self.results[name]
@@ -143,7 +143,7 @@ class Held:
         return leaves
 
     def _guards(self, shapes: dict[str, list[int]]) -> None:
-        """Poisoned results between bands, for a candidate that gets its results' memory from us."""
+        """Poisoned results between guard bands, for a candidate that writes into memory of ours."""
         wanted = [tuple(shapes.get(n, self.results[n].shape)) for n in self.outputs]
         if [tuple(g.tensor.shape) for g in self.guarded] != wanted:
             self.guarded = [
@@ -159,7 +159,7 @@ class Held:
         return outputs
 
     def _ready(self, arguments: list[Any]) -> Any:
-        """The call alone, for clocks: what the harness does for it is done before."""
+        """The call alone, for clocks. The harness's preparations are done before."""
         if self.loaded.library is None:
             self._poison_allocator()
             return lambda: self._run(arguments, {})
@@ -167,7 +167,7 @@ class Held:
         return lambda: self._launch(arguments)
 
     def do_call(self, rows: int | None = None, shapes: dict | None = None, late: bool = False, probe: str = "") -> dict:
-        """One call on what the judge laid down. The results lie in the result region when this is answered.
+        """One call on the judge's values. The results are in the result region when this returns.
 
         `probe`: "ops" logs the library's routines, "noop" makes every native function do nothing.
         """
@@ -214,7 +214,7 @@ class Held:
         return {**said, **self.facts()}
 
     def _wait_for_the_current_stream(self) -> None:
-        """What a caller on the same stream may rely on, and nothing more."""
+        """Wait only for what a caller on the same stream may rely on."""
         if self.device != "cpu":
             self.torch.cuda.current_stream().synchronize()
 
@@ -238,19 +238,19 @@ class Held:
             slot = self.results[prefix + name]
             want = _dtype(slot.dtype)
             if x.dtype != want or x.numel() > _count(slot.shape) or x.layout != self.torch.strided:
-                continue  # the judge reads in `results` that this cannot be compared
+                continue  # the judge sees in `results` that this cannot be compared
             place = tensor_at(self.result_map, slot)
             copy(place.flatten()[: x.numel()].view(x.shape), x.detach())
 
-    # ---- as when it is timed ----
+    # ---- calls as during timing ----
 
     def do_keep(self) -> dict:
-        """Keeps the values that lie in the region as one more set of a burst, where the candidate will read them."""
+        """Keep the values in the region as one more set of a burst, in the memory that the candidate will read."""
         self.sets.append({n: v.to(self.device, copy=True) for n, v in self.views.items()})
         return {"sets": len(self.sets)}
 
     def do_lay(self, turns: list[int]) -> dict:
-        """What a burst does besides its calls, for the engine's clock: lays down each set in turn."""
+        """The work of a burst besides its calls, for the engine's clock: write each set in turn."""
         for at in turns[:HELD]:
             for name, value in self.sets[at].items():
                 self.tensors[name].copy_(value)
@@ -259,7 +259,8 @@ class Held:
         return {}
 
     def do_burst(self, turns: list[int]) -> dict:
-        """Calls one after the other on the sets of `turns`, nothing looked at in between: {seconds: [...]}."""
+        """Call the candidate on the sets of `turns` one after the other, without checks in between: {seconds:
+        [...]}."""
         self.burst, seconds = [], []
         clock = self.snapshot.real["time.perf_counter"]
         for at in turns[:HELD]:
@@ -276,7 +277,7 @@ class Held:
         return {"seconds": seconds, **self.facts()}
 
     def do_fetch(self, at: int) -> dict:
-        """Lays down the results of one call of the burst, which the judge chose when it was over."""
+        """Write the results of one call of the burst, which the judge chose after the burst."""
         self._lay_down(self.burst[at], "")
         return {"results": [self._about(x, {}, n) for x, n in zip(self.burst[at], self.outputs, strict=True)]}
 
@@ -291,7 +292,7 @@ class Held:
         return {"kernels": kernels(self._ready(arguments))}
 
     def do_cupti(self, repeats: int) -> dict:
-        """{pairs: [(ms by events, ms by CUPTI)]} of the same calls, L2 flushed before each."""
+        """{pairs: [(ms by events, ms by CUPTI)]} of the same calls, with L2 flushed before each."""
         from engine.evaluate.timing.cupti import beside_events
 
         call = self._ready(self._arguments(None, {}))
@@ -321,7 +322,7 @@ class Held:
         return {"ms": ms, "call_ms": self.timer.call_time(call), "set": at}
 
     def do_wall(self, calls: int) -> dict:
-        """So many calls back to back, synchronised at the end: the engine holds its own clock beside it."""
+        """Make `calls` calls back to back, synchronised at the end, for the engine's own clock."""
         call = self._ready(self._arguments(None, {}))
         self._sync()
         began = self.snapshot.real["time.perf_counter"]()
@@ -331,7 +332,7 @@ class Held:
         seconds = self.snapshot.real["time.perf_counter"]() - began
         return {"seconds": seconds, "patched": self.snapshot.changed()}
 
-    # ---- what can be seen from here ----
+    # ---- observations of this process ----
 
     def facts(self) -> dict:
         return {
@@ -359,7 +360,7 @@ def _count(shape: Any) -> int:
 
 
 def _span(x: Any) -> tuple[int, int]:
-    """The bytes that a tensor's elements lie between."""
+    """The range of bytes of a tensor's elements."""
     if x.numel() == 0:
         return 0, 0
     reach = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
@@ -371,7 +372,7 @@ def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def _children() -> int:
-    """Processes that this one started and that live."""
+    """Live processes that this one started."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as f:
             return len(f.read().split())

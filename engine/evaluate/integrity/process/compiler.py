@@ -1,8 +1,8 @@
-"""Where the compiler of raw CUDA candidates lies, found by the engine and told to the sandbox.
+"""Find the compiler of raw CUDA candidates in the engine, for use in the sandbox.
 
-A sandboxed child has an empty environment and sees /usr, Python's folders and those of `confine.toolkit_folders`: no
-PATH of ours, and not the links (/usr/local/cuda, over /etc/alternatives) by which a machine leads to its nvcc. So the
-engine, which is trusted and sees everything, looks, and hands over real paths.
+A sandboxed child has an empty environment and sees /usr, Python's folders and those of `confine.toolkit_folders`: not
+our PATH, and not the links (/usr/local/cuda, over /etc/alternatives) to the machine's nvcc. So the engine, which is
+trusted and sees everything, finds it and passes real paths.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from engine.build import nvcc
 
 @functools.cache
 def find() -> dict | None:
-    """{nvcc, includes, libraries, runtime}: paths without links, and the linker's word for the shared runtime. None
-    where there is no compiler. Looked for once a process."""
+    """{nvcc, includes, libraries, runtime}: paths without links, and the linker's name of the shared runtime. None if
+    there is no compiler. Searched once per process."""
     tools = nvcc.find_toolchain()
     if tools is None or tools.nvcc is None:
         return None
@@ -31,5 +31,5 @@ def find() -> dict | None:
 
 
 def _real(program: Path) -> str:
-    """The program by its folder's real path: nvcc finds its parts beside the name that it is called by."""
+    """The program by its folder's real path, because nvcc finds its parts beside the name that it is called by."""
     return os.path.join(os.path.realpath(program.parent), program.name)

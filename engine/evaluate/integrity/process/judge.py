@@ -1,7 +1,7 @@
-"""The engine's side of the judge (judge_main): asked in turn, given its problem again where its process was replaced.
+"""The engine's side of the judge (judge_main): send requests, and the problem again after its process is replaced.
 
-The judge is a guest: of a process of its own (`OwnProcess`), or of one that a session has anyway and whose handlers
-include `judge_main.handlers`.
+The judge runs in its own process (`OwnProcess`), or in one that a session has anyway and whose handlers include
+`judge_main.handlers`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 class JudgeLost(Exception):
-    """The judge itself failed: says nothing about the candidate."""
+    """The judge itself failed, which says nothing about the candidate."""
 
 
 class Host(Protocol):
-    """A process of ours that answers the judge's requests. `generation` is another number when it was replaced."""
+    """A process of ours that answers the judge's requests. `generation` changes when it is replaced."""
 
     generation: int
 
@@ -32,7 +32,7 @@ class Host(Protocol):
     def alive(self) -> bool: ...
 
     def start(self) -> None:
-        """Begin to start it; does not wait."""
+        """Start in the background; does not wait."""
 
     def request(self, message: dict, timeout: float) -> dict:
         """The answer to one message. Raises WorkerLost; the next request starts another process."""
@@ -41,7 +41,7 @@ class Host(Protocol):
 
 
 class OwnProcess:
-    """A judge by itself. `device`: cuda | cpu."""
+    """A judge in its own process. `device`: cuda | cpu."""
 
     def __init__(self, device: str = "cpu"):
         self.device, self.generation = device, 0
@@ -71,20 +71,20 @@ class OwnProcess:
 
 
 class Judge:
-    """Holds one problem at a time. Raises JudgeLost. `host`: whose guest it is; without one it has its own process."""
+    """Holds one problem at a time. Raises JudgeLost. `host`: the process that it runs in; None: its own."""
 
     def __init__(self, device: str = "cpu", host: Host | None = None):
         self.host = host if host is not None else OwnProcess(device)
         self._own = host is None
-        self._open: tuple[dict, int] | None = None  # the problem, and the host's generation that holds it
+        self._open: tuple[dict, int] | None = None  # the problem, and the host's generation that has it
 
     def start(self) -> Judge:
-        """Begins importing; does not wait."""
+        """Start to import; does not wait."""
         self.host.start()
         return self
 
     def open(self, graph: OpGraph, own: Region) -> None:
-        """Take up a problem: its graph, and the module's own tensors."""
+        """Start a problem: its graph, and the module's own tensors."""
         self._open = ({"graph": graph.to_json(), "own": own.to_json()}, -1)
         self._take_up()
 
@@ -96,11 +96,11 @@ class Judge:
 
     @property
     def holds(self) -> bool:
-        """Whether a problem is open."""
+        """Return True if a problem is open."""
         return self._open is not None
 
     def forget(self) -> None:
-        """Drop the problem, and give its memory back where the process lives on."""
+        """Drop the problem, and free its memory if the process lives on."""
         if self._open is not None and self.host.alive and self._open[1] == self.host.generation:
             self._ask("forget", {})
         self._open = None
@@ -122,7 +122,7 @@ class Judge:
         return reply
 
     def close(self) -> None:
-        """Ends its own process; a host's is its owner's."""
+        """End its own process. A host belongs to its owner."""
         if self._own:
             self.host.close()
         self._open = None

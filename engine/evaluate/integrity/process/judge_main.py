@@ -1,9 +1,9 @@
 """The judge: `python -m engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines over pipes; or a
-guest of another process of ours, which serves `handlers` too.
+part of another process of ours that serves `handlers` too.
 
-It makes the values of each round (the reference makes the same bits by itself, the candidate gets them without the
-seed), lays them into the candidate's memory between guard bands, and reads what came back: how far from right, by
-what pattern, whether it was ever written, and whether it is the result of another call.
+It generates the values of each round (the reference generates the same bits, the candidate gets them without the seed),
+writes them into the candidate's memory between guard bands, and examines the results: their error and its pattern,
+whether they were written at all, and whether they are those of another call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Judge:
         self.graph: OpGraph | None = None
         self.own: dict[str, torch.Tensor] = {}
         self.values: dict[str, torch.Tensor] = {}
-        self.prints: list[tuple[str, str, str]] = []  # (key of the values, print of the result, print of what is right)
+        self.prints: list[tuple[str, str, str]] = []  # (key of the values, print of the result, print of the right one)
         self.maps: dict[str, mmap.mmap] = {}
         self.held: dict[str, dict[str, torch.Tensor]] = {}
 
@@ -48,7 +48,7 @@ class Judge:
         return self.fresh({})
 
     def forget(self, request: dict) -> dict:
-        """The problem is over: its memory is given back."""
+        """Free the memory of the problem."""
         self.graph, self.own, self.values = None, {}, {}
         self.fresh({})
         if self.device == "cuda":
@@ -56,14 +56,15 @@ class Judge:
         return {}
 
     def fresh(self, request: dict) -> dict:
-        """Another candidate begins."""
+        """Start another candidate."""
         self.prints.clear()
         self.maps.clear()
         self.held.clear()
         return {}
 
     def overhead(self, request: dict) -> dict:
-        """{ms}: what CUDA events add to the work between them, by a clock of ours (engine.evaluate.timing.samples)."""
+        """{ms}: the time that CUDA events add to the work between them, by our own clock
+        (engine.evaluate.timing.samples)."""
         if self.device != "cuda":
             return {"ms": 0.0}
         from engine.evaluate.timing.samples import Timer
@@ -71,13 +72,14 @@ class Judge:
         return {"ms": Timer().overhead()}
 
     def arch(self, request: dict) -> dict:
-        """{arch}: what raw CUDA is compiled for here."""
+        """{arch}: the target of raw CUDA builds here."""
         from engine.evaluate.integrity.process.loading import _arch
 
         return {"arch": _arch()}
 
     def hold(self, request: dict) -> dict:
-        """Keeps what is right for the values of `key`: the reference's memory holds one answer at a time."""
+        """Keep the correct results for the values of `key`, because the reference's memory holds one answer at a
+        time."""
         self.held[request["key"]] = shared_tensors.read(Region.from_json(request["reference"]))
         return {}
 
@@ -88,7 +90,7 @@ class Judge:
         return self.maps[region.path]
 
     def draw(self, request: dict) -> dict:
-        """Lays the values of (family, seed, rows) into the candidate's memory. {shapes} of those that are shorter."""
+        """Write the values of (family, seed, rows) into the candidate's memory. {shapes} of shortened tensors."""
         rows, family = request["rows"], request["family"]
         roles = data.roles(self.graph)
         values = dict(self.own)
@@ -113,7 +115,7 @@ class Judge:
         return {"shapes": shapes}
 
     def look(self, request: dict) -> dict:
-        """What the candidate left: {inputs: names that changed, guards: intact, results: [...]} against `reference`."""
+        """The state after a call: {inputs: names that changed, guards: intact, results: [...]} against `reference`."""
         own = Region.from_json(request["region"])
         memory = self._map(own)
         changed, intact = [], True
@@ -128,26 +130,26 @@ class Judge:
         return {"inputs": changed, "guards": intact, "results": self.results(request)["results"]}
 
     def results(self, request: dict) -> dict:
-        """Each result against what is right: see `_one`. `key` names the values that it was computed from."""
-        held = self.held.get(request.get("held", ""))
-        right = held if held is not None else shared_tensors.read(Region.from_json(request["reference"]))
+        """Compare each result with the correct one: see `_one`. `key` names the values that it was computed from."""
+        stored = self.held.get(request.get("held", ""))
+        right = stored if stored is not None else shared_tensors.read(Region.from_json(request["reference"]))
         region = Region.from_json(request["result"])
         memory, found = self._map(region), []
         for name in self.graph.outputs:
-            wanted = right[name].to(self.device)
+            correct = right[name].to(self.device)
             slot = region.tensors[name]
-            out = tensor_at(memory, slot).flatten()[: wanted.numel()].view(wanted.shape).to(self.device).clone()
-            one = self._one(out, wanted, request["tolerance"], request["key"] + name)
+            out = tensor_at(memory, slot).flatten()[: correct.numel()].view(correct.shape).to(self.device).clone()
+            one = self._one(out, correct, request["tolerance"], request["key"] + name)
             late = region.tensors.get("late:" + name) if request.get("late") else None
             if late is not None:
-                again = tensor_at(memory, late).flatten()[: wanted.numel()].view(wanted.shape).to(self.device)
+                again = tensor_at(memory, late).flatten()[: correct.numel()].view(correct.shape).to(self.device)
                 one["late"] = int((_bits(again) != _bits(out)).sum())
             found.append(one)
         return {"results": found}
 
-    def _one(self, out: torch.Tensor, wanted: torch.Tensor, tolerance: float, key: str) -> dict:
-        c = compare(out, wanted)
-        mine, theirs = fingerprint(out), fingerprint(wanted.to(out.dtype))
+    def _one(self, out: torch.Tensor, correct: torch.Tensor, tolerance: float, key: str) -> dict:
+        c = compare(out, correct)
+        mine, theirs = fingerprint(out), fingerprint(correct.to(out.dtype))
         others = [(k, p, r) for k, p, r in self.prints if k != key]
         answer = {
             **vars(c), "error": finite(c.error), "max_error": finite(c.max_error),
@@ -156,30 +158,30 @@ class Judge:
             "same_as": [k for k, p, r in others if p == mine and r != theirs],
             "others": sum(r != theirs for _, _, r in others),
             "input": next((n for n, v in self.values.items() if v.shape == out.shape and v.dtype == out.dtype
-                           and not same_bits(v, wanted.to(v.dtype)) and same_bits(v, out)), None),
+                           and not same_bits(v, correct.to(v.dtype)) and same_bits(v, out)), None),
             "unequal": any(k == key and p != mine for k, p, _ in self.prints),
-            "trivial": self._trivial(wanted, tolerance),
+            "trivial": self._trivial(correct, tolerance),
         }  # fmt: skip
         if c.error > tolerance or c.unexpected:
-            answer["blocks"] = _blocks(out, wanted, tolerance)
+            answer["blocks"] = _blocks(out, correct, tolerance)
         self.prints.append((key, mine, theirs))
         return answer
 
-    def _trivial(self, wanted: torch.Tensor, tolerance: float) -> list[str]:
-        """Answers that need no kernel and would pass here: zeros, one number everywhere, an input as it is."""
-        wanted = wanted.to(torch.float64)
-        if not bool(torch.isfinite(wanted).all()):
+    def _trivial(self, correct: torch.Tensor, tolerance: float) -> list[str]:
+        """Answers without a kernel that would pass here: zeros, one number everywhere, an unchanged input."""
+        correct = correct.to(torch.float64)
+        if not bool(torch.isfinite(correct).all()):
             return []
-        tried = {"zeros": torch.zeros_like(wanted), "a constant": torch.full_like(wanted, float(wanted.mean()))}
+        answers = {"zeros": torch.zeros_like(correct), "a constant": torch.full_like(correct, float(correct.mean()))}
         for name in self.graph.inputs:
             v = self.values[name]
-            if v.shape == wanted.shape and v.is_floating_point():
-                tried[f"its input {name}"] = v
-        return [n for n, v in tried.items() if compare(v, wanted).error <= tolerance]
+            if v.shape == correct.shape and v.is_floating_point():
+                answers[f"its input {name}"] = v
+        return [n for n, v in answers.items() if compare(v, correct).error <= tolerance]
 
 
 def fingerprint(x: torch.Tensor) -> str:
-    """A hash of some thousand elements' bits and of the sum of all: equal results have equal ones."""
+    """A hash of some thousand elements' bits and of the sum of all; equal results have equal fingerprints."""
     bits = _bits(x).flatten()
     step = max(1, bits.numel() // SAMPLES)
     h = hashlib.sha256(bits[::step].cpu().numpy().tobytes())
@@ -199,17 +201,17 @@ def _unwritten(x: torch.Tensor) -> int:
     return int((_bits(x) == poison).sum())
 
 
-def _blocks(out: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> dict | None:
-    """{axis, right, of, spans}: where, along one axis, whole blocks are right while others are wrong; else None."""
+def _blocks(out: torch.Tensor, correct: torch.Tensor, tolerance: float) -> dict | None:
+    """{axis, right, of, spans}: if, along one axis, whole blocks are right while others are wrong; else None."""
     best = None
-    d = (out.to(torch.float64) - wanted.to(torch.float64)).nan_to_num(1e30, 1e30, -1e30)
-    for axis in range(wanted.dim()):
-        n = wanted.shape[axis]
+    d = (out.to(torch.float64) - correct.to(torch.float64)).nan_to_num(1e30, 1e30, -1e30)
+    for axis in range(correct.dim()):
+        n = correct.shape[axis]
         if n < 2:
             continue
-        rest = [i for i in range(wanted.dim()) if i != axis]
+        rest = [i for i in range(correct.dim()) if i != axis]
         err = d.abs().pow(2).sum(rest) if rest else d.pow(2)
-        ref = wanted.to(torch.float64).pow(2).sum(rest) if rest else wanted.to(torch.float64).pow(2)
+        ref = correct.to(torch.float64).pow(2).sum(rest) if rest else correct.to(torch.float64).pow(2)
         size = -(-n // BLOCKS)
         good = []
         for start in range(0, n, size):
@@ -228,7 +230,7 @@ REQUESTS = ("overhead", "arch", "open", "forget", "fresh", "draw", "look", "resu
 
 
 def handlers(device: str) -> dict[str, Callable[[dict], dict]]:
-    """What a process of ours answers for the judge, by the names of its operations."""
+    """The handlers of the judge's requests, by the names of the operations."""
     judge = Judge(device)
     return {f"judge_{name}": getattr(judge, name) for name in REQUESTS}
 

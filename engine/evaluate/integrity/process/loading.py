@@ -1,6 +1,6 @@
-"""Loads a candidate in its confined process: Python with `ModelNew` or `kernel`, or CUDA C++ with `run`.
+"""Load a candidate in its confined process: Python with `ModelNew` or `kernel`, or CUDA C++ with `run`.
 
-Contracts (the README of `python -m engine verify --help` says the same):
+Contracts (`python -m engine verify --help` states the same):
 
     FILE.py   class ModelNew(nn.Module), built with the reference's arguments; it has the reference's parameters and
               buffers under the same names, and the harness changes their values in place between calls;
@@ -9,7 +9,7 @@ Contracts (the README of `python -m engine verify --help` says the same):
               inputs, then parameters and buffers; 0 for success. `Tensor` is declared in nvcc_unit.PRELUDE, which is
               included for you.
 
-The entry may have another name, where who hands the text in says which.
+The entry may have another name, which the sender of the text gives.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Loaded:
         self._held: list[tuple[str, Any]] = []
 
     def attach(self, state: list[dict], tensors: dict[str, Any], torch: Any, order: list[dict]) -> None:
-        """Finds where a module keeps its parameters. Raises Bad where it has not those of the reference, or cannot be
-        called with what the reference's forward gets (`order`), for a function the state besides."""
+        """Find the module's parameters. Raises Bad if they differ from the reference's, or if it cannot be called with
+        the arguments of the reference's forward (`order`), for a function also the state."""
         if self.library is None:
             given = [a.get("tensor", "a value") for a in order]
             _callable(self.call, given + [s["name"] for s in state] * (not self.is_module), self.is_module)
@@ -91,12 +91,12 @@ class Loaded:
         self._copy = torch.Tensor.copy_
 
     def refresh(self, tensors: dict[str, Any]) -> None:
-        """The reference's values, in place: what a layer remembers of the old ones is wrong from now on."""
+        """Copy the reference's values in place. Anything that a layer derived from the old values is then stale."""
         for name, held in self._held:
             self._copy(held.data, tensors[name])
 
     def give_back(self, tensors: dict[str, Any]) -> None:
-        """What the module's parameters are after a call, for the judge to see whether they were written."""
+        """Copy the module's parameters back after a call, so that the judge can detect writes."""
         for name, held in self._held:
             self._copy(tensors[name], held.data)
 
@@ -112,12 +112,12 @@ class Loaded:
 
 
 def _callable(call: Any, given: list[str], is_module: bool) -> None:
-    """Raises Bad where so many arguments do not fit, with what will be given."""
+    """Raise Bad if the arguments do not fit the signature, with the list of arguments."""
     try:
         signature = inspect.signature(call.forward if is_module else call)
         signature.bind(*given)
     except ValueError:
-        return  # one of C has no signature
+        return  # a C function has no signature
     except TypeError:
         name = "ModelNew.forward" if is_module else "kernel"
         many = f"{len(given)} argument{'' if len(given) == 1 else 's'}"
@@ -139,10 +139,10 @@ def _at(model: Any, path: str) -> Any:
 
 
 def load_python(source: str, init: list | None, device: str, name: str = "") -> Loaded:
-    """Executes the text and builds its entry: `name`, or the usual ones. Raises Bad, and whatever the text raises."""
+    """Execute the text and build its entry: `name`, or a usual one. Raises Bad, and whatever the text raises."""
     source = source.replace("\r\n", "\n")
     linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
-    with open(PASTED, "w") as f:  # in the sandbox's scratch folder: Triton reads its kernels' text from a file
+    with open(PASTED, "w") as f:  # in the sandbox's scratch folder, because Triton reads its kernels' text from a file
         f.write(source)
     try:
         code = compile(source, PASTED, "exec")
@@ -181,12 +181,12 @@ def _entry(source: str, names: dict[str, Any], init: list | None, device: str, n
 
 
 def load_cuda(source: str, library: str | None, compiler: dict | None, name: str = "") -> Loaded:
-    """Compiles (or takes a built library, in base64) and loads a CUDA unit. `compiler`: see compiler.find; `name`: of
-    the entry, where it is not `run`. Raises Bad."""
+    """Compile a CUDA unit (or take a built library, in base64) and load it. `compiler`: see compiler.find; `name`: of
+    the entry, if it is not `run`. Raises Bad."""
     import base64
     import tempfile
 
-    path = os.path.join(tempfile.mkdtemp(dir=os.getcwd()), "candidate.so")  # never over one that is mapped
+    path = os.path.join(tempfile.mkdtemp(dir=os.getcwd()), "candidate.so")  # never overwrite a mapped library
     if library is None:
         nvcc_library(source, path, compiler, _arch())
     else:
@@ -204,7 +204,7 @@ def load_cuda(source: str, library: str | None, compiler: dict | None, name: str
 
 
 def _arch() -> str:
-    """Of the GPU here, with what only it has (sm_90a); without one, that of the GPU which this is made for."""
+    """The architecture of the GPU here, with its own features (sm_90a); without a GPU, the default."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""One CUDA unit of somebody's, compiled by nvcc: in a confined process, where its text is compiled and never run."""
+"""Compile an untrusted CUDA unit with nvcc, in a confined process where its text never runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ERROR = re.compile(rf"^{re.escape(UNIT)}(?:\((\d+)\)|:(\d+)(?::(\d+))?):? (?:ca
 
 
 class NvccFailed(Bad):
-    """The unit does not compile. `line`: of the text, of the first error; `log`: all errors, their files without
+    """The unit does not compile. `line`: of the first error in the text; `log`: all errors, with file names without
     folders."""
 
     def __init__(self, reason: str, line: int | None, log: str):
@@ -34,7 +34,7 @@ class NvccFailed(Bad):
 
 
 def nvcc_library(source: str, path: str, compiler: dict | None, arch: str) -> str:
-    """Writes the shared library of a CUDA unit for `arch` (sm_90a) to `path`; nvcc's words. Raises Bad."""
+    """Write the shared library of a CUDA unit for `arch` (sm_90a) to `path`; return nvcc's output. Raises Bad."""
     if compiler is None:
         raise Bad("no_compiler", f"there is no nvcc to build it with: {HOW_TO_GET_NVCC}")
     if not os.access(compiler["nvcc"], os.X_OK):
@@ -64,7 +64,7 @@ def nvcc_library(source: str, path: str, compiler: dict | None, arch: str) -> st
 
 
 def errors(log: str) -> list[dict[str, Any]]:
-    """[{line, column, message}] of the unit's own lines, from what nvcc and g++ print; column None where not told."""
+    """[{line, column, message}] of the unit's own lines, from the output of nvcc and g++; column None if unknown."""
     matches = (_ERROR.match(line.strip()) for line in log.splitlines())
     return [
         {"line": int(m[1] or m[2]), "column": int(m[3]) if m[3] else None, "message": m[4].strip()[:300]}
@@ -73,7 +73,7 @@ def errors(log: str) -> list[dict[str, Any]]:
 
 
 def resources(log: str) -> list[dict[str, Any]]:
-    """[{kernel, registers, shared_bytes, spill_bytes}] of each kernel, from what ptxas prints."""
+    """[{kernel, registers, shared_bytes, spill_bytes}] of each kernel, from ptxas' output."""
     return [
         {
             "kernel": plain_name(k["stage"]), "registers": k.get("registers"), "shared_bytes": k.get("smem_static", 0),
@@ -103,8 +103,8 @@ def plain_name(symbol: str) -> str:
 
 
 def check_entry(path: str, source: str, entry: str) -> None:
-    """Raises Bad where the built library does not export what the judge calls. Its symbols are read, not loaded; where
-    there is no `nm`, loading it in the candidate's process tells."""
+    """Raise Bad if the built library does not export the function that the judge calls. Its symbols are read, not
+    loaded. Without `nm`, loading it in the candidate's process detects that."""
     try:
         done = subprocess.run(
             ["nm", "-D", "--defined-only", path], capture_output=True, text=True, timeout=20, env={"PATH": "/usr/bin"}

@@ -1,8 +1,8 @@
-"""Built libraries of raw CUDA candidates, in the machine's build cache by content: nvcc runs once a text.
+"""Built libraries of raw CUDA candidates, in the machine's build cache by content: nvcc runs once per text.
 
-A library is built in a sandbox of its own, where the text is compiled and never run, so that no candidate can put
-something else into the cache than what nvcc made of it. Here it is bytes alone: read, kept, and handed to the
-candidate's sandbox, the only place where it is loaded.
+A library is built in its own sandbox, where the text is compiled and never run, so that no candidate can put anything
+but nvcc's output into the cache. This module only handles bytes: it reads, stores and passes them to the candidate's
+sandbox, the only place where a library is loaded.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from engine.sandbox.process import SandboxEnded
 
 PRELOAD = ("engine.evaluate.integrity.process.building",)
 SECONDS = 120.0
-MOST = 2 << 20  # bytes of a library that a request has room for (sandbox.channel.MAX_REQUEST); a larger one is not kept
+MOST = 2 << 20  # bytes of a library that fit in a request (sandbox.channel.MAX_REQUEST); a larger one is not stored
 MOST_LOG = 16_000  # characters of nvcc's errors
 MOST_KERNELS = 64
 
 
 def key(source: str, arch: str, entry: str = "") -> str:
-    """Of one text for one architecture: the declarations before it and the compiler's version count too."""
+    """The key of one text for one architecture, with the prelude and the compiler's version."""
     return content_key("raw cuda 2", PRELUDE, source, toolchain.find().fingerprint("cpp"), arch, entry)
 
 
 class NotBuilt(Exception):
-    """The text did not become a library. `code`, `reason` and `line` as the sandbox told them; `log`: nvcc's errors."""
+    """The text did not compile. `code`, `reason` and `line` as the sandbox reported them; `log`: nvcc's errors."""
 
     def __init__(self, code: str, reason: str, line: int | None = None, log: str = ""):
         super().__init__(reason)
@@ -45,8 +45,8 @@ class NotBuilt(Exception):
 
 @dataclass(frozen=True)
 class Library:
-    """What nvcc made of a text. `base64`: the shared library, None of one that is too large to keep; `resources`:
-    [{kernel, registers, shared_bytes, spill_bytes}]; `seconds`: of this build, near 0 where it was `cached`."""
+    """nvcc's result. `base64`: the shared library, None if it is too large to store; `resources`: [{kernel, registers,
+    shared_bytes, spill_bytes}]; `seconds`: of this build, near 0 if it was `cached`."""
 
     base64: str | None
     resources: list[dict[str, Any]]
@@ -64,21 +64,21 @@ def library(
     local_user: bool = False,
     cancelled: Callable[[], bool] | None = None,
 ) -> Library | None:
-    """The library, built now or earlier; None where there is no compiler. Raises NotBuilt.
+    """The library, built now or earlier; None if there is no compiler. Raises NotBuilt.
 
-    `entry`: the function that must be there, where it is not `run`. `gpu`: build where the candidate will run (a
-    toolkit outside of Python's packages is shown there alone)."""
+    `entry`: the function that must exist, if it is not `run`. `gpu`: build where the candidate will run (only there is
+    a toolkit outside Python's packages visible)."""
     began = time.monotonic()
     name = key(source, arch, entry)
-    kept = _read(cache.get(name))
-    if kept is not None:
-        return Library(*kept, time.monotonic() - began, True)
-    told = compiler.find()
-    if told is None:
-        return None  # the candidate's own process says what is missing
+    stored = _read(cache.get(name))
+    if stored is not None:
+        return Library(*stored, time.monotonic() - began, True)
+    toolkit = compiler.find()
+    if toolkit is None:
+        return None  # the candidate's own process reports what is missing
     try:
         with sandbox.take(gpu=gpu, local_user=local_user, preload=PRELOAD, cancelled=cancelled) as box:
-            message = {"entry": PRELOAD[0], "source": source, "compiler": told, "arch": arch, "name": entry}
+            message = {"entry": PRELOAD[0], "source": source, "compiler": toolkit, "arch": arch, "name": entry}
             answer = box.request(message, timeout=SECONDS, cancelled=cancelled)
     except SandboxEnded as e:
         raise NotBuilt(e.code, e.reason, e.line) from None
@@ -94,13 +94,13 @@ def library(
         resources = [dict(r) for r in answer["ok"]["resources"]][:MOST_KERNELS]
     except (KeyError, TypeError, ValueError, binascii.Error):
         raise NotBuilt("garbled", "something else than a library came back from the compiler's sandbox") from None
-    data = data if len(data) <= MOST else b""  # an empty one says that it is too large
+    data = data if len(data) <= MOST else b""  # an empty one marks a library that is too large
     cache.put(name, {"library.so": data, "resources.json": json.dumps(resources).encode()})
     return Library(base64.b64encode(data).decode() or None, resources, time.monotonic() - began, False)
 
 
 def _read(folder: Path | None) -> tuple[str | None, list[dict[str, Any]]] | None:
-    """(library in base64, resources) of an earlier build; None where there is none, whole."""
+    """(library in base64, resources) of an earlier build; None if there is no complete one."""
     try:
         data = (folder / "library.so").read_bytes() if folder is not None else None
         resources = json.loads((folder / "resources.json").read_text()) if folder is not None else None

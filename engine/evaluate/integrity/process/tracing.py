@@ -1,6 +1,6 @@
-"""What a candidate does to its process: native functions called, library routines called, functions replaced.
+"""Observe a candidate in its process: native functions called, library routines called, functions replaced.
 
-All three live in the candidate's process, so that it could fool them; see candidate_main for what that is worth.
+All three run in the candidate's process, which could deceive them; see candidate_main for their value.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ def _resolve(name: str) -> Any:
     parts = name.split(".")
     for n in range(len(parts) - 1, 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:n]))
+            value = importlib.import_module(".".join(parts[:n]))
         except ImportError:
             continue
         try:
             for part in parts[n:]:
-                found = getattr(found, part) if not isinstance(found, type) else _attribute(found, part)
+                value = getattr(value, part) if not isinstance(value, type) else _attribute(value, part)
         except AttributeError:
             return None
-        return found
+        return value
     return None
 
 
 def _attribute(cls: type, name: str) -> Any:
-    """A class's attribute without a fresh bound object each time."""
+    """A class's attribute without a new bound object at each access."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -71,7 +71,7 @@ class Snapshot:
         self.flags = _flags()
 
     def changed(self) -> list[str]:
-        """Names of those that are others now, and settings of PyTorch that were changed."""
+        """Names of replaced functions, and of changed settings of PyTorch."""
         changed = [n for n, was in self.real.items() if was is not None and self._resolve(n) is not was]
         now = self._flags_now()
         return changed + [f"{n}={now[n]}" for n, was in self.flags.items() if now[n] != was]
@@ -88,7 +88,7 @@ def _flags() -> dict[str, str]:
     }
 
 
-# Where CuTe DSL hands a compiled function to the driver: plainly, and over tvm-ffi.
+# Where CuTe DSL passes a compiled function to the driver: directly, and over tvm-ffi.
 _CUTE_CALLS = (
     ("cutlass.base_dsl.jit_executor", "JitCompiledFunction", "__call__"),
     ("cutlass.base_dsl.jit_executor", "JitCompiledFunction", "run_compiled_program"),
@@ -100,7 +100,7 @@ _CUTE_CALLS = (
 
 
 class Native:
-    """Counts calls of native code that the candidate loads, and on request lets them do nothing.
+    """Counts calls of native code that the candidate loads and, on request, makes them do nothing.
 
     ctypes libraries, the extensions that torch.utils.cpp_extension returns, Triton kernels, and what CuTe DSL compiles.
     """
@@ -110,7 +110,7 @@ class Native:
         native = self
 
         class Function:
-            """A foreign function that counts; argtypes and the like are the real one's."""
+            """A foreign function that counts; argtypes and the like are those of the real one."""
 
             def __init__(self, real: Any):
                 object.__setattr__(self, "_real", real)
@@ -129,19 +129,19 @@ class Native:
 
         class CDLL(real):
             def __getattr__(self, name: str) -> Any:
-                found = super().__getattr__(name)
+                function = super().__getattr__(name)
                 if name.startswith("__"):
-                    return found
-                made = Function(found)
-                self.__dict__[name] = made
-                return made
+                    return function
+                counted = Function(function)
+                self.__dict__[name] = counted
+                return counted
 
         self._function = Function
         ctypes.CDLL = CDLL
         ctypes.cdll._dlltype = CDLL
 
     def watch_extensions(self) -> None:
-        """Functions of extensions that PyTorch builds count."""
+        """Count functions of extensions that PyTorch builds."""
         import torch.utils.cpp_extension as extension
 
         for name in ("load_inline", "load"):
@@ -149,17 +149,17 @@ class Native:
             setattr(extension, name, lambda *a, _real=real, **k: self.wrap(_real(*a, **k)))
 
     def wrap(self, module: Any) -> Any:
-        """An extension module whose functions count."""
+        """An extension module whose functions are counted."""
         import types
 
-        made = types.SimpleNamespace()
+        wrapped = types.SimpleNamespace()
         for name in dir(module):
             value = getattr(module, name)
-            setattr(made, name, self._function(value) if callable(value) and not name.startswith("__") else value)
-        return made
+            setattr(wrapped, name, self._function(value) if callable(value) and not name.startswith("__") else value)
+        return wrapped
 
     def watch_triton(self) -> None:
-        """Triton's launches count too, once Triton is loaded."""
+        """Count Triton's launches too, once Triton is loaded."""
         import sys
 
         jit = sys.modules.get("triton.runtime.jit")
@@ -174,7 +174,7 @@ class Native:
         jit.JITFunction.run, jit.JITFunction._counted = run, True
 
     def watch_cute(self) -> None:
-        """Calls of what CuTe DSL compiled count too, once it is loaded, by whichever of its ways they go."""
+        """Count calls of CuTe DSL's compiled functions too, once it is loaded, on each of their paths."""
         import sys
 
         for module, name, method in _CUTE_CALLS:
@@ -183,7 +183,7 @@ class Native:
                 setattr(cls, method, self._counting(vars(cls)[method]))
 
     def _counting(self, real: Any) -> Any:
-        """`real` counted once, however many of these methods it goes through."""
+        """Count `real` once, however many of these methods it passes through."""
         native = self
 
         def run(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -203,9 +203,9 @@ class Native:
 
 
 class OpLog:
-    """The ATen operators that a call runs, with how often: [[name, count]] in `ops`, when it is over.
+    """The ATen operators of a call and their counts: [[name, count]] in `ops`, after the call.
 
-    By PyTorch's own profiler: a dispatch mode would import torch._dynamo, which takes seconds."""
+    Uses PyTorch's own profiler, because a dispatch mode would import torch._dynamo, which takes seconds."""
 
     def __init__(self) -> None:
         import torch

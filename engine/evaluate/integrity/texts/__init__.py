@@ -1,1 +1,1 @@
-"""What the text of a raw kernel shows before it runs."""
+"""Findings in the text of a raw kernel before it runs."""

@@ -1,7 +1,7 @@
-"""Does a text keep results, and give them again instead of computing? By the syntax tree of its entry.
+"""Detect texts that store results and return them again instead of computing, by the syntax tree of the entry.
 
-Keeping functions, libraries or workspaces is honest and common, so that the rules look at what the entry *returns*
-and at keys that are a tensor's address or value. What they miss, the judge's fingerprints meet.
+Storing functions, libraries or workspaces is honest and common, so the rules look at what the entry *returns* and at
+keys that are a tensor's address or value. The judge's fingerprints catch what they miss.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VIEWS = ("clone", "detach", "get", "view")
 
 
 def find(source: PythonSource, entries: Iterable[str]) -> Iterator[tuple[str, ast.AST, str]]:
-    """(code, where, what was seen) of every place that keeps results; `entries`: functions that the harness calls."""
+    """(code, node, observation) of every place that stores results; `entries`: functions that the harness calls."""
     for name in entries:
         entry = source.functions.get(name)
         if entry is None:
@@ -46,7 +46,7 @@ def _called_with_inputs(source: PythonSource, entry: ast.FunctionDef) -> Iterato
 
 
 def _lone_return(source: PythonSource, node: ast.If) -> str:
-    """What a branch returns that it took from a place which outlives the call, computing nothing; or ""."""
+    """What a branch returns, without computing, from a place that outlives the call; or ""."""
     last = node.body[-1]
     busy = any(isinstance(n, ast.Call) for s in node.body[:-1] for n in ast.walk(s))
     if busy or not isinstance(last, ast.Return) or last.value is None:
@@ -68,7 +68,8 @@ def _lone_return(source: PythonSource, node: ast.If) -> str:
 
 
 def _looped_over_what_lasts(source: PythonSource, node: ast.AST, name: str) -> bool:
-    """Does a loop around the branch take `name` out of self or a global: a search of kept (key, result) pairs?"""
+    """Return True if a loop around the branch takes `name` from self or a global: a search of stored (key, result)
+    pairs."""
     function = source.functions.get(next(iter(source.within(node)), ""))
     for loop in ast.walk(function) if function else ():
         if isinstance(loop, ast.For) and any(n is node for n in ast.walk(loop)):

@@ -1,9 +1,9 @@
-"""A second opinion on a text: kernelguard's published rules, where that package is installed (it is no requirement).
+"""A second opinion on a text: kernelguard's published rules, if that package is installed (it is optional).
 
-    pip install kernelguard          # MIT, no dependencies; 0.3.2 is what was tried
+    pip install kernelguard          # MIT, no dependencies; tested with 0.3.2
 
-It runs in a child of ours with a time limit, for its rules are regular expressions over untrusted text. Its word is
-told beside ours and decides nothing: of our zoo it names 18 of 99 cheats and accuses none of 39 honest kernels
+It runs in a child of ours with a time limit, because its rules are regular expressions over untrusted text. Its opinion
+is shown beside ours and decides nothing: of our zoo it names 18 of 99 cheats and accuses none of 39 honest kernels
 (`python -m tests.engine.integrity.opinions`); most of the zoo's tricks only show when they run.
 """
 
@@ -18,7 +18,7 @@ import sys
 from engine.evaluate.integrity.findings import Finding
 
 SECONDS = 20.0
-PROFILE = "sol-execbench"  # its rules for entries that are called kernel, forward or run, as ours are
+PROFILE = "sol-execbench"  # its rules for entries named kernel, forward or run, as ours are
 _ASK = """
 import json, sys
 import kernelguard
@@ -36,7 +36,7 @@ def installed() -> bool:
 
 
 def ask(source: str) -> list[Finding]:
-    """Its findings as one note; none where it is not installed, does not end, or finds nothing."""
+    """Its findings as one note; none if it is not installed, does not end, or finds nothing."""
     if not installed():
         return []
     try:

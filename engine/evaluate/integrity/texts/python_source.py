@@ -1,4 +1,4 @@
-"""A Python text as a syntax tree, with the names that it imports: what the rules about texts ask of it."""
+"""A Python text as a syntax tree with its imported names, for the rules about texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ast
 
 
 class PythonSource:
-    """`names`: local name -> dotted name of what was imported; `functions`: every function of the text by its name;
-    `parent`: the node around each node."""
+    """`names`: local name -> dotted name of the import; `functions`: every function of the text by its name; `parent`:
+    the node around each node."""
 
     def __init__(self, tree: ast.Module):
         self.tree = tree
@@ -26,7 +26,7 @@ class PythonSource:
                     self.names[a.asname or a.name] = f"{node.module}.{a.name}"
 
     def dotted(self, node: ast.AST) -> str:
-        """The dotted name of an expression by what was imported ("" where its root is no import)."""
+        """The dotted name of an expression by its import ("" if its root is not imported)."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)

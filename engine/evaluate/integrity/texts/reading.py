@@ -1,7 +1,7 @@
-"""What the text of a raw kernel tells, as a report: the rules about Python and CUDA texts, and a second opinion.
+"""The report on the text of a raw kernel: the rules about Python and CUDA texts, and a second opinion.
 
-`read` parses text that may be anybody's. Python's parser can be made to crash, and a rule can be made to take long, so
-the engine asks a confined process for it (`TextReader`), which parses and never runs what it reads.
+`read` parses untrusted text. Python's parser can be made to crash, and a rule can be made slow, so the engine lets a
+confined process do it (`TextReader`), which parses the text and never runs it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MEMORY = 2 << 30
 
 def read(source: str, kind: str, cls: str, entry: str = "") -> Report:
     """The report of a text that declares class `cls`, before anything ran. `kind`: python | cuda; `entry`: the name of
-    the class or function that is called, where it is another than the usual ones."""
+    the called class or function, if it is not a usual one."""
     report = Report(declared=cls)
     if kind == "cuda":
         report.add(*static_cuda.check(source))
@@ -48,7 +48,7 @@ class TextReader:
         self._box: Sandbox | None = None
 
     def read(self, source: str, kind: str, cls: str, entry: str = "") -> Report:
-        """As `read`, with the second opinion. A text that cannot be read is a finding. Raises SessionRefused where the
+        """As `read`, with the second opinion. A text that cannot be read is a finding. Raises SessionRefused if the
         sandbox is missing, and SandboxEnded("cancelled")."""
         try:
             if self._box is None or not self._box.alive:

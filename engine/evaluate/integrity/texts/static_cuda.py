@@ -1,7 +1,7 @@
-"""What the text of a CUDA C++ kernel tells before it is compiled. Comments and strings are taken out first.
+"""Findings in the text of a CUDA C++ kernel before it is compiled. Comments and strings are removed first.
 
-A list of words is no guard by itself (see shared lessons in the README: a denylist stops nobody); each finding here
-is a reason to look, and the run (CUPTI's list of kernels and streams, poisoned outputs, a clock outside) is the proof.
+A list of words is no protection by itself (see shared lessons in the README: a denylist stops nobody). Each finding
+here is a reason to look; the run (CUPTI's list of kernels and streams, poisoned outputs, a clock outside) is the proof.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from engine.evaluate.integrity.findings import NOTE, Finding
 
-_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"  # one that is not closed reaches to the end, which keeps the search linear
+_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"  # an unclosed one reaches to the end, which keeps the search linear
 _STRIP = re.compile(_COMMENT + r'|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _LIBRARIES = re.compile(
     r"\b(cublas\w*|cudnn\w*|cusparse\w*|cufft\w*|at::(?!Tensor\b|ScalarType\b|cuda\b)\w+"
@@ -54,14 +54,14 @@ _NARROW = re.compile(
 
 
 def plain(text: str) -> str:
-    """The text with comments and strings blanked, its lines kept."""
+    """The text with comments and strings blanked. Line numbers stay."""
     return _STRIP.sub(
         lambda m: re.sub(r"[^\n]", " ", m[0]) if not m[0].startswith('"') else '"' + m[0][1:-1] + '"', text
     )
 
 
 def check(text: str, *, first_line: int = 1) -> list[Finding]:
-    """Findings of a CUDA C++ text; `first_line`: where it begins in the file that it is part of."""
+    """Findings of a CUDA C++ text; `first_line`: its first line in the file that contains it."""
     bare = re.sub(_COMMENT, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
 
     def line(at: int) -> int:
@@ -98,5 +98,5 @@ def launches(text: str) -> bool:
 
 
 def narrow_types(text: str) -> list[str]:
-    """Element types of less precision than f32 that the text names."""
+    """Element types with less precision than f32 in the text."""
     return list(dict.fromkeys(m[1] for m in _NARROW.finditer(plain(text))))

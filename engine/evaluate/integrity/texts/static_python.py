@@ -1,9 +1,9 @@
-"""What the text of a Python kernel file tells before it runs, read as a syntax tree.
+"""Findings in the text of a Python kernel file before it runs, by its syntax tree.
 
     found, facts = check(text)      # Findings; what it launches, what library routines it calls
 
-No rule here is a wall: text can hide anything. A finding names a line and a reason; the run has its own checks (see
-`verify`), and most tricks are met by both. Rules look at what a name was imported as, so `import torch as t` hides
+No rule here is a wall, because text can hide anything. A finding names a line and a reason. The run has its own checks
+(see `verify`), and both detect most tricks. Rules look at what a name was imported as, so `import torch as t` hides
 nothing, and at functions that the entry (`ModelNew.forward`, `kernel`) calls as well as at the entry itself.
 """
 
@@ -27,9 +27,9 @@ _TF32 = {"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"}
 
 @dataclass
 class Facts:
-    """`kernels`: names of Triton or CuTe kernels, and of constants that hold CUDA or C; `gpu`: those of them that only
-    a GPU can run; `contractions` and `compute`: (routine, line) of the library; `native`: a shared library or an
-    extension is loaded; `narrow`: types named."""
+    """`kernels`: names of Triton or CuTe kernels, and of constants that hold CUDA or C; `gpu`: those that only a GPU
+    can run; `contractions` and `compute`: (routine, line) of the library; `native`: a shared library or an extension is
+    loaded; `narrow`: named types."""
 
     kernels: list[str] = field(default_factory=list)
     gpu: list[str] = field(default_factory=list)
@@ -40,8 +40,8 @@ class Facts:
 
 
 def check(text: str, cls: str = "f32", entry: str = "") -> tuple[list[Finding], Facts]:
-    """Findings and facts of a candidate that declares class `cls`. A text that is no Python gives `not_loaded`.
-    `entry`: the function that is called, where it is not `kernel`."""
+    """Findings and facts of a candidate that declares class `cls`. A text that is not Python gives `not_loaded`.
+    `entry`: the called function, if it is not `kernel`."""
     try:
         tree = ast.parse(text)
     except SyntaxError as e:
@@ -72,7 +72,7 @@ class _Reader(PythonSource):
             self.found.append(Finding("no_entry", no_entry(ast.unparse(self.tree), "python", self.entry).evidence))
         for node in ast.walk(self.tree):
             if any(name in EXAMPLES for name in self.within(node)) or self._main_guard(node):
-                continue  # the example inputs, a copy of the reference, a demonstration: none of it runs here
+                continue  # the example inputs, a copy of the reference, a demonstration: none of these run here
             for rule in _RULES:
                 rule(self, node)
         self._streams_and_graphs()
@@ -81,8 +81,8 @@ class _Reader(PythonSource):
             self.add(code, node, told)
 
     def _has_entry(self) -> bool:
-        """Whether the text binds, outside of functions and classes, what the judge calls; a text that imports every
-        name of a module may."""
+        """Return True if the text binds the judge's entry outside of functions and classes. A text that imports every
+        name of a module may do so."""
         names = module_names(self.tree.body)
         return "*" in names or bool(names & ({self.entry} if self.entry else {"ModelNew", "kernel"}))
 
@@ -132,7 +132,7 @@ class _Reader(PythonSource):
             self.add("hidden_code", node, ast.unparse(node)[:80])
 
     def _module(self, node: ast.AST) -> bool:
-        """An imported module, or a part of torch that everybody shares (torch.Tensor)."""
+        """An imported module, or a shared part of torch (torch.Tensor)."""
         return bool(self.dotted(node))
 
     def _rule_names(self, node: ast.AST) -> None:
@@ -201,17 +201,17 @@ class _Reader(PythonSource):
         if isinstance(node, ast.Try):
             inside = any(isinstance(self.functions.get(n), ast.FunctionDef) for n in self.within(node))
             for handler in node.handlers:
-                done = self._computes(handler.body)
-                if inside and done and not any(isinstance(s, ast.Raise) for s in handler.body):
-                    self.add("fallback", handler, f"except: {done}")
+                routine = self._computes(handler.body)
+                if inside and routine and not any(isinstance(s, ast.Raise) for s in handler.body):
+                    self.add("fallback", handler, f"except: {routine}")
                 for name in self._set_in(handler):
                     self._conditional_fallback(name)
         suppressing = isinstance(node, ast.With) and any("suppress" in ast.unparse(i.context_expr) for i in node.items)
         if suppressing and self.within(node):
             function = self.functions.get(self.within(node)[0])
-            done = function and self._computes([s for s in function.body if s is not node])
-            if done:
-                self.add("fallback", node, f"suppresses errors, then {done}")
+            routine = function and self._computes([s for s in function.body if s is not node])
+            if routine:
+                self.add("fallback", node, f"suppresses errors, then {routine}")
 
     def _set_in(self, handler: ast.ExceptHandler) -> list[str]:
         return [t.id for s in handler.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
@@ -222,12 +222,12 @@ class _Reader(PythonSource):
                 continue
             if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.test)):
                 branches = [*node.body, *node.orelse] if isinstance(node, ast.If) else [node.body, node.orelse]
-                done = self._computes(branches)
-                if done:
-                    self.add("fallback", node, f"where {name!r} was set on an error: {done}")
+                routine = self._computes(branches)
+                if routine:
+                    self.add("fallback", node, f"where {name!r} was set on an error: {routine}")
 
     def _computes(self, body: list[ast.AST], depth: int = 0) -> str:
-        """The first library routine that some code calls, itself or through a function of the file; "" for none."""
+        """The first library routine that the code calls, itself or through a function of the file; "" for none."""
         for statement in body:
             for node in ast.walk(statement):
                 name = self._routine(node)
@@ -265,7 +265,7 @@ class _Reader(PythonSource):
         return isinstance(node, ast.Name) and node.id == "self"
 
     def _layers(self) -> set[str]:
-        """Attributes of self that hold layers of torch.nn, which compute when they are called."""
+        """Attributes of self that hold layers of torch.nn, which compute when called."""
         if not hasattr(self, "_held_layers"):
             self._held_layers = {
                 t.attr
@@ -327,7 +327,7 @@ class _Reader(PythonSource):
 
 
 def module_names(body: Iterable[ast.AST]) -> set[str]:
-    """Names that these statements bind, without those inside of functions and classes."""
+    """Names that these statements bind, except inside functions and classes."""
     names: set[str] = set()
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

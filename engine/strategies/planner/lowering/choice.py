@@ -1,4 +1,4 @@
-"""The structure of a program: what a lowered module leaves open once its precision class is chosen."""
+"""The structure of a program: the choices that are open once the precision class of a lowered module is chosen."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from dsl.ir import DType
 
-# What each precision class computes with.
+# Element type of the operands in each precision class.
 COMPUTE = {"tf32": DType.TF32, "f16": DType.F16, "bf16": DType.BF16, "fp8": DType.E4M3}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The structure of a program, where there is more than one that means the same.
+    """The structure of a program, if several structures compute the same.
 
-    along_k    tf32 operands that lie along M or N are transposed first: Hopper's tf32 instructions read K alone
+    along_k    tf32 operands stored along M or N are transposed first: Hopper's tf32 instructions read only along K
     first      with along_k: only the first operand is, the second goes through registers (dsl.lower.cpp.gemm.gemm_3x)
     fuse       a product's rows or columns are reduced in its epilogue
-    narrow     what lies between stages is stored in the class's element type; with `guard`, what products alone read
-    rows       convolutions of one group read images and weights as they lie (f32, channels first)
-    guard      operands are cast to f16 under a guard (dsl.guard), so that the program stands in class tf32
+    narrow     intermediates are stored in the class's element type; with `guard`, only those that only products read
+    rows       convolutions of one group read images and weights in PyTorch's layout (f32, channels first)
+    guard      operands are cast to f16 under a guard (dsl.guard), so the program is in class tf32
     """
 
     along_k: bool = False

@@ -1,6 +1,6 @@
-"""A pipeline as it is understood from an op graph, before class, layouts and configurations are chosen.
+"""A pipeline as derived from an op graph, before class, layouts and configurations are chosen.
 
-A tensor of the graph is, at any point of the walk, one of
+During the walk, a tensor of the graph is one of
 
     Leaf     a tensor as it lies in memory (a parameter of the program, or a stage's stored result), perhaps seen
              with its axes permuted;
@@ -22,7 +22,8 @@ from dsl.ir import Acc, Expr
 
 @dataclass(frozen=True)
 class Leaf:
-    """`source`: a reference. `base`: its shape in memory order (row-major); logical axis i is axis `order[i]` of it."""
+    """`source`: a reference. `base`: its shape in memory order (row-major); logical axis i is axis `order[i]` of
+    `base`."""
 
     source: str
     base: tuple[int, ...]
@@ -38,7 +39,7 @@ class Leaf:
 
     @property
     def plain(self) -> bool:
-        """In memory order, axes of size 1 aside."""
+        """Return True if the tensor is in memory order; axes of size 1 do not count."""
         real = [i for i in self.order if self.base[i] != 1]
         return real == sorted(real)
 
@@ -49,7 +50,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Result:
-    """`expr` over what draft number `stage` computes, seen as `shape` (same elements, same order)."""
+    """`expr` over the result of draft number `stage`, seen as `shape` (same elements, same order)."""
 
     stage: int
     expr: Expr
@@ -61,7 +62,7 @@ Value = Leaf | Result | float
 
 @dataclass(frozen=True)
 class Source:
-    """What a draft reads: reference `of` seen as `shape`; `transposed`: the reader exchanges its last two axes."""
+    """An input of a draft: reference `of` seen as `shape`; `transposed`: the reader swaps its last two axes."""
 
     of: str
     shape: tuple[int, ...]
@@ -70,8 +71,8 @@ class Source:
 
 @dataclass
 class Draft:
-    """A stage under construction. `shape`: of its result; `dtype`: of it in the module; `outs`: the expressions that
-    are stored, the epilogue first."""
+    """A stage under construction. `shape`: of its result; `dtype`: of its result in the module; `outs`: the stored
+    expressions, the epilogue first."""
 
     shape: tuple[int, ...]
     dtype: str = "f32"
@@ -79,12 +80,12 @@ class Draft:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The axes of `shape` as expressions name them, the leading ones of a batched product together as `l`."""
+        """The axes of `shape` as expressions name them. The leading axes of a batched product are together `l`."""
         return image_names(len(self.shape))
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """One size a name."""
+        """One size per name."""
         return self.shape
 
     def extent(self, name: str) -> tuple[int, ...]:
@@ -97,7 +98,7 @@ class Draft:
 
 
 def image_names(rank: int) -> tuple[str, ...]:
-    """Axes of an elementwise stage, each with a name of its own (dsl.axes)."""
+    """Axes of an elementwise stage, each with its own name (dsl.axes)."""
     return {0: (), 1: ("n",), 2: ("m", "n")}.get(rank) or ("b", "c", *SPATIAL[rank - 2])
 
 
@@ -132,7 +133,7 @@ class Product(Draft):
 
 @dataclass
 class Convolution(Draft):
-    """dsl.ir.Conv without its configuration. `direct`: on the CUDA cores, operands as PyTorch keeps them."""
+    """dsl.ir.Conv without its configuration. `direct`: on the CUDA cores, operands in PyTorch's layout."""
 
     x: Source = None
     w: Source = None
@@ -149,13 +150,13 @@ class Convolution(Draft):
 
     @property
     def channels(self) -> tuple[int, int]:
-        """Of one group, in and out."""
+        """Channels of one group, in and out."""
         return self.x.shape[1] // self.groups, self.shape[1] // self.groups
 
 
 @dataclass
 class Elementwise(Draft):
-    """Each element of x; virtual until it is stored."""
+    """Each element of x; no stage until it is stored."""
 
     x: Source = None
 
@@ -166,7 +167,7 @@ class Elementwise(Draft):
 
 @dataclass
 class Reduction(Draft):
-    """`op` of `of` over the axes of x named in `over`, which the result does not have."""
+    """`op` of `of` over the axes of x named in `over`, which the result omits."""
 
     x: Source = None
     op: str = "sum"
@@ -202,7 +203,7 @@ class Normalization(Draft):
 
 @dataclass
 class Pooling(Draft):
-    """dsl.ir.Pool; `window` None is global."""
+    """dsl.ir.Pool; `window` None: global."""
 
     x: Source = None
     op: str = "max"
@@ -228,12 +229,12 @@ class Rearrangement(Draft):
 
 
 def stage_of(reference: str) -> int | None:
-    """The draft that makes a reference; None for a graph tensor."""
+    """The draft that produces a reference; None for a graph tensor."""
     return int(reference[1:].split("+")[0]) if reference.startswith("#") else None
 
 
 def part_of(reference: str) -> int:
-    """Which of its draft's results a reference is."""
+    """The index of a reference among its draft's results."""
     return int(reference.partition("+")[2] or 0)
 
 
@@ -242,8 +243,8 @@ def reference(stage: int, part: int = 0) -> str:
 
 
 def groups_of(view: tuple[int, ...], stage: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
-    """Two shapes of the same elements cut into the smallest runs of axes that hold the same elements: pairs of
-    (positions in `view`, positions in `stage`). Axes of size 1 are left out. None where the elements differ."""
+    """Two shapes of the same elements, split into the smallest runs of axes that hold the same elements: pairs of
+    (positions in `view`, positions in `stage`), without axes of size 1. None if the elements differ."""
     left = [i for i, d in enumerate(view) if d != 1]
     right = [i for i, d in enumerate(stage) if d != 1]
     out: list[tuple[list[int], list[int]]] = []

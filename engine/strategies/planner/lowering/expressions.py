@@ -1,4 +1,4 @@
-"""Rewrites of expressions: what is computed twice is named by a `let`; the same over another element or other axes."""
+"""Rewrites of expressions: name repeated parts with `let`, replace the element, rename the axes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dsl.ir import Acc, Call, Expr, Let, Load, Number, Ref
 
 
 def shared(exprs: list[Expr], fresh: Callable[[str], str]) -> tuple[tuple[Let, ...], list[Expr]]:
-    """The parts that several places read, in the order in which they need each other, and the expressions over them.
-    `fresh` answers a name that nothing has yet."""
+    """The parts that several places read, in order of dependence, and the expressions over them. `fresh` returns an
+    unused name."""
     reads: Counter[Expr] = Counter(exprs)
     seen: set[Expr] = set()
     todo = list(exprs)
@@ -28,11 +28,11 @@ def shared(exprs: list[Expr], fresh: Callable[[str], str]) -> tuple[tuple[Let, .
         if not isinstance(e, Call):
             return e
         if e not in named:
-            made = Call(e.fn, tuple(build(a) for a in e.args))
+            call = Call(e.fn, tuple(build(a) for a in e.args))
             if reads[e] < 2 or all(isinstance(a, Number) for a in e.args):
-                return made
+                return call
             name = fresh("t")
-            lets.append(Let(name, made))
+            lets.append(Let(name, call))
             named[e] = Ref(name)
         return named[e]
 
@@ -41,14 +41,14 @@ def shared(exprs: list[Expr], fresh: Callable[[str], str]) -> tuple[tuple[Let, .
 
 
 def on(e: Expr, acc: Expr) -> Expr:
-    """The expression over another element."""
+    """The expression with `acc` replaced."""
     if isinstance(e, Acc):
         return acc
     return Call(e.fn, tuple(on(a, acc) for a in e.args)) if isinstance(e, Call) else e
 
 
 def along(e: Expr, x: str) -> Expr:
-    """An expression of vectors as a map of one of them has it."""
+    """An expression of vectors in the form that a map of one of them needs."""
     if isinstance(e, Load):
         return Acc() if e.name == x else Load(e.name, ("n",) if e.axes else ())
     return Call(e.fn, tuple(along(a, x) for a in e.args)) if isinstance(e, Call) else e

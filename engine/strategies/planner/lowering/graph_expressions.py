@@ -1,5 +1,4 @@
-"""Epilogue expressions as ops of a graph, in ATen's words: what engine.strategies.planner.lowering.program_graph
-builds stages from."""
+"""Epilogue expressions as ATen ops of a graph, for engine.strategies.planner.lowering.program_graph."""
 
 from __future__ import annotations
 
@@ -27,9 +26,9 @@ _REDUCED = {"row_sum": ("sum", -1), "row_max": ("amax", -1), "col_sum": ("sum", 
 
 
 class Expressions:
-    """The ops and tensors of a graph under way, and the names that the open stage's expressions may use.
+    """The ops and tensors of a graph under construction, and the names that the open stage's expressions may use.
 
-    `fresh`: the results of the open stage's own computation, which nothing else reads.
+    `fresh`: the results of the open stage's own computation, which have no other reader.
     """
 
     def __init__(self, program: Program):
@@ -43,7 +42,7 @@ class Expressions:
         self.acc, self.second = "", None
 
     def open(self, axes: Mapping[str, tuple[int, ...]], acc: str, second: str | None) -> None:
-        """Begin a stage's expressions: the axes of `acc` by name."""
+        """Start a stage's expressions: the axes of `acc` by name."""
         self.axes, self.acc, self.second, self.lets = axes, acc, second, {}
 
     def emit(
@@ -57,7 +56,7 @@ class Expressions:
         return out
 
     def rename(self, old: str, new: str) -> None:
-        """Give an op's result its stage's name, wherever it is read."""
+        """Give an op's result its stage's name, also in its readers."""
         self.tensors[new] = replace(self.tensors.pop(old), name=new)
         at = {old: new}
         self.ops = [
@@ -69,13 +68,13 @@ class Expressions:
         self.lets = {k: at.get(v, v) for k, v in self.lets.items()}
 
     def value(self, e: Expr) -> str:
-        """The tensor that holds an expression's value; what has no tensor in it cannot stand alone in a checked one."""
-        found = self.part(e)
-        assert isinstance(found, str), "an expression of a checked program reads acc"
-        return found
+        """The tensor with an expression's value. The expression must read a tensor, as those of checked programs do."""
+        tensor = self.part(e)
+        assert isinstance(tensor, str), "an expression of a checked program reads acc"
+        return tensor
 
     def part(self, e: Expr) -> str | float:
-        """As `value`; a number where the expression is one."""
+        """As `value`, but a number for an expression that is one."""
         if isinstance(e, Acc):
             return self.second if e.second else self.acc
         if isinstance(e, Number):
@@ -111,7 +110,7 @@ class Expressions:
         return self.emit(op, tensors, result, {**dict(zip(names, numbers, strict=False)), **fixed})
 
     def _folded(self, fn: str, numbers: list[float]) -> float:
-        """A literal alone: folded here, as the back ends do."""
+        """A literal alone, folded as the back ends do."""
         from engine.strategies.planner.lowering.pointwise import binary
 
         folded = binary(fn, *(Number(n) for n in numbers)) if len(numbers) == 2 else None
@@ -123,7 +122,7 @@ class Expressions:
         return tuple(max(((1,) * (rank - len(s)) + s)[i] for s in shapes) for i in range(rank))
 
     def _load(self, load: Load) -> str:
-        """The operand with axes of size 1 where it does not span the result; leading ones are left out."""
+        """The operand with axes of size 1 where it does not span the result, without leading ones."""
         t = self.program.type_of(load.name)
         if not load.axes:
             return load.name

@@ -1,13 +1,12 @@
-"""Op graph -> one pipeline: products, convolutions, pools, reductions and normalisations become stages, and what
-follows each becomes its epilogue.
+"""Lower an op graph to one pipeline: products, convolutions, pools, reductions and normalisations become stages, and
+the operations after each become its epilogue.
 
-The graph is walked once, symbolically (engine.strategies.planner.lowering.lowering_context); each operation's rule
-answers a value: an expression over the stage that computes it, a tensor in memory, or a number. The pipeline that
-comes out is free of precision class, layouts and configurations, which engine.strategies.planner.lowering.pipeline
-chooses.
+The graph is walked once, symbolically (engine.strategies.planner.lowering.lowering_context). Each operation's rule
+returns a value: an expression over the stage that computes it, a tensor in memory, or a number. The pipeline is
+independent of precision class, layouts and configurations, which engine.strategies.planner.lowering.pipeline chooses.
 
-Departures from PyTorch's arithmetic, all towards more precision: a fused chain is evaluated in f32 and rounded
-once, where eager rounds after every operation; literals next to each other are folded in double precision.
+Differences from PyTorch's arithmetic, all towards more precision: a fused chain is evaluated in f32 and rounded once,
+where eager rounds after every operation; adjacent literals are folded in double precision.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ IDENTITIES = (
     *("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as"),
     *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
 )
-NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class in which a module's own element type stands
+NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class of a module's own element type
 NOTHING_MADE = "The module returns something that no stage made: there is nothing to optimise yet."
-FLOATS = ", ".join(map(class_name, NATIVE))  # what a program's operands may lie in
-CLASSES = ("tf32", "f16", "bf16", "fp8")  # that a program can be written in
+FLOATS = ", ".join(map(class_name, NATIVE))  # element types of a program's operands
+CLASSES = ("tf32", "f16", "bf16", "fp8")  # classes of programs
 _ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
 _SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative", "clip", "clamp_min", "clamp_max",
               "amax", "amin", "mv"}  # fmt: skip
@@ -70,7 +69,7 @@ _RESERVED = {
 
 
 def covered() -> tuple[tuple[str, str], ...]:
-    """The operations that can be lowered, for a person: (kind, names), without the other spellings of the same."""
+    """The operations that can be lowered, for a person: (kind, names), without alternative spellings."""
     changes = {n.rstrip("_") for n in pointwise.OPS if not n.startswith("_")} - _SPELLINGS - set(_ARITHMETIC)
     return (
         ("products", ", ".join(n for n in PRODUCTS if n not in _SPELLINGS)),
@@ -87,8 +86,8 @@ def covered() -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A module as a pipeline, free of class and configuration. Expressions and sources name tensors by reference;
-    `keys`: (graph tensor, shape) -> the parameter that it is; `names`: of each draft's results."""
+    """A module as a pipeline, independent of class and configuration. Expressions and sources name tensors by
+    reference; `keys`: (graph tensor, shape) -> its parameter; `names`: of each draft's results."""
 
     name: str
     params: tuple[ir.Param, ...]
@@ -101,7 +100,7 @@ class Lowered:
 
     @property
     def dtype(self) -> str:
-        """Element type of the operands of products and convolutions in the module; else of the first stage's."""
+        """Element type of the module's operands of products and convolutions, or else of the first stage."""
         order = sorted(self.stages, key=lambda s: not isinstance(s, Product | Convolution))
         for stage in order:
             for source in stage.sources:
@@ -114,15 +113,15 @@ class Lowered:
         return next(p for p in self.params if p.name == name)
 
     def classes(self, allowed: tuple[str, ...]) -> list[str]:
-        """The classes of `allowed` that this module may stand in: a half-precision module only in its own, and in fp8
-        where that is asked for."""
+        """The classes of `allowed` in which this module may have programs: a half-precision module only in its own
+        class and, if requested, in fp8."""
         if self.dtype != "f32":
             own = [NATIVE[self.dtype]] if self.dtype in NATIVE and allowed != ("fp8",) else []
             return own + [c for c in allowed if c == "fp8" and self.dtype in NATIVE]
         return [c for c in allowed if c in CLASSES]
 
     def program(self, cls: str) -> ir.Program:
-        """The plainest program in precision class `cls`, every configuration `auto`; not yet checked."""
+        """The plainest program in precision class `cls`, unchecked, with every configuration `auto`."""
         from engine.strategies.planner.lowering.choice import Choice
         from engine.strategies.planner.lowering.pipeline import program
 
@@ -130,7 +129,7 @@ class Lowered:
 
 
 def lower(graph: OpGraph, title: str = "module") -> Lowered:
-    """Raises SessionRefused("not_covered") naming the first operation that no rule takes."""
+    """Raises SessionRefused("not_covered") for the first operation without a rule."""
     walk = Walk(graph)
     for op in graph.ops:
         walk.op = op
@@ -141,7 +140,7 @@ def lower(graph: OpGraph, title: str = "module") -> Lowered:
 
 
 def not_in_float64(graph: OpGraph) -> None:
-    """Raises SessionRefused("element_type") for a module that computes in float64 alone."""
+    """Raises SessionRefused("element_type") for a module that computes only in float64."""
     floats = {graph.tensors[n].dtype for op in graph.live for n in op.outputs} & {"f64", *NATIVE}
     if floats == {"f64"}:
         line = next((op.line for op in graph.live if graph.tensors[op.outputs[0]].dtype == "f64"), None)
@@ -172,7 +171,8 @@ def _value(walk: Walk) -> Value:
 
 
 def _refuse_expanded(walk: Walk) -> None:
-    """`expand` leaves the sizes to its reader; what adds up along an axis needs each element as often as it stands."""
+    """Refuse an operation that adds up along an expanded axis: `expand` leaves the sizes to its reader, and a sum needs
+    each element as often as it is repeated."""
     value, tensor = walk.arguments()[0], walk.graph.tensors[walk.op.inputs[0]]
     if not isinstance(value, float) and prod(value.shape) != tensor.elements:
         raise walk.refuse("of an expanded tensor is not covered yet")
@@ -186,7 +186,7 @@ def _view(walk: Walk) -> Value:
         leaf = walk.leaf(value)
         order = _permutation(op, len(leaf.shape))
         return Leaf(leaf.source, leaf.base, tuple(leaf.order[i] for i in order))
-    if op.op == "expand":  # broadcasting: the operation that reads it sees the sizes
+    if op.op == "expand":  # broadcasting: the reader sees the sizes
         return walk.leaf(value)
     if op.op == "select" and value.shape[int(op.attrs["dim"])] != 1:
         raise walk.refuse("of one of several is not covered yet")
@@ -222,7 +222,7 @@ def _result(walk: Walk, name: str) -> str:
 
 
 class _Finish:
-    """Leaves out what nothing reads, numbers the rest, and names parameters and results."""
+    """Drops unread stages, numbers the rest, and names parameters and results."""
 
     def __init__(self, walk: Walk, results: list[str], title: str):
         self.graph, self.drafts, self.results, self.title = walk.graph, walk.drafts, results, title
@@ -275,7 +275,7 @@ class _Finish:
             seen.add(r)
             stage = self.drafts[stage_of(r)]
             read = [s.of for s in stage.sources]
-            # Of a stage that stores several results only those that are read count.
+            # For a stage that stores several results, only those that are read count.
             of = (stage.of,) if isinstance(stage, Reduction | Normalization) else ()
             read += [unkey(n)[0] for e in (*of, stage.outs[part_of(r)]) for n in pointwise.names(e)]
             todo += [x for x in read if stage_of(x) is not None]
@@ -296,7 +296,7 @@ class _Finish:
             raise blamed(SessionRefused("not_covered", why), readers[0].name if readers else "") from None
 
     def _rank(self, tensor: str) -> tuple[int, int]:
-        """Inputs first, in call order; then parameters and buffers as the module holds them."""
+        """Inputs first, in call order, then parameters and buffers in the module's order."""
         if tensor in self.graph.inputs:
             return (0, self.graph.inputs.index(tensor))
         return (1, list(self.graph.tensors).index(tensor))
@@ -329,15 +329,15 @@ def _move(stage: Draft, moved: dict[str, str]) -> None:
     stage.outs = [expr(e) for e in stage.outs]
 
 
-def fresh(wanted: str, taken: set[str]) -> str:
-    """An identifier near `wanted` that is not taken yet; marks it taken."""
-    base = re.sub(r"\W+", "_", wanted.replace(".", "_"), flags=re.ASCII).strip("_").lower()[:48] or "t"
+def fresh(preferred: str, used: set[str]) -> str:
+    """An identifier near `preferred` that is not in `used`; adds it to `used`."""
+    base = re.sub(r"\W+", "_", preferred.replace(".", "_"), flags=re.ASCII).strip("_").lower()[:48] or "t"
     if base[0].isdigit() or keyword.iskeyword(base):
         base = f"t_{base}"
     name, i = base, 2
-    while name in taken:
+    while name in used:
         name, i = f"{base}_{i}", i + 1
-    taken.add(name)
+    used.add(name)
     return name
 
 

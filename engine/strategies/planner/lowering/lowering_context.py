@@ -1,8 +1,8 @@
-"""The walk over an op graph: what every rule of lowering shares.
+"""The walk over an op graph: the state and helpers that every rule of lowering shares.
 
-Values are looked up, stored and brought into an expression here; a rule (products, own stages, pointwise) only says
-what its operation becomes. What no rule takes is a SessionRefused("not_covered") that names the operation, its line,
-and what is covered.
+Values are looked up, stored and turned into expressions here; a rule (products, own stages, pointwise) only states what
+its operation becomes. An operation without a rule raises SessionRefused("not_covered"), which names the operation, its
+line, and the covered operations.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ READABLE = ("f32", "f16", "bf16", "f64")
 
 
 def refuse(op: Op | None, why: str, covered: Sequence[tuple[str, str]] = ()) -> SessionRefused:
-    """`why` completes the sentence that begins with the operation and its line."""
+    """The refusal of an operation. `why` completes the sentence that begins with the operation and its line."""
     line = op.line if op else None
     if op is None:
         return SessionRefused("not_covered", why, covered=covered)
-    # The person wrote nn.LSTM, never the aten.zeros that it begins with.
+    # The user wrote nn.LSTM, not the aten.zeros that it begins with.
     what = f"`nn.{op.module}`" if op.module else f"`aten.{op.op}`"
     notes = [f"line {line}"] if line else []
-    # Of nn.MultiheadAttention the part is worth a word, but not one that only makes room.
+    # Name the operation inside nn.MultiheadAttention, but not one that only allocates memory.
     part = op.op.replace("_", "") not in op.module.lower() and op.op not in FACTORIES
     notes += [f"its aten.{op.op}"] if op.module and part else []
     where = f" ({', '.join(notes)})" if notes else ""
@@ -49,13 +49,13 @@ def refuse(op: Op | None, why: str, covered: Sequence[tuple[str, str]] = ()) -> 
 
 
 def blamed(error: SessionRefused, op: str) -> SessionRefused:
-    """The refusal with the operation (its name in the graph) that is to be left to PyTorch for it."""
+    """The refusal with the operation (its name in the graph) to leave to PyTorch because of it."""
     error.op = op
     return error
 
 
 class Walk:
-    """The drafts made so far and the value of each tensor of the graph. `op`: the operation under way."""
+    """The drafts so far and the value of each tensor of the graph. `op`: the current operation."""
 
     def __init__(self, graph: OpGraph):
         self.graph = graph
@@ -75,30 +75,30 @@ class Walk:
         return self.graph.tensors[self.op.outputs[0]]
 
     def arguments(self) -> list[Value]:
-        """The operation's tensors. Refuses one that is a further result of another operation."""
-        found = []
+        """The operation's tensors. Refuses one that is a second result of another operation."""
+        values = []
         for name in self.op.inputs:
             if name not in self.values:
                 raise self.refuse(f"reads `{name}`, the second result of another operation, which is not covered yet")
-            found.append(self.values[name])
-        return found
+            values.append(self.values[name])
+        return values
 
     def named(self, *schema: str) -> dict[str, Value]:
-        """The operation's tensors under their names in ATen's schema: those that are None stand among its attrs."""
-        given = [n for n in schema if n not in self.op.attrs]
-        return dict(zip(given, self.arguments(), strict=False))
+        """The operation's tensors by their names in ATen's schema. Those that are None are among its attrs."""
+        present = [n for n in schema if n not in self.op.attrs]
+        return dict(zip(present, self.arguments(), strict=False))
 
     def dtype_of(self, leaf: Leaf) -> str:
         at = stage_of(leaf.source)
         return self.graph.tensors[leaf.source].dtype if at is None else self.drafts[at].dtype
 
     def add(self, draft: Draft, shape: tuple[int, ...] | None = None) -> Result:
-        """A new draft, as the value of the operation under way; `shape`: as the module sees it."""
+        """Add a draft as the value of the current operation; `shape`: as the module sees it."""
         self.drafts.append(draft)
         return Result(len(self.drafts) - 1, Acc(), draft.shape if shape is None else shape)
 
     def store(self, value: Result) -> Leaf:
-        """From here on the value is a tensor in memory: the draft's epilogue, or a further result of its launch."""
+        """Store the value as a tensor in memory: the draft's epilogue, or a further result of its launch."""
         draft = self.drafts[value.stage]
         if isinstance(draft, Elementwise) and isinstance(value.expr, Acc):
             return Leaf.whole(draft.x.of, value.shape)
@@ -108,11 +108,11 @@ class Walk:
 
     def leaf(self, value: Value) -> Leaf:
         if isinstance(value, float):
-            raise self.refuse("reads a number where a tensor is wanted, which is not covered yet")
+            raise self.refuse("reads a number where a tensor is needed, which is not covered yet")
         return self.store(value) if isinstance(value, Result) else value
 
     def plain(self, leaf: Leaf) -> Leaf:
-        """The tensor in its own order: copied where it is seen permuted."""
+        """The tensor in its own order, copied if it is seen permuted."""
         if leaf.plain:
             return Leaf.whole(leaf.source, leaf.shape)
         if len(leaf.base) > MAX_RANK:
@@ -121,9 +121,9 @@ class Walk:
         return self.leaf_of(draft, leaf.shape)
 
     def leaf_of(self, draft: Draft, shape: tuple[int, ...]) -> Leaf:
-        made = self.add(draft, shape)
+        result = self.add(draft, shape)
         draft.outs.append(Acc())
-        return Leaf.whole(reference(made.stage), shape)
+        return Leaf.whole(reference(result.stage), shape)
 
     def reshaped(self, value: Leaf | Result, shape: tuple[int, ...]) -> Leaf | Result:
         """The same elements in the same order, seen as `shape`."""
@@ -134,7 +134,7 @@ class Walk:
         return _reshape_swapped(value, shape) or Leaf.whole(self.plain(value).source, shape)
 
     def see(self, leaf: Leaf, shape: tuple[int, ...]) -> Source:
-        """A tensor as a stage reads it, with exactly this shape; a stored result of another shape is copied."""
+        """A tensor as a stage reads it, with exactly this shape. A stored result of another shape is copied."""
         leaf = self.plain(leaf)
         stored = self.stored_shape(leaf)
         if stored is None or stored == shape:
@@ -143,13 +143,13 @@ class Walk:
         return Source(self.leaf_of(draft, shape).source, shape)
 
     def stored_shape(self, leaf: Leaf) -> tuple[int, ...] | None:
-        """The shape of a stage's result as it is stored; None for a graph tensor, which is bound in any."""
+        """The stored shape of a stage's result; None for a graph tensor, which is bound in any shape."""
         at = stage_of(leaf.source)
         return None if at is None else self.drafts[at].shape
 
     def carried(self, value: Value, shape: tuple[int, ...] | None = None) -> tuple[Leaf, Expr]:
-        """What a reduction or a normalisation reads: a tensor, and the expression over its elements. Elementwise
-        work that nothing has stored yet goes along where the reader sees the tensor as it does (as `shape`)."""
+        """The input of a reduction or normalisation: a tensor, and the expression over its elements. Unstored
+        elementwise work is included if the reader sees the tensor in the same shape (as `shape`)."""
         if isinstance(value, Result):
             draft = self.drafts[value.stage]
             free = isinstance(draft, Elementwise) and value.expr not in draft.outs
@@ -158,7 +158,7 @@ class Walk:
         return self.plain(self.leaf(value)), Acc()
 
     def own_shape(self, value: Value) -> tuple[int, ...] | None:
-        """The shape in which a stage of our own has to read a value; None where it can choose."""
+        """The shape in which one of our stages must read a value; None if it can choose."""
         if isinstance(value, Result):
             draft = self.drafts[value.stage]
             free = isinstance(draft, Elementwise) and isinstance(value.expr, Acc) and stage_of(draft.x.of) is None
@@ -168,16 +168,16 @@ class Walk:
     # ---- elementwise work ----
 
     def elementwise(self, value: Value, shape: tuple[int, ...]) -> Result:
-        """A tensor in memory as the beginning of an expression over its elements, seen as `shape`."""
+        """A tensor in memory as the start of an expression over its elements, seen as `shape`."""
         leaf = self.plain(self.leaf(value))
         stored = self.stored_shape(leaf) or collapsed(shape)
         if not stored:
             raise self.refuse("works on a single number; covered are tensors")
-        made = self.add(Elementwise(stored, self.dtype_of(leaf), x=Source(leaf.source, stored)), shape)
-        return made
+        result = self.add(Elementwise(stored, self.dtype_of(leaf), x=Source(leaf.source, stored)), shape)
+        return result
 
     def target(self, values: list[Value], shape: tuple[int, ...]) -> Result:
-        """The value whose stage goes on with this operation, seen as the operation's result."""
+        """The value whose stage continues with this operation, seen as the operation's result."""
         results = [v for v in values if isinstance(v, Result) and prod(v.shape) == prod(shape)]
         if results:
             last = max(results, key=lambda r: r.stage)
@@ -200,7 +200,7 @@ class Walk:
         return -1 if at is None else at
 
     def term(self, value: Value, target: Result) -> Expr:
-        """`value` as it enters the expression of the target's stage."""
+        """`value` as a term in the expression of the target's stage."""
         if isinstance(value, float):
             return Number(value)
         draft = self.drafts[target.stage]
@@ -230,7 +230,7 @@ class Walk:
         stored = self.stored_shape(value)
         if stored is not None and stored != shape:
             raise self.refuse("reads an earlier result in another shape than it is stored in, which is not covered yet")
-        # The binding's shape goes with the name; pipeline asks for it when it names the parameter.
+        # The name includes the binding's shape, which pipeline needs to name the parameter.
         return Load(key(value.source, shape), axes)
 
     def _axes(self, shape: tuple[int, ...], target: Result, draft: Draft) -> tuple[str, ...]:
@@ -262,14 +262,14 @@ class Walk:
 
 
 def _reshape_swapped(leaf: Leaf, shape: tuple[int, ...]) -> Leaf | None:
-    """A reshape of a tensor seen with its last two axes swapped that touches its leading axes alone."""
+    """A reshape, only of the leading axes, of a tensor seen with its last two axes swapped; else None."""
     if len(leaf.shape) < 2 or len(shape) < 2 or leaf.shape[-2:] != shape[-2:] or not leaf.swapped().plain:
         return None
     return Leaf.whole(leaf.source, (*shape[:-2], shape[-1], shape[-2])).swapped()
 
 
 def key(source: str, shape: tuple[int, ...]) -> str:
-    """A tensor and the shape that a program sees it in, as one name of an expression."""
+    """A tensor and the shape in which a program sees it, as one name of an expression."""
     return f"{source}@{'x'.join(map(str, shape))}"
 
 
@@ -279,7 +279,7 @@ def unkey(name: str) -> tuple[str, tuple[int, ...]]:
 
 
 def collapsed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """At most five axes: the leading ones of a longer shape as one."""
+    """At most five axes: the leading axes of a longer shape are merged."""
     extra = len(shape) - MAX_RANK
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 

@@ -1,4 +1,4 @@
-"""The program of a lowered module in one precision class: which builder writes it."""
+"""Build the program of a lowered module in one precision class, with the builder of that class."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""ATen's pointwise operations as epilogue expressions: one table, with literals folded as they meet.
+"""ATen's pointwise operations as epilogue expressions: one table, with literals folded.
 
-Each rule takes the operation's tensor arguments as expressions, and its other arguments by their ATen names, and
-answers an expression, or None when an argument asks for something that the language cannot say.
+Each rule takes the operation's tensor arguments as expressions and its other arguments by their ATen names. It returns
+an expression, or None if the language cannot express an argument.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from dsl.ir import Acc, Call, Expr, Load, Number
 from sol.graph import Op
 
-BIG = 3.4028234663852886e38  # the largest f32: a clamp with one side open
+BIG = 3.4028234663852886e38  # the largest f32, for a clamp with one open side
 _FOLD = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -50,7 +50,7 @@ def binary(fn: str, a: Expr, b: Expr) -> Expr:
 
 
 def _scaled(e: Expr) -> tuple[Expr, float]:
-    """An expression as another one times a number."""
+    """An expression as another expression times a number."""
     if isinstance(e, Call) and e.fn == "mul" and isinstance(e.args[1], Number):
         return e.args[0], e.args[1].value
     return e, 1.0
@@ -65,7 +65,7 @@ def _call(fn: str, *names: tuple[str, float]) -> Callable[[list[Expr], Mapping],
 
 
 def _other(xs: list[Expr], at: Mapping) -> Expr | None:
-    """The second operand: a tensor, or a number under ATen's name for it."""
+    """The second operand: a tensor, or a number under its ATen name."""
     if len(xs) > 1:
         return xs[1]
     value = at.get("other")
@@ -162,13 +162,13 @@ OPS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
     "minimum": _min_max("min"),
     "maximum": _min_max("max"),
 }
-# The in-place forms mean the same: a program has no storage to share.
+# The in-place forms mean the same: the storages of a program are never shared.
 OPS |= {f"{name}_": rule for name, rule in list(OPS.items())}
 
 
 def apply(op: Op, terms: list[Expr]) -> Expr | None:
-    """The operation on expressions; None where an argument cannot be said. A function written out is recognised:
-    `x * sigmoid(x)` is silu, `x * tanh(softplus(x))` mish."""
+    """The operation on expressions; None if an argument cannot be expressed. Composed functions are recognised: `x *
+    sigmoid(x)` is silu, `x * tanh(softplus(x))` mish."""
     return _known(OPS[op.op](terms, op.attrs))
 
 
@@ -188,8 +188,8 @@ def call(fn: str, *args: Expr) -> Expr:
 
 def describe(op: Op) -> str:
     """The operation's own arguments, for a message: `rounding_mode='floor'`."""
-    said = ", ".join(f"{k}={v!r}" for k, v in op.attrs.items())
-    return said or f"{len(op.inputs)} tensors"
+    attributes = ", ".join(f"{k}={v!r}" for k, v in op.attrs.items())
+    return attributes or f"{len(op.inputs)} tensors"
 
 
 def names(e: Expr | None) -> set[str]:
@@ -206,7 +206,7 @@ def rename(e: Expr, to: Mapping[str, str]) -> Expr:
 
 
 def size(e: Expr) -> int:
-    """Nodes of an expression, a measure of how much one epilogue does."""
+    """Number of nodes of an expression, a measure of an epilogue's work."""
     return 1 + (sum(size(a) for a in e.args) if isinstance(e, Call) else 0)
 
 

@@ -1,6 +1,6 @@
-"""A lowered module as a program of one precision class: casts, layouts, paddings and the types of what lies between.
+"""A lowered module as a program of one precision class: casts, layouts, paddings and types of intermediates.
 
-What is decided here follows from the class and a Choice; tiles and the rest of a configuration stay `auto`.
+The class and a Choice decide these; tiles and the rest of a configuration stay `auto`.
 
   operands   of products and convolutions have the class's element type; a cast, a change of layout, a transposition
              and a padding of one tensor are one transform;
@@ -41,14 +41,14 @@ from engine.strategies.planner.lowering.folding import folded
 from engine.strategies.planner.lowering.lowering_context import unkey
 from engine.strategies.planner.lowering.storage_choice import Readers, direct, lines, up
 
-SOFTMAX = 2.0**15  # under a guard, of one that only products read: a row's largest is then within f16's best range
-FOLDED = 1 << 22  # elements of a result from which a map of a few vectors before it costs less than it saves
+SOFTMAX = 2.0**15  # under a guard, for a softmax that only products read: scales a row's maximum into f16's best range
+FOLDED = 1 << 22  # elements of a result above which a preceding map of a few vectors saves more than it costs
 _ROWS = {"sum": "row_sum", "mean": "row_sum", "max": "row_max", "logsumexp": "row_logsumexp"}
 
 
 class Build:
-    """`element`: of operands that are cast, and with `narrow` of what lies between stages; `step`: elements of an
-    operand in 16 bytes."""
+    """`element`: the type of cast operands and, with `narrow`, of intermediates; `step`: elements of an operand in 16
+    bytes."""
 
     def __init__(self, lowered, cls: str, choice: Choice):
         self.lowered, self.choice = lowered, choice
@@ -63,10 +63,10 @@ class Build:
         self.taken = {p.name for p in lowered.params} | {n for names in lowered.names for n in names}
         self.taken |= {"acc", "acc2", *"lmnT"}
         self.made: dict[tuple, str] = {}  # transforms
-        self.vectors: dict[tuple, tuple[Expr, Expr]] = {}  # (axis, scale, shift) -> what is read in their place
+        self.vectors: dict[tuple, tuple[Expr, Expr]] = {}  # (axis, scale, shift) -> the expressions read in their place
         self.stages: list[ir.Stage] = []
-        self.scales: dict[int, float] = {}  # softmax -> what its results are multiplied by
-        self.fused = {}  # product -> the reduction that its epilogue does
+        self.scales: dict[int, float] = {}  # softmax -> factor of its stored results
+        self.fused = {}  # product -> the reduction in its epilogue
         if choice.fuse:
             for i, draft in enumerate(self.drafts):
                 at = self._fusible(draft)
@@ -106,7 +106,7 @@ class Build:
         pad: tuple[int, ...] | None = None, crop: tuple[int, ...] | None = None, layout: str | None = None,
         to: DType | None = None, result: str | None = None,
     ) -> str:  # fmt: skip
-        """The tensor changed, under its own name where nothing changes; made once for all its readers."""
+        """The changed tensor, or the name of the old one if nothing changes. Created once for all its readers."""
         t = self.types[name]
         shape = view or t.shape
         view = None if shape == t.shape else view
@@ -135,7 +135,7 @@ class Build:
         return fresh
 
     def tail(self, i: int, draft: Draft, sizes: dict[str, int] | None = None) -> dict:
-        """The expressions of a stage with parts that are read twice named. `sizes`: axes that are padded."""
+        """The expressions of a stage, with parts that are read twice named. `sizes`: axes that are padded."""
         exprs = [self.expression(e, draft, sizes or {}) for e in draft.outs]
         factor = self.scales.get(i, 1.0)
         if isinstance(draft, Product | Convolution):
@@ -150,11 +150,11 @@ class Build:
         return {"lets": lets, "also": also, "epilogue": exprs[0]}
 
     def finished(self, draft: Draft, exprs: list[Expr]) -> list[Expr]:
-        """A stage's expressions with what a class adds to them."""
+        """A stage's expressions with the additions of a class."""
         return exprs
 
     def _scale(self, reference: str) -> float:
-        """What a tensor was multiplied by as it was stored."""
+        """The factor by which a tensor was multiplied when it was stored."""
         at = stage_of(reference)
         if at is None or not self.scales:
             return 1.0
@@ -162,7 +162,7 @@ class Build:
         return self._scale(draft.x.of) if isinstance(draft, Rearrangement) else self.scales.get(at, 1.0)
 
     def _vectors(self, axis: str, scale: Expr, shift: Expr) -> tuple[Expr, Expr]:
-        """Two expressions of vectors along `axis`, stored by one map each time that they are new."""
+        """Two expressions of vectors along `axis`, each new pair stored by one map."""
         if (axis, scale, shift) not in self.vectors:
             parts = [e for e in (scale, shift) if ir.loads(e)]
             x = next(x.name for e in parts for x in ir.loads(e) if x.axes)
@@ -195,7 +195,7 @@ class Build:
         return self.readers.dtype(i)
 
     def finish(self, i: int, draft: Draft, stage: ir.Stage, natural: str = NCHW, shape: tuple | None = None) -> None:
-        """Append a stage whose results lie as their readers want them; `shape`: padded, to be cropped."""
+        """Append a stage and store its results as their readers need them; `shape`: padded, to be cropped."""
         layout = self.readers.layout(i)
         names = self.lowered.names[i]
         store = self.stored(i)
@@ -235,7 +235,7 @@ class Build:
         return at
 
     def _padded(self, draft: Product, store: DType) -> tuple[int, int]:
-        """M and N as multiples of 16 bytes where a row in memory runs along them."""
+        """M and N as multiples of 16 bytes if a row in memory runs along them."""
         step = self.step
         m, n = draft.shape[-2:]
         flips = self._flips(draft)
@@ -249,12 +249,12 @@ class Build:
         return lines(m, rows), lines(n, columns)
 
     def _flips(self, draft: Product) -> tuple[bool, bool]:
-        """Which operands are copied to lie along K."""
+        """Which operands are copied, to be read along K."""
         along_k = self.choice.along_k and self.compute is DType.TF32
         return along_k and draft.a.transposed, along_k and not self.choice.first and not draft.b.transposed
 
     def _side(self, source: Source, rows: int, columns: int, flip: bool) -> Operand:
-        """A side of a product of `rows` x `columns` as the product sees it; `flip`: copied the other way round."""
+        """A side of a product of `rows` x `columns` as the product sees it; `flip`: copied in the other order."""
         name = self.name_of(source.of, source.shape)
         size = (columns, rows) if source.transposed != flip else (rows, columns)
         rank = len(source.shape)
@@ -284,7 +284,8 @@ class Build:
         self.finish(i, draft, stage, NCHW, (*draft.shape[:-2], m, n))
 
     def _reduced(self, i: int, draft: Product, over: Reduction, stage: ir.Gemm, at: int) -> None:
-        """The product with its rows (or columns) reduced, and what follows the reduction as a map of the totals."""
+        """The product with its rows (or columns) reduced, and the operations after the reduction as a map of the
+        totals."""
         fn = _ROWS[over.op] if over.over == over.inside[-1:] else "col_sum"
         tail = self.tail(i, draft)
         tail["epilogue"] = Call(fn, (tail["epilogue"],))
@@ -298,7 +299,7 @@ class Build:
         self.types[name] = TensorType(DType.F32, over.shape)
         if plain:
             return
-        # The totals' axes are named anew: they are the last ones now.
+        # The totals' axes get new names, because they are now the last ones.
         now = Elementwise(over.shape, over.dtype, exprs, x=Source(f"#{i}", over.shape))
         named = dict(zip(over.names, now.names, strict=True))
         now.outs = [on_axes(e, named) for e in exprs]
@@ -346,7 +347,7 @@ class Build:
         )  # fmt: skip
         self.finish(i, draft, stage, NHWC, (draft.shape[0], filters, *draft.shape[2:]))
 
-    # ---- our own stages ----
+    # ---- stages of our own kernels ----
 
     def _input(self, draft: Draft) -> str:
         return self.name_of(draft.x.of, draft.x.shape)

@@ -1,7 +1,7 @@
-"""A μCUTLASS program as an op graph: the inverse of lowering, for a session that begins with a pasted program.
+"""A μCUTLASS program as an op graph: the inverse of lowering, for a session that starts from a pasted program.
 
-The graph says in ATen's words what the program computes, so that its limit and PyTorch's time are priced as for a
-module. Parameters become inputs of the same names; casts become `to`; a change of layout is a copy of the same values.
+The graph states in ATen ops what the program computes, so its limit and PyTorch's time are found as for a module.
+Parameters become inputs of the same names; casts become `to`; a change of layout is a copy of the same values.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def bindings(program: Program) -> tuple[tuple[Binding, ...], tuple[Binding, ...]
 
 
 def graph_of(program: Program) -> OpGraph:
-    """The op graph of a checked program. A guarded one asks for what its casts stand for, products of f32: that is what
-    it falls back to, and what PyTorch in class tf32 is timed on."""
+    """The op graph of a checked program. For a guarded program it has the f32 products that its casts stand for: the
+    program falls back to them, and PyTorch in class tf32 is timed on them."""
     return _Builder(rescue(program) if program.guard else program).run()
 
 
@@ -69,7 +69,7 @@ class _Builder:
     # ---- one stage ----
 
     def _stage(self, stage: Stage) -> None:
-        """What it computes, then its expressions, in the type in which PyTorch would compute them."""
+        """Add the stage's computation, then its expressions, in the type in which PyTorch would compute them."""
         if isinstance(stage, Gemm | GroupedGemm | Conv):
             acc, second = self._product(stage)
         elif isinstance(stage, Map):
@@ -91,12 +91,12 @@ class _Builder:
         """The value of an expression as the tensor `name`, stored as `t`."""
         before = len(self.made.ops)
         out = self.made.value(e)
-        found = self.made.tensors[out]
-        if found.dtype != t.dtype.value:
+        tensor = self.made.tensors[out]
+        if tensor.dtype != t.dtype.value:
             self.made.emit("to", [out], t, {"dtype": t.dtype.value}, name)
         elif (isinstance(e, Acc) and out in self.made.fresh) or len(self.made.ops) > before:
             self.made.rename(out, name)
-        else:  # a part that has another reader, or a parameter
+        else:  # it has another reader, or is a parameter
             self.made.emit("clone", [out], t, {}, name)
 
     def _product(self, stage: Collective) -> tuple[str, str | None]:
@@ -136,7 +136,7 @@ class _Builder:
         return self.made.emit("transpose", [o.name], TensorType(t.dtype, shape), {"dim0": -2, "dim1": -1})
 
     def _scaled_rows(self, stage: Normalize) -> tuple[str, str]:
-        """Each element by the largest magnitude of its row, and that."""
+        """Each element divided by the largest magnitude of its row, and that magnitude."""
         x, t = stage.x.name, self.program.type_of(stage.x.name)
         if not isinstance(stage.of, Acc):
             self.made.open(axes_of(stage, len(t.shape)), x, None)

@@ -1,4 +1,4 @@
-"""Convolutions, pools, reductions and normalisations: the rules that make a stage of another kind than a product."""
+"""Convolutions, pools, reductions and normalisations: the rules for stages other than products."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NORMALIZATIONS = ("softmax", "log_softmax", "layer_norm", "rms_norm", "group_nor
 
 
 def _sizes(value: object, n: int, default: int) -> tuple[int, ...]:
-    """One size an axis, from ATen's list of one or of n."""
+    """One size per axis, from ATen's list of one or n."""
     sizes = [value] if isinstance(value, int) else list(value or [])
     sizes = sizes * n if len(sizes) == 1 else sizes
     return tuple(int(x) for x in sizes) or (default,) * n
@@ -102,7 +102,7 @@ def reduction(walk: Walk) -> Value:
     dims = op.attrs.get("dim")
     dims = [dims] if isinstance(dims, int) else list(dims or range(len(value.shape)))
     dims = sorted({d % len(value.shape) for d in dims})
-    if all(value.shape[d] == 1 for d in dims):  # each of these reductions of one element is that element
+    if all(value.shape[d] == 1 for d in dims):  # each of these reductions of one element returns that element
         return walk.reshaped(value, out.shape)
     op_name = REDUCTIONS[op.op]
     shape = walk.own_shape(value)
@@ -117,7 +117,7 @@ def reduction(walk: Walk) -> Value:
 
 
 def _named(view: tuple[int, ...], shape: tuple[int, ...], dims: list[int]) -> tuple[str, ...] | None:
-    """The axes of `shape` that hold the axes `dims` of `view`; None where one axis holds others too."""
+    """The axes of `shape` that hold the axes `dims` of `view`; None if one of them holds other axes too."""
     groups = groups_of(view, shape)
     if groups is None or len(shape) > MAX_RANK:
         return None
@@ -131,7 +131,7 @@ def _named(view: tuple[int, ...], shape: tuple[int, ...], dims: list[int]) -> tu
 
 
 def _merged(view: tuple[int, ...], dims: list[int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """`view` with neighbours of one fate as one axis, and the names of those that are reduced."""
+    """`view` with adjacent axes merged that are all reduced or all kept, and the names of the reduced ones."""
     runs: list[tuple[bool, int]] = []
     for i, d in enumerate(view):
         fate = i in dims
@@ -161,7 +161,7 @@ def _softmax(walk: Walk) -> Value:
         raise walk.refuse("into another element type is not covered yet")
     view = value.shape
     dim = int(op.attrs["dim"]) % len(view)
-    if view[dim] == 1:  # the only element's share is 1, its logarithm 0; NaN where PyTorch answers NaN
+    if view[dim] == 1:  # the only element's share is 1, its logarithm 0; NaN as in PyTorch
         target = walk.target([value], view)
         x = walk.term(value, target)
         log = pointwise.binary("sub", x, x)
@@ -214,7 +214,7 @@ def _instance_norm(walk: Walk) -> Value:
     channels, size = value.shape[1], prod(value.shape[2:])
     shape = walk.own_shape(value)
     if "weight" not in at and (shape is None or (len(shape) == 2 and shape[-1] == size)):
-        # Each channel of each image is a row.
+        # Each channel of each image is one row.
         rows = (value.shape[0] * channels, size)
         return _normalized(walk, value, rows, "layernorm", over=("n",), eps=eps)
     params = _parameters(walk, at, ("weight", "bias"), channels)
@@ -248,7 +248,7 @@ def _inference(walk: Walk, at: dict[str, Value]) -> Value:
 
 
 def _image(walk: Walk, value: Value) -> tuple[int, ...]:
-    """The shape in which a norm over channels reads its input: batch, channels, and space as one axis if it may be."""
+    """The shape in which a norm over channels reads its input: batch, channels, and space as one axis if possible."""
     shape, view = walk.own_shape(value), value.shape
     if shape is not None and shape[:2] == view[:2] and len(shape) <= MAX_RANK:
         return shape
@@ -256,10 +256,10 @@ def _image(walk: Walk, value: Value) -> tuple[int, ...]:
 
 
 def _parameters(walk: Walk, at: dict[str, Value], names: tuple[str, ...], n: int) -> tuple[Source, ...]:
-    given = [name for name in names if name in at]
-    if given and given[0] != names[0]:
+    present = [name for name in names if name in at]
+    if present and present[0] != names[0]:
         raise walk.refuse("with a bias and no weight is not covered yet")
-    return tuple(walk.see(walk.plain(walk.leaf(at[name])), (n,)) for name in given)
+    return tuple(walk.see(walk.plain(walk.leaf(at[name])), (n,)) for name in present)
 
 
 def _normalized(

@@ -95,18 +95,18 @@ def _shared_left(walk: Walk, a: Leaf, b: Leaf) -> Result:
 
 
 def _side(walk: Walk, leaf: Leaf, shape: tuple[int, ...]) -> Source:
-    """A product's side of logical `shape` (..., rows, columns): as it lies, as `.T`, or copied."""
+    """A product's side of logical `shape` (..., rows, columns): in its memory order, as `.T`, or copied."""
     if leaf.plain:
         return walk.see(leaf, shape)
     last = leaf.swapped()
     if last.plain and (len(leaf.shape) == len(shape) or len(shape) == 3):
-        found = walk.see(last, (*shape[:-2], shape[-1], shape[-2]))
-        return replace(found, transposed=True)
+        source = walk.see(last, (*shape[:-2], shape[-1], shape[-2]))
+        return replace(source, transposed=True)
     return walk.see(walk.plain(leaf), shape)
 
 
 def _vector(walk: Walk, a: Leaf, b: Leaf, rows: int, k: int, n: int) -> Result | None:
-    """A matrix times a vector, which no tensor core helps: the matrix is read once and each row summed."""
+    """A matrix times a vector, for which tensor cores are no help: read the matrix once and sum each row."""
     if n != 1 and rows != 1:
         return None
     matrix, vector, size, axis = (a, b, (rows, k), 1) if n == 1 else (b, a, (k, n), 0)
@@ -135,11 +135,11 @@ def _vector(walk: Walk, a: Leaf, b: Leaf, rows: int, k: int, n: int) -> Result |
 
 
 def _einsum(walk: Walk, args: list[Value]) -> tuple[Value, Value]:
-    """`...k,kn->...n` and `bmk,bkn->bmn`, under any letters and with either side's last axes swapped."""
+    """`...k,kn->...n` and `bmk,bkn->bmn`, with any letters and with either side's last axes swapped."""
     equation = str(walk.op.attrs.get("equation", "")).replace(" ", "")
-    found = re.fullmatch(r"([a-z]+),([a-z]+)->([a-z]+)", equation, re.I)
-    if found and len(args) == 2:
-        left, right, out = found.groups()
+    match = re.fullmatch(r"([a-z]+),([a-z]+)->([a-z]+)", equation, re.I)
+    if match and len(args) == 2:
+        left, right, out = match.groups()
         if left[:-1] + right.strip(left[-1]) == out and len(right) == 2 and left[-1] in right:
             b = walk.leaf(args[1])
             return args[0], b.swapped() if right[1] == left[-1] else b

@@ -1,4 +1,4 @@
-"""Who reads each stage's result, and what follows for the type and the layout in which it is stored."""
+"""The readers of each stage's result, and the type and layout in which it is therefore stored."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from engine.strategies.planner.lowering.drafts import (
 )
 from engine.strategies.planner.lowering.lowering_context import unkey
 
-FEW = 16  # channels a group of a grouped convolution, up to which the CUDA cores do as well
+FEW = 16  # channels per group of a grouped convolution, up to which the CUDA cores are as fast
 
 
 def direct(draft: Convolution, element: DType) -> bool:
-    """Whether a convolution runs on the CUDA cores: grouped with few channels, depthwise above all, or with channels
-    that the tensor cores could only read padded in every group."""
+    """Return True if a convolution runs on the CUDA cores: grouped with few channels, above all depthwise, or with
+    channels that the tensor cores could only read padded in every group."""
     if draft.groups == 1:
         return False
     inner, outer = draft.channels
@@ -33,14 +33,14 @@ def direct(draft: Convolution, element: DType) -> bool:
 
 
 def as_it_lies(draft: Convolution, dtype: str) -> bool:
-    """Whether a convolution can read its operands as PyTorch keeps them on the tensor cores; `dtype`: the module's."""
+    """Return True if the tensor-core kernel can read NCHW operands without a layout pass; `dtype`: the module's."""
     return dtype == "f32" and draft.groups == 1 and not (draft.transposed and prod(draft.stride) != 1)
 
 
 class Readers:
-    """`narrow`: what own stages read is stored in the class's type `element` too; `rows`: convolutions read operands
-    as they lie where they can; `kept`: nothing is stored narrower than in the module, but with `narrow` what products
-    alone read, by kernels that can watch its range (dsl.narrowed)."""
+    """`narrow`: the inputs of our own stages are stored in the class's type `element` too; `rows`: convolutions read
+    operands in PyTorch's layout if they can; `kept`: nothing is stored narrower than in the module, except, with
+    `narrow`, what only products read, by kernels that can check its range (dsl.narrowed)."""
 
     def __init__(self, lowered, element: DType, narrow: bool, rows: bool = False, kept: bool = False):
         self.drafts: tuple[Draft, ...] = lowered.stages
@@ -72,12 +72,12 @@ class Readers:
         return ("own",)
 
     def in_rows(self, draft: Draft) -> bool:
-        """Whether this is a convolution that reads x and w as they lie, on the tensor cores."""
+        """Return True for a convolution that reads x and w in PyTorch's layout, on the tensor cores."""
         return self.rows and isinstance(draft, Convolution) and as_it_lies(draft, self.native)
 
     def of(self, stage: int) -> list[tuple[int, str]]:
-        """(reader, how it reads): operand of a product, rows of a convolution that reads as it lies, own stage's input,
-        param, load, and the module's result."""
+        """(reader, role): operand of a product, rows of a convolution that reads PyTorch's layout, input of one of our
+        stages, param, load, and the module's result."""
         return [*self._of[stage], *([(-1, "result")] if stage in self.results else [])]
 
     def dtype(self, stage: int) -> DType:
@@ -91,7 +91,7 @@ class Readers:
         return self.element if roles == {"operand"} or self.narrow else own
 
     def _for_products(self, stage: int) -> bool:
-        """Whether a guard lets a stage round its results: nobody reads them but products, at most rearranged."""
+        """Return True if a guard lets a stage round its results: only products read them, at most rearranged."""
         draft = self.drafts[stage]
         if isinstance(draft, Reduction | Pooling):
             return False
@@ -113,7 +113,7 @@ class Readers:
         return NHWC
 
     def _prefers(self, reader: int, role: str) -> bool:
-        """Whether a reader wants channels last."""
+        """Return True if a reader prefers channels last."""
         if role in ("result", "load", "param", "rows"):
             return False
         draft = self.drafts[reader]
@@ -132,6 +132,6 @@ def up(size: int, step: int) -> int:
 
 
 def lines(size: int, step: int) -> int:
-    """As `up`, of elements in 16 bytes; where a long row is padded at all, to whole lines of 128 bytes: 1.27 ms where
-    rows of whole 16 took 1.59 (8205 x 2949 x 5921 in tf32, one H200)."""
+    """As `up`, for elements in 16 bytes. A long row that needs padding is padded to whole lines of 128 bytes: 1.27 ms,
+    where rows of whole 16 bytes took 1.59 (8205 x 2949 x 5921 in tf32, one H200)."""
     return size if size % step == 0 else up(size, 8 * step if size >= 128 * step else step)

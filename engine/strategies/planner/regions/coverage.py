@@ -1,4 +1,4 @@
-"""What of a module is covered: its regions and its rest with their shares of the work, for people and for the page."""
+"""The coverage of a module: its regions and its rest, with their shares of the work, for people and the page."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sol.hardware import Hardware
 
 @dataclass(frozen=True)
 class Covered:
-    """A region: its operations, the module's tensors that it reads and makes, the lines of the pasted text that it
-    stands for, its own limit in ms by class, and its share of the module ({flops, bytes, time}, each 0 to 1)."""
+    """A region: its operations, the module's tensors that it reads and writes, its lines in the pasted text, its limit
+    in ms by class, and its share of the module ({flops, bytes, time}, each 0 to 1)."""
 
     number: int
     ops: tuple[str, ...]
@@ -32,25 +32,25 @@ class Covered:
         return {**vars(self), **{k: list(getattr(self, k)) for k in ("ops", "inputs", "outputs", "lines")}}
 
 
-def covered(found: Partition, hw: Hardware, classes: Iterable[str]) -> tuple[Covered, ...]:
-    """The regions with their limits in `classes`, the first of which prices their shares of the time."""
+def covered(partition: Partition, hw: Hardware, classes: Iterable[str]) -> tuple[Covered, ...]:
+    """The regions with their limits in `classes`; the first class prices their shares of the time."""
     classes = list(classes)
-    made = []
-    for r in found.regions:
+    regions = []
+    for r in partition.regions:
         limits = {cls: t_sol(r.graph, hw, cls) for cls in classes}
         names = list(dict.fromkeys(op.op for op in r.graph.ops))
         words = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-        made.append(
+        regions.append(
             Covered(
                 r.number, r.ops, r.inputs, r.outputs, r.lines, limits,
-                shares(found.graph, r.ops, hw, classes[0]), words,
+                shares(partition.graph, r.ops, hw, classes[0]), words,
             )
         )  # fmt: skip
-    return tuple(made)
+    return tuple(regions)
 
 
 def shares(graph: OpGraph, ops: Iterable[str], hw: Hardware, cls: str) -> dict[str, float]:
-    """The part of the module's FLOPs, bytes and time at its limit (each operation by itself) that these have."""
+    """The share of `ops` in the module's FLOPs, bytes and time at its limit (each operation by itself)."""
     inside = set(ops)
     total = {"flops": 0.0, "bytes": 0.0, "time": 0.0}
     own = dict(total)
@@ -69,43 +69,43 @@ def lines_of(uncovered: Iterable[Uncovered]) -> str:
         at.setdefault(u.op, [])
         if u.line and u.line not in at[u.op]:
             at[u.op].append(u.line)
-    said = []
+    parts = []
     for op, lines in at.items():
         if not lines:
-            said.append(op)
+            parts.append(op)
         elif len(lines) == 1:
-            said.append(f"{op} (line {lines[0]})")
+            parts.append(f"{op} (line {lines[0]})")
         else:
-            said.append(f"{op} (lines {', '.join(map(str, lines[:-1]))} and {lines[-1]})")
-    return ", ".join(said)
+            parts.append(f"{op} (lines {', '.join(map(str, lines[:-1]))} and {lines[-1]})")
+    return ", ".join(parts)
 
 
-def sentence(found: Partition, hw: Hardware, cls: str) -> str:
-    """What is covered and what is not, in one line; "" where one program is the whole module."""
-    if found.whole:
+def sentence(partition: Partition, hw: Hardware, cls: str) -> str:
+    """What is covered and what is not, in one line; "" if one program is the whole module."""
+    if partition.whole:
         return ""
-    inside = [name for r in found.regions for name in r.ops]
-    share = shares(found.graph, inside, hw, cls)["time"]
-    many = "1 region covers" if len(found.regions) == 1 else f"{len(found.regions)} regions cover"
-    text = f"{many} {_percent(share, bool(found.uncovered))} of the module's time at its limit"
-    left = len(found.uncovered)
+    inside = [name for r in partition.regions for name in r.ops]
+    share = shares(partition.graph, inside, hw, cls)["time"]
+    many = "1 region covers" if len(partition.regions) == 1 else f"{len(partition.regions)} regions cover"
+    text = f"{many} {_percent(share, bool(partition.uncovered))} of the module's time at its limit"
+    left = len(partition.uncovered)
     stay = f"{left} operation{'s stay' if left > 1 else ' stays'} PyTorch"
-    return f"{text}; {stay}: {lines_of(found.uncovered)}" if left else text
+    return f"{text}; {stay}: {lines_of(partition.uncovered)}" if left else text
 
 
-def event(found: Partition, regions: Iterable[Covered], hw: Hardware, cls: str) -> events.Covered | None:
-    """For the log; None where one program is the whole module."""
-    if found.whole:
+def event(partition: Partition, regions: Iterable[Covered], hw: Hardware, cls: str) -> events.Covered | None:
+    """The event for the log; None if one program is the whole module."""
+    if partition.whole:
         return None
-    left = [u.name for u in found.uncovered]
+    left = [u.name for u in partition.uncovered]
     return events.Covered(
-        [r.to_json() for r in regions], [vars(u) for u in found.uncovered], shares(found.graph, left, hw, cls),
-        sentence(found, hw, cls),
+        [r.to_json() for r in regions], [vars(u) for u in partition.uncovered], shares(partition.graph, left, hw, cls),
+        sentence(partition, hw, cls),
     )  # fmt: skip
 
 
 def _percent(share: float, left: bool) -> str:
-    """Never 100% while something is left out."""
+    """Never 100% while an operation is left out."""
     return "over 99.9%" if share > 0.999 and left else f"{share:.1%}" if share > 0.99 else f"{share:.0%}"
 
 

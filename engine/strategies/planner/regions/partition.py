@@ -1,17 +1,17 @@
-"""Any traced graph as regions that the rules lower, and the rest, which stays PyTorch.
+"""Split a traced graph into regions that the rules can lower, and the rest, which stays PyTorch.
 
-A region is a set of operations that becomes one program. What no rule takes is left out by name, with the reason; the
-operations around it are cut so that every region can run as one launch sequence: all that it reads is there before
-it begins. That follows from levels:
+A region is a set of operations that becomes one program. An operation without a rule is left out by name, with the
+reason. The operations around it are split so that every region runs as one launch sequence: all its inputs exist before
+it starts. Levels ensure this:
 
-    an operation outside    stands at the highest level among what it reads
-    a covered one           at the same, or one higher than what it reads from outside
+    an operation outside    has the highest level among its inputs
+    a covered one           has the same, or one higher than its inputs from outside
 
-and a region is what is covered at one level. A covered operation then sinks to the level of its first reader, so that
-an expert's product meets the scale that the router outside makes for it, and is fused with it.
+A region is the covered work of one level. A covered operation then moves to the level of its first reader, so that an
+expert's product is fused with the scale that the router computes outside.
 
-A region that the rules understand and no back end takes is cut in two at its middle product (norm, reduction, pool),
-until the half that is at fault stands alone and is left out.
+A region that the rules lower but no back end takes is split in two at its middle product (norm, reduction, pool), until
+the half at fault is alone and is left out.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from engine.strategies.planner.lowering.rules_nonproduct import CONVOLUTIONS, NO
 from engine.strategies.planner.lowering.rules_products import PRODUCTS
 from sol.graph import Op, OpGraph
 
-_ANCHORS = {*PRODUCTS, *CONVOLUTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS}  # what a stage is made of
+_ANCHORS = {*PRODUCTS, *CONVOLUTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS}  # operations that become stages
 Accept = Callable[[Lowered], str | None]  # why no back end takes it, or None
 
 
 @dataclass(frozen=True)
 class Uncovered:
-    """An operation that stays PyTorch: its name in the graph, ATen's name, its line, why in one sentence, and the same
-    without the operation's name and line ("" where the sentence is not about this operation alone)."""
+    """An operation that stays PyTorch: its name in the graph, ATen's name, its line, the reason as a sentence, and the
+    reason without the operation's name and line ("" if the sentence is not only about this operation)."""
 
     name: str
     op: str
@@ -45,8 +45,8 @@ class Uncovered:
 
 @dataclass(frozen=True)
 class Region:
-    """Operations that become one program. `graph`: they alone, what they read from outside as its inputs; `number`:
-    from 1, in the order in which they run."""
+    """Operations that become one program. `graph`: only these, with their outside inputs as its inputs; `number`: from
+    1, in the order in which they run."""
 
     number: int
     graph: OpGraph
@@ -58,7 +58,7 @@ class Region:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Tensors of the module's graph that its program reads."""
+        """Tensors of the module's graph that the region's program reads."""
         return tuple(dict.fromkeys(b.tensor for b in self.lowered.inputs))
 
     @property
@@ -72,7 +72,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Partition:
-    """`whole`: one region is the module as it is, and nothing is left to PyTorch."""
+    """`whole`: one region is the whole module, and nothing is left to PyTorch."""
 
     graph: OpGraph
     regions: tuple[Region, ...]
@@ -84,14 +84,14 @@ class Partition:
 
     @property
     def rest(self) -> OpGraph:
-        """What stays PyTorch, as a graph of its own."""
+        """The operations that stay PyTorch, as a graph."""
         inside = {name for r in self.regions for name in r.ops}
         return subgraph(self.graph, [op for op in self.graph.ops if op.name not in inside])
 
 
 def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str = "module") -> Partition:
-    """Raises SessionRefused with the first reason when no region is left at all, and when an operation that is left
-    outside cannot run beside regions either (engine.evaluate.candidate.allowed_aten)."""
+    """Raises SessionRefused with the first reason if no region is left, or if an operation that is left out cannot run
+    beside regions (engine.evaluate.candidate.allowed_aten)."""
     try:
         lowered = lower(graph, title)
         if accept(lowered) is None:
@@ -104,22 +104,22 @@ def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str 
 @dataclass
 class _Search:
     """`outside`: operation -> (the reason as a sentence, the same without the operation's name and line); `cut`:
-    operation -> which half of which half it is in."""
+    operation -> the halves that it is in, one per split."""
 
     graph: OpGraph
     accept: Accept
     title: str
     outside: dict[str, tuple[str, str]] = field(default_factory=dict)
     cut: dict[str, str] = field(default_factory=dict)
-    first: SessionRefused | None = None  # the first reason in full, for a module of which nothing is covered
+    first: SessionRefused | None = None  # the first reason in full, for a module without any region
 
     def run(self) -> Partition:
         self._second_results()
         while True:
-            found = self._attempt()
-            if found is not None:
+            regions = self._attempt()
+            if regions is not None:
                 break
-        if not found:
+        if not regions:
             reasons = (reason for reason, _ in self.outside.values())
             raise self.first or SessionRefused("not_covered", next(reasons, "nothing is computed"))
         left = tuple(
@@ -128,22 +128,23 @@ class _Search:
             if op.name in self.outside
         )
         _runnable(left)
-        return Partition(self.graph, tuple(found), left)
+        return Partition(self.graph, tuple(regions), left)
 
     def _second_results(self) -> None:
-        """What has several results that are read is left out: a stage has one."""
+        """Leave out operations with several results that are read, because a stage has one."""
         for op in self.graph.ops:
             for name in op.outputs[1:]:
                 if name in self.graph.readers or name in self.graph.outputs:
                     self.outside.setdefault(op.name, _about(op, "has several results that are read"))
 
     def _attempt(self) -> list[Region] | None:
-        """The regions, or None when one more operation was left out (or one more cut made) and it begins anew."""
-        found = []
+        """The regions; None if one more operation was left out or one more split was made and the search must
+        restart."""
+        regions = []
         for ops in self._groups():
             part = subgraph(self.graph, ops)
             try:
-                lowered = lower(part, f"{self.title}_{len(found) + 1}")
+                lowered = lower(part, f"{self.title}_{len(regions) + 1}")
             except SessionRefused as e:
                 self._leave(e, ops)
                 return None
@@ -151,17 +152,17 @@ class _Search:
             if why is not None:
                 self._halve(ops, why)
                 return None
-            found.append(Region(len(found) + 1, part, lowered))
-        return found
+            regions.append(Region(len(regions) + 1, part, lowered))
+        return regions
 
     def _leave(self, e: SessionRefused, ops: list[Op]) -> None:
-        """Leave out the operation that the rules refused; all of the region where they blame none."""
+        """Leave out the operation that the rules refused, or the whole region if they name none."""
         self.first = self.first or e
         at = getattr(e, "op", "")
         blamed = [op for op in ops if op.name == at] or ops
         for op in blamed:
-            seen = _about(op, "only changes how a tensor is seen that no program beside it makes")
-            self.outside[op.name] = seen if e.reason == NOTHING_MADE else (e.reason, e.why)
+            reasons = _about(op, "only changes how a tensor is seen that no program beside it makes")
+            self.outside[op.name] = reasons if e.reason == NOTHING_MADE else (e.reason, e.why)
 
     def _halve(self, ops: list[Op], why: str) -> None:
         anchors = [i for i, op in enumerate(ops) if op.op in _ANCHORS]
@@ -187,12 +188,12 @@ class _Search:
         producer, outside = self.graph.producer, self.outside
         level: dict[str, int] = {}
         for op in self.graph.ops:
-            made = [producer[n] for n in op.inputs if n in producer]
+            producers = [producer[n] for n in op.inputs if n in producer]
             if op.name in outside:
-                level[op.name] = max((level[p.name] for p in made), default=0)
+                level[op.name] = max((level[p.name] for p in producers), default=0)
             else:
-                level[op.name] = max((level[p.name] + self._step(p, op) for p in made), default=0)
-        for op in reversed(self.graph.ops):  # covered work sinks to its first reader
+                level[op.name] = max((level[p.name] + self._step(p, op) for p in producers), default=0)
+        for op in reversed(self.graph.ops):  # covered work moves to the level of its first reader
             if op.name in outside:
                 continue
             readers = [r for n in op.outputs for r in self.graph.readers.get(n, ())]
@@ -202,18 +203,18 @@ class _Search:
         return level
 
     def _step(self, producer: Op, reader: Op) -> int:
-        """How much later a covered reader runs at least."""
+        """The least number of levels from a producer to a covered reader."""
         if producer.name in self.outside:
             return 1
         return int(self.cut.get(producer.name, "") != self.cut.get(reader.name, ""))
 
 
-def _runnable(left: tuple[Uncovered, ...]) -> None:
-    """Every trial of a module runs what is left by PyTorch: what cannot is known now, and not at the first trial."""
-    unknown = [u for u in left if u.op not in ALLOWED]
+def _runnable(uncovered: tuple[Uncovered, ...]) -> None:
+    """Refuse now an operation that PyTorch cannot run in a trial beside regions, instead of at the first trial."""
+    unknown = [u for u in uncovered if u.op not in ALLOWED]
     if unknown:
         named = ", ".join(dict.fromkeys(f"`aten.{u.op}`{_at(u)}" for u in unknown))
-        which = "is no operation that a program" if len(unknown) == 1 else "are no operations that a program"
+        which = "is not an operation that a program" if len(unknown) == 1 else "are not operations that a program"
         raise SessionRefused(
             "not_covered",
             f"{named} {which} may compute or that runs beside one. Compute it in get_inputs() and pass the result to "
@@ -223,7 +224,7 @@ def _runnable(left: tuple[Uncovered, ...]) -> None:
 
 
 def _about(op: Op, why: str) -> tuple[str, str]:
-    """A reason as a sentence, and the same without the operation's name and line."""
+    """A reason as a sentence, and without the operation's name and line."""
     return f"`aten.{op.op}`{_at(op)} {why}", why
 
 

@@ -1,1 +1,1 @@
-"""Which program comes next: structures, configurations, lines of search."""
+"""Choose the next program: structures, configurations, lines of search."""

@@ -1,11 +1,11 @@
-"""Rewrites that leave out work which the module asked for: legal mathematics, but another algorithm than was pasted.
+"""Rewrites that omit work of the module: legal mathematics, but another algorithm than the pasted one.
 
     sum of a product's columns   (A @ B + b).sum(-1) is A @ B.sum(-1) + b.sum(): a matrix times a vector
     order of a chain             (A @ B) @ C is A @ (B @ C) where that takes fewer FLOPs
 
-What comes of one is called `algebraic` wherever it is shown, is held against the limit of what it computes, and is the
-best of nothing unless the user allows it. Rewrites that do the module's own work another way are no such thing: they
-are made in lowering, unasked.
+A rewrite's result is called `algebraic` wherever it is shown, is compared with the limit of what it computes, and is
+never the best unless the user allows it. Rewrites that do the module's own work in another way do not count here:
+lowering makes them without asking.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from typing import Any
 from sol.graph import Op, OpGraph, Tensor
 
 _PRODUCTS = ("mm", "matmul", "bmm")
-_WORTH = 0.75  # of a chain's FLOPs, above which another order is not worth a word
+_WORTH = 0.75  # share of a chain's FLOPs above which another order is not worth proposing
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """`graph`: the same inputs and outputs, less work; `words`: what was done, for a person."""
+    """`graph`: the same inputs and outputs, less work; `words`: the rewrite, for a person."""
 
     graph: OpGraph
     words: str
 
 
 def rewritten(graph: OpGraph) -> Rewritten | None:
-    """The graph with every such rewrite made, or None where there is none to make."""
+    """The graph with every such rewrite applied, or None if there is none."""
     words: list[str] = []
     while True:
-        found = _column_sum(graph) or _chain(graph)
-        if found is None:
+        rewrite = _column_sum(graph) or _chain(graph)
+        if rewrite is None:
             break
-        graph = found.graph
-        words.append(found.words)
+        graph = rewrite.graph
+        words.append(rewrite.words)
     return Rewritten(graph, "; ".join(dict.fromkeys(words))) if words else None
 
 
 class _Edit:
-    """A graph in which one operation gives way to others that make the same tensor."""
+    """A graph in which new operations replace one operation and compute the same tensor."""
 
     def __init__(self, graph: OpGraph, gone: list[Op], at: Op):
         self.graph, self.gone, self.at = graph, {op.name for op in gone}, at
         self.tensors, self.made = dict(graph.tensors), []
 
     def op(self, op: str, inputs: list[str], shape: tuple[int, ...], name: str = "", **attrs: Any) -> str:
-        """A new operation; `name`: of the tensor that it makes in the place of an old one."""
+        """Add an operation; `name`: of its result, if it replaces an old tensor."""
         out, dtype = name, self.graph.tensors[self.at.outputs[0]].dtype
         if not out:
             i = len(self.tensors)
@@ -105,7 +105,7 @@ def _summed(graph: OpGraph, op: Op, total: Op, n: int, axis: int) -> OpGraph:
     edit = _Edit(graph, [op], total)
     (m, k), keep = graph.tensors[op.inputs[0]].shape, bool(total.attrs.get("keepdim"))
     result, shape = total.outputs[0], (m, 1) if keep else (m,)
-    steps: list[tuple[str, list[str], dict]] = []  # after the product, in order; the last one makes the result
+    steps: list[tuple[str, list[str], dict]] = []  # after the product, in order; the last one computes the result
     vector = edit.op("sum", [op.inputs[1]], (k,), dim=[axis], keepdim=False)
     if len(op.inputs) > 2:
         bias = edit.op("sum", [op.inputs[2]], (1,), dim=[0], keepdim=True)

@@ -1,7 +1,7 @@
-"""What building a program costs, in builds of nvcc over CUTLASS's headers (40 s each).
+"""The cost of building a program, in builds of nvcc over CUTLASS's headers (40 s each).
 
-`cute` builds in two seconds and counts nothing. A program for `cpp` whose every kernel is our own reads none of those
-headers and takes about a fifth; one product on CUTLASS's collectives makes it a whole one.
+`cute` builds in two seconds and counts as zero. A `cpp` program with only kernels of our own includes none of those
+headers and takes about a fifth. One product on CUTLASS's collectives makes it a whole build.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dsl.ir import Program
 from dsl.rules import legal
 
 WHOLE, OWN = 1.0, 0.2
-LIGHT = 0.5  # below it a search may build as freely as on `cute`
+LIGHT = 0.5  # below this cost a search may build as freely as on `cute`
 
 
 def cost(program: Program, backend: str) -> float:
-    """Of a checked program on a back end (cute | cpp)."""
+    """The cost of a checked program on a back end (cute | cpp)."""
     if backend == "cute":
         return 0.0
     types = legal.types_of(program)

@@ -1,8 +1,8 @@
 """Configurations worth trying for a product or a convolution, the most promising first.
 
 Every legal combination of tile, cluster, schedule, scheduler and swizzle (dsl.rules.legal decides) is priced by the
-tile and wave model of sol, which takes some 10 us a piece; where nvMatmulHeuristics is installed its candidates are
-marked as a second opinion. Its times are not used: it gives most of its list the same one.
+tile and wave model of sol, which takes some 10 us each. If nvMatmulHeuristics is installed, its candidates are marked
+as a second opinion. Its times are not used, because most of its list has the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLAUSES = ("tile", "cluster", "schedule", "scheduler", "swizzle")
 
 @dataclass(frozen=True)
 class Ranked:
-    """A configuration with its predicted time of the stage alone."""
+    """A configuration with its predicted time, of the stage alone."""
 
     config: Config
     time: TileTime
@@ -38,13 +38,13 @@ class Ranked:
 
 
 def key(config: Config) -> tuple:
-    """What makes two configurations the same trial: every clause but the operand precision and the back end."""
+    """The key of a trial's configuration: every clause but the operand precision and the back end."""
     return tuple(getattr(config, c) for c in (*CLAUSES, "stages"))
 
 
 def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> list[Ranked]:
     """Every legal configuration of the stage for a back end, fastest by the model first. Clauses that the stage's
-    own configuration fixes stay as they are."""
+    configuration fixes stay."""
     problem = legal.program_problem(program, stage)
     priced, normed = product_of(program, stage), normalized_with(program, stage)
     advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
@@ -56,9 +56,9 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
                 time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))
             advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
             out.append(Ranked(config, time, advised))
-    if backend == "cute":  # quack groups tiles as widely as it may
+    if backend == "cute":  # quack groups tiles as widely as possible
         out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -(r.config.swizzle or 0), repr(key(r.config))))
-    else:  # of what the model cannot tell apart, tall tiles and no groups: measured, they run as fast or faster
+    else:  # among equals of the model prefer tall tiles and no groups: measured, they are as fast or faster
         out.sort(
             key=lambda r: (
                 round(200 * math.log(r.ms)), not r.advised, -(r.config.tile[0]), r.config.swizzle or 0, r.ms,
@@ -82,7 +82,7 @@ def _enumerate(p: legal.Problem, fixed: Config, priced: Product, sms: int) -> It
         grid = p.shape.l * tiles_of(priced, Tiling(tile, scheduler="stream_k"))
         short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
         schedulers = [Scheduler("persistent")]
-        if p.kind == "gemm" and (grid < 2 * sms or priced.triangle):  # more than two waves gain nothing from cutting K
+        if p.kind == "gemm" and (grid < 2 * sms or priced.triangle):  # more than two waves gain nothing from a split K
             schedulers.append(Scheduler("stream_k"))
         if p.kind == "gemm" and grid < 2 * sms:
             schedulers += [Scheduler("split_k", s) for s in SPLITS if grid * s <= 4 * sms]
@@ -115,8 +115,8 @@ def seeds(ranked: list[Ranked], how_many: int) -> list[Ranked]:
 
 
 def neighbours(ranked: list[Ranked], config: Config, tried: set[tuple] = frozenset()) -> list[Ranked]:
-    """Configurations that differ from `config` in one clause, the clause that was varied least (by the keys in
-    `tried`) first, then by predicted time: the model prices swizzles and clusters much alike, the device does not."""
+    """Configurations that differ from `config` in one clause: the clause that was varied least (by the keys in `tried`)
+    first, then by predicted time, because the model prices swizzles and clusters much alike and the device does not."""
     near = [r for r in ranked if 0 < _steps(r.config, config) <= 1]
     varied: dict[str, int] = {}
     for r in near:
@@ -132,7 +132,7 @@ def _clause(a: Config, b: Config) -> str:
 
 
 def _steps(a: Config, b: Config) -> int:
-    """Clauses that differ; a tile more than one step away on either side counts as far."""
+    """The number of clauses that differ. A tile more than one step away on either side counts as far."""
     if a.tile != b.tile and a.tile and b.tile and sum(map(_far, a.tile, b.tile)) > 1:
         return 9
     return sum(getattr(a, c) != getattr(b, c) for c in CLAUSES)
@@ -144,7 +144,7 @@ def _far(x: int, y: int) -> float:
 
 
 def change(old: Config | None, new: Config) -> str:
-    """What differs, in one line: `tile 128x128x64 -> 128x256x64, cluster 1x1x1 -> 2x1x1`."""
+    """The differences in one line: `tile 128x128x64 -> 128x256x64, cluster 1x1x1 -> 2x1x1`."""
     parts = []
     for c in CLAUSES:
         before, after = (getattr(old, c) if old else None), getattr(new, c)
@@ -172,8 +172,8 @@ def distinct(items: Iterable[Ranked]) -> list[Ranked]:
 
 @lru_cache(maxsize=256)
 def heuristics(shape: GemmShape, compute: DType) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
-    """(tile MxN, cluster MxN) that nvMatmulHeuristics advises on an H200, without duplicates; () where it is not
-    installed or has no answer. It runs on the CPU, 20 ms the first time and 2 ms a query after."""
+    """(tile MxN, cluster MxN) that nvMatmulHeuristics advises on an H200, without duplicates; () if it is not installed
+    or has no answer. It runs on the CPU, 20 ms the first time and 2 ms per query after."""
     try:
         import nvMatmulHeuristics as nmh
     except ImportError:
@@ -189,7 +189,7 @@ def heuristics(shape: GemmShape, compute: DType) -> tuple[tuple[tuple[int, int],
         layout = nmh.NvMatmulHeuristicsMatmulLayout.TN_ROW_MAJOR
         problem = interface.makeNvMatmulHeuristicsProblem(shape.m, shape.n, shape.k, layout, shape.l)
         precision = {DType.TF32: "SSS", DType.F16: "HSH", DType.BF16: "TST"}.get(compute, "HSH")
-        found = [c["kernel"] for c in interface.getEx(problem, 8, backend, precision=precision)]
-    except Exception:  # a second opinion: whatever the library dislikes, the search goes on without it
+        kernels = [c["kernel"] for c in interface.getEx(problem, 8, backend, precision=precision)]
+    except Exception:  # it is only a second opinion, and the search continues without it
         return ()
-    return tuple(dict.fromkeys(((k.cta_tile_m, k.cta_tile_n), (k.cluster_m, k.cluster_n)) for k in found))
+    return tuple(dict.fromkeys(((k.cta_tile_m, k.cta_tile_n), (k.cluster_m, k.cluster_n)) for k in kernels))

@@ -1,8 +1,8 @@
-"""Which part of the work, which structure and which region a program's text is, and what its parameters stand for.
+"""Map a program's text to its part of the work, structure and region, and its parameters to graph tensors.
 
-Proposals come back as text (a log holds nothing else), and a person's own programs were never proposals. A program is
-known by its name and by what it takes and returns, whatever it calls them; its structure by what is left of it when the
-configuration is taken away.
+Proposals come back as text, because a log holds only text, and the owner's programs were never proposals. A program is
+identified by its name and by its parameter and result types, whatever their names. Its structure is the text without
+the configuration.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ L = TypeVar("L", bound=Indexed)
 
 
 class ProgramIndex(Generic[L]):
-    """`lines`: what the texts may belong to; more may come."""
+    """`lines`: the parts that the texts may belong to; lines can be added."""
 
     def __init__(self, lines: Sequence[L], sms: int):
         self.lines, self.sms = lines, sms
         self._read: dict[tuple[str, str], tuple[L | None, Structure | None, Config | None]] = {}  # texts taken apart
 
     def lookup(self, cls: str, text: str) -> tuple[L | None, Structure | None, Config | None]:
-        """The line and the structure of a trial's program, and the configuration of the stage that is varied."""
-        known = self._read.get((cls, text))
-        if known is None:
-            known = self._read[cls, text] = self._parsed(cls, text)
-        return known
+        """The line and the structure of a trial's program, and the configuration of the varied stage."""
+        entry = self._read.get((cls, text))
+        if entry is None:
+            entry = self._read[cls, text] = self._parsed(cls, text)
+        return entry
 
     def _parsed(self, cls: str, text: str) -> tuple[L | None, Structure | None, Config | None]:
         checked = check(text)
@@ -62,17 +62,17 @@ class ProgramIndex(Generic[L]):
             structure = next((s for s in line.structures if s.key == key), None)
             if structure is not None:
                 resolved = resolve(checked.program, self.sms)
-                found = (s.config for s in resolved.stages if isinstance(s, Collective) and s.name == structure.main)
-                return line, structure, next(found, None)
+                configs = (s.config for s in resolved.stages if isinstance(s, Collective) and s.name == structure.main)
+                return line, structure, next(configs, None)
         return None, None, None
 
     def region(self, text: str) -> int:
-        """The number of the region that a program stands for; 0 where it stands for the whole module."""
+        """The number of a program's region; 0 for the whole module."""
         program = check(text).program
         return self.number(program) if program is not None else 0
 
     def number(self, program: Program) -> int:
-        """By its name, and where a person renamed it by what it takes and returns."""
+        """The region's number by the program's name or, if a person renamed it, by its parameters and results."""
         lines = {line.number: line for line in reversed(self.lines)}
         if set(lines) == {0}:
             return 0
@@ -81,38 +81,38 @@ class ProgramIndex(Generic[L]):
         return fitting[0] if fitting else (named or sorted(lines))[0]
 
     def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
-        """Parameters and results of `text` as graph tensors: by name when all names fit, else in order by type."""
+        """Parameters and results of `text` as graph tensors: by name if all names fit, else in order by type."""
         program = check(text).program
         if program is None:
             raise TrialError("check", "bad_program", "the program does not pass its checks")
         number = self.number(program)
         lines = [x for x in self.lines if x.number == number]
         line = next((x for x in lines if _fits(program, x.base)), lines[0])
-        signature, (given, made) = line.base, line.bindings
-        want = {b.name: b for b in given}
+        signature, (tensors, outputs) = line.base, line.bindings
+        want = {b.name: b for b in tensors}
         types = {p.name: p.type for p in signature.params}
         expected = ", ".join(f"{p.name}: {p.type}" for p in signature.params)
         if all(types.get(p.name) == p.type for p in program.params):
             inputs = tuple(want[p.name] for p in program.params)
         elif [p.type for p in program.params] == list(types.values()):
-            inputs = tuple(replace(b, name=p.name) for b, p in zip(given, program.params, strict=True))
+            inputs = tuple(replace(b, name=p.name) for b, p in zip(tensors, program.params, strict=True))
         else:
             what = f"region {number}" if number else "the module"
             raise TrialError("check", "signature", f"the program must take what {what} takes: ({expected})")
         if [_squeezed(t) for t in program.result_types] != [_squeezed(t) for t in signature.result_types]:
             what, promised = f"region {number}" if number else "the module", map(str, signature.result_types)
             raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as {what} does")
-        names = zip(made, program.results, program.result_types, strict=True)
+        names = zip(outputs, program.results, program.result_types, strict=True)
         return inputs, tuple(replace(b, name=n, shape=t.shape) for b, n, t in names)
 
 
 def _squeezed(result: TensorType) -> tuple[DType, list[int]]:
-    """A result's type and its axes: those of size 1 may be there or not, for the elements are the same."""
+    """A result's type and its axes without those of size 1, which do not change the elements."""
     return result.dtype, [d for d in result.shape if d != 1]
 
 
 def _fits(program: Program, signature: Program) -> bool:
-    """Whether a program takes and returns what a region does, whatever it calls them."""
+    """Return True if a program takes and returns what a region does, whatever the names."""
     types = [p.type for p in signature.params]
     named = {p.name: p.type for p in signature.params}
     takes = [p.type for p in program.params] == types or all(named.get(p.name) == p.type for p in program.params)

@@ -1,8 +1,8 @@
-"""One line of search: the structures of one region in one precision class, and what is planned of them.
+"""One line of search: the structures of one region in one precision class, and the plan of their trials.
 
-The plan begins with what won on a similar problem where there is one (engine.strategies.planner.memory), else with
-every choice left to the compiler; then the model's best configurations and the other structures, by turns. Which
-structure comes first is triage's word (sol.triage): the model's promise, discounted by how far promises of that kind
+The plan starts with the best configuration of a similar problem if there is one (engine.strategies.planner.memory),
+else with every choice left to the compiler. Then come, in turns, the model's best configurations and the other
+structures. `triage` (sol.triage) orders the structures: by the model's promise, discounted by how well such promises
 held.
 """
 
@@ -24,7 +24,7 @@ from sol.hardware import Hardware
 from sol.triage import Hypothesis, triage
 
 SEEDS = {"cute": 4, "cpp": 2}
-QUICK = 2  # times as many are timed quickly as are then tried in full
+QUICK = 2  # this many times more candidates are timed quickly than are then tried in full
 CASTS = {
     "f16": "operands cast to f16, timed",
     "bf16": "operands cast to bf16, timed",
@@ -36,8 +36,8 @@ PLAIN = "each operation as it comes"
 
 @dataclass(frozen=True)
 class Step:
-    """A planned trial: a structure with everything auto (`ranked` None) or in one configuration; `won`: where that one
-    was found to be the best."""
+    """A planned trial: a structure with everything auto (`ranked` None) or in one configuration; `won`: the problem on
+    which that configuration was the best."""
 
     structure: Structure
     ranked: Ranked | None = None
@@ -46,8 +46,8 @@ class Step:
 
 @dataclass
 class Line:
-    """`part`: the work; `structures`: its own copies of the part's, the first is the one to begin with; `eager`: what
-    PyTorch is expected to take for the part, in ms; `promises`: structure -> triage's word for it."""
+    """`part`: the work; `structures`: its own copies of the part's structures, the first one to be tried first;
+    `eager`: PyTorch's expected time for the part in ms; `promises`: structure -> triage's words for it."""
 
     part: Part
     eager: float = 0.0
@@ -69,7 +69,7 @@ class Line:
 
     @property
     def number(self) -> int:
-        """Of the region; 0 where the program is the whole module."""
+        """The region's number; 0 if the program is the whole module."""
         return self.part.number
 
     @property
@@ -78,7 +78,7 @@ class Line:
 
     @property
     def light(self) -> bool:
-        """Whether a trial of the first structure is built in seconds."""
+        """Return True if a trial of the first structure builds in seconds."""
         return build_cost.cost(self.structures[0].base, self.backend) < build_cost.LIGHT
 
     @property
@@ -99,7 +99,7 @@ class Line:
         return self.eager - self.structures[0].ms
 
     def begin(self, limit: float) -> None:
-        """Put the structures into triage's order; `limit`: t_sol of what they compute, in ms."""
+        """Sort the structures in triage's order; `limit`: t_sol of what they compute, in ms."""
         plain = next((s for s in self.structures if s.words == PLAIN), self.structures[-1])
         offered = [Hypothesis(s.words, s.words, plain.ms / s.ms) for s in self.structures]
         ranked = triage(offered, plain.ms / limit if limit > 0 else 1.0, self.memory.outcomes)
@@ -110,7 +110,8 @@ class Line:
     # ---- what is tried ----
 
     def plan(self, quick: dict[str, float | None] | None = None) -> list[Step]:
-        """What is tried before anything is known. `quick`: program -> quick time: of those seeds the better half."""
+        """The trials planned before any result. `quick`: program -> quick time, of which the better half of the seeds
+        stays."""
         first = self.structures[0]
         seeds = self.seeds()
         if quick:
@@ -128,11 +129,11 @@ class Line:
         return out
 
     def seeds(self, times: int = 1) -> list[Step]:
-        found = candidates.seeds(self.ranked, times * SEEDS["cute" if self.light else self.backend])
-        return [Step(self.structures[0], r) for r in found]
+        seeds = candidates.seeds(self.ranked, times * SEEDS["cute" if self.light else self.backend])
+        return [Step(self.structures[0], r) for r in seeds]
 
     def remembered(self) -> list[Step]:
-        """The configuration that won on the most similar problem, where it is legal here."""
+        """The best configuration of the most similar problem, if it is legal here."""
         first = self.structures[0]
         stage = next((s for s in first.base.stages if s.name == first.main), None)
         if not isinstance(stage, Collective):
@@ -158,14 +159,14 @@ class Line:
     # ---- in words ----
 
     def proposal(self, step: Step, hw: Hardware, *, parent: int | None = None, before: Config | None = None) -> Try:
-        """The step as a trial; `parent`: the trial that it differs from in one clause, whose configuration is
-        `before`. `predicted_ms` is that of the program alone."""
+        """The step as a trial; `parent`: the trial that it differs from in one clause, whose configuration is `before`.
+        `predicted_ms` is the program's own."""
         p = self.program(step)
-        made = prediction(p, hw)
+        predicted = prediction(p, hw)
         if step.ranked is None:
-            change, why = self._first(step.structure, p, made)
+            change, why = self._first(step.structure, p, predicted)
         else:
-            change, why = candidates.change(before, step.ranked.config), self._configured(step, made.ms)
+            change, why = candidates.change(before, step.ranked.config), self._configured(step, predicted.ms)
             if step.won is not None:
                 why = f"won on {step.won}; {why}"
             if parent is not None:
@@ -177,18 +178,18 @@ class Line:
         structure = step.structure.words if step.ranked is not None or not configured(p) else ""
         settings = candidates.change(None, step.ranked.config) if step.ranked is not None else ""
         return Try(
-            Candidate(to_text(p), self.cls, step.structure.backend), change, why, parent, made.ms,
+            Candidate(to_text(p), self.cls, step.structure.backend), change, why, parent, predicted.ms,
             structure=structure, settings=settings,
         )  # fmt: skip
 
-    def _first(self, structure: Structure, p: Program, made) -> tuple[str, str]:
-        """The pasted program itself, or a lowered one with every choice left to the compiler."""
+    def _first(self, structure: Structure, p: Program, predicted) -> tuple[str, str]:
+        """The pasted program, or a lowered one with every choice left to the compiler."""
         change = "your program" if configured(p) else "every choice left to the compiler"
-        why = f"the starting point in {self.cls}; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
+        why = f"the starting point in {self.cls}; predicted {predicted.ms:.3g} ms, bound by {predicted.bound_by}"
         if len(self.structures) > 1:
             change = f"{change}; {structure.words}"
             if structure is not self.structures[0]:
-                why = f"another structure; predicted {made.ms:.3g} ms, bound by {made.bound_by}"
+                why = f"another structure; predicted {predicted.ms:.3g} ms, bound by {predicted.bound_by}"
         if structure.words in self.promises:
             why += f"; {self.promises[structure.words]}"
         if p.guard or any(casts(s) for s in p.stages):
@@ -203,7 +204,7 @@ class Line:
 
 
 def casts(stage: ir.Stage) -> bool:
-    """Whether a stage is there for the element type of operands."""
+    """Return True if a stage only casts operands."""
     return (isinstance(stage, ir.Transform) and stage.to is not None) or getattr(stage, "op", "") == "absmax"
 
 

@@ -1,8 +1,8 @@
 """The programs of one class that differ in structure, the one expected to be fastest first.
 
-Structure is what a Choice says: where a reduction happens, whether operands are copied to lie along K, in which type
-intermediates are stored, whether images are read as they lie. Each is checked and generated; what fails is left out.
-The expectation is the attainable model's.
+A Choice defines a structure: where a reduction happens, whether operands are copied so that they are read along K, in
+which type intermediates are stored, whether images are read in PyTorch's layout. Each is checked and generated, and
+those that fail are left out. The expected times are the attainable model's.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from engine.strategies.planner.search.candidates import Ranked
 from sol.attainable import Attainable, predict, product_of
 from sol.hardware import Hardware
 
-MOST = 4  # structures of a class
-# Of a guarded program's flag, and of each rescue kernel that finds it down: the median of the products in
+MOST = 4  # structures per class
+# Times of a guarded program's flag, and of each rescue kernel that finds it set: the medians of the products in
 # engine/results/guard-h200-2026-11-21.json.
 WAIT_MS = 0.0026
 
 
 @dataclass
 class Structure:
-    """One structure in one class. `base`: checked, the configuration of `main` auto and that of the other products
-    the model's best; `ranked`: configurations of `main`, best first; `ms`: expected with everything auto; `rows`:
-    images are read as they lie."""
+    """One structure in one class. `base`: checked, with the configuration of `main` auto and the model's best for the
+    other products; `ranked`: configurations of `main`, best first; `ms`: expected with everything auto; `rows`: images
+    are read in PyTorch's layout."""
 
     words: str
     base: Program
@@ -56,7 +56,7 @@ class Structure:
 
 
 def skeleton(p: Program) -> str:
-    """The text of a program without its configurations: what two trials of one structure share."""
+    """The text of a program without its configurations, which all trials of one structure share."""
     stages = tuple(
         replace(s, config=ir.Config(compute=s.config.compute)) if isinstance(s, Collective) else s for s in p.stages
     )
@@ -64,14 +64,14 @@ def skeleton(p: Program) -> str:
 
 
 def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> list[Structure]:
-    """Those that some back end takes, not tuned yet; why the others are not goes to `reasons`."""
+    """The structures that some back end takes, not tuned yet. The reasons against the others are added to `reasons`."""
     if cls == "fp8" and (why := fp8.lacking(lowered)):
         reasons.append(why)
         return []
     cast = lowered.dtype == "f32" if cls == "fp8" else COMPUTE[cls].value != lowered.dtype and cls != "tf32"
     images = any(isinstance(d, Convolution) and as_it_lies(d, lowered.dtype) for d in lowered.stages)
-    found: dict[str, Structure] = {}
-    seen: set[str] = set()
+    by_text: dict[str, Structure] = {}
+    texts: set[str] = set()
     choices: list[tuple[str, Choice]] = []
     turns = (False, False), (True, False), (True, True)  # operands copied to lie along K, the first one alone
     for rows, (along_k, first), fuse, narrow in product((False, True), turns, (False, True), (False, True)):
@@ -81,45 +81,46 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
     if cls == "tf32" and lowered.dtype == "f32":
         for rows, fuse in product((False, True) if images else (False,), (False, True)):
             choices += [("f16", c) for c in _guarded(lowered, Choice(rows=rows, fuse=fuse, guard=True))]
-    taken: set[Choice] = set()
+    accepted: set[Choice] = set()
     for compute, choice in choices:
         text = to_text(program(lowered, compute, choice))
-        known = text in seen or (choice.guard and replace(choice, narrow=True) in taken)
-        seen.add(text)
+        known = text in texts or (choice.guard and replace(choice, narrow=True) in accepted)
+        texts.add(text)
         if known:
             continue
         checked = check(text)
         if not checked.ok:
             reasons.append(checked.diagnostics[0].message)
             continue
-        made = opened(checked.program, str(choice), hw, reasons)
-        if made is not None:
-            taken.add(choice)
-            made.rows = choice.rows
-            found[text] = made
-    return _best(list(found.values()))
+        structure = opened(checked.program, str(choice), hw, reasons)
+        if structure is not None:
+            accepted.add(choice)
+            structure.rows = choice.rows
+            by_text[text] = structure
+    return _best(list(by_text.values()))
 
 
 def _guarded(lowered: Lowered, plain: Choice) -> list[Choice]:
-    """First with what products alone read in f16 where it is made; then with casts of their own, which are taken where
-    nothing is of that kind, or where no back end takes the first."""
+    """First with what only products read stored in f16; then with separate casts, for use if there is nothing of that
+    kind, or if no back end takes the first."""
     first = replace(plain, narrow=True)
     same = program(lowered, "f16", first) == program(lowered, "f16", plain)
     return [plain] if same else [first, plain]
 
 
-def _best(found: list[Structure]) -> list[Structure]:
-    """The few expected to be fastest; of those that read images as they lie, those that do not and those with a guard
-    one each at least, since the model has to be right about several kinds of kernel to choose between them."""
-    ranked = sorted(found, key=lambda s: s.ms)
+def _best(candidates: list[Structure]) -> list[Structure]:
+    """The few that are expected to be fastest, with at least one each that reads images in PyTorch's layout, that does
+    not, and that has a guard: the model would have to be right about several kinds of kernel to choose between them."""
+    ranked = sorted(candidates, key=lambda s: s.ms)
     first = {(s.rows, s.base.guard): s for s in reversed(ranked)}
-    kept = ranked[:MOST]
-    missing = [s for s in first.values() if s not in kept]
-    return [*kept[: MOST - len(missing)], *missing]
+    best = ranked[:MOST]
+    missing = [s for s in first.values() if s not in best]
+    return [*best[: MOST - len(missing)], *missing]
 
 
 def opened(p: Program, words: str, hw: Hardware, reasons: list[str]) -> Structure | None:
-    """A structure with the back end that takes it: `cute` when it can, else `cpp`; None with the reason kept."""
+    """A structure with the back end that takes it: `cute` if possible, else `cpp`; None, with the reason in
+    `reasons`."""
     compiled = generate(p, hw.sms)
     backend = next((b for b in ("cute", "cpp") if b in compiled.sources), None)
     if backend is None:
@@ -129,7 +130,7 @@ def opened(p: Program, words: str, hw: Hardware, reasons: list[str]) -> Structur
 
 
 def expected(resolved: Program, hw: Hardware) -> float:
-    """Milliseconds of a resolved program."""
+    """Predicted milliseconds of a resolved program."""
     waits = (1 + len(rescue(resolved).stages)) * WAIT_MS if resolved.guard else 0.0
     return waits + predict(resolved, hw).ms
 
@@ -141,12 +142,12 @@ def tune(s: Structure, hw: Hardware) -> None:
     products = [x for x in products if legal.compute_of(x, types) is not DType.F32]
     if not products:
         return
-    ranked, known = {}, {}
-    for x in products:  # layers of one shape rank alike
+    ranked, rankings = {}, {}
+    for x in products:  # layers of one shape have the same ranking
         key = repr((legal.program_problem(s.base, x), product_of(s.base, x), x.config))
-        if key not in known:
-            known[key] = candidates.rank(s.base, x, hw, s.backend)
-        ranked[x.name] = known[key]
+        if key not in rankings:
+            rankings[key] = candidates.rank(s.base, x, hw, s.backend)
+        ranked[x.name] = rankings[key]
     main = max(products, key=lambda x: ranked[x.name][0].ms if ranked[x.name] else 0.0)
     rest = {x.name: ranked[x.name][0].config for x in products if x is not main and ranked[x.name]}
     tuned = tuple(replace(x, config=rest[x.name]) if x.name in rest else x for x in s.base.stages)
@@ -154,7 +155,7 @@ def tune(s: Structure, hw: Hardware) -> None:
 
 
 def prediction(p: Program, hw: Hardware) -> Attainable:
-    """Of a checked program with every `auto` filled in."""
+    """The prediction for a checked program with every `auto` filled in."""
     from dsl.resolve import resolve
 
     return predict(resolve(p, hw.sms), hw)
