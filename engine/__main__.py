@@ -204,9 +204,8 @@ def _optimize(args: argparse.Namespace) -> int:
         raise BadInput(str(e)) from None
     for out in {args.json, args.record} - {None, "-"}:
         _writable(out)
-    stop = _Interrupt()
     collected = progress.Collected()
-    with progress.Display(sys.stderr if args.json == "-" else sys.stdout) as display:
+    with _Interrupt() as stop, progress.Display(sys.stderr if args.json == "-" else sys.stdout) as display:
         for emitted in run(spec, control=stop, local_user=True):
             collected.add(emitted)
             display.show(emitted.event)
@@ -242,7 +241,13 @@ class _Interrupt:
 
     def __init__(self) -> None:
         self.pressed = 0
-        signal.signal(signal.SIGINT, self._on)
+
+    def __enter__(self) -> _Interrupt:
+        self._before = signal.signal(signal.SIGINT, self._on)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
 
     def _on(self, number: int, frame: object) -> None:
         self.pressed += 1

@@ -22,7 +22,7 @@ def main(device: str, each: float = SECONDS) -> dict:
 
     started = time.perf_counter()
     gpu = device == "cuda"
-    torch.manual_seed(0)
+    generator = torch.Generator(device).manual_seed(0)
     name = torch.cuda.get_device_name() if gpu else "cpu"
     rates, refused = {}, {}
 
@@ -47,20 +47,22 @@ def main(device: str, each: float = SECONDS) -> dict:
             runs += 1
         return least
 
-    source = torch.rand(COPY_BYTES[device] // 4, device=device)
+    source = torch.rand(COPY_BYTES[device] // 4, device=device, generator=generator)
     target = torch.empty_like(source)
     rates["copy"] = 2 * source.numel() * 4 / best(target.copy_, source)
     del source, target
     n = SIZES[device]
     kinds = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
     kinds |= {"f64": torch.float64} | ({"fp8": torch.float8_e4m3fn} if gpu else {})
+    before = torch.get_float32_matmul_precision()
     for cls, dtype in kinds.items():
         if not gpu and cls in ("tf32", "f16"):
             continue
         try:
-            torch.backends.cuda.matmul.allow_tf32 = cls == "tf32"
+            torch.set_float32_matmul_precision("high" if cls == "tf32" else "highest")
             size = n // 2 if cls in ("f32", "f64") and gpu else n
-            a, b = (torch.rand(size, size, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
+            as_drawn = {"device": device, "dtype": torch.float32, "generator": generator}
+            a, b = (torch.rand(size, size, **as_drawn).to(dtype) for _ in range(2))
             if cls == "fp8":
                 one = torch.ones((), device=device)
                 seconds = best(torch._scaled_mm, a, b.t(), one, one, None, None, torch.bfloat16)
@@ -69,6 +71,8 @@ def main(device: str, each: float = SECONDS) -> dict:
             rates[cls] = 2 * size**3 / seconds
         except Exception as e:  # a class that this device or this torch does not have
             refused[cls] = str(e).split("\n")[0][:200]
+        finally:
+            torch.set_float32_matmul_precision(before)
     return {"name": name, "rates": rates, "refused": refused, "torch": torch.__version__,
             "seconds": round(time.perf_counter() - started, 2)}  # fmt: skip
 

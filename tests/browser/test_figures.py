@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -88,12 +89,12 @@ def test_a_replay_shows_the_figures_as_they_were(app, page, finished):
 
 
 def test_the_server_is_asked_at_most_twice_a_second(page, finished):
-    asked = []
+    asked, began = [], time.monotonic()
     page.on("request", lambda r: asked.append(r.url) if "/api/figures" in r.url else None)
     for seq in range(1, len(finished["events"])):
         page.locator("#scrub").evaluate("(n, v) => { n.value = v; n.dispatchEvent(new Event('input')); }", seq)
         page.wait_for_timeout(20)
-    seconds = 0.02 * len(finished["events"]) + 1
+    seconds = time.monotonic() - began  # longer than the pauses where the machine is busy
     assert 1 <= len(asked) <= 2 * (seconds + 3), (len(asked), seconds)
 
 

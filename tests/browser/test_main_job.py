@@ -20,7 +20,7 @@ def test_paste_run_watch_share_reload(app, open_page, complaints):
     expect(page.locator("#device")).to_contain_text(re.compile(r"^PREDICTED · .*H200"))
 
     # Trials arrive one after the other, while the page is open.
-    page.wait_for_selector("#timeline .trial")
+    page.wait_for_selector("#timeline .trial", timeout=90_000)
     first = len(timeline(page))
     expect(page.locator("#timeline .trial").nth(2)).to_be_attached(timeout=90_000)
     assert len(timeline(page)) > first, "the trials came live, not all at once"

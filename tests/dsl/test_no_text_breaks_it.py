@@ -130,9 +130,9 @@ def test_a_chain_of_lets_that_doubles_is_cut_short():
     """Written out it would have 2^80 parts."""
     lets = "".join(f"let t{i} = {f't{i - 1}' if i else 'acc'} * {f't{i - 1}' if i else 'acc'}\n" for i in range(80))
     text = f"program p(x: f16[64, 64]) -> f16[64, 64] {{ y = gemm(x, x.T) {{ {lets} epilogue t79 }} return y }}"
-    start = time.perf_counter()
+    start = time.process_time()
     found = check(text).diagnostics
-    assert {d.code for d in found} == {"E307"} and time.perf_counter() - start < 1.0
+    assert {d.code for d in found} == {"E307"} and time.process_time() - start < 1.0
 
 
 def test_a_carriage_return_before_each_newline_changes_nothing():
@@ -147,10 +147,10 @@ def test_64_kib_of_anything_is_judged_in_a_moment(seed):
     kinds += ["let a = acc ", "y = map(x) { over m, ", "view 1x", "also s = row_sum(acc) "]
     text = ("program p(x: f16[64, 64]) -> f16[64, 64] {" if seed % 2 else "") + kinds[seed] * 70_000
     text = text[: 65_536 - rng.randint(0, 3)]
-    start = time.perf_counter()
+    start = time.process_time()
     judged(text)
     # 50 ms is the target on an idle machine; the bound only has to catch anything that is not linear.
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_hundreds_of_names_misspelt_among_hundreds_are_judged_in_a_moment():

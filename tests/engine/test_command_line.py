@@ -47,9 +47,11 @@ def test_optimize_prints_its_trials_and_writes_result_and_recording(program, tmp
 
 
 def test_json_to_standard_output_is_json_alone(program, capsys):
+    interrupt = signal.getsignal(signal.SIGINT)
     assert command.main(["optimize", str(program), "--device", "modelled:h200", "--trials", "1", "--json", "-"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["state"] == "done" and "trial 1" in said.err
+    assert signal.getsignal(signal.SIGINT) is interrupt, "Ctrl-C is the session's no longer"
 
 
 @pytest.mark.parametrize(

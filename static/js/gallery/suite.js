@@ -57,7 +57,8 @@ class Suite {
 
   async draw() {
     const figures = [[this.fastP, this.results.classes[this.cls].fast_p], [this.gap, this.results.speedup_gap]];
-    await Promise.all(figures.map(([chart, figure]) => chart.draw(figure)));
+    const timed = ({ figure }) => figure.data.some((trace) => trace.x?.length);
+    await Promise.all(figures.map(([chart, figure]) => chart.draw(timed(figure) ? figure : null)));
   }
 }
 

@@ -64,7 +64,7 @@ def test_a_second_process_takes_the_kernels_from_the_cache(builder):
     built = builder.build(lower(programs.program(BIAS.format(m=512))))
     code = (
         "import sys, time; from engine.build.cute_worker import import_generated; import quack.epilogue.frontend;"
-        "t = time.perf_counter(); import_generated(sys.argv[1]).build(); print(time.perf_counter() - t)"
+        "t = time.process_time(); import_generated(sys.argv[1]).build(); print(time.process_time() - t)"
     )
     env = {**os.environ, **environment(builder.cache), "PYTHONPATH": ".", "CUDA_VISIBLE_DEVICES": ""}
     objects = sorted(builder.cache.folder("quack").rglob("*.o"))
@@ -72,7 +72,7 @@ def test_a_second_process_takes_the_kernels_from_the_cache(builder):
         [sys.executable, "-c", code, str(built.path)], env=env, capture_output=True, text=True, check=True
     )
     assert sorted(builder.cache.folder("quack").rglob("*.o")) == objects
-    assert float(said.stdout) < 1.5  # 0.02 to 0.05 s on a quiet machine; a compile takes 1.5 to 4.5
+    assert float(said.stdout) < 1.5  # 0.02 to 0.05 s of a core; a compile takes 1.5 to 4.5
 
 
 def test_pruned_kernels_are_compiled_again(builder):

@@ -1,0 +1,46 @@
+"""What all tests share: how pytest-xdist schedules them, and torch's settings, which belong to the process."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadfile`: a file stays in one worker, so that what its fixtures set up is set up once.
+
+    All that drives the browser stays in one worker, too: it has one application and one Chromium. (Marks of the kind
+    `xdist_group` have no effect: pytest 9.2 does not read the names that pytest-xdist 3.8 gives to tests.)
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Rooms(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "tests/browser" if file.startswith("tests/browser/") else file
+
+    return Rooms(config, log)
+
+
+@pytest.fixture(autouse=True)
+def torch_as_it_was():
+    """Restore torch's state after each test, and fail the test that left a setting changed.
+
+    Tests of one process share that state, and pytest-xdist decides which tests those are. Random states are restored
+    in silence: a test may seed. Before torch is imported there is nothing to restore.
+    """
+    if "torch" not in sys.modules:
+        yield
+        return
+    from tests import torch_state
+
+    before = torch_state.settings()
+    random = torch_state.random()
+    yield
+    torch_state.restore_random(random)
+    changed = torch_state.restore(before)
+    assert not changed, f"the test left torch changed: {changed}; restore it where it is set"
