@@ -19,7 +19,8 @@ print(report(program_graph.graph_of(check(text).program), load("h200"), asked=("
 def made(seed: int) -> str:
     """The report of a process in which sets have an order of their own."""
     environ = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    return subprocess.run([sys.executable, "-c", SCRIPT], env=environ, capture_output=True, text=True, check=True).stdout
+    command = [sys.executable, "-c", SCRIPT]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
 
 
 def test_no_figure_depends_on_the_order_of_a_set():
