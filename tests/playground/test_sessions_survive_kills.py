@@ -59,7 +59,7 @@ def asked(number: int) -> dict:
 
 @pytest.fixture
 def house(tmp_path):
-    built = House(tmp_path, UCUTLASS_LEASE_SECONDS="2")
+    built = House(tmp_path, UCUTLASS_LEASE_SECONDS="2", UCUTLASS_QUEUE_PER_ADDRESS="99")
     yield built
     for process in built.processes:
         kill(process)
