@@ -182,7 +182,7 @@ def _op_rows(graph: OpGraph, hw: Hardware, classes: Sequence[str], main: str) ->
     live = {o.name for o in live_ops(graph)}
     costs = costs_of(graph)
     own = {o.name: {cls: of_cost(costs[o.name], hw, cls) for cls in classes} for o in graph.ops}
-    total = sum(own[n][main].ms for n in live) or 1.0
+    total = sum(own[o.name][main].ms for o in graph.ops if o.name in live) or 1.0  # in order: sums of floats differ
     rows = []
     for op in graph.ops:
         c = costs[op.name]
