@@ -17,10 +17,11 @@ from sol.budget import Recorded, Trial
 
 def recorded(view: View, name: str) -> list[Recorded]:
     """Every class of a session that has a limit, a baseline and a trial. A trial that failed, or whose time is no
-    result, counts as a trial without gain; a raw kernel that could have no time does not count."""
+    result, counts as a trial without gain. The owner's own trials are no part of the search, nor is a raw kernel that
+    could have no time."""
     trials: dict[str, list[Trial]] = {}
     for t in view.trials.values():
-        if t.ended and t.untimed is None:
+        if t.ended and t.untimed is None and t.by != "owner":
             trials.setdefault(t.cls, []).append(Trial(t.judged.ms if view.counts(t) else None))
     return [
         Recorded(f"{name} ({cls})", tuple(ended), view.bounds[cls], baseline.ms)

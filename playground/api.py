@@ -128,7 +128,7 @@ def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
 @api.exception_handler(ValidationError)
 def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
     first = e.errors[0]
-    parts = [str(part) for part in first["loc"][1:] if part not in ("asked", "data", "body")]
+    parts = [str(part) for part in first["loc"][1:] if part not in ("asked", "said", "data", "body")]
     if request.path.endswith("/sessions") and (refused := requests.invalid(request.body)) is not None:
         return api.create_response(request, refused.told, status=422)
     where = ".".join(parts)

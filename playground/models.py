@@ -48,7 +48,7 @@ class Session(models.Model):
     claims = models.PositiveIntegerField(default=0)
     losses = models.PositiveIntegerField(default=0)
 
-    # The newest engine.events.VERSION that wrote to the log; 0 before its first event.
+    # The newest engine.session.events.VERSION that wrote to the log; 0 before its first event.
     log_version = models.PositiveSmallIntegerField(default=0)
 
     # Folded from the log by playground/summary.py.

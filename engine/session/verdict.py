@@ -10,12 +10,12 @@ from dsl.check.program import check
 from dsl.ir import Program
 from engine.classes import class_of, class_words, roof_of
 from engine.evaluate.integrity import trial as integrity
+from engine.evaluate.integrity.clocks import TOO_FAST
 from engine.session import events
 from engine.strategies.api import Candidate
 from engine.words import baseline_name
 from sol import budget
 
-TOO_FAST = 0.9  # below this share of t_sol a time is flagged and does not count (design/sol.md, Integrity)
 COUNTS = ("clean", "minor")
 
 

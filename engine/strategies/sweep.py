@@ -21,6 +21,7 @@ from dsl.resolve import resolve
 from dsl.rules import legal
 from engine.strategies import api
 from engine.strategies.api import Candidate, Script, Strategy, Try, Unsuitable
+from engine.words import count
 from sol.attainable import collective_time, predict, product_of
 from sol.hardware import Hardware
 
@@ -69,7 +70,7 @@ class Sweep(Strategy):
                     predicted_ms=predict(resolve(program, problem.hardware.sms), problem.hardware).ms,
                 )  # fmt: skip
                 tried += 1
-        return f"The sweep is over: {tried} configurations were tried."
+        return f"The sweep is over: {count(tried, 'configuration')} tried."
 
     def _part(self, problem: Prepared, cls: str) -> Part:
         """The requested region, or the one whose programs are expected to take longest."""

@@ -30,7 +30,7 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
         raise Refused(422, "There is no program or kernel to try.", EXAMPLE)
     form, language = form_of(data)
     if form == "program":
-        limit_text(text, "The program")
+        limit_text(text, "The program", "Paste only the program.")
         return {"program": text}
     limit_text(text, "The kernel", LESS)
     if session.spec.get("source_kind") == "program":

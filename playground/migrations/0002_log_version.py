@@ -1,4 +1,4 @@
-"""Each session's log gets the version of engine.events that wrote it. Every log so far is of version 1."""
+"""Each session's log gets the version of engine.session.events that wrote it. Every log so far is of version 1."""
 
 from django.db import migrations, models
 

@@ -112,3 +112,16 @@ def test_the_figure_on_the_page_is_drawn_from_committed_sessions(capsys, monkeyp
     assert main(["replay", *shown["from"], "--figure"]) == 0
     assert json.loads(capsys.readouterr().out) == shown
     assert "recorded sessions" in shown["caption"] and len(shown["rows"]) == 64
+
+
+def test_the_owners_own_trials_are_no_part_of_the_search():
+    kinds = [
+        ("reported", {"bounds": {"f16": 0.3}}),
+        ("baseline", {"name": "eager", "cls": "f16", "time": {"ms": 0.4, "kind": "measured"}}),
+        ("trial.proposed", {"trial": 1, "cls": "f16", "by": "owner"}),
+        ("trial.judged", {"trial": 1, "cls": "f16", "ms": 0.3, "speedup": 1.3, "best": True, "verdict": "clean"}),
+        ("trial.proposed", {"trial": 2, "cls": "f16", "by": "strategy"}),
+        ("trial.judged", {"trial": 2, "cls": "f16", "ms": 0.35, "speedup": 1.1, "best": False, "verdict": "clean"}),
+    ]
+    (one,) = recorded(fold({"seq": i, "kind": k, "t": 0.0, "data": d} for i, (k, d) in enumerate(kinds, 1)), "x")
+    assert [t.ms for t in one.trials] == [0.35]

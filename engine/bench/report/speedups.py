@@ -17,7 +17,8 @@ from __future__ import annotations
 from math import exp, log
 
 from engine.evaluate.integrity import trial as integrity
-from engine.session.verdict import TOO_FAST, limiting
+from engine.evaluate.integrity.clocks import TOO_FAST
+from engine.session.verdict import limiting
 from sol.budget import gap, score
 
 NATIVE = "eager_tf32"  # alternated with every time in files without sessions

@@ -16,7 +16,7 @@ from sol.bounds import t_sol
 from sol.graph import OpGraph
 from sol.hardware import HardwareError, load
 
-TOO_FAST = 0.9  # share of t_sol; no honest kernel is below it (design/sol.md, Integrity)
+TOO_FAST = 0.9  # share of t_sol; no honest kernel is below it, so a shorter time does not count
 SLACK, SLACK_MS = 1.1, 0.02  # between two clocks of one process
 LEAST_SHARE = 1 / 3  # share of a call's time by the engine's clock; a smaller claimed call time is a lie
 CONFIRMED = 0.5  # share of a call's time by the engine's clock; a claimed device time above it is confirmed

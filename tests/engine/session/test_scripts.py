@@ -296,7 +296,7 @@ def test_turns_of_together_wait_for_their_models_at_once():
 
 
 def test_a_stop_ends_each_open_turn_and_trial():
-    """The frame of the session logs the ends (tests.engine.session.test_stops_and_pauses); here the search lets go."""
+    """The frame of the session logs the ends; here the search lets go."""
     begun = threading.Event()
 
     def handler(verb, path, cancelled):
