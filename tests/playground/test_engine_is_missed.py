@@ -32,19 +32,19 @@ def test_an_engine_that_beats_is_not_spoken_of():
 def test_an_engine_that_missed_its_beats_is_lost_before_its_lease_ends():
     session = running(silent=8.0)
     assert session.lease_until > timezone.now()
-    assert "was lost" in text(session) and "as soon as one is started" in text(session)
+    assert "was lost" in text(session) and "continues when an engine is started" in text(session)
 
 
 def test_who_takes_over_is_told_where_there_is_one():
     session = running(silent=8.0)
     Engine.objects.create(id="other", serves="modelled:h200")
-    assert "Another takes it up" in text(session)
+    assert "Another continues it" in text(session)
 
 
 def test_an_engine_without_a_gpu_takes_nothing_over_that_needs_one():
     session = running(silent=8.0, device="cuda")
     Engine.objects.create(id="other", serves="modelled:h200")
-    assert "Another takes it up" not in text(session)
+    assert "Another continues it" not in text(session)
 
 
 def test_an_engine_that_left_no_row_is_lost_too():

@@ -9,11 +9,18 @@ from engine.export import ExportError, history, package
 from engine.session import recording
 
 RECORDINGS = sorted((Path(__file__).parents[3] / "playground" / "recordings").glob("*.jsonl"))
+DIV = next(path for path in RECORDINGS if path.stem == "linear_div_gelu")
 
 
 def rows(path):
     told = recording.read(path)
     return [(r.kind, r.data) for r in told.rows], told.blobs
+
+
+def test_a_raw_kernel_is_no_package():
+    log, blobs = rows(DIV.with_name("kernels_by_hand.jsonl"))
+    with pytest.raises(ExportError, match="trial 1 is a raw kernel"):
+        history.of_trial(log, blobs.get, 1)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
@@ -40,12 +47,12 @@ def test_the_trial_that_the_sessions_page_shows_is_taken_with_what_it_ran(path):
 
 
 def test_a_trial_by_its_number():
-    log, blobs = rows(RECORDINGS[0])
+    log, blobs = rows(DIV)
     assert history.of_trial(log, blobs.get, 2).results["trial"] == 2
 
 
 def test_what_is_not_there_is_said():
-    log, blobs = rows(RECORDINGS[0])
+    log, blobs = rows(DIV)
     with pytest.raises(ExportError, match="no trial 99"):
         history.of_trial(log, blobs.get, 99)
     with pytest.raises(ExportError, match="are gone"):
