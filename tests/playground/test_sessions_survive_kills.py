@@ -4,7 +4,7 @@ The real app on the modelled device: sessions of small modules and programs, hal
 engine that is killed with all its processes, again and again, and started anew until every session has ended. Each log
 is then compared, event by event, with the one of the same session played undisturbed in this process.
 
-`make test` kills the engine under 6 sessions; under 50 of them, which takes some minutes:
+`make test` kills the engine under 4 sessions; under 50 of them, which takes some minutes:
 
     KILLED_SESSIONS=50 .venv/bin/python -m pytest -s tests/playground/test_sessions_survive_kills.py
 
@@ -28,7 +28,7 @@ from engine.session.runner import run
 from tests.playground.conftest import House
 from tests.playground.test_end_to_end import MODULE
 
-SESSIONS = int(os.environ.get("KILLED_SESSIONS", "6"))
+SESSIONS = int(os.environ.get("KILLED_SESSIONS", "4"))
 SEED = int(os.environ.get("KILL_SEED", "0"))
 DEVICE = "modelled:h200"
 KINDS = 10  # different sessions; what they do undisturbed is played once
