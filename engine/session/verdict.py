@@ -12,11 +12,10 @@ from engine.classes import class_of, class_words, roof_of
 from engine.evaluate.integrity import trial as integrity
 from engine.evaluate.integrity.clocks import TOO_FAST
 from engine.session import events
+from engine.session.fold.view import COUNTING
 from engine.strategies.api import Candidate
 from engine.words import baseline_name
 from sol import budget
-
-COUNTS = ("clean", "minor")
 
 
 def limiting(text: str, cls: str) -> str:
@@ -76,7 +75,7 @@ def judge(
     if left_out is not None:
         evidence.append(integrity.check("algebra", integrity.MINOR, left_out.words))
     verdict = integrity.worst(evidence)
-    counts = verdict in COUNTS
+    counts = verdict in COUNTING
     offered = left_out is not None and not algebraic
     best = counts and not offered and m.ratio > 1 and (best_ms is None or ms < best_ms)
     standing = "best" if best else "flagged" if not counts else "algebraic" if offered else "slower"
@@ -109,8 +108,8 @@ def judge_kernel(
     gap = budget.gap(ms, limit)
     evidence = [*earlier, *m.checks, integrity.of_limit(gap, limit, TOO_FAST)]
     verdict = integrity.worst(evidence)
-    best = verdict in COUNTS and m.ratio > 1 and (best_ms is None or ms < best_ms)
-    if verdict in COUNTS:
+    best = verdict in COUNTING and m.ratio > 1 and (best_ms is None or ms < best_ms)
+    if verdict in COUNTING:
         calls = any(line["name"] == "unconfirmed" for line in m.checks)
         how = "a call by the engine's clock" if calls else "measured"
         words = f"{ms:.3g} ms {how}, "
@@ -121,7 +120,7 @@ def judge_kernel(
         words = f"{ms:.3g} ms measured, but it is not counted: {why}"
     return events.TrialJudged(
         number, verdict, cls, "measured", ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms), best,
-        words, evidence, standing="best" if best else "slower" if verdict in COUNTS else "flagged",
+        words, evidence, standing="best" if best else "slower" if verdict in COUNTING else "flagged",
     )  # fmt: skip
 
 

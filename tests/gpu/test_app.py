@@ -6,13 +6,12 @@ With OUT set, what was seen is written to OUT/app.json: the record behind the RE
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.gpu.conftest import serving
 from tests.playground.conftest import ROOT, House
 from tests.playground.websocket import Closed, WebSocket
 
@@ -23,25 +22,9 @@ FIRST_TRIAL = 10.0  # seconds from a warm engine taking the session to its first
 
 @pytest.fixture(scope="module")
 def app(cuda, tmp_path_factory):
-    house = House(tmp_path_factory.mktemp("app"), UCUTLASS_LEASE_SECONDS="3")
-    log = (house.var / "up.log").open("ab")
-    command = [sys.executable, "manage.py", "up", "--port", str(house.port), "--device", "cuda"]
-    process = subprocess.Popen(command, cwd=ROOT, env=house.environ, stdout=log, stderr=log)
-    house.up = process
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            if house.get("/healthz")["engines"] == 1:
-                break
-        except OSError:
-            pass
-        assert time.monotonic() < deadline, (house.var / "up.log").read_text()
-        time.sleep(0.2)
-    time.sleep(20)  # its workers import torch and quack: what "a warm engine" means
-    yield house
-    process.send_signal(signal.SIGINT)
-    process.wait(30)
-    house.close()
+    with serving(House(tmp_path_factory.mktemp("app"), UCUTLASS_LEASE_SECONDS="3")) as house:
+        time.sleep(20)  # its workers import torch and quack: what "a warm engine" means
+        yield house
 
 
 def follow(app, session_id, *, hang_up_after=None, seen=lambda event: None, seconds=400):

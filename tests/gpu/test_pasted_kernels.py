@@ -7,22 +7,19 @@ recording, which the gallery can show.
 import contextlib
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from engine.session import events, recording
 from tests.engine.integrity import zoo
+from tests.gpu.conftest import serving
+from tests.gpu.kernels_in_sessions import LIBRARY
 from tests.gpu.test_app import follow
-from tests.playground.conftest import ROOT, House
+from tests.playground.conftest import House
 
 pytestmark = pytest.mark.gpu
 TITLE = "A gate: two kernels by hand, two that cheat, and one by a library"
-LIBRARY = "import torch\n\ndef kernel(x, y):\n    return x * torch.sigmoid(x) + y\n"
 EXPECTED = [  # (text, class, how its trial ends)
     ("cuda_honest/gate.cu", "f32", "clean"),
     ("cuda_honest/gate_cute.py", "tf32", "clean"),
@@ -41,23 +38,8 @@ def text_of(name):
 
 @pytest.fixture(scope="module")
 def app(cuda, tmp_path_factory):
-    house = House(tmp_path_factory.mktemp("pasted"))
-    command = [sys.executable, "manage.py", "up", "--port", str(house.port), "--device", "cuda"]
-    log = (house.var / "up.log").open("ab")
-    process = subprocess.Popen(command, cwd=ROOT, env=house.environ, stdout=log, stderr=log)
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            if house.get("/healthz")["engines"] == 1:
-                break
-        except OSError:
-            pass
-        assert time.monotonic() < deadline, (house.var / "up.log").read_text()
-        time.sleep(0.2)
-    yield house
-    process.send_signal(signal.SIGINT)
-    process.wait(30)
-    house.close()
+    with serving(House(tmp_path_factory.mktemp("pasted"))) as house:
+        yield house
 
 
 def test_honest_kernels_are_timed_and_tricks_are_named(app):

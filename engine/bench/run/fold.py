@@ -19,8 +19,8 @@ from typing import Any
 from dsl.check.program import check
 from engine.classes import class_of
 from engine.session import events
+from engine.session.fold.view import COUNTING
 from engine.session.script.steps import Emitted
-from engine.session.verdict import COUNTS
 
 # The name of torch.compile with TF32 allowed in results since the first bench.
 _NAMES = {"compile_tf32": "compile", "compile_max_tf32": "compile_max"}
@@ -150,7 +150,7 @@ def _trial(of: Mapping[type[events.Event], Any], blobs: Mapping[str, str]) -> di
     j: events.TrialJudged = of[events.TrialJudged]
     row |= {"ok": True, "verdict": j.verdict, "gap": j.gap, "score": j.sol_score, "algebraic": j.algebraic}
     row |= {"limit_ms": j.ms / j.gap} if j.algebraic else {}
-    if j.verdict not in COUNTS:
+    if j.verdict not in COUNTING:
         row["message"] = next((c["said"] for c in j.evidence if c["verdict"] == j.verdict), j.text)
     return row
 

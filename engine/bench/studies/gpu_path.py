@@ -35,8 +35,8 @@ from engine.evaluate.evaluator import Evaluator
 from engine.evaluate.timing.samples import paired_ratio
 from engine.session import events
 from engine.session import runner as sessions
+from engine.session.fold.view import COUNTING
 from engine.session.spec import SessionSpec
-from engine.session.verdict import COUNTS
 from engine.strategies.problem import Prepared
 from engine.suite import runner as suite
 from engine.suite.cases import PROBLEMS, cases, module_ids
@@ -96,7 +96,7 @@ class Check:
         end, judged = log[-1], of[events.TrialJudged]
         faults = [] if end.state == "done" else [f"{end.state}: {end.reason}"[:300]]
         faults += [f"trial {e.trial} failed at {e.step}: {e.reason}"[:300] for e in of[events.TrialFailed]]
-        faults += [f"trial {e.trial} is {e.verdict}: {e.text}"[:300] for e in judged if e.verdict not in COUNTS]
+        faults += [f"trial {e.trial} is {e.verdict}: {e.text}"[:300] for e in judged if e.verdict not in COUNTING]
         faults += [] if judged else ["no trial was judged"]
         if self.measures:
             faults += self._evidence(judged) + [

@@ -11,9 +11,10 @@ from typing import Any
 
 from engine.evaluate.integrity import trial as integrity
 from engine.session import events
+from engine.session.fold.view import COUNTING
 from engine.session.journal import Journal
 from engine.session.owner import changed
-from engine.session.verdict import COUNTS, limiting
+from engine.session.verdict import limiting
 from engine.strategies.problem import Prepared
 from engine.strategies.state import Diagnosis, Finished, State
 from engine.words import count
@@ -111,7 +112,7 @@ class StateFold:
         }
         if isinstance(end, events.TrialJudged):
             fields |= {
-                "ms": end.ms, "clean": end.verdict in COUNTS and (self.algebraic or not end.algebraic),
+                "ms": end.ms, "clean": end.verdict in COUNTING and (self.algebraic or not end.algebraic),
                 "region_ms": measured.part.get("region_ms"), "speedup": end.speedup, "kind": end.kind, "gap": end.gap,
                 "tripped": bool(integrity.tripped(measured.checks)), "verdict": end.verdict,
                 "evidence": tuple(end.evidence), "log": compiled.note if compiled else "",
