@@ -16,8 +16,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 MAX_REPLY = 16 * 1024 * 1024
+_REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def python_path() -> str:
+    """PYTHONPATH of a child that runs a module of this repository, wherever it is started."""
+    return os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 class WorkerLost(Exception):

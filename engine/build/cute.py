@@ -19,13 +19,12 @@ from dsl.lower import Source
 from engine.build import limited, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.limited import BuildError
-from engine.jsonprocess import JsonProcess, WorkerLost
+from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 
 SECONDS = 120.0  # for one module
 WARM_SECONDS = 180.0  # for the worker's imports, which take 7 to 12 s on a quiet machine
 MEMORY = 4 << 30  # resident bytes of the worker; it needs 0.6 GB
 ARCH = "sm_90a"
-_REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -153,9 +152,5 @@ class CuteBuilder:
 
     def _environment(self) -> dict[str, str]:
         # Hide the GPU: a compile must not open a context on the device on which another process is timing.
-        mine = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": _python_path()}
+        mine = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": python_path()}
         return {**os.environ, **environment(self.cache), **mine}
-
-
-def _python_path() -> str:
-    return os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -21,10 +21,10 @@ from engine.build.cache import content_key, default_root
 from engine.devices import SessionRefused
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate.timing import gpu_condition
+from engine.jsonprocess import python_path
 from sol.hardware import Hardware, load
 
 TIMEOUT = 180.0
-_REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class ProbeError(RuntimeError):
@@ -71,11 +71,10 @@ def probe(device: str, about: dict[str, Any], *, again: bool = False) -> dict[st
     """The machine's rates, from the cache or by running the probe. Raises ProbeError."""
     if not again and (result := kept(about)):
         return result
-    paths = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "engine.devices.ceilings_main", device]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, "PYTHONPATH": paths}
+            command, capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, "PYTHONPATH": python_path()}
         )
     except subprocess.TimeoutExpired:
         raise ProbeError(f"the probe took more than {TIMEOUT:.0f} s; is the device busy?") from None

@@ -13,14 +13,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from engine.devices import TrialError
-from engine.jsonprocess import JsonProcess, WorkerLost
+from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 
 WARM_SECONDS = 180.0
 GRACE = 3.0  # seconds that a stop waits for the current request, because a fresh process takes longer
-_REPOSITORY = Path(__file__).resolve().parents[3]
 _WORDS = {
     "illegal_address": "the program read or wrote memory that is not its own (illegal address)",
     "out_of_memory": "the GPU's memory is too small for this program and its data",
@@ -50,8 +48,7 @@ class Worker:
         if self.alive:
             return
         self.close()
-        path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
-        env = {**os.environ, **self.environment, "PYTHONPATH": path}
+        env = {**os.environ, **self.environment, "PYTHONPATH": python_path()}
         self._process = JsonProcess(self._command, env=env, name="process that runs the programs")
         self.generation += 1
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Protocol
 
 from engine.evaluate.shared_tensors import Region
-from engine.jsonprocess import JsonProcess, WorkerLost
+from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 from sol.graph import OpGraph
 
 SECONDS = 120.0
-_REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 class JudgeLost(Exception):
@@ -55,9 +53,8 @@ class OwnProcess:
         if self.alive:
             return
         self.close()
-        path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
         args = [sys.executable, "-m", "engine.evaluate.integrity.process.judge_main", "--device", self.device]
-        self._process = JsonProcess(args, env={**os.environ, "PYTHONPATH": path}, name="judge")
+        self._process = JsonProcess(args, env={**os.environ, "PYTHONPATH": python_path()}, name="judge")
         self.generation += 1
 
     def request(self, message: dict, timeout: float) -> dict:
