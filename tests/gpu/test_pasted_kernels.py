@@ -7,6 +7,7 @@ recording, which the gallery can show.
 import contextlib
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ TITLE = "A gate: two kernels by hand, two that cheat, and one by a library"
 EXPECTED = [  # (text, class, how its trial ends)
     ("cuda_honest/gate.cu", "f32", "clean"),
     ("cuda_honest/gate_cute.py", "tf32", "clean"),
-    ("cuda_cheats/no_op.cu", "f32", "gaming"),
-    ("cuda_cheats/side_stream.cu", "f32", "gaming"),
+    ("cuda_cheats/gate_no_op.cu", "f32", "gaming"),
+    ("cuda_cheats/gate_side_stream.cu", "f32", "gaming"),
     ("library", "f32", "library only"),
 ]
 
@@ -33,7 +34,7 @@ def text_of(name):
     if name == "library":
         return LIBRARY
     (animal,) = [a for a in zoo.animals(name.partition("/")[0]) if a.path.name == name.partition("/")[2]]
-    return animal.text
+    return "".join(line for line in animal.text.splitlines(keepends=True) if not re.match(r"(//|#) \w+: ", line))
 
 
 @pytest.fixture(scope="module")
