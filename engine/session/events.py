@@ -111,7 +111,7 @@ class Covered(Event):
 @dataclass(frozen=True)
 class Noted(Event):
     """A remark of the strategy before its first trial. `code`: class_left_out (no program is written in the class
-    `cls`)."""
+    `cls`) | no_program (none covers the module, so only the owner's kernels are tried)."""
 
     KIND: ClassVar[str] = "noted"
     code: str
@@ -172,7 +172,8 @@ class SessionEnded(Event):
     """`state`: done | stopped | refused | failed. `best`: class -> trial number, for classes in which a program was
     faster than PyTorch. `code`, the reason: budget_used | search_over | stopped | engine_error | that of a refusal; ""
     for done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls, and the
-    fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]."""
+    fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]. `untried`: how
+    many of the owner's candidates were not tried; `reason` says so too."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str
@@ -184,6 +185,7 @@ class SessionEnded(Event):
     line: int | None = None  # of the pasted text, if the reason has a position
     closed: list[dict[str, Any]] = field(default_factory=list)
     covered: list[dict[str, str]] = field(default_factory=list)
+    untried: int = 0
 
 
 KINDS: dict[str, type[Event]] = {c.KIND: c for c in Event.__subclasses__()}

@@ -87,6 +87,17 @@ class Journal:
         ends = (self.past(kind, trial) for kind in (events.TrialJudged, events.TrialUntimed, events.TrialFailed))
         return next((end for end in ends if end is not None), None)
 
+    def untaken_tries(self) -> list[int]:
+        """The owner's tries (from 1) that are no trial yet and that no Receive has, in order."""
+        own = [e for e in self.of(events.TrialProposed) if e.by == "owner"]
+        taken = {e.request or number for number, e in enumerate(own, 1)}
+        taken |= {e.request for e in self.of(events.Answered) if e.request is not None}
+        return [number for number in range(1, len(self.tries()) + 1) if number not in taken]
+
+    def tries(self) -> list[events.Controlled]:
+        """The commands with which the owner handed in a candidate, in order."""
+        return [e for e in self.of(events.Controlled) if e.action == "try"]
+
     def open_trials(self) -> list[events.TrialProposed]:
         """Proposed trials that have no end yet."""
         return [e for e in self.of(events.TrialProposed) if self.ended(e.trial) is None]

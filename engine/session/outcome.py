@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.session import events
 from engine.session.journal import Journal
 from engine.strategies.state import State
-from engine.words import baseline_name
+from engine.words import baseline_name, count
 
 
 def best(journal: Journal) -> dict[str, events.TrialJudged]:
@@ -45,3 +45,11 @@ def _pytorch_stays(number: int, journal: Journal) -> str:
         f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} takes "
         f"{measured.baseline_ms:.3g} ms, the fastest program (trial {number}) {fastest.ms:.3g} ms, both {fastest.kind}."
     )
+
+
+def with_untried(reason: str, untried: int) -> str:
+    """The reason of an end, with the number of the owner's candidates that were not tried."""
+    if not untried:
+        return reason
+    were = "was" if untried == 1 else "were"
+    return f"{reason.rstrip('.')}. {count(untried, 'candidate')} of the owner {were} not tried."

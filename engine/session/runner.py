@@ -30,7 +30,7 @@ from engine.session.script.state_fold import StateFold
 from engine.session.script.steps import Emitted, Events, Logged, Stopped
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import registry
-from engine.strategies.api import Strategy, Unsuitable
+from engine.strategies.api import Script, Strategy, Unsuitable
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.problem import Prepared
 from engine.words import count
@@ -42,6 +42,17 @@ from sol.report import report
 
 logger = logging.getLogger(__name__)
 SEARCHING = events.Progress("Searching", "search")  # after PyTorch's baselines, before the script starts
+NO_PROGRAM = ("no_class", "not_covered")  # refusals of a module that may still be computed by a raw kernel
+
+
+class _OwnersKernels(Strategy):
+    """Searches nothing: the session tries what its owner handed in."""
+
+    name, programs = "none", False
+
+    def run(self, problem: Prepared) -> Script:
+        return "The kernels that the owner handed in were tried."
+        yield
 
 
 def _no_blob(name: str) -> str:
@@ -149,8 +160,10 @@ class _Session:
         seconds = self.earlier + time.monotonic() - self.began
         trials = len(self.journal.of(events.TrialProposed))
         best = {cls: e.trial for cls, e in outcome.best(self.journal).items()}
+        untried = len(self.journal.untaken_tries())
+        reason = outcome.with_untried(reason, untried)
         yield from self.emit(
-            events.SessionEnded(state, reason, best, trials, seconds, code, line, self.closed, covered)
+            events.SessionEnded(state, reason, best, trials, seconds, code, line, self.closed, covered, untried)
         )
 
     def _end_what_is_open(self, state: str, code: str) -> Events:
@@ -292,8 +305,12 @@ class _Session:
             ),
             beside=True,
         )  # fmt: skip
-        if problem.refusal is not None and (self.strategy.programs or self._is_program):
-            raise problem.refusal
+        refusal = problem.refusal
+        if refusal is not None and (self.strategy.programs or self._is_program):
+            if refusal.code not in NO_PROGRAM or not any(e.data.get("form") == "kernel" for e in self.journal.tries()):
+                raise refusal
+            self.strategy = _OwnersKernels()
+            yield from self.emit(events.Noted("no_program", f"No program covers this module: {refusal.reason}"))
         for note in problem.notes:
             yield from self.emit(note)
         if problem.covered is not None:

@@ -211,7 +211,9 @@ class _Lowering:
             return f"it computes in {class_name(lowered.dtype)}, and programs in {FLOATS}"
         if not classes:
             raise SessionRefused(
-                "no_class", f"no program is written in class {' or '.join(self.classes)} alone; allow {LISTED}"
+                "no_class",
+                f"no program is written in class {' or '.join(self.classes)} alone; allow {LISTED} as well. Raw "
+                "kernels of class f32 can be tried in every session",
             )
         why = {}
         for cls in classes:

@@ -354,7 +354,8 @@ class Closed:
 @dataclass
 class End:
     """How a session ended. `state`: done | stopped | refused | failed; `code`: the reason, "" in older logs; `closed`:
-    the classes whose search ended by the stop rules; `covered`: what a refused module may hold, [{kind, names}]."""
+    the classes whose search ended by the stop rules; `covered`: what a refused module may hold, [{kind, names}];
+    `untried`: the owner's candidates that were not tried, None in older logs."""
 
     state: str
     code: str
@@ -362,6 +363,7 @@ class End:
     line: int | None
     seconds: float | None
     trials: int | None
+    untried: int | None
     closed: list[Closed]
     covered: list[Object]
     t: float | None

@@ -86,6 +86,7 @@ export const END = {
   line: whole,
   seconds: number,
   trials: whole,
+  untried: whole,
   covered: objects,
 };
 

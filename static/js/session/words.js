@@ -123,9 +123,10 @@ function why(view) {
 
 /** How a session ended: "Ended: TF32: within 25% of the limit … · 20 s". */
 export function endWords(view) {
-  const { state, seconds } = view.end;
+  const { state, seconds, untried } = view.end;
+  const candidates = untried ? `; ${count(untried, "candidate")} of the owner not tried` : "";
   const head = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" }[state] ?? "Ended";
-  return state === "refused" ? head : `${head}: ${why(view)} · ${duration(seconds)}`;
+  return state === "refused" ? head + candidates : `${head}: ${why(view)}${candidates} · ${duration(seconds)}`;
 }
 
 /** The classes in which PyTorch stays: [class, the fastest trial that counts], none faster than PyTorch. */
