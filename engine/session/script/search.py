@@ -311,10 +311,10 @@ class Search:
     def _untaken(self) -> int | None:
         """The first try (from 1) that is no trial yet and that no Receive has."""
         own = [e for e in self.journal.of(events.TrialProposed) if e.by == "owner"]
-        taken = {e.request or number for number, e in enumerate(own, 1)}
-        taken |= {e.request for e in self.journal.of(events.Answered) if e.request is not None}
+        answered = {e.request or number for number, e in enumerate(own, 1)}
+        answered |= {e.request for e in self.journal.of(events.Answered) if e.request is not None}
         tries = sum(e.action == "try" for e in self.journal.of(events.Controlled))
-        return next((number for number in range(1, tries + 1) if number not in taken), None)
+        return next((number for number in range(1, tries + 1) if number not in answered), None)
 
     def _owners(self) -> Job | None:
         """The owner's next trial: one that a lost engine left open, or the next try."""

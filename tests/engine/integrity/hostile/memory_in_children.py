@@ -5,9 +5,9 @@ import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 libc.fork()
 libc.fork()
-held = []
+blocks = []
 while True:
-    held.append(b"x" * (1 << 20))
+    blocks.append(b"x" * (1 << 20))
 
 
 def kernel(x):

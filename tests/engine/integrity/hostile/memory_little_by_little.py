@@ -1,8 +1,8 @@
 # expect: memory_limit time_limit
 # A megabyte after the other.
-held = []
+blocks = []
 while True:
-    held.append(bytearray(1 << 20))
+    blocks.append(bytearray(1 << 20))
 
 
 def kernel(x):

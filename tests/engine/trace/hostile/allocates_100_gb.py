@@ -1,5 +1,5 @@
 # expect: memory_limit
 # says: more memory than
-held = []
+blocks = []
 while True:
-    held.append(bytearray(b"x") * (64 << 20))  # HERE
+    blocks.append(bytearray(b"x") * (64 << 20))  # HERE
