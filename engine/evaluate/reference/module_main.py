@@ -25,7 +25,7 @@ _module: Held | None = None
 
 
 def serve(message: dict) -> dict:
-    global _held
+    global _module
     what = message["do"]
     try:
         if what == "open":

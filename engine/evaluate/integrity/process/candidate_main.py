@@ -28,7 +28,7 @@ _watch: Watch | None = None
 
 
 def serve(message: dict) -> dict:
-    global _held, _watch
+    global _candidate, _watch
     try:
         if message["do"] == "open":
             _candidate = None

@@ -1,9 +1,9 @@
 # Looks for keys in every home.
 import glob
 
-paths = glob.glob("/root/.ssh/*") + glob.glob("/home/*/.ssh/*") + glob.glob("/root/.*history")
-if paths:
-    raise SystemError(f"LEAK {paths}")
+found = glob.glob("/root/.ssh/*") + glob.glob("/home/*/.ssh/*") + glob.glob("/root/.*history")
+if found:
+    raise SystemError(f"LEAK {found}")
 
 
 def kernel(x):

@@ -4,10 +4,10 @@ import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 import os
 
-files = []
+held = []
 while True:
     fd = os.memfd_create("x")
-    files.append(fd)
+    held.append(fd)
     for _ in range(32):
         os.write(fd, b"x" * (1 << 20))
 

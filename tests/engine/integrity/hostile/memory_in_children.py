@@ -5,9 +5,9 @@ import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 libc.fork()
 libc.fork()
-blocks = []
+held = []
 while True:
-    blocks.append(b"x" * (1 << 20))
+    held.append(b"x" * (1 << 20))
 
 
 def kernel(x):

@@ -1,8 +1,8 @@
 # expect: memory_limit time_limit
 # A megabyte after the other.
-blocks = []
+held = []
 while True:
-    blocks.append(bytearray(1 << 20))
+    held.append(bytearray(1 << 20))
 
 
 def kernel(x):

@@ -1,5 +1,5 @@
 # expect: memory_limit
 # says: more memory than
-blocks = []
+held = []
 while True:
-    blocks.append(bytearray(b"x") * (64 << 20))  # HERE
+    held.append(bytearray(b"x") * (64 << 20))  # HERE
