@@ -102,10 +102,10 @@ def _report(args: argparse.Namespace) -> int:
 
     try:
         hw = known(load(args.gpu))
-        made = report(_graph(args.file, tensor_bytes=ANY_SIZE), hw, args.classes)
+        sol_report = report(_graph(args.file, tensor_bytes=ANY_SIZE), hw, args.classes)
     except HardwareError as e:
         raise BadInput(str(e)) from None
-    print(made.to_json() if args.json else made.to_html() if args.html else made.to_markdown())
+    print(sol_report.to_json() if args.json else sol_report.to_html() if args.html else sol_report.to_markdown())
     return OK
 
 
@@ -212,11 +212,11 @@ def _optimize(args: argparse.Namespace) -> int:
     if args.record:
         collected.record(args.record, spec_arguments.command_of(spec, title))
     if args.json:
-        made = collected.to_json()
+        json_text = collected.to_json()
         if args.json == "-":
-            print(made)
+            print(json_text)
         else:
-            Path(args.json).write_text(made + "\n", encoding="utf-8")
+            Path(args.json).write_text(json_text + "\n", encoding="utf-8")
     if collected.state == "refused" and spec.device == "cuda":
         predicted = "--device modelled:h200 predicts the times of an H200 without a GPU"
         print(f"error: nothing was measured; {predicted}", file=sys.stderr)

@@ -50,7 +50,7 @@ class Control:
 
     def __init__(self, lease: log.Lease, leaving: Callable[[], bool]):
         self.lease, self.leaving = lease, leaving
-        self._taken: list[tuple[int, str]] = []  # (id, kind) of the words that no event has said yet
+        self._unanswered: list[tuple[int, str]] = []  # (id, kind) of the words that no event has said yet
         self._delivered: set[int] = set()
         self._next = 0.0
 
@@ -63,18 +63,18 @@ class Control:
         self._next = time.monotonic() + self.EVERY
         waiting = Command.objects.filter(session_id=self.lease.session_id, handled=None).exclude(id__in=self._delivered)
         words = [(c.id, c.kind, c.data) for c in waiting]
-        self._taken += [(i, kind) for i, kind, _ in words]
+        self._unanswered += [(i, kind) for i, kind, _ in words]
         self._delivered |= {i for i, _, _ in words}
         return [(kind, data) for _, kind, data in words]
 
     def handled(self, event: events.Event) -> list[int]:
         """The ids of the words that this event says were heard: one, with those before it that the engine passed over.
         The other words of the same look stay open until their own events."""
-        kinds = [kind for _, kind in self._taken]
+        kinds = [kind for _, kind in self._unanswered]
         if not isinstance(event, events.Controlled) or event.action not in kinds:
             return []
         upto = kinds.index(event.action) + 1
-        ids, self._taken = [i for i, _ in self._taken[:upto]], self._taken[upto:]
+        ids, self._unanswered = [i for i, _ in self._unanswered[:upto]], self._unanswered[upto:]
         return ids
 
 

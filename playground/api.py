@@ -122,7 +122,7 @@ class Told(Schema):
 
 @api.exception_handler(Refused)
 def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
-    return api.create_response(request, e.told, status=e.status)
+    return api.create_response(request, e.body, status=e.status)
 
 
 @api.exception_handler(ValidationError)
@@ -130,31 +130,34 @@ def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
     first = e.errors[0]
     parts = [str(part) for part in first["loc"][1:] if part not in ("asked", "said", "data", "body")]
     if request.path.endswith("/sessions") and (refused := requests.invalid(request.body)) is not None:
-        return api.create_response(request, refused.told, status=422)
+        return api.create_response(request, refused.body, status=422)
     where = ".".join(parts)
     error = f"{where}: {first['msg']}." if where else "The body must be a JSON object."
-    told = {"error": error, "fix": "The form of each request is at /api/docs."}
-    return api.create_response(request, told, status=422)
+    refusal = {"error": error, "fix": "The form of each request is at /api/docs."}
+    return api.create_response(request, refusal, status=422)
 
 
 @api.exception_handler(HttpError)
 def _http(request: HttpRequest, e: HttpError) -> HttpResponse:
-    told = {"error": f"{str(e).rstrip('.')}.", "fix": "Send a JSON object; the form of each request is at /api/docs."}
-    return api.create_response(request, told, status=e.status_code)
+    refusal = {
+        "error": f"{str(e).rstrip('.')}.",
+        "fix": "Send a JSON object; the form of each request is at /api/docs.",
+    }
+    return api.create_response(request, refusal, status=e.status_code)
 
 
 @api.exception_handler(RequestDataTooBig)
 def _too_big(request: HttpRequest, e: RequestDataTooBig) -> HttpResponse:
     kib = settings.DATA_UPLOAD_MAX_MEMORY_SIZE >> 10
-    told = {"error": f"The request is over {kib} KiB.", "fix": "Paste only the module to optimise, without data."}
-    return api.create_response(request, told, status=413)
+    refusal = {"error": f"The request is over {kib} KiB.", "fix": "Paste only the module to optimise, without data."}
+    return api.create_response(request, refusal, status=413)
 
 
 @api.exception_handler(Exception)
 def _broken(request: HttpRequest, e: Exception) -> HttpResponse:
     logger.exception("%s %s failed", request.method, request.path)
-    told = {"error": "The server failed; the error is in its log.", "fix": "Try again; report it if it persists."}
-    return api.create_response(request, told, status=500)
+    refusal = {"error": "The server failed; the error is in its log.", "fix": "Try again; report it if it persists."}
+    return api.create_response(request, refusal, status=500)
 
 
 def _limited(limit: limits.Limit, key: str, what: str, *, count: bool = True) -> None:
@@ -213,21 +216,21 @@ def read_events(
 @api.post(
     "/sessions/{session_id}/commands", response={202: dict}, summary="The owner's commands: pause, stop, budget, try"
 )
-def command(request: HttpRequest, session_id: str, said: CommandIn, x_control_token: str = Header("")):
+def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_token: str = Header("")):
     session = find(session_id)
-    if not tokens.owns(session, x_control_token or said.control_token):
+    if not tokens.owns(session, x_control_token or body.control_token):
         raise Refused(
             403, "This needs the control token of the session.", "Open the control link, or fork the session."
         )
     _limited(commands_limit, session.id, "commands", count=False)
-    data = requests.command_of(session, said.kind, said.fields)
-    if said.kind == "try":
+    data = requests.command_of(session, body.kind, body.fields)
+    if body.kind == "try":
         data = tries.try_of(session, data)
     _limited(commands_limit, session.id, "commands")
-    if said.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
-        return Status(202, {"kind": said.kind, "ended": True})
-    Command.objects.create(session=session, kind=said.kind, data=data)
-    return Status(202, {"kind": said.kind, "ended": False})
+    if body.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
+        return Status(202, {"kind": body.kind, "ended": True})
+    Command.objects.create(session=session, kind=body.kind, data=data)
+    return Status(202, {"kind": body.kind, "ended": False})
 
 
 @api.post("/tries/check", response=LookedAt, summary="The type of a text to try, and its visible faults")

@@ -70,15 +70,15 @@ def state_message(session: Session, now: Situation | None = None) -> dict[str, A
     now = now or Situation()
     if session.state != Session.QUEUED:
         mine = Engine.objects.filter(id=session.engine_id).first() if session.engine_id else None
-        told: dict[str, Any] = {"state": session.state, "queue": 0, "engine": describe(mine) if mine else None}
-        told["text"] = ""
+        message: dict[str, Any] = {"state": session.state, "queue": 0, "engine": describe(mine) if mine else None}
+        message["text"] = ""
         if session.state == Session.RUNNING and not session.recorded and fell_silent(mine):
             others = [
                 e for e in now.alive if e.id != session.engine_id and (session.device != "cuda" or e.serves == "cuda")
             ]
             then = "Another continues it in a few seconds." if others else "It continues when an engine is started."
-            told["text"] = f"The engine of this session was lost. {then} All results are kept."
-        return told
+            message["text"] = f"The engine of this session was lost. {then} All results are kept."
+        return message
     able = [e for e in now.alive if session.device != "cuda" or e.serves == "cuda"]
     # The engine that reaches the session first is the one that takes the fewest of the others.
     only_gpu = session.device == "cuda" or (able and all(e.serves == "cuda" for e in able))

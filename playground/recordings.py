@@ -82,12 +82,12 @@ def _title(started: events.SessionStarted, source: str) -> str:
     return title_of(source, started.source_kind) if cut and started.title else started.title
 
 
-def provenance(name: str, told: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
+def provenance(name: str, log: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
     """The source of the numbers: {file, date, device, kind, driver, command, ...}, as far as the log has it."""
-    view = fold(told.rows)
+    view = fold(log.rows)
     times = [*view.baselines, *(t.measured for t in view.trials.values() if t.measured is not None)]
     device = next((t.time.get("device", {}) for t in times if t.kind == "measured"), {}) | started.device
-    date = datetime.fromtimestamp(told.rows[0].t, UTC).date().isoformat()
+    date = datetime.fromtimestamp(log.rows[0].t, UTC).date().isoformat()
     return {
         "file": name,
         "date": date,

@@ -63,17 +63,17 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
 
 
 def _find(**key: str) -> Session:
-    found = Session.objects.filter(**key).first()
-    if found is None:
+    session = Session.objects.filter(**key).first()
+    if session is None:
         raise Http404("There is no session at this link. It may have been deleted some weeks after its end.")
-    return found
+    return session
 
 
-def _session(request: HttpRequest, found: Session, token: str | None) -> HttpResponse:
+def _session(request: HttpRequest, session: Session, token: str | None) -> HttpResponse:
     boot = {
-        "session": api.describe(found),
-        "view_url": request.build_absolute_uri(reverse("session", args=[found.id])),
-        "ws_path": f"/ws/s/{found.id}",
+        "session": api.describe(session),
+        "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
+        "ws_path": f"/ws/s/{session.id}",
         "words": vocabulary(),
         "control": {"token": token, "url": request.build_absolute_uri()} if token else None,
     }
@@ -97,36 +97,36 @@ def control(request: HttpRequest, token: str) -> HttpResponse:
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     """The playground with this session's text or, with ?trial=N, that trial's program (not for a raw kernel)."""
-    found = _find(id=session_id)
-    told = {
-        "id": found.id,
-        "title": found.title,
-        "spec": {k: v for k, v in found.spec.items() if k != "source"},
-        "text": found.spec["source"],
-        "source_kind": found.spec["source_kind"],
+    session = _find(id=session_id)
+    prefill = {
+        "id": session.id,
+        "title": session.title,
+        "spec": {k: v for k, v in session.spec.items() if k != "source"},
+        "text": session.spec["source"],
+        "source_kind": session.spec["source_kind"],
     }
     trial = request.GET.get("trial", "")
     if trial.isdecimal() and len(trial) < 9:
-        text = api.program_of(found, int(trial))
+        text = api.program_of(session, int(trial))
         if text is not None:
-            told |= {"text": text, "source_kind": "program", "trial": int(trial)}
-    end = found.summary.get("end") or {}
-    if end.get("state") == "refused" and "trial" not in told:
-        told["refused"] = {"reason": end["reason"], "line": end.get("line")}
-    return _playground(request, told)
+            prefill |= {"text": text, "source_kind": "program", "trial": int(trial)}
+    end = session.summary.get("end") or {}
+    if end.get("state") == "refused" and "trial" not in prefill:
+        prefill["refused"] = {"reason": end["reason"], "line": end.get("line")}
+    return _playground(request, prefill)
 
 
 @require_safe
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
     """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
-    found = _find(id=session_id)
+    session = _find(id=session_id)
     trial = request.GET.get("trial", "")
     if limits.checks.wait(limits.address(request)):
         return _error(request, 429, "Too many exports", "Too many exports from this address. Try again in a minute.")
     try:
         number = int(trial) if trial.isdecimal() and len(trial) < 9 else None
-        return exports.response(exports.of_trial(found, number))
+        return exports.response(exports.of_trial(session, number))
     except exports.ExportError as e:
         text = str(e)
         return _error(request, 409, "Nothing to export yet", f"{text[:1].upper()}{text[1:].removesuffix('.')}.")

@@ -6,6 +6,7 @@ cannot rot. The rules hold for the Python of the five rooms and for static/js; l
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,6 +19,22 @@ DATA = ("playground/migrations", "engine/problems")  # no code of ours to lay ou
 MODULES_IN_A_FOLDER = 15  # besides __init__.py
 LINES_IN_A_MODULE = 400
 CHARACTERS_IN_A_LINE = 120
+PARTICIPLES = frozenset(("found", "made", "told", "said", "held", "heard", "kept", "given", "taken"))
+FIELDS_OF_FILES = frozenset({("engine/evaluate/reference/baseline_cache.py", "taken")})  # keys of stored JSON
+PASTED = ("tests/engine/integrity/*/*.py", "tests/engine/trace/hostile/*.py")  # texts for a sandbox, no code of ours
+NAME = re.compile(r"[A-Za-z_$][\w$]*")
+# What stands between a keyword and its value, in a function's parentheses, alone before an arrow, after `this.`
+DECLARATION = re.compile(
+    r"\b(?:const|let|var)\s+([\w$]+|[{[][^=]*?[}\]])\s*(?:=|;|of\b|in\b)"
+    r"|\bfunction\s*[\w$]*\s*\(([^()]*)\)"
+    r"|^\s+(?:async\s+|static\s+)*(?!if\b|for\b|while\b|switch\b|catch\b)[\w$]+\(([^()]*)\)\s*\{"
+    r"|\bcatch\s*\(([^()]*)\)"
+    r"|\(([^()]*)\)\s*=>"
+    r"|([\w$]+)\s*=>"
+    r"|,\s*([\w$]+)\s*=(?![=>])"
+    r"|\bthis\.([\w$]+)\s*=(?!=)",
+    re.M,
+)
 
 OPEN: dict[str, tuple[str, ...]] = {}
 
@@ -140,7 +157,43 @@ def long_lines(root: Path) -> dict[str, str]:
     return places
 
 
-RULES = {rule.__name__: rule for rule in (circles_of_imports, full_folders, long_modules, long_lines)}
+def bound_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """(name, line) of each variable, loop name, parameter, attribute and field that the module binds."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name, node.lineno
+
+
+def declared_names(text: str) -> Iterator[tuple[str, int]]:
+    """(name, line) of each constant, variable, parameter and field that a script declares."""
+    for declaration in DECLARATION.finditer(text):
+        for name in NAME.finditer(next(group for group in declaration.groups() if group is not None)):
+            yield name[0], text.count("\n", 0, declaration.start()) + 1
+
+
+def bare_participles(root: Path) -> dict[str, str]:
+    """Variables are nouns: `found` says that something was found, `diagnostics` says what it is."""
+    places: dict[str, str] = {}
+    modules = (*sorted(root.glob("*.py")), *python_modules(root), *sorted((root / "tests").rglob("*.py")))
+    for path in (*modules, *scripts(root)):
+        text, place = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
+        if any(fnmatch(place, pattern) for pattern in PASTED):
+            continue
+        names = declared_names(text) if path.suffix == ".js" else bound_names(ast.parse(text, str(path)))
+        participles = [
+            f"{name} in line {line}"
+            for name, line in names
+            if name.strip("_") in PARTICIPLES and (place, name) not in FIELDS_OF_FILES
+        ]
+        if participles:
+            places[place] = ", ".join(participles)
+    return places
+
+
+RULES = {rule.__name__: rule for rule in (circles_of_imports, full_folders, long_modules, long_lines, bare_participles)}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -162,6 +215,7 @@ def house(tmp_path):
     (tmp_path / "sol/cost/ops.py").write_text("if TYPE_CHECKING:\n    import sol.cost.needed\n")
     (tmp_path / "dsl/syntax.py").write_text("import os\n" * 401)
     (tmp_path / "static/js/page.js").write_text("//" + "-" * 119 + "\n")
+    (tmp_path / "tests/test_words.py").write_text("made = [word for word in words]\n")
     for number in range(16):
         (tmp_path / f"playground/view{number}.py").write_text("from sol.cost import kept, needed\n")
         (tmp_path / f"engine/problems/problem{number}.py").write_text("x = 1\n" * 500)
@@ -175,7 +229,39 @@ def house(tmp_path):
         ("full_folders", "playground"),
         ("long_modules", "dsl/syntax.py"),
         ("long_lines", "static/js/page.js"),
+        ("bare_participles", "tests/test_words.py"),
     ],
 )
 def test_each_rule_finds_what_breaks_it(name, place, house):
     assert list(RULES[name](house)) == [place]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "found = 1", "x, (found, *y) = z", "self._found: int = 1", "found += 1", "def f(found): pass",
+        "def f(*, found=0): pass", "def f(*found): pass", "lambda found: 0", "[x for found in y]", "(found := 1)",
+        "for found in x: pass", "with x as found: pass", "try: pass\nexcept E as found: pass",
+        "class A:\n    found: int", "match x:\n    case [1, *found]: pass", "match x:\n    case A() as found: pass",
+    ],
+)  # fmt: skip
+def test_each_way_to_bind_a_name_is_seen(text):
+    assert "found" in {name.strip("_") for name, _ in bound_names(ast.parse(text))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "const found = 1;", "let found;", "for (const found of x) f();", "const { a, b: found } = x;",
+        "const [a, found] = x;", "const a = 1, found = 2;", "function f(a, found) {}",
+        "export async function f(found = 1) {}", "  take(found) {", "x.map((a, found) => a)", "x.map(found => 1)",
+        "try {} catch (found) {}", "this.found = 1;",
+    ],
+)  # fmt: skip
+def test_each_way_to_declare_a_name_is_seen(text):
+    assert "found" in {name for name, _ in declared_names(text)}
+
+
+@pytest.mark.parametrize("text", ["f(x.found);", "f({ found: 1 });", "// as found here", "if (x.found === 1) f();"])
+def test_a_field_that_is_read_is_no_declaration(text):
+    assert "found" not in {name for name, _ in declared_names(text)}

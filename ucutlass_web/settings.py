@@ -20,8 +20,8 @@ VAR.mkdir(parents=True, exist_ok=True)
 
 def _secret_key() -> str:
     """The given key, or one made once. Two processes may start at once: whoever links the file first wins."""
-    if given := conf.get("UCUTLASS_SECRET_KEY"):
-        return given
+    if key := conf.get("UCUTLASS_SECRET_KEY"):
+        return key
     path = VAR / "secret_key"
     if not path.exists():
         mine = VAR / f".secret_key.{os.getpid()}"

@@ -58,7 +58,7 @@ def _file(about: dict[str, Any]) -> Path:
     return default_root() / "ceilings" / f"{content_key(json.dumps(about, sort_keys=True))[:24]}.json"
 
 
-def kept(about: dict[str, Any]) -> dict[str, Any] | None:
+def stored(about: dict[str, Any]) -> dict[str, Any] | None:
     """The result of an earlier probe of this machine; None if there was none."""
     try:
         result = json.loads(_file(about).read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def kept(about: dict[str, Any]) -> dict[str, Any] | None:
 
 def probe(device: str, about: dict[str, Any], *, again: bool = False) -> dict[str, Any]:
     """The machine's rates, from the cache or by running the probe. Raises ProbeError."""
-    if not again and (result := kept(about)):
+    if not again and (result := stored(about)):
         return result
     command = [sys.executable, "-m", "engine.devices.ceilings_main", device]
     try:
@@ -106,7 +106,7 @@ def known(hw: Hardware) -> Hardware:
     """`hw` with this machine's own ceilings if it is this machine's device and was probed; else unchanged."""
     device, about = machine()
     mine = _hardware(device, about)
-    result = kept(about) if mine is not None and mine.name == hw.name else None
+    result = stored(about) if mine is not None and mine.name == hw.name else None
     return applied(hw, result) if result else hw
 
 

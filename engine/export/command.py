@@ -47,9 +47,9 @@ def _text(path: Path) -> str:
 
 def of_program(text: str, module: str | None = None) -> Exported:
     """A program by itself. A text that begins with `# module: NAME` brings that problem's module."""
-    said = _MODULE.match(text)
-    if module is None and said and (PROBLEMS / f"{said[1]}.py").exists():
-        module = _text(PROBLEMS / f"{said[1]}.py")
+    header = _MODULE.match(text)
+    if module is None and header and (PROBLEMS / f"{header[1]}.py").exists():
+        module = _text(PROBLEMS / f"{header[1]}.py")
     return history.of_program(text, module)
 
 

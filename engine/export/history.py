@@ -104,9 +104,9 @@ def places(bound: Iterable[Mapping[str, Any]], graph: OpGraph | None) -> dict[st
 
 def region_of(covered: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Region `number` of a log's `covered` event, as Exported has it; 0 where the log does not say which."""
-    kept = ("words", "lines", "ops", "inputs", "outputs")
+    names = ("words", "lines", "ops", "inputs", "outputs")
     row = next((r for r in covered["regions"] if r["number"] == number), {})
-    return {"number": number, "of": len(covered["regions"]), **{k: row[k] for k in kept if k in row}}
+    return {"number": number, "of": len(covered["regions"]), **{k: row[k] for k in names if k in row}}
 
 
 def _region(view: View, trial: Trial) -> dict[str, Any] | None:
@@ -135,10 +135,10 @@ def _results(view: View, rows: list[Row], number: int, region: dict | None) -> d
         for kind, data in reversed(rows)  # the first of each kind stands
         if kind.startswith("trial.") and data.get("trial") == number
     }
-    told = {name: steps[name] for name in STEPS if name in steps}
+    results = {name: steps[name] for name in STEPS if name in steps}
     if region is not None:
-        of_module = {name: told.pop(name) for name in ("measured", "judged") if name in told}
-        told |= {"region": region, "whole_module": of_module} if of_module else {"region": region}
+        of_module = {name: results.pop(name) for name in ("measured", "judged") if name in results}
+        results |= {"region": region, "whole_module": of_module} if of_module else {"region": region}
     return {
         "session": {
             "title": view.title, "device": view.device, "strategy": view.strategy, "classes": view.classes,
@@ -148,5 +148,5 @@ def _results(view: View, rows: list[Row], number: int, region: dict | None) -> d
         "bounds_ms": view.bounds,
         "baselines": [data for kind, data in rows if kind == "baseline"],
         "trial": number,
-        **told,
+        **results,
     }  # fmt: skip

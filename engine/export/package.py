@@ -63,7 +63,7 @@ def files(what: Exported) -> dict[str, str]:
         **({"region": dict(what.region)} if what.region else {}),
     }
     pinned = requirements(tuple(order))
-    made = {
+    contents = {
         "program.ucutlass": what.text,
         "resolved.ucutlass": resolved,
         "check.py": shipped("check.py"),
@@ -76,18 +76,18 @@ def files(what: Exported) -> dict[str, str]:
         f"{package}/program.ucutlass": resolved,
     }
     if "cute" in sources:
-        made[f"{package}/cute_kernel.py"] = sources["cute"].text
+        contents[f"{package}/cute_kernel.py"] = sources["cute"].text
     if "cpp" in sources:
-        made[f"{package}/cpp_kernel.cu"] = sources["cpp"].text
-        made[f"{package}/cpp_kernel.py"] = sources["cpp"].binding
-        made[f"{package}/_nvcc.py"] = shipped("nvcc.py")
+        contents[f"{package}/cpp_kernel.cu"] = sources["cpp"].text
+        contents[f"{package}/cpp_kernel.py"] = sources["cpp"].binding
+        contents[f"{package}/_nvcc.py"] = shipped("nvcc.py")
     if what.module is not None:
-        made["module.py"] = what.module
+        contents["module.py"] = what.module
     if what.results is not None:
-        made["results.json"] = json.dumps(what.results, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        contents["results.json"] = json.dumps(what.results, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     if what.figures:
-        made["figures.html"] = page.html(f"{program.name}: its session", what.figures, _from(what.results))
-    return {f"{root}/{name}": text for name, text in made.items()}
+        contents["figures.html"] = page.html(f"{program.name}: its session", what.figures, _from(what.results))
+    return {f"{root}/{name}": text for name, text in contents.items()}
 
 
 def region_words(region: Mapping[str, Any]) -> str:
@@ -158,9 +158,9 @@ def requirements(backends: tuple[str, ...]) -> list[str]:
     """The pinned requirements of these back ends, in the order of requirements-gpu.txt."""
     wanted = {name for b in backends for name in NEEDS[b]}
     lines = REQUIREMENTS.read_text(encoding="utf-8").splitlines()
-    found = [line for line in lines if line.partition("==")[0] in wanted]
-    assert len(found) == len(wanted), "requirements-gpu.txt lost a package that exports need"
-    return found
+    pins = [line for line in lines if line.partition("==")[0] in wanted]
+    assert len(pins) == len(wanted), "requirements-gpu.txt lost a package that exports need"
+    return pins
 
 
 def _pyproject(root: str, package: str, name: str, digest: str, pinned: list[str]) -> str:

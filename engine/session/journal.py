@@ -90,9 +90,9 @@ class Journal:
     def untaken_tries(self) -> list[int]:
         """The owner's tries (from 1) that are no trial yet and that no Receive has, in order."""
         own = [e for e in self.of(events.TrialProposed) if e.by == "owner"]
-        taken = {e.request or number for number, e in enumerate(own, 1)}
-        taken |= {e.request for e in self.of(events.Answered) if e.request is not None}
-        return [number for number in range(1, len(self.tries()) + 1) if number not in taken]
+        used = {e.request or number for number, e in enumerate(own, 1)}
+        used |= {e.request for e in self.of(events.Answered) if e.request is not None}
+        return [number for number in range(1, len(self.tries()) + 1) if number not in used]
 
     def tries(self) -> list[events.Controlled]:
         """The commands with which the owner handed in a candidate, in order."""

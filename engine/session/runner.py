@@ -296,11 +296,11 @@ class _Session:
         event = events.Reported(events.blob_name(text), bounds, limits.sentence, events.blob_name(figures))
         yield from self.emit(event, text, figures)
 
-    def _prepared(self, given: Problem, hardware: Hardware) -> Logged[Prepared]:
+    def _prepared(self, task: Problem, hardware: Hardware) -> Logged[Prepared]:
         """The problem with all that a script may ask about it."""
         problem = yield from self.lanes.call(
             lambda: Prepared(
-                given, self.spec.classes, hardware, self.device.kind, self.device.screens,
+                task, self.spec.classes, hardware, self.device.kind, self.device.screens,
                 cancelled=self.owner.cancelled,
             ),
             beside=True,

@@ -78,7 +78,7 @@ class Part:
 
 @dataclass
 class Prepared:
-    """`given`: the text, its graph and the seed; `allowed`: the classes that the session allows; `device_kind`:
+    """`task`: the text, its graph and the seed; `allowed`: the classes that the session allows; `device_kind`:
     measured | predicted; `screens`: whether the device takes quick times.
 
     For scripts: `start`, the state when the script starts; `memory` of other problems; `rng`, seeded; `cancelled()`,
@@ -86,7 +86,7 @@ class Prepared:
     a program of the language; `parts` is then empty.
     """
 
-    given: devices.Problem
+    task: devices.Problem
     allowed: tuple[str, ...]
     hardware: Hardware
     device_kind: str = "predicted"
@@ -104,9 +104,9 @@ class Prepared:
     rng: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rng = random.Random(self.given.seed)
+        self.rng = random.Random(self.task.seed)
         try:
-            if self.given.source_kind == "program":
+            if self.task.source_kind == "program":
                 self.parts = (self._pasted(),)
             else:
                 _Lowering(self).run()
@@ -116,7 +116,7 @@ class Prepared:
 
     @property
     def graph(self) -> OpGraph:
-        return self.given.graph
+        return self.task.graph
 
     @cached_property
     def classes(self) -> list[str]:
@@ -162,7 +162,7 @@ class Prepared:
 
     def _pasted(self) -> Part:
         """The program as its author wrote it; `base` of its structure leaves the configuration open."""
-        pasted = check(self.given.source).program
+        pasted = check(self.task.source).program
         if pasted is None:
             raise SessionRefused("bad_program", "the program does not pass its checks")
         reasons: list[str] = []
@@ -187,10 +187,10 @@ class _Lowering:
         not_in_float64(p.graph)
         cut = partition(p.graph, self._rejected)
         parts = [
-            Part(cls, tuple(found), _bindings(region.lowered), region.graph, None if cut.whole else region)
+            Part(cls, tuple(structures), _bindings(region.lowered), region.graph, None if cut.whole else region)
             for region in cut.regions
             for cls in region.lowered.classes(self.classes)
-            if (found := self._structures(region.lowered, cls)[0])
+            if (structures := self._structures(region.lowered, cls)[0])
         ]
         order = list(dict.fromkeys(part.cls for part in parts))
         if cut.whole:
@@ -217,8 +217,8 @@ class _Lowering:
             )
         why = {}
         for cls in classes:
-            found, reasons = self._structures(lowered, cls)
-            if not found:
+            structures, reasons = self._structures(lowered, cls)
+            if not structures:
                 why[cls] = reasons[0]
         self._left_out |= why
         return "; ".join(f"{cls}: {reason}" for cls, reason in why.items()) if len(why) == len(classes) else None
@@ -246,16 +246,16 @@ class _Lowering:
         limits = {c: t_sol(rewritten.graph, self.hardware, c) for c in self.classes}
         offer, bindings = Algebraic(rewritten.words, limits), _bindings(lowered)
         return [
-            Part(cls, tuple(found), bindings, rewritten.graph, algebraic=offer)
+            Part(cls, tuple(structures), bindings, rewritten.graph, algebraic=offer)
             for cls in lowered.classes(self.classes)
-            if (found := self._structures(lowered, cls)[0])
+            if (structures := self._structures(lowered, cls)[0])
         ]
 
 
-def prepare(given: devices.Problem, allowed: Sequence[str], hardware: Hardware, **more: Any) -> Prepared:
+def prepare(problem: devices.Problem, allowed: Sequence[str], hardware: Hardware, **more: Any) -> Prepared:
     """A problem that is, at least in part, a program. `more`: fields of Prepared. Raises SessionRefused with the first
     reason if no part is one."""
-    prepared = Prepared(given, tuple(allowed), hardware, **more)
+    prepared = Prepared(problem, tuple(allowed), hardware, **more)
     if prepared.refusal is not None:
         raise prepared.refusal
     return prepared

@@ -164,10 +164,10 @@ def _row(trial: dict[str, Any] | None, row: dict[str, Any]) -> dict[str, Any]:
     if trial is None:
         return {"ok": False, "failed": row["session"]["code"] or "module", "message": row["session"]["reason"]}
     left_out = ("trial", "class", "backend", "change", "why", "by", "predicted_ms", "text", "roof", "algebraic", "over")
-    found = {name: value for name, value in trial.items() if name not in left_out}
+    entry = {name: value for name, value in trial.items() if name not in left_out}
     if trial["ok"] and REFERENCE in trial["over"]:
         scale = trial["over"][REFERENCE] / trial["ratio"]
         for name in ("ratio", "ratio_low", "ratio_high"):
-            found[name] = None if trial[name] is None else trial[name] * scale
-        found["eager_ms"] = trial["over"][REFERENCE] * trial["ms"]
-    return found
+            entry[name] = None if trial[name] is None else trial[name] * scale
+        entry["eager_ms"] = trial["over"][REFERENCE] * trial["ms"]
+    return entry

@@ -36,9 +36,9 @@ def _tensors(op: dict, schema: tuple[str, ...]) -> dict[str, str]:
     return dict(zip((n for n in schema if n not in op["attrs"]), op["inputs"], strict=False))
 
 
-def _entry(name: str, schema: tuple[str, ...], given: dict[str, str], attrs: dict[str, Any]) -> dict:
-    missing = {n: None for n in schema if n not in given}
-    return {"op": name, "inputs": [given[n] for n in schema if n in given], "attrs": {**missing, **attrs}}
+def _entry(name: str, schema: tuple[str, ...], inputs: dict[str, str], attrs: dict[str, Any]) -> dict:
+    missing = {n: None for n in schema if n not in inputs}
+    return {"op": name, "inputs": [inputs[n] for n in schema if n in inputs], "attrs": {**missing, **attrs}}
 
 
 def _batch_norm(op: dict) -> dict | None:
@@ -47,22 +47,22 @@ def _batch_norm(op: dict) -> dict | None:
     schema = _BATCH_NORM
     if "running_mean" not in attrs and len(op["inputs"]) + sum(n in attrs for n in _BATCH_NORM) == 3:
         schema = _BATCH_NORM[:3]  # the overload no_stats has no arguments for the statistics
-    given = _tensors({**op, "attrs": attrs}, schema)
+    inputs = _tensors({**op, "attrs": attrs}, schema)
     training = False if op["op"] in _ALWAYS_INFERENCE else bool(attrs.get("training"))
     rest = {"training": training, "momentum": attrs.get("momentum", 0.1), "eps": attrs["eps"], "cudnn_enabled": True}
-    return _entry("batch_norm", _BATCH_NORM, given, rest)
+    return _entry("batch_norm", _BATCH_NORM, inputs, rest)
 
 
 def _layer_norm(op: dict) -> dict:
-    given = _tensors(op, ("input", "weight", "bias"))
+    inputs = _tensors(op, ("input", "weight", "bias"))
     rest = {"normalized_shape": op["attrs"]["normalized_shape"], "eps": op["attrs"]["eps"], "cudnn_enable": True}
-    return _entry("layer_norm", ("input", "weight", "bias"), given, rest)
+    return _entry("layer_norm", ("input", "weight", "bias"), inputs, rest)
 
 
 def _group_norm(op: dict) -> dict:
-    given = _tensors(op, ("input", "weight", "bias"))
+    inputs = _tensors(op, ("input", "weight", "bias"))
     rest = {"num_groups": op["attrs"]["group"], "eps": op["attrs"]["eps"], "cudnn_enabled": True}
-    return _entry("group_norm", ("input", "weight", "bias"), given, rest)
+    return _entry("group_norm", ("input", "weight", "bias"), inputs, rest)
 
 
 def _softmax(op: dict) -> dict | None:

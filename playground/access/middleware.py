@@ -19,8 +19,8 @@ class SameOrigin:
 
     def __call__(self, request):
         if request.method not in SAFE and self._foreign(request):
-            told = {"error": "This request comes from another site's page.", "fix": "Use the page of this server."}
-            return JsonResponse(told, status=403)
+            refusal = {"error": "This request comes from another site's page.", "fix": "Use the page of this server."}
+            return JsonResponse(refusal, status=403)
         return self.get_response(request)
 
     @staticmethod
@@ -42,6 +42,6 @@ class ApiErrors:
         if response.status_code != 405 or not request.path.startswith("/api/"):
             return response
         allowed = response.headers.get("Allow", "")
-        told = {"error": f"This address takes {allowed or 'another method'}, not {request.method}."}
-        told["fix"] = "The addresses and what each takes are listed at /api/docs."
-        return JsonResponse(told, status=405, headers={"Allow": allowed} if allowed else {})
+        refusal = {"error": f"This address takes {allowed or 'another method'}, not {request.method}."}
+        refusal["fix"] = "The addresses and what each takes are listed at /api/docs."
+        return JsonResponse(refusal, status=405, headers={"Allow": allowed} if allowed else {})

@@ -18,7 +18,7 @@ class Refused(Exception):
 
     def __init__(self, status: int, error: str, fix: str, **more: Any):
         super().__init__(error)
-        self.status, self.told = status, {"error": error, "fix": fix, **more}
+        self.status, self.body = status, {"error": error, "fix": fix, **more}
 
 
 LESS = "Paste only the module to optimise, without data or generated code."
@@ -63,11 +63,11 @@ def invalid(body: bytes) -> Refused | None:
     try:
         SessionSpec.from_json(body.decode("utf-8", "replace"))
     except BadSpec as e:
-        return None if e.field == "spec" else told(e.field, e.message)
+        return None if e.field == "spec" else refusal_of(e.field, e.message)
     return None
 
 
-def told(field: str, message: str) -> Refused:
+def refusal_of(field: str, message: str) -> Refused:
     """The refusal of a wrong field: the values that this server allows, and a valid value."""
     way_out = fix(field)
     if field == "trials":
@@ -81,9 +81,9 @@ def _checked(fields: dict[str, Any]) -> SessionSpec:
     try:
         spec = SessionSpec(**fields)
     except BadSpec as e:
-        raise told(e.field, e.message) from None
+        raise refusal_of(e.field, e.message) from None
     if spec.trials > conf.get("UCUTLASS_MAX_TRIALS"):
-        raise told("trials", "")
+        raise refusal_of("trials", "")
     return spec
 
 

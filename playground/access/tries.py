@@ -43,8 +43,8 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
     if problem is not None:
         more = {"code": problem.code} | ({"example": problem.example} if problem.example else {})
         raise Refused(422, problem.reason, problem.fix, field="program", **more)
-    told = {"program": text, "form": "kernel", "language": language, "cls": class_of(session, data.get("cls"))}
-    return told | ({"entry": entry} if entry else {})
+    fields = {"program": text, "form": "kernel", "language": language, "cls": class_of(session, data.get("cls"))}
+    return fields | ({"entry": entry} if entry else {})
 
 
 def form_of(data: dict[str, Any]) -> tuple[str, str]:
@@ -87,8 +87,8 @@ def looked_at(text: str, language: str = "", entry: str = "") -> dict[str, Any]:
     python | "", and `language` the one that it was checked as."""
     looks = language_of(text)
     chosen = language or looks
-    told = {"looks": looks, "name": NAMES.get(looks, ""), "language": chosen, "error": "", "fix": "", "example": ""}
+    verdict = {"looks": looks, "name": NAMES.get(looks, ""), "language": chosen, "error": "", "fix": "", "example": ""}
     problem = complaint(text, chosen, entry) if chosen in LANGUAGES else None
     if problem is None:
-        return {**told, "code": ""}
-    return {**told, "error": problem.reason, "fix": problem.fix, "example": problem.example, "code": problem.code}
+        return {**verdict, "code": ""}
+    return {**verdict, "error": problem.reason, "fix": problem.fix, "example": problem.example, "code": problem.code}

@@ -144,7 +144,7 @@ class Hovered(Word):
     end_col: int
 
 
-def _taken(request: HttpRequest, text: str, limit: limits.Limit, what: str) -> None:
+def _admit(request: HttpRequest, text: str, limit: limits.Limit, what: str) -> None:
     """Raise Refused for a text that is too long, or an address that asks too often."""
     requests.limit_text(text, "The program")
     if wait := limit.wait(limits.address(request)):
@@ -153,32 +153,32 @@ def _taken(request: HttpRequest, text: str, limit: limits.Limit, what: str) -> N
 
 @router.post("/check", response=Checked, summary="Check a program: every mistake, and the text with every choice made")
 def check(request: HttpRequest, asked: TextIn):
-    _taken(request, asked.text, limits.checks, "checks")
+    _admit(request, asked.text, limits.checks, "checks")
     return language.check(asked.text)
 
 
 @router.post("/format", response=Laid, summary="Format a program and keep its comments")
 def format_(request: HttpRequest, asked: TextIn):
-    _taken(request, asked.text, limits.checks, "checks")
+    _admit(request, asked.text, limits.checks, "checks")
     return language.format_(asked.text)
 
 
 @router.post("/resolve", response=Laid, summary="The program with every choice made")
 def resolve(request: HttpRequest, asked: TextIn):
-    _taken(request, asked.text, limits.checks, "checks")
+    _admit(request, asked.text, limits.checks, "checks")
     return language.resolve(asked.text)
 
 
 @router.post("/compile", response=Compiled, summary="Generate code: both back ends, line maps, a model's prediction")
 def compile_(request: HttpRequest, asked: TextIn):
-    _taken(request, asked.text, limits.checks, "compilations")
+    _admit(request, asked.text, limits.checks, "compilations")
     return language.compile_(asked.text)
 
 
 @router.post("/export", summary="A zip of the program: both sources, a PyTorch package for pip, a check")
 def export(request: HttpRequest, asked: TextIn):
     """`application/zip`; the same program gives the same bytes."""
-    _taken(request, asked.text, limits.checks, "exports")
+    _admit(request, asked.text, limits.checks, "exports")
     try:
         return exports.response(exports.of_text(asked.text))
     except exports.ExportError as e:
@@ -187,13 +187,13 @@ def export(request: HttpRequest, asked: TextIn):
 
 @router.post("/complete", response=Options, summary="What is valid at a place: words, names, legal values")
 def complete(request: HttpRequest, asked: PlaceIn):
-    _taken(request, asked.text, limits.assists, "completions")
+    _admit(request, asked.text, limits.assists, "completions")
     return language.complete(asked.text, asked.line, asked.col)
 
 
 @router.post("/hover", response=Hovered | None, summary="Help for the word at a place; null if there is none")
 def hover(request: HttpRequest, asked: PlaceIn):
-    _taken(request, asked.text, limits.assists, "questions")
+    _admit(request, asked.text, limits.assists, "questions")
     return language.hover(asked.text, asked.line, asked.col)
 
 

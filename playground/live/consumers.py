@@ -60,18 +60,18 @@ class SessionConsumer(AsyncWebsocketConsumer):
         if not (raw.isascii() and raw.isdecimal() and len(raw) < 10):
             await self._refuse(MALFORMED, "after= takes the number of the last event that you have")
             return
-        found = await _look(self.session_id)
-        if found is None:
+        status = await _look(self.session_id)
+        if status is None:
             await self._refuse(UNKNOWN, "no such session")
             return
-        last, ended, message = found
+        last, ended, message = status
         self.cursor = min(int(raw), last)
         self.unread: deque[tuple[int, int]] = deque()  # (seq, bytes) sent and not acknowledged
         self.unread_bytes = 0
         self.bell = asyncio.Event()
         self.bell.set()
         self.count: int | None = None
-        self.told: dict | None = None
+        self.message: dict | None = None
         self.entry = hub.join(self.session_id, self, last_seq=last, ended=ended, message=message)
         self.task = asyncio.create_task(self._guarded())
 
@@ -148,9 +148,9 @@ class SessionConsumer(AsyncWebsocketConsumer):
             if self.count != told_count:
                 told_count = self.count
                 await self.send(json.dumps({"viewers": told_count}))
-            if self.entry.message != self.told:
-                self.told = self.entry.message
-                await self.send(json.dumps(self.told))
+            if self.entry.message != self.message:
+                self.message = self.entry.message
+                await self.send(json.dumps(self.message))
             more = not complete
             while more and (self.cursor < self.entry.last_seq or self.entry.ended):
                 more, complete = await self._send_batch()

@@ -44,7 +44,7 @@ class Lease:
     claim: int
     taken_over: bool = False  # the previous engine was lost
 
-    def held(self):
+    def query(self):
         return Session.objects.filter(
             id=self.session_id, engine_id=self.engine_id, claims=self.claim, state=Session.RUNNING
         )
@@ -103,13 +103,13 @@ def end_unclaimed(session_id: str, reason: str) -> bool:
 
 def renew(lease: Lease) -> None:
     """Extend the lease. Raises LeaseLost if another engine has the session."""
-    if not lease.held().update(lease_until=lease_end()):
+    if not lease.query().update(lease_until=lease_end()):
         raise LeaseLost(lease.session_id)
 
 
 def release(lease: Lease) -> None:
     """Return the session to the queue, at its front (it is the oldest), for another engine."""
-    lease.held().update(state=Session.QUEUED, engine_id="", lease_until=None)
+    lease.query().update(state=Session.QUEUED, engine_id="", lease_until=None)
 
 
 def append(
@@ -128,7 +128,7 @@ def append(
     try:
         with transaction.atomic():
             # The row lock keeps seq without gaps: the next writer waits here (SQLite locked at BEGIN).
-            session = lease.held().select_for_update().first()
+            session = lease.query().select_for_update().first()
             if session is None:
                 raise LeaseLost(lease.session_id)
             if not all(isinstance(e, events.SessionEnded) for e, _ in items):
@@ -207,7 +207,7 @@ def abandon(lease: Lease, reason: str) -> None:
     The contents of the summary stay."""
     end = events.SessionEnded("failed", reason, {}, 0, 0.0, "unreadable_session")
     with transaction.atomic():
-        stored = lease.held().select_for_update().values("summary").first()
+        stored = lease.query().select_for_update().values("summary").first()
         if stored is None:
             return
         row = stored["summary"] if isinstance(stored["summary"], dict) else {}
@@ -217,7 +217,7 @@ def abandon(lease: Lease, reason: str) -> None:
             [SessionEvent(session_id=lease.session_id, seq=seq, kind=end.KIND, t=time.time(), data=events.encode(end))]
         )
         row["end"] = {"state": end.state, "reason": reason, "seconds": 0.0, "code": end.code, "line": None}
-        lease.held().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=row, origin="")
+        lease.query().update(state=Session.ENDED, ended=timezone.now(), last_seq=seq, summary=row, origin="")
 
 
 def view(session_id: str, up_to: int | None = None) -> View:

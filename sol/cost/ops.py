@@ -169,10 +169,10 @@ def touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
 def _touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
     name = canonical(op.op)
     if name in GATHERS or name in SUBSETS:
-        taken = sum(tensors[n].elements for n in op.outputs)
+        elements = sum(tensors[n].elements for n in op.outputs)
         source = op.inputs[1] if name.startswith("embedding") and _table_second(op, tensors) else op.inputs[0]
         if tensor.name == source:
-            return taken
+            return elements
     elif name in SHAPED_LIKE and tensor.name != op.inputs[0]:
         return 0
     elif tensor.name == op.inputs[0]:

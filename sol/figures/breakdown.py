@@ -49,7 +49,7 @@ def breakdown(
         marker={"color": [CLEAR if kind == "predicted" else ink for _, _, ink, kind in bars],
                 "line": {"color": [ink for _, _, ink, _ in bars], "width": 1.6}},
     )  # fmt: skip
-    made = layout(
+    figure_layout = layout(
         "breakdown", axis(f"ms, {class_name(cls)}", range=[0, most * 1.4]),
         axis("", autorange="reversed", type="category"), bargap=0.35,
     )  # fmt: skip
@@ -58,7 +58,7 @@ def breakdown(
         for name, ms, _, kind in bars
     ]
     caption = sentence(report, cls, baseline)
-    return Figure({"data": [data], "layout": made}, rows, f"Where the time goes in {class_name(cls)}", caption)
+    return Figure({"data": [data], "layout": figure_layout}, rows, f"Where the time goes in {class_name(cls)}", caption)
 
 
 SET_BY = {
@@ -70,11 +70,11 @@ SET_BY = {
 def sentence(report: Mapping[str, Any], cls: str, baseline: Run | None) -> str:
     """What the bars say: of the class that is drawn and with the very baseline that is drawn, no other."""
     bound = report["bounds"][cls]
-    said = f"In {class_name(cls)} no kernel on {report['gpu']['title']} can be faster than {time_words(bound['ms'])}"
+    text = f"In {class_name(cls)} no kernel on {report['gpu']['title']} can be faster than {time_words(bound['ms'])}"
     if bound["bound_by"] in SET_BY:
-        said += f", a limit set by {SET_BY[bound['bound_by']]}"
+        text += f", a limit set by {SET_BY[bound['bound_by']]}"
     if baseline is not None:
-        said += f"; PyTorch takes {time_words(baseline.ms)} ({baseline.kind})"
-        said += f", {baseline.ms / bound['ms']:.2f} times that" if bound["ms"] > 0 else ""
+        text += f"; PyTorch takes {time_words(baseline.ms)} ({baseline.kind})"
+        text += f", {baseline.ms / bound['ms']:.2f} times that" if bound["ms"] > 0 else ""
     lever = next((x["title"] for x in report.get("levers", ()) if x["action"] != "lower_class"), "")
-    return f"{said}.{f' The first thing to try: {lever[0].lower()}{lever[1:]}.' if lever else ''}"
+    return f"{text}.{f' The first thing to try: {lever[0].lower()}{lever[1:]}.' if lever else ''}"

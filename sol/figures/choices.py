@@ -32,7 +32,7 @@ def policies(
         star = _policies([chosen], "best that keeps enough", "markers", color=COLOUR["fp8"], size=15, symbol="star")
         data.append(star)
     low = min([100 * keep, *(100 * p.speedup_kept for p in grid)])
-    made = layout(
+    figure_layout = layout(
         "policies", axis("trials saved, %", range=[-2, 102]), axis("speedup kept, %", range=[low - 1, 100.5]),
         shapes=[across(100 * keep, INK, "dot"), down(100 * save, INK, "dot")],
     )  # fmt: skip
@@ -43,16 +43,16 @@ def policies(
         for p in grid
     ]  # fmt: skip
     title = "What stopping earlier costs and saves"
-    return Figure({"data": data, "layout": made}, rows, title, f"{title}.")
+    return Figure({"data": data, "layout": figure_layout}, rows, title, f"{title}.")
 
 
 def _policies(some: Sequence[Policy], name: str, mode: str, **marker: Any) -> dict[str, Any]:
-    said = "%{text}<br>%{x:.0f}% of the trials saved, %{y:.1f}% of the speedup kept<extra></extra>"
+    hover = "%{text}<br>%{x:.0f}% of the trials saved, %{y:.1f}% of the speedup kept<extra></extra>"
     return scatter(
         mode=mode, name=name, x=[round(100 * p.trials_saved, 3) for p in some],
         y=[round(100 * p.speedup_kept, 3) for p in some], marker=marker,
         text=[f"eps {p.eps:g}, window {p.window}, {p.efficiency:.2f}x efficiency" for p in some],
-        line={"color": marker["color"], "width": 1.5, "shape": "vh"}, hovertemplate=said,
+        line={"color": marker["color"], "width": 1.5, "shape": "vh"}, hovertemplate=hover,
     )  # fmt: skip
 
 
@@ -76,11 +76,13 @@ def levers(outcomes: Sequence[Outcome]) -> Figure:
     low, high = min([0.9, *values]) * 0.95, max([1.5, *values]) * 1.05
     diagonal = {"type": "line", "x0": low, "y0": low, "x1": high, "y1": high, "line": {"color": INK, "width": 1}}
     span = {"type": "log", "range": [rounded_log10(low), rounded_log10(high)], **ticks(low, high)}
-    made = layout("levers", axis("predicted speedup", **span), axis("observed speedup", **span), shapes=[diagonal])
+    figure_layout = layout(
+        "levers", axis("predicted speedup", **span), axis("observed speedup", **span), shapes=[diagonal]
+    )
     rows = [
         {"action": o.action, "problem": o.problem, "class": o.cls, "predicted": round(o.predicted, 4),
          "observed": None if o.observed is None else round(o.observed, 4)}
         for o in outcomes
     ]  # fmt: skip
     title = "Levers: predicted against observed"
-    return Figure({"data": data, "layout": made}, rows, title, f"{title}.")
+    return Figure({"data": data, "layout": figure_layout}, rows, title, f"{title}.")

@@ -57,7 +57,7 @@ def layout(
     shape and annotation is validated by itself: as a list of a layout they take four times as long.)"""
     import plotly.graph_objects as go
 
-    made = go.Layout(
+    base = go.Layout(
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"color": INK, "size": 12},
         margin={"l": 52, "r": 16, "t": 8, "b": 40} | more.pop("margin", {}), xaxis=x, yaxis=y, uirevision=name,
         hovermode="closest",
@@ -66,8 +66,8 @@ def layout(
         **more,
     ).to_plotly_json()  # fmt: skip
     drawn = [go.layout.Shape(**s).to_plotly_json() for s in shapes]
-    said = [go.layout.Annotation(**a).to_plotly_json() for a in annotations]
-    return plain(made | {"shapes": drawn, "annotations": said})
+    notes = [go.layout.Annotation(**a).to_plotly_json() for a in annotations]
+    return plain(base | {"shapes": drawn, "annotations": notes})
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

@@ -85,20 +85,20 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = (), eps: 
         for one in labels:
             one["y"] = rounded_log10(one["y"])
         span = {"type": "log", "range": [rounded_log10(low), rounded_log10(top)], **ticks(low, top)}
-    made = layout(
+    figure_layout = layout(
         "history",
         axis("trial", range=[0.4, last + 0.6], tickformat="d", dtick=max(1, -(-last // 10))),
         axis("speedup", ticksuffix="×", **span),
         margin={"r": 74}, shapes=shapes, annotations=apart(labels, *span["range"]),
     )  # fmt: skip
-    said = ["Each class against the baseline of its own class"]
+    caption = ["Each class against the baseline of its own class"]
     if "fp8" in classes:
-        said.append("; FP8, which PyTorch lacks, against its half precision")
+        caption.append("; FP8, which PyTorch lacks, against its half precision")
     if eps:
-        said.append(f". Dotted: within {eps:.0%} of the limit, where the search of a class stops")
+        caption.append(f". Dotted: within {eps:.0%} of the limit, where the search of a class stops")
     if any(not t.counts for t in timed):
-        said.append(". Crossed out: times that are no result")
-    return Figure({"data": data, "layout": made}, _rows(ordered), "Speedup by trial", f"{''.join(said)}.")
+        caption.append(". Crossed out: times that are no result")
+    return Figure({"data": data, "layout": figure_layout}, _rows(ordered), "Speedup by trial", f"{''.join(caption)}.")
 
 
 def _of_class(cls: str, timed: Sequence[HistoryTrial], last: int) -> list[dict[str, Any]]:

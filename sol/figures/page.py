@@ -30,11 +30,11 @@ def figures(drawn: Iterable[Figure]) -> str:
 
 def html(title: str, drawn: Mapping[str, Figure], note: str = "") -> str:
     """A page by itself. `note`: where the numbers are from."""
-    said = f"<p>{escape(note)}</p>\n" if note else ""
+    lead = f"<p>{escape(note)}</p>\n" if note else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
-        f"<body><h1>{escape(title)}</h1>\n{said}{figures(drawn.values())}\n</body></html>\n"
+        f"<body><h1>{escape(title)}</h1>\n{lead}{figures(drawn.values())}\n</body></html>\n"
     )
 
 

@@ -91,7 +91,7 @@ def roofline(roofs: Sequence[Roof], points: Sequence[Point], title: str) -> Figu
         rows.append(_row(p.marker, p.label, p.cls, p.kind, p.intensity, p.rate, p.ms, share))
     peaks = [r.peak / 1e12 for r in roofs]
     y0, y1 = min([*(p.rate / 1e12 for p in points if p.rate > 0), min(peaks)]) / 1.7, max(peaks) * 2.2
-    made = layout(
+    figure_layout = layout(
         "roofline",
         axis("FLOP per byte", type="log", range=[rounded_log10(x0), rounded_log10(x1)], **ticks(x0, x1, (1,))),
         axis("TFLOP/s", type="log", range=[rounded_log10(y0), rounded_log10(y1)], **ticks(y0, y1)),
@@ -99,14 +99,14 @@ def roofline(roofs: Sequence[Roof], points: Sequence[Point], title: str) -> Figu
     )  # fmt: skip
     practice = any(r.ceiling for r in roofs)
     caption = f"On {title}. Solid: published roofs.{' Dotted: rates reached in practice.' * practice}"
-    return Figure({"data": data, "layout": made}, rows, f"Roofline of {title}", caption)
+    return Figure({"data": data, "layout": figure_layout}, rows, f"Roofline of {title}", caption)
 
 
 def _roof(name: str, peak: float, bandwidth: float, x0: float, x1: float, line: dict[str, Any]) -> dict[str, Any]:
     xs = [x0, min(max(peak / bandwidth, x0), x1), x1]
-    said = f"{name}<br>%{{y:.4g}} TFLOP/s, ridge at {peak / bandwidth:.3g} FLOP/byte<extra></extra>"
+    hover = f"{name}<br>%{{y:.4g}} TFLOP/s, ridge at {peak / bandwidth:.3g} FLOP/byte<extra></extra>"
     ys = [min(peak, bandwidth * x) / 1e12 for x in xs]
-    return scatter(mode="lines", name=name, x=xs, y=ys, line=line, showlegend=False, hovertemplate=said)
+    return scatter(mode="lines", name=name, x=xs, y=ys, line=line, showlegend=False, hovertemplate=hover)
 
 
 def _trials(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -129,11 +129,11 @@ def _trials(points: Sequence[Point]) -> list[dict[str, Any]]:
 
 def _baseline(p: Point) -> dict[str, Any]:
     shape = "square" if p.kind == "measured" else "square-open"
-    said = "" if p.ms is None else f"{time_words(p.ms)} · "
+    time = "" if p.ms is None else f"{time_words(p.ms)} · "
     return scatter(
         mode="markers", name=p.label, x=[p.intensity], y=[p.rate / 1e12], showlegend=False,
         marker={"symbol": shape, "size": 11, "color": INK, "line": {"width": 2, "color": INK}},
-        hovertemplate=f"{p.label}, {p.kind}<br>{said}%{{y:.4g}} TFLOP/s<extra></extra>",
+        hovertemplate=f"{p.label}, {p.kind}<br>{time}%{{y:.4g}} TFLOP/s<extra></extra>",
     )  # fmt: skip
 
 

@@ -34,13 +34,13 @@ def shares(report: dict[str, Any], cls: str, ms: float, kind: str) -> Figure:
         hovertemplate=f"%{{y}}: %{{x:.1f}}% of the limit<extra>{kind}</extra>", showlegend=False,
     )  # fmt: skip
     over = max([100.0, *(100 * s for s in used.values())])
-    made = layout(
+    figure_layout = layout(
         "shares", axis(f"% of the limit in {class_name(cls)} ({kind})", range=[0, over * 1.15]),
         axis("", autorange="reversed", type="category"), bargap=0.4,
     )  # fmt: skip
     rows = [{"unit": UNITS[u], "ms alone": round(parts[u], 5), "share of limit": round(used[u], 4)} for u in shown]
     caption = f"Share of each limit. {advice(report, cls, ms)}"
-    return Figure({"data": [data], "layout": made}, rows, "Share of each limit", caption)
+    return Figure({"data": [data], "layout": figure_layout}, rows, "Share of each limit", caption)
 
 
 def advice(report: dict[str, Any], cls: str, ms: float) -> str:

@@ -40,13 +40,13 @@ def stages(run: Sequence[StageTime], kind: str = "predicted") -> Figure:
          **{p: round(_parts(s).get(p, 0.0), 5) for p in parts}}
         for s in run
     ]  # fmt: skip
-    made = layout(
+    figure_layout = layout(
         "stages", axis(f"ms ({kind})", rangemode="tozero"), axis("", autorange="reversed", type="category"),
         barmode="stack", showlegend=len(parts) > 1, bargap=0.4,
     )  # fmt: skip
     data = [_slice(run, part, kind) for part in parts]
     title = f"Time by stage ({kind})"
-    return Figure({"data": data, "layout": made}, rows, title, f"{title}.")
+    return Figure({"data": data, "layout": figure_layout}, rows, title, f"{title}.")
 
 
 def waterfall(run: Sequence[StageTime], limit_ms: float | None = None, kind: str = "predicted", of: str = "") -> Figure:
@@ -67,7 +67,7 @@ def waterfall(run: Sequence[StageTime], limit_ms: float | None = None, kind: str
     if limit_ms:
         shapes.append(down(limit_ms, INK, "dash", 1.5))
         labels.append(label("limit", INK, x=limit_ms, xanchor="left", xshift=4, yref="paper", y=1, yanchor="top"))
-    made = layout(
+    figure_layout = layout(
         "waterfall",
         axis(f"ms ({kind})", range=[0, max(total, limit_ms or 0.0) * 1.03 or 1.0]),
         axis("", autorange="reversed", type="category"),
@@ -80,4 +80,4 @@ def waterfall(run: Sequence[StageTime], limit_ms: float | None = None, kind: str
     ]  # fmt: skip
     title = f"Time by stage, end to end ({kind})"
     beside = f": {of}, beside its own limit" if of and limit_ms else ""
-    return Figure({"data": data, "layout": made}, rows, title, f"{title}{beside}.")
+    return Figure({"data": data, "layout": figure_layout}, rows, title, f"{title}{beside}.")

@@ -59,8 +59,8 @@ class _Axis:
         if "tickvals" in self.options:
             return list(zip(self.options["tickvals"], self.options["ticktext"], strict=True))
         if self.log:
-            found = ticks(10**self.low, 10**self.high)
-            return list(zip(found["tickvals"], found["ticktext"], strict=True))
+            tick_marks = ticks(10**self.low, 10**self.high)
+            return list(zip(tick_marks["tickvals"], tick_marks["ticktext"], strict=True))
         step = self.options.get("dtick") or _step(self.high - self.low)
         first = math.ceil(self.low / step - 1e-9)
         count = math.floor((self.high - first * step) / step + 1e-9) + 1
@@ -79,14 +79,14 @@ def _axis(options: Draw, values: Sequence[Any]) -> _Axis:
     if options.get("type") == "category":
         names = list(dict.fromkeys(v for v in values if isinstance(v, str)))
         return _Axis(options, -0.5, max(len(names), 1) - 0.5, names)
-    found = [float(v) for v in values if isinstance(v, int | float)]
+    numbers = [float(v) for v in values if isinstance(v, int | float)]
     if "range" in options:
         low, high = options["range"]
     elif options.get("type") == "log":
-        positive = [math.log10(v) for v in found if v > 0] or [0.0, 1.0]
+        positive = [math.log10(v) for v in numbers if v > 0] or [0.0, 1.0]
         low, high = min(positive), max(positive)
     else:
-        low, high = min([0.0, *found]), max([*found, 0.0]) * 1.05 or 1.0
+        low, high = min([0.0, *numbers]), max([*numbers, 0.0]) * 1.05 or 1.0
     return _Axis(options, low, high, [])
 
 
@@ -140,12 +140,12 @@ class _Picture:
             if not self.y.categories:
                 self._line(self.x.start, at, self.x.end, at, self.layout["yaxis"].get("gridcolor", GRID))
             self._words(self.x.start - 7, at + 4, text, MUTED, "end")
-        if said := _title(self.layout["xaxis"]):
-            self._words((self.x.start + self.x.end) / 2, self.height - 8, said, MUTED, "middle")
-        if said := _title(self.layout["yaxis"]):
+        if title := _title(self.layout["xaxis"]):
+            self._words((self.x.start + self.x.end) / 2, self.height - 8, title, MUTED, "middle")
+        if title := _title(self.layout["yaxis"]):
             middle = (top + bottom) / 2
             turn = f'transform="rotate(-90 12 {_n(middle)})" '
-            self._words(12, middle, said, MUTED, "middle", turn)
+            self._words(12, middle, title, MUTED, "middle", turn)
 
     # ---- traces ----
 
@@ -294,10 +294,10 @@ def _n(value: float) -> str:
 
 
 def _path(points: list[tuple[float, float]], shape: str) -> str:
-    said = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
+    path = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
     for x, y in points[1:]:
-        said.append({"hv": f"H{_n(x)}V{_n(y)}", "vh": f"V{_n(y)}H{_n(x)}"}.get(shape, f"L{_n(x)} {_n(y)}"))
-    return "".join(said)
+        path.append({"hv": f"H{_n(x)}V{_n(y)}", "vh": f"V{_n(y)}H{_n(x)}"}.get(shape, f"L{_n(x)} {_n(y)}"))
+    return "".join(path)
 
 
 def _round(corners: int, turn: float = 0.0, inner: float = 1.0) -> Callable[[float, float, float], str]:

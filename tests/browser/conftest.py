@@ -57,7 +57,7 @@ class App:
             "UCUTLASS_CHECKS_PER_MINUTE": "100000",
         }
         self.running: dict[str, subprocess.Popen] = {}
-        self.made: list[dict] = []
+        self.sessions: list[dict] = []
 
     def manage(self, *words: str) -> None:
         subprocess.run([sys.executable, "manage.py", *words], cwd=ROOT, env=self.env, check=True, timeout=120)
@@ -97,26 +97,26 @@ class App:
         body = json.dumps({"source": source, "device": "modelled:h200", **fields}).encode()
         asked = urllib.request.Request(f"{self.url}/api/sessions", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(asked, timeout=20) as reply:
-            self.made.append(json.load(reply))
-        return self.made[-1]
+            self.sessions.append(json.load(reply))
+        return self.sessions[-1]
 
     def stop_all(self) -> None:
         """End what a test left running, so that the next finds the one engine free."""
-        while self.made:
-            made = self.made.pop()
-            if self.get(f"/api/sessions/{made['id']}")["state"] == "ended":
+        while self.sessions:
+            session = self.sessions.pop()
+            if self.get(f"/api/sessions/{session['id']}")["state"] == "ended":
                 continue
-            body = json.dumps({"kind": "stop", "control_token": made["control_token"]}).encode()
-            url = f"{self.url}/api/sessions/{made['id']}/commands"
+            body = json.dumps({"kind": "stop", "control_token": session["control_token"]}).encode()
+            url = f"{self.url}/api/sessions/{session['id']}/commands"
             urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=20)
-            self.wait_ended(made["id"], 60)
+            self.wait_ended(session["id"], 60)
 
     def wait(self, what, seconds: float, why: str):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
-                if found := what():
-                    return found
+                if value := what():
+                    return value
             except (urllib.error.URLError, OSError):
                 pass
             time.sleep(0.2)
@@ -124,8 +124,8 @@ class App:
 
     def wait_ended(self, session_id: str, seconds: float = 300) -> dict:
         def ended():
-            found = self.get(f"/api/sessions/{session_id}")
-            return found if found["state"] == "ended" else None
+            session = self.get(f"/api/sessions/{session_id}")
+            return session if session["state"] == "ended" else None
 
         return self.wait(ended, seconds, "the session did not end")
 
@@ -203,13 +203,13 @@ def open_page(app, browser, complaints):
 @pytest.fixture(scope="session")
 def finished(app) -> dict:
     """A session of the module of issue 2 that ran to its end: {id, view, control, events}."""
-    made = app.submit(trials=6, eps=0.0, window=6)
-    app.wait_ended(made["id"])
+    session = app.submit(trials=6, eps=0.0, window=6)
+    app.wait_ended(session["id"])
     return {
-        "id": made["id"],
-        "view": f"/s/{made['id']}",
-        "control": re.sub(r"^https?://[^/]+", "", made["control_url"]),
-        "events": app.get(f"/api/sessions/{made['id']}/events?limit=2000")["events"],
+        "id": session["id"],
+        "view": f"/s/{session['id']}",
+        "control": re.sub(r"^https?://[^/]+", "", session["control_url"]),
+        "events": app.get(f"/api/sessions/{session['id']}/events?limit=2000")["events"],
     }
 
 

@@ -34,7 +34,7 @@ def test_a_ticked_box_reaches_the_engine_and_the_sessions_page_says_so(app, open
 
 
 def test_a_session_without_it_says_nothing(app, open_page):
-    made = app.submit(trials=1)
-    page = open_page(made["view_url"])
+    session = app.submit(trials=1)
+    page = open_page(session["view_url"])
     expect(page.locator("#used")).to_contain_text("of 1")
     expect(page.locator("#algebra")).to_be_hidden()

@@ -6,7 +6,7 @@ from tests.browser.conftest import timeline
 
 
 def test_a_dropped_socket_is_said_and_healed(app, open_page):
-    made = app.submit(trials=8, eps=0.0, window=8)
+    session = app.submit(trials=8, eps=0.0, window=8)
     page = open_page("about:blank")
     sockets, cut = [], {"now": False}
 
@@ -21,7 +21,7 @@ def test_a_dropped_socket_is_said_and_healed(app, open_page):
 
     page.route_web_socket("**/ws/s/**", relay)
     page.route("**/api/sessions/*/events*", lambda route: route.abort() if cut["now"] else route.continue_())
-    page.goto(f"{app.url}/s/{made['id']}")
+    page.goto(f"{app.url}/s/{session['id']}")
     expect(page.locator("#link-state")).to_have_text("Live")
     page.wait_for_selector("#timeline .trial", timeout=60_000)
 
@@ -35,7 +35,7 @@ def test_a_dropped_socket_is_said_and_healed(app, open_page):
 
     proposed = [
         e["data"]["trial"]
-        for e in app.get(f"/api/sessions/{made['id']}/events?limit=2000")["events"]
+        for e in app.get(f"/api/sessions/{session['id']}/events?limit=2000")["events"]
         if e["kind"] == "trial.proposed"
     ]
     assert timeline(page) == proposed
@@ -50,7 +50,7 @@ def test_without_websockets_it_polls(app, open_page, finished):
 
 
 def test_viewers_are_counted(app, open_page):
-    made = app.submit("import torch\nwhile True: pass\n")
-    pages = [open_page(f"/s/{made['id']}") for _ in range(2)]
+    session = app.submit("import torch\nwhile True: pass\n")
+    pages = [open_page(f"/s/{session['id']}") for _ in range(2)]
     for page in pages:
         expect(page.locator("#viewers")).to_have_text("2")

@@ -35,13 +35,13 @@ def traces(page, name):
 
 
 def test_the_pages_colours_and_shapes_are_those_of_the_palette(open_page):
-    told = open_page("/").evaluate(THEME)
+    theme = open_page("/").evaluate(THEME)
     inks = {palette.INK, palette.MUTED, palette.GRID, palette.FAINT, palette.LIMIT, palette.BAD}
     inks |= {*palette.COLOUR.values(), *(ink for ink, _ in palette.PARTS.values())}
-    assert set(told["tokens"]) == inks and told["shapes"] == palette.SHAPE and not told["missing"]
-    blue, other = told["drawn"]["data"][0]["marker"]["color"]
+    assert set(theme["tokens"]) == inks and theme["shapes"] == palette.SHAPE and not theme["missing"]
+    blue, other = theme["drawn"]["data"][0]["marker"]["color"]
     assert blue.startswith("rgb(") and other == "#123456"
-    assert told["drawn"]["layout"]["shapes"][0]["line"]["color"].startswith("rgb(")
+    assert theme["drawn"]["layout"]["shapes"][0]["line"]["color"].startswith("rgb(")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -53,14 +53,14 @@ def test_text_in_a_chart_is_the_pages_own_ink(open_page, finished, scheme):
 
 
 def test_the_page_draws_what_the_server_built(app, page, finished):
-    told = app.get(f"/api/figures/{finished['id']}?names={','.join(LIVE)}")
+    figures = app.get(f"/api/figures/{finished['id']}?names={','.join(LIVE)}")
     for name in LIVE:
         page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=30_000)
         shown = page.evaluate(f"{PLOT.format(name)}.data.map((t) => [...t.x, ...t.y].length)")
-        assert shown == [len(t["x"]) + len(t["y"]) for t in told[name]["figure"]["data"]]
-        expect(page.locator(f"#chart-{name} .caption")).to_have_text(told[name]["caption"])
+        assert shown == [len(t["x"]) + len(t["y"]) for t in figures[name]["figure"]["data"]]
+        expect(page.locator(f"#chart-{name} .caption")).to_have_text(figures[name]["caption"])
     page.locator("#chart-history details > summary").click()
-    expect(page.locator("#chart-history tbody tr")).to_have_count(len(told["history"]["rows"]))
+    expect(page.locator("#chart-history tbody tr")).to_have_count(len(figures["history"]["rows"]))
 
 
 def test_the_chosen_trial_is_marked_without_a_question_to_the_server(page, finished):

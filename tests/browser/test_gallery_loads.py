@@ -12,11 +12,11 @@ __all__ = ["gallery"]
 NOTHING = "Nothing was timed"
 
 
-@pytest.mark.parametrize("held", ["**/data/bench*.json", "**/plotly-basic*.js"])
-def test_the_page_says_that_it_loads_until_it_has_loaded(gallery, app, complaints, held):
+@pytest.mark.parametrize("pattern", ["**/data/bench*.json", "**/plotly-basic*.js"])
+def test_the_page_says_that_it_loads_until_it_has_loaded(gallery, app, complaints, pattern):
     page = gallery(1200)
     waiting = []
-    page.route(held, lambda route: waiting.append(route))  # playwright takes no built-in
+    page.route(pattern, lambda route: waiting.append(route))  # playwright takes no built-in
     page.goto(f"{app.url}/gallery")
     expect(page.locator("#suite")).to_contain_text("Loading the ")
     page.wait_for_timeout(1500)

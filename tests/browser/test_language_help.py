@@ -59,8 +59,8 @@ def test_each_kind_of_word_has_its_colour(editor, scheme):
 
 def test_every_mistake_is_marked_and_f8_goes_from_one_to_the_next(editor, complaints):
     page = editor(BAD, "bad")
-    told = page.locator("#diagnostics .diagnostic")
-    expect(told).to_have_count(3)
+    marks = page.locator("#diagnostics .diagnostic")
+    expect(marks).to_have_count(3)
     expect(page.locator("#editor .cm-lintRange-error")).to_have_count(3)
     expect(page.locator("#editor .cm-lint-marker-error")).to_have_count(3)
     expect(page.locator("#check-state")).to_have_text("3 errors")
@@ -193,8 +193,8 @@ def test_360_px_hold_the_mistakes_the_fixes_and_the_completion(editor, scheme):
     page.keyboard.type("z = ", delay=20)
     box = page.locator(".cm-tooltip-autocomplete")
     expect(box).to_be_visible()
-    found = box.bounding_box()
-    assert found["x"] >= 0 and found["x"] + found["width"] <= 361
+    area = box.bounding_box()
+    assert area["x"] >= 0 and area["x"] + area["width"] <= 361
     no_sideways_scroll(page)
     for path in ("/language", "/language/E204", "/language/tile"):
         page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + path)

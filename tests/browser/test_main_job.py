@@ -87,8 +87,10 @@ def test_the_error_of_a_trial_names_the_family_of_inputs_on_which_it_is_the_larg
     page = open_page(f"{finished['view']}#trial={validated['trial']}")
     page.wait_for_selector("#timeline .trial")
     page.locator(f'#timeline .trial[data-trial="{validated["trial"]}"]').click()
-    said = {"own": "the module’s own"}.get(worst, worst.replace("_", "-"))
-    expect(page.locator("#code")).to_contain_text(f" on {said} inputs, the most of {len(validated['checks'])} rounds (")
+    family = {"own": "the module’s own"}.get(worst, worst.replace("_", "-"))
+    expect(page.locator("#code")).to_contain_text(
+        f" on {family} inputs, the most of {len(validated['checks'])} rounds ("
+    )
 
 
 def test_the_lines_of_program_and_code_are_linked(open_page, finished):

@@ -26,12 +26,12 @@ def test_limits_stages_levers_and_policies_are_drawn(open_page, finished, compla
 
 
 def test_the_table_has_each_lever_with_what_it_promised_and_what_it_brought(open_page, app, finished):
-    told = app.get(f"/api/figures/{finished['id']}")["levers"]["rows"]
+    rows = app.get(f"/api/figures/{finished['id']}")["levers"]["rows"]
     page = open_page(finished["view"])
     page.locator("#more-charts > summary").click()
     page.locator("#chart-levers details > summary").click()
-    expect(page.locator("#chart-levers tbody tr")).to_have_count(len(told))
-    expect(page.locator("#chart-levers tbody")).to_contain_text(told[0]["lever"])
+    expect(page.locator("#chart-levers tbody tr")).to_have_count(len(rows))
+    expect(page.locator("#chart-levers tbody")).to_contain_text(rows[0]["lever"])
     expect(page.locator("#chart-levers thead")).to_contain_text("observed")
 
 

@@ -5,13 +5,13 @@ import re
 from playwright.sync_api import expect
 
 
-def control(made) -> str:
-    return re.sub(r"^https?://[^/]+", "", made["control_url"])
+def control(session) -> str:
+    return re.sub(r"^https?://[^/]+", "", session["control_url"])
 
 
 def test_pause_resume_budget_try_stop(app, open_page, complaints):
-    made = app.submit(trials=60, eps=0.0, window=60)
-    page = open_page(control(made))
+    session = app.submit(trials=60, eps=0.0, window=60)
+    page = open_page(control(session))
     page.wait_for_selector('#timeline .trial[data-state="judged"]', timeout=90_000)
 
     page.locator("#pause").click()
@@ -31,7 +31,7 @@ def test_pause_resume_budget_try_stop(app, open_page, complaints):
     expect(
         page.locator("#timeline .trial", has_text="yours").or_(page.locator("#timeline .why-failed")).first
     ).to_be_visible(timeout=60_000)
-    events = app.get(f"/api/sessions/{made['id']}/events?limit=2000")["events"]
+    events = app.get(f"/api/sessions/{session['id']}/events?limit=2000")["events"]
     assert any(e["kind"] == "trial.proposed" and e["data"]["by"] == "owner" for e in events)
 
     page.locator("#stop").click()

@@ -45,9 +45,9 @@ def test_what_is_covered_is_a_list_to_open_and_the_reason_goes_back_to_the_edito
     no_sideways_scroll(page)
 
     page.locator("#fix-it").click()
-    told = page.locator("#diagnostics .diagnostic")
-    expect(told).to_have_count(1)
-    expect(told).to_contain_text("`nn.LSTM` (line 10) is not covered yet.")
+    marks = page.locator("#diagnostics .diagnostic")
+    expect(marks).to_have_count(1)
+    expect(marks).to_contain_text("`nn.LSTM` (line 10) is not covered yet.")
     assert page.locator(".cm-activeLine").inner_text().strip() == "return self.rnn(x)[0]"
     no_sideways_scroll(page)
     assert not complaints, complaints
@@ -55,21 +55,21 @@ def test_what_is_covered_is_a_list_to_open_and_the_reason_goes_back_to_the_edito
 
 @pytest.mark.parametrize("what", BAD)
 def test_a_refused_module_is_told_once_and_clearly(open_page, complaints, what):
-    source, said = BAD[what]
+    source, reason = BAD[what]
     page = open_page("/")
     paste(page, source)
     page.keyboard.press("Control+Enter")
     refusal = page.locator("#session-error .refusal")
     refusal.wait_for(timeout=60_000)
     expect(refusal).to_have_count(1)
-    expect(page.locator("#refusal-reason")).to_contain_text(said)
+    expect(page.locator("#refusal-reason")).to_contain_text(reason)
     expect(page.locator("#link-state")).to_have_text("Ended")
     assert "Traceback" not in refusal.inner_text()
 
     page.locator("#fix-it").click()
     page.wait_for_selector("#editor .cm-content")
-    kept = page.locator("#editor .cm-content").inner_text()
-    assert source.splitlines()[3] in kept
+    text = page.locator("#editor .cm-content").inner_text()
+    assert source.splitlines()[3] in text
     assert not complaints, complaints
 
 

@@ -18,16 +18,16 @@ DRAW = """async (data) => {
   document.getElementById("regions")?.remove();
   const view = apply(initial(), data ? [{ seq: 1, kind: "covered", t: 0, data }] : []);
   new Regions(root).draw(view);
-  const made = document.getElementById("regions");
-  const rows = [...made.querySelectorAll("tbody tr")].map((r) => r.innerText);
-  return { hidden: made.hidden, text: made.innerText, rows };
+  const table = document.getElementById("regions");
+  const rows = [...table.querySelectorAll("tbody tr")].map((r) => r.innerText);
+  return { hidden: table.hidden, text: table.innerText, rows };
 }"""
 
 
 @pytest.fixture(scope="module")
 def covered():
-    made = planned(Problem("", "module", experts()), ("tf32", "f16"), load("h200"), "predicted").problem.covered
-    return dataclasses.asdict(events.decode("covered", events.encode(made)))
+    coverage = planned(Problem("", "module", experts()), ("tf32", "f16"), load("h200"), "predicted").problem.covered
+    return dataclasses.asdict(events.decode("covered", events.encode(coverage)))
 
 
 @pytest.mark.parametrize("width", [1440, 360])
@@ -35,16 +35,16 @@ def test_regions_and_the_rest_stand_in_one_table(open_page, finished, complaints
     page = open_page(finished["view"], width)
     if width < 1000:
         page.get_by_role("tab", name="Charts").click()
-    told = page.evaluate(DRAW, covered)
-    assert not told["hidden"] and "2 operations stay PyTorch: slice (lines 6 and 11)" in told["text"]
-    first, second, rest = told["rows"]
+    table = page.evaluate(DRAW, covered)
+    assert not table["hidden"] and "2 operations stay PyTorch: slice (lines 6 and 11)" in table["text"]
+    first, second, rest = table["rows"]
     assert "Region 1" in first and "linear, softmax" in first and "lines 1, 2" in first and "TF32" in first
     assert "Region 2" in second and "%" in second
     assert "slice × 2" in rest and "is not covered yet" in rest and "lines 6, 11" in rest
-    held, has = page.evaluate(
+    needed, has = page.evaluate(
         "() => { const w = document.querySelector('#regions .wide'); return [w.scrollWidth, w.clientWidth]; }"
     )
-    assert held <= has, "the shares are to be seen without scrolling the table"
+    assert needed <= has, "the shares are to be seen without scrolling the table"
     no_sideways_scroll(page)
     assert not complaints
 

@@ -27,11 +27,11 @@ def test_a_rejected_program_is_marked_where_it_is_wrong(open_page, complaints):
     paste(page, wrong)
     expect(page.locator("#check-state")).to_have_attribute("data-state", "bad")
     line = next(i for i, row in enumerate(wrong.splitlines(), 1) if "256x256x256" in row)
-    told = page.locator("#diagnostics .diagnostic").first
-    expect(told).to_contain_text(re.compile(r"E\d{3}"))
-    expect(told).to_contain_text(f"line {line}")
+    mark = page.locator("#diagnostics .diagnostic").first
+    expect(mark).to_contain_text(re.compile(r"E\d{3}"))
+    expect(mark).to_contain_text(f"line {line}")
     expect(page.locator("#editor .cm-lintRange-error").first).to_contain_text("256")
-    told.click()
+    mark.click()
     assert page.evaluate("document.activeElement.closest('#editor') !== null")
     assert not complaints, complaints
 

@@ -39,13 +39,13 @@ def view(page, resumed=(), ago=20.0):
 
 
 def test_a_step_tells_how_long_it_takes(page):
-    said = page.evaluate(WORDS, [view(page), {"live": True, "state": "running"}])
-    assert re.fullmatch(r"Trial 1: verifying · 2\d s", said), "20 s, and what a busy machine adds"
+    words = page.evaluate(WORDS, [view(page), {"live": True, "state": "running"}])
+    assert re.fullmatch(r"Trial 1: verifying · 2\d s", words), "20 s, and what a busy machine adds"
 
 
 def test_a_step_that_another_engine_took_up_begins_its_clock_anew(page):
-    said = page.evaluate(WORDS, [view(page, resumed=[5.0]), {"live": True, "state": "running"}])
-    assert re.fullmatch(r"Trial 1: verifying, again: another engine continues this · ([5-9]\.\d|1\d) s", said)
+    words = page.evaluate(WORDS, [view(page, resumed=[5.0]), {"live": True, "state": "running"}])
+    assert re.fullmatch(r"Trial 1: verifying, again: another engine continues this · ([5-9]\.\d|1\d) s", words)
 
 
 def test_a_lost_engine_is_said_instead_of_a_clock_that_runs_on(page):

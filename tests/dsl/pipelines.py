@@ -255,9 +255,9 @@ def _reduce(b: Build) -> None:
     if keep:
         left, names = tuple(1 if i in at else d for i, d in enumerate(shape)), axes
     else:
-        kept = [i for i in range(len(shape)) if i not in at]
-        left = tuple(shape[i] for i in kept)
-        names = {a: tuple(kept.index(i) for i in p) for a, p in axes.items() if not set(p) & set(at)}
+        rest = [i for i in range(len(shape)) if i not in at]
+        left = tuple(shape[i] for i in rest)
+        names = {a: tuple(rest.index(i) for i in p) for a, p in axes.items() if not set(p) & set(at)}
     v = b.param("v", ir.DType.F32, tuple(shape[i] for i in at))
     of = draw(st.sampled_from([ir.Acc(), ir.Call("abs", (ir.Acc(),))]))
     of = ir.Call("mul", (of, ir.Load(v.name, (over,))))

@@ -96,7 +96,7 @@ def _forget(draw, program: ir.Program) -> ir.Program:
         f: draw(st.booleans()) for f in ("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle")
     }
     stages = tuple(
-        replace(s, config=replace(f.config, **{k: None for k, kept in keep.items() if not kept}))
+        replace(s, config=replace(f.config, **{k: None for k, stays in keep.items() if not stays}))
         if isinstance(s, ir.Gemm)
         else s
         for s, f in zip(program.stages, full.stages, strict=True)

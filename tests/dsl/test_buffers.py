@@ -47,8 +47,8 @@ def test_random_chains_often_meet_the_peak():
 
 def pipeline(*stages, params=("x", "w"), results=("y",), shape=(4, 64)) -> Program:
     kind = TensorType(F32, shape)
-    made = {s.name: s.type for s in stages} | {a.name: a.type for s in stages for a in s.also}
-    types = tuple(made.get(r, kind) for r in results)
+    types_by_name = {s.name: s.type for s in stages} | {a.name: a.type for s in stages for a in s.also}
+    types = tuple(types_by_name.get(r, kind) for r in results)
     return Program("p", tuple(Param(p, kind) for p in params), stages, results, types)
 
 
@@ -65,16 +65,16 @@ def viewed(name, x, shape, **more):
 
 def test_results_are_written_straight_into_the_outputs_and_dead_bytes_are_used_again():
     p = pipeline(mapped("a", "x"), mapped("b", "a"), mapped("c", "b"), mapped("y", "c", "w"))
-    found = plan(p)
-    assert found.places["x"] == Place("input", 0) and found.places["y"] == Place("output", 0)
-    assert found.places["a"] == found.places["c"] != found.places["b"]
-    assert found.workspace == 2 * 1024 and found.prepacked == 0
+    buffers = plan(p)
+    assert buffers.places["x"] == Place("input", 0) and buffers.places["y"] == Place("output", 0)
+    assert buffers.places["a"] == buffers.places["c"] != buffers.places["b"]
+    assert buffers.workspace == 2 * 1024 and buffers.prepacked == 0
 
 
 def test_what_an_epilogue_reads_later_stays():
     p = pipeline(mapped("a", "x"), mapped("b", "a"), mapped("c", "b"), mapped("y", "c", "a"))
-    found = plan(p)
-    assert len({found.places[n] for n in "abc"}) == 3
+    buffers = plan(p)
+    assert len({buffers.places[n] for n in "abc"}) == 3
 
 
 def test_an_also_has_bytes_of_its_own_and_may_be_a_result():
@@ -87,8 +87,8 @@ def test_an_also_has_bytes_of_its_own_and_may_be_a_result():
 
 def test_a_view_is_another_name_and_keeps_its_source_alive():
     p = pipeline(mapped("a", "x"), viewed("v", "a", (64, 4)), mapped("b", "x"), mapped("y", "b", "v"))
-    found = plan(p)
-    assert found.views == {"v"} and found.places["v"] == found.places["a"] != found.places["b"]
+    buffers = plan(p)
+    assert buffers.views == {"v"} and buffers.places["v"] == buffers.places["a"] != buffers.places["b"]
 
 
 def test_a_view_that_is_the_result_makes_its_source_write_there():
@@ -107,8 +107,8 @@ def test_a_view_of_a_parameter_or_of_another_result_is_copied_into_its_own_outpu
 def test_prepacked_tensors_lie_apart_and_name_the_parameters_they_come_from():
     pack = Transform(name="q", x=Operand("w"), to=F16, prepack=True, type=TensorType(F16, (4, 64)))
     p = pipeline(mapped("a", "x"), pack, mapped("y", "a", "q"))
-    found = plan(p)
-    assert found.places["q"] == Place("prepacked", 0) and found.prepacked == 512 and found.sources == (1,)
+    buffers = plan(p)
+    assert buffers.places["q"] == Place("prepacked", 0) and buffers.prepacked == 512 and buffers.sources == (1,)
     again = Transform(name="r", x=Operand("q"), permute=(1, 0), prepack=True, type=TensorType(F16, (64, 4)))
     assert plan(pipeline(pack, again, mapped("y", "x", "r"))).sources == (1,)
 
@@ -157,12 +157,12 @@ def programs(draw):
 def test_run_by_the_plan_every_stage_reads_what_was_written(program):
     """The plan executed on a model of memory: each launch writes its name over its bytes, and each read must find the
     name of what it reads. So must the outputs at the end."""
-    found, types = plan(program), types_of(program)
+    buffers, types = plan(program), types_of(program)
     root = {name: name for name in types}
     memory: dict[tuple[str, int], str] = {}
 
     def cells(name):
-        place, count = found.places[name], types[name].bytes // ALIGNMENT
+        place, count = buffers.places[name], types[name].bytes // ALIGNMENT
         first = place.at * 10_000 if place.where in ("input", "output") else place.at // ALIGNMENT
         return [(place.where, first + i) for i in range(count)]
 
@@ -171,9 +171,9 @@ def test_run_by_the_plan_every_stage_reads_what_was_written(program):
     for stage in program.stages:
         for name in reads(stage):
             assert {memory.get(c) for c in cells(name)} == {root[name]}
-        if stage.name in found.views:
+        if stage.name in buffers.views:
             root[stage.name] = root[stage.x.name]
         else:
             memory |= dict.fromkeys(cells(stage.name), stage.name)
     for i, name in enumerate(program.results):
-        assert found.places[name] == Place("output", i) and {memory[c] for c in cells(name)} == {root[name]}
+        assert buffers.places[name] == Place("output", i) and {memory[c] for c in cells(name)} == {root[name]}

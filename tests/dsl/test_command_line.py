@@ -84,9 +84,9 @@ def test_a_folder_is_its_programs(capsys, three):
 
 def test_json_of_several_files_is_a_line_each_with_a_fix_that_works(capsys, three):
     _, out, _ = run(capsys, "check", str(three), "--json")
-    told = {Path(t["file"]).name: t for t in map(json.loads, out.splitlines())}
-    assert [t["ok"] for t in told.values()] == [True, False, True]
-    fix = told["b.ucutlass"]["diagnostics"][0]["fix"]
+    replies = {Path(t["file"]).name: t for t in map(json.loads, out.splitlines())}
+    assert [t["ok"] for t in replies.values()] == [True, False, True]
+    fix = replies["b.ucutlass"]["diagnostics"][0]["fix"]
     assert fix["title"].startswith("use swizzle ")
     fixed = BAD[: fix["col"] - 1] + fix["text"] + BAD[fix["end_col"] - 1 :]
     assert check(fixed).ok
@@ -106,8 +106,8 @@ def test_format_writes_files_anew_once(capsys, three):
 
 def test_compile_writes_the_texts_of_each_back_end(capsys, three):
     out = three / "out"
-    code, told, _ = run(capsys, "compile", str(three / "a.ucutlass"), str(three / "deeper"), "--out", str(out))
-    assert code == 0 and len(told.splitlines()) == 2
+    code, output, _ = run(capsys, "compile", str(three / "a.ucutlass"), str(three / "deeper"), "--out", str(out))
+    assert code == 0 and len(output.splitlines()) == 2
     assert {p.name for p in out.iterdir()} == {f"{s}_{n}" for s in "ac" for n in ("cute.py", "cpp.cu", "cpp.py")}
     (three / "deeper" / "a.ucutlass").write_text(EXAMPLE.read_text())
     code, _, err = run(capsys, "resolve", str(three / "a.ucutlass"), str(three / "deeper"), "--out", str(out))

@@ -22,10 +22,10 @@ HEAD = "program p(x: f16[1024, 512], w: f16[256, 512], b: f32[256], s: f32[]) ->
 def offered(text: str) -> list[str]:
     """The labels offered at `|`."""
     before, after = text.split("|")
-    found = complete(before + after, before.count("\n") + 1, len(before) - before.rfind("\n"))
-    typed = len(before) - before.rfind("\n") - found.start
-    assert all(o.label.startswith(before[len(before) - typed :]) for o in found.options)
-    return [o.label for o in found.options]
+    completion = complete(before + after, before.count("\n") + 1, len(before) - before.rfind("\n"))
+    typed = len(before) - before.rfind("\n") - completion.start
+    assert all(o.label.startswith(before[len(before) - typed :]) for o in completion.options)
+    return [o.label for o in completion.options]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_no_place_of_any_text_breaks_it(data):
         i = data.draw(st.integers(0, len(text)))
         text = text[:i] + data.draw(st.sampled_from(["", "{", "}", "(", "let ", "é", "tile "])) + text[i + 7 :]
     line = data.draw(st.integers(-1, text.count("\n") + 3))
-    found = complete(text, line, data.draw(st.integers(-1, 130)))
-    assert found.to_json()["options"] is not None
+    completion = complete(text, line, data.draw(st.integers(-1, 130)))
+    assert completion.to_json()["options"] is not None
 
 
 @settings(max_examples=100, deadline=None)

@@ -173,8 +173,8 @@ def test_what_cannot_be_guarded_is_said_with_what_to_write(old, new, message, he
         wrong = wrong.replace("-> f32", "-> f16")
     elif "bf16" in new:
         wrong = wrong.replace("transform(x) { to f16 }", "transform(x) { to bf16 }")
-    found = [(d.message, d.help) for d in check(wrong).diagnostics]
-    assert any(message in said and help == way for said, way in found), found
+    diagnostics = [(d.message, d.help) for d in check(wrong).diagnostics]
+    assert any(message in text and help == way for text, way in diagnostics), diagnostics
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_what_cannot_stand_beside_such_a_convolution(old, new, message, help):
     wrong = ITSELF.replace(old, new)
     wrong = wrong.replace("-> f32[4, 48, 14, 14]", "-> f32[12, 12]") if "gemm" in new else wrong
     assert wrong != ITSELF
-    found = [(d.message, d.help) for d in check(wrong).diagnostics]
-    assert any(message in said and help == way for said, way in found), found
+    diagnostics = [(d.message, d.help) for d in check(wrong).diagnostics]
+    assert any(message in text and help == way for text, way in diagnostics), diagnostics
 
 
 def test_pairs_have_no_kernel_in_f32():

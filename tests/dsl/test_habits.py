@@ -63,10 +63,10 @@ def test_a_clause_without_a_value_is_named_and_not_the_one_after_it(block):
 def test_signs_of_c_are_left_out_one_after_the_other():
     text = HEAD + "  y = gemm(x, w.T) { stages 3, swizzle 4, epilogue: relu(acc + b[n]) + r[m, n]; };\n  return y;\n}"
     for _ in range(8):
-        found = check(text).diagnostics
-        if not found:
+        diagnostics = check(text).diagnostics
+        if not diagnostics:
             break
-        text = repairs(text, found)[0].apply(text)
+        text = repairs(text, diagnostics)[0].apply(text)
     assert check(text).ok, text
 
 

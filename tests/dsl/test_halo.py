@@ -68,15 +68,19 @@ def test_a_plane_of_the_box_is_placed_so_that_a_warp_reads_without_conflicts():
     [(64, 1, 128, 8, 4), (32, 2, 256, 8, 8), (64, 1, 256, 8, 4), (64, 1, 256, 32, 8), (128, 1, 256, 8, 8)],
 )
 def test_eight_warps_share_a_large_tile_unless_two_blocks_of_four_stand_together(m, rows, columns, channels, warps):
-    made = fit(Layout(replace(sized(254, 254), channels=32), m, rows, columns, channels), 2, LIMIT)
-    assert (made.warps, made.warp_m * made.warp_n * made.warps, made.splits) == (warps, m * rows * columns, True)
+    layout = fit(Layout(replace(sized(254, 254), channels=32), m, rows, columns, channels), 2, LIMIT)
+    assert (layout.warps, layout.warp_m * layout.warp_n * layout.warps, layout.splits) == (
+        warps,
+        m * rows * columns,
+        True,
+    )
 
 
 def test_shared_memory_is_what_its_parts_take():
-    made = fit(Layout(IMAGE, 64, 1, 256, 8), 2, LIMIT)
-    layout = made.layout
+    fitting = fit(Layout(IMAGE, 64, 1, 256, 8), 2, LIMIT)
+    layout = fitting.layout
     words = 2 * layout.box_words + layout.weight_words + 2 * 8 * layout.line
-    assert (made.resident, made.buffers, made.shared_bytes) == (True, 2, WORD * words)
+    assert (fitting.resident, fitting.buffers, fitting.shared_bytes) == (True, 2, WORD * words)
 
 
 def test_where_room_is_short_one_buffer_goes_before_the_weights():
@@ -115,8 +119,8 @@ def test_pieces_of_eight_pixels_that_no_warp_has_whole_are_told():
 )
 def test_what_tiles_have_to_themselves_is_all_that_any_of_them_holds(rows, columns, changes):
     image = replace(IMAGE, **changes)
-    made = Layout(image, 64, rows, columns, 8)
-    (own, whole), out = (made.own, (image.window[0], made.inner_rows, made.pitch)), image.out
+    layout = Layout(image, 64, rows, columns, 8)
+    (own, whole), out = (layout.own, (image.window[0], layout.inner_rows, layout.pitch)), image.out
     steps = (1, rows, columns)
     reach = (image.window[0] - 1) * image.dilation[0] // image.stride[0] or 1
 
@@ -125,14 +129,14 @@ def test_what_tiles_have_to_themselves_is_all_that_any_of_them_holds(rows, colum
         at = [f * s for f, s in zip(first, image.stride, strict=True)]
         return {(at[0] + d * image.dilation[0], at[1] + h, at[2] + w) for d, h, w in product(*map(range, counts))}
 
-    held, looked_at, twice = set(), set(), 0
+    total, looked_at, twice = set(), set(), 0
     for first in product(*(range(0, n, s) for n, s in zip(out, steps, strict=True))):
         ends = any(
             f + s >= n and o < a for f, s, n, o, a in zip(first, (reach, *steps[1:]), out, own, whole, strict=True)
         )
-        found = words(first, whole if ends else own)
+        area = words(first, whole if ends else own)
         twice += len(words(first, whole))
-        held |= words(first, whole)
-        looked_at |= found
-    assert looked_at == held
-    assert own == whole or len(held) < twice
+        total |= words(first, whole)
+        looked_at |= area
+    assert looked_at == total
+    assert own == whole or len(total) < twice

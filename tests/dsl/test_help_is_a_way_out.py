@@ -53,9 +53,9 @@ CASES = [
 def test_what_help_says_passes(good, right, wrong, code):
     assert check(good).ok, [d.render(good) for d in check(good).diagnostics]
     bad = good.replace(right, wrong, 1)
-    found = check(bad).diagnostics
-    assert found[0].code == code, [d.render(bad) for d in found]
-    assert right.strip().split("(")[0] in found[0].help
+    diagnostics = check(bad).diagnostics
+    assert diagnostics[0].code == code, [d.render(bad) for d in diagnostics]
+    assert right.strip().split("(")[0] in diagnostics[0].help
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_what_help_says_passes(good, right, wrong, code):
 def test_a_convolution_s_configuration_has_a_nearest_that_passes(clauses):
     text = CONV.replace("{ store", f"{{ {clauses}  store")
     for _ in range(4):
-        found = check(text).diagnostics
-        if not found:
+        diagnostics = check(text).diagnostics
+        if not diagnostics:
             break
-        word, value = found[0].help.split(", or ")[0].split()[:2]
+        word, value = diagnostics[0].help.split(", or ")[0].split()[:2]
         old = next(c for c in clauses.split("  ") if c.startswith(word))
         text, clauses = text.replace(old, f"{word} {value}"), clauses.replace(old, f"{word} {value}")
     assert check(text).ok, [d.render(text) for d in check(text).diagnostics]

@@ -28,8 +28,8 @@ def at(place: str, text: str = PROGRAM):
     """The hover of the word behind `|` in a piece of the text."""
     before, after = place.split("|")
     offset = text.index(before + after) + len(before)
-    found = hover(text, text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
-    return found and (found.entry.kind, found.entry.word, found.entry.use, found.entry.doc)
+    hint = hover(text, text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+    return hint and (hint.entry.kind, hint.entry.word, hint.entry.use, hint.entry.doc)
 
 
 @pytest.mark.parametrize(
@@ -94,5 +94,5 @@ def test_no_place_of_any_text_breaks_it(data):
     for _ in range(data.draw(st.integers(0, 2))):
         i = data.draw(st.integers(0, len(text)))
         text = text[:i] + data.draw(st.sampled_from(["", "{", "}", "é", *WORDS])) + text[i + 7 :]
-    found = hover(text, data.draw(st.integers(-1, text.count("\n") + 3)), data.draw(st.integers(-1, 130)))
-    assert found is None or found.to_json()["doc"]
+    hint = hover(text, data.draw(st.integers(-1, text.count("\n") + 3)), data.draw(st.integers(-1, 130)))
+    assert hint is None or hint.to_json()["doc"]

@@ -56,13 +56,13 @@ program p(
 def laid_out(text: str) -> str:
     checked = check(text)
     assert checked.ok, [d.render(text) for d in checked.diagnostics]
-    made = formatted(text, checked.program)
-    again = check(made)
+    layout = formatted(text, checked.program)
+    again = check(layout)
     assert again.program == checked.program
-    assert formatted(made, again.program) == made
-    comments = [sorted(c.rstrip() for c in re.findall("#.*", t)) for t in (text, made)]
+    assert formatted(layout, again.program) == layout
+    comments = [sorted(c.rstrip() for c in re.findall("#.*", t)) for t in (text, layout)]
     assert comments[0] == comments[1]
-    return made
+    return layout
 
 
 def test_a_comment_stays_with_what_it_speaks_of():
@@ -70,9 +70,9 @@ def test_a_comment_stays_with_what_it_speaks_of():
 
 
 def test_short_blocks_stay_on_their_line_and_long_headers_are_broken():
-    made = laid_out(EVERYTHING)
-    assert "xt = transform(x) { layout nhwc }" in made
-    assert all(len(line) <= WIDTH for line in made.splitlines())
+    layout = laid_out(EVERYTHING)
+    assert "xt = transform(x) { layout nhwc }" in layout
+    assert all(len(line) <= WIDTH for line in layout.splitlines())
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

@@ -24,9 +24,9 @@ CPP = ("gemm_tf32", "normalize", "gemm_sm80", "conv2d_tf32")
 
 
 def test_it_holds_400_configurations_that_pass_every_check():
-    found = {family: configurations(family)[0] for family in FAMILIES}
-    assert sum(map(len, found.values())) >= 400
-    short = {f: len(c) for f, c in found.items() if len(c) < 0.75 * FAMILIES[f][0]}
+    members = {family: configurations(family)[0] for family in FAMILIES}
+    assert sum(map(len, members.values())) >= 400
+    short = {f: len(c) for f, c in members.items() if len(c) < 0.75 * FAMILIES[f][0]}
     assert not short, f"too few of these pass: {short}"
 
 
@@ -36,11 +36,11 @@ def test_it_is_the_same_under_another_hash_seed():
         "texts = [program([c]) for f in ('gemm_f16', 'conv2d_f16', 'normalize') for c in configurations(f)[0]]\n"
         "print(hashlib.sha256(repr(texts).encode()).hexdigest())"
     )
-    said = {
+    outputs = {
         subprocess.check_output([sys.executable, "-c", ask], env={**os.environ, "PYTHONHASHSEED": seed})
         for seed in ("1", "2")
     }
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
 @pytest.mark.toolchain
@@ -58,8 +58,8 @@ def test_a_sample_compiles():
     todo = []
     for backend, families in (("cute", CUTE), ("cpp", CPP)):
         for family in families:
-            taken = (job for c in configurations(family)[0] for job in jobs([c], say, backend))
-            first = next(taken, None)
+            work = (job for c in configurations(family)[0] for job in jobs([c], say, backend))
+            first = next(work, None)
             assert first is not None, f"{backend} takes no configuration of {family}"
             todo.append(first)
     build(todo, 2, say)

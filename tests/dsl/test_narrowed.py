@@ -68,8 +68,8 @@ HEAD = """program p(x: f32[64, 128], w: f32[128, 128]) -> f32[64, 128] {
 )  # fmt: skip
 def test_who_needs_f32_is_named(stages, why):
     wrong = HEAD + "".join(f"  {line}\n" for line in stages) + "  return y\n}\n"
-    found = [(d.message, d.help) for d in check(wrong).diagnostics]
-    assert (why, "store f32") in found, found
+    diagnostics = [(d.message, d.help) for d in check(wrong).diagnostics]
+    assert (why, "store f32") in diagnostics, diagnostics
 
 
 SOFTMAX = """program attention(q: f32[4, 64, 1024], v: f32[4, 1024, 64]) -> f32[4, 64, 64] {

@@ -10,12 +10,12 @@ ROOM = Path(__file__).parents[2] / "dsl"
 
 
 def raised() -> set[str]:
-    found = set()
+    codes = set()
     for path in ROOM.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found |= {node.value} if re.fullmatch(r"(cute|cpp)-[a-z0-9]+(-[a-z0-9]+)*", node.value) else set()
-    return found
+                codes |= {node.value} if re.fullmatch(r"(cute|cpp)-[a-z0-9]+(-[a-z0-9]+)*", node.value) else set()
+    return codes
 
 
 def test_refusals_have_pages():
@@ -25,8 +25,12 @@ def test_refusals_have_pages():
 
 
 def test_a_page_reads_like_an_error_s():
-    told = page("cute-tf32")
-    assert told.code == "cute-tf32" and "`cpp` builds tf32" in told.why and "Rejected" not in str(told)
+    explanation = page("cute-tf32")
+    assert (
+        explanation.code == "cute-tf32"
+        and "`cpp` builds tf32" in explanation.why
+        and "Rejected" not in str(explanation)
+    )
     assert page("e204") is CODES["E204"]
     assert page("cute-nothing") is None and page("tf32") is None and page("gpu-tf32") is None
 

@@ -51,9 +51,9 @@ def test_shared_memory_is_counted_out_and_the_nearest_programs_pass():
 )  # fmt: skip
 def test_the_help_of_a_configuration_is_a_program_that_passes(clauses):
     text = LINEAR.format(clauses)
-    found = check(text).diagnostics
-    assert found
-    for d in found:
+    diagnostics = check(text).diagnostics
+    assert diagnostics
+    for d in diagnostics:
         # Apply each way out that the help names, one diagnostic after the other.
         word, value = re.search(r"(tile|cluster|stages|swizzle) ([0-9][0-9x]*)", d.help).groups()
         if word in text.split("{", 2)[2]:

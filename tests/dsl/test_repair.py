@@ -24,8 +24,8 @@ GEMM = """program p(x: f16[256, 512], w: f16[1024, 512], b: f32[1024]) -> f16[25
 
 
 def offered(text: str):
-    found = check(text).diagnostics
-    return list(zip(found, repairs(text, found), strict=True))
+    diagnostics = check(text).diagnostics
+    return list(zip(diagnostics, repairs(text, diagnostics), strict=True))
 
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
@@ -34,14 +34,14 @@ def test_a_repair_ends_the_mistake_and_keeps_the_comments(path):
     for wrong, repair in offered(text):
         if repair is None:
             continue
-        made = repair.apply(text)
-        assert (wrong.code, wrong.message) not in {(d.code, d.message) for d in check(made).diagnostics}
-        assert re.findall("#.*", made) == re.findall("#.*", text)
+        result = repair.apply(text)
+        assert (wrong.code, wrong.message) not in {(d.code, d.message) for d in check(result).diagnostics}
+        assert re.findall("#.*", result) == re.findall("#.*", text)
 
 
 def test_most_help_that_names_a_text_is_offered():
-    found = [pair for path in WRONG for pair in offered(path.read_text()) if pair[0].help]
-    assert sum(repair is not None for _, repair in found) / len(found) > 0.6
+    pairs = [pair for path in WRONG for pair in offered(path.read_text()) if pair[0].help]
+    assert sum(repair is not None for _, repair in pairs) / len(pairs) > 0.6
 
 
 @pytest.mark.parametrize(

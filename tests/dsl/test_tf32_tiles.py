@@ -13,9 +13,9 @@ PROGRAM = """program p(x: {t}[1024, 1024], w: {t}[1024, 1024]) -> f32[1024, 1024
 
 @pytest.mark.parametrize("n", [48, 80, 208])
 def test_n_in_steps_of_sixteen_is_for_half_precision(n):
-    (found,) = check(PROGRAM.format(t="f32", n=n, k=32)).diagnostics
-    assert found.code == "E203" and f"N is {n}" in found.message and "steps of 32" in found.message
-    assert found.help
+    (diagnostic,) = check(PROGRAM.format(t="f32", n=n, k=32)).diagnostics
+    assert diagnostic.code == "E203" and f"N is {n}" in diagnostic.message and "steps of 32" in diagnostic.message
+    assert diagnostic.help
     assert check(PROGRAM.format(t="f16", n=n, k=64)).ok
 
 
@@ -32,8 +32,8 @@ def test_a_short_k_is_for_operands_that_lie_along_it(operands, ok):
     checked = check(text)
     assert checked.ok is ok
     if not ok:
-        (found,) = checked.diagnostics
-        assert found.code == "E203" and "K is 16" in found.message
+        (diagnostic,) = checked.diagnostics
+        assert diagnostic.code == "E203" and "K is 16" in diagnostic.message
         assert check(text.replace("128x128x16", "128x128x32")).ok
 
 
@@ -43,8 +43,8 @@ def test_half_a_swizzle_pattern_a_stage_needs_an_even_number_of_stages(stages):
     checked = check(text)
     assert checked.ok is (stages % 2 == 0)
     if not checked.ok:
-        (found,) = checked.diagnostics
-        assert found.code == "E210" and "even number of stages" in found.message and found.help
+        (diagnostic,) = checked.diagnostics
+        assert diagnostic.code == "E210" and "even number of stages" in diagnostic.message and diagnostic.help
 
 
 def test_auto_takes_an_even_number_of_them():

@@ -31,12 +31,12 @@ def test_a_wrong_program_gets_its_codes_at_their_places(path):
 
 def raised() -> set[str]:
     """Every code that stands as a string in the language's own modules (back ends have their own tests)."""
-    found = set()
+    codes = set()
     for path in (*ROOM.glob("*.py"), *ROOM.glob("check/*.py"), *ROOM.glob("rules/*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"E\d{3}", node.value):
-                found.add(node.value)
-    return found
+                codes.add(node.value)
+    return codes
 
 
 def test_every_code_raised_has_a_page_and_every_page_a_code():

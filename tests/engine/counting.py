@@ -36,8 +36,8 @@ class CountingDevice(Device):
     def baselines(self, classes):
         for cls in classes:
             self.asked["baseline", cls] += 1
-            made = predict_eager(self.problem.graph, self.hw, cls)
-            yield events.Baseline(f"eager_{cls}", cls, events.Prediction(made.ms, "t_attainable", "h200"))
+            prediction = predict_eager(self.problem.graph, self.hw, cls)
+            yield events.Baseline(f"eager_{cls}", cls, events.Prediction(prediction.ms, "t_attainable", "h200"))
 
     def _ask(self, step, candidate):
         assert self.open_now

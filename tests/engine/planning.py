@@ -8,7 +8,7 @@ from sol.hardware import Hardware
 
 
 def planned(
-    given: Problem,
+    problem: Problem,
     classes: tuple[str, ...],
     hardware: Hardware,
     kind: str = "predicted",
@@ -17,4 +17,4 @@ def planned(
     """`memory`: None is what is known of a measured device, and nothing where times are predicted."""
     if memory is None:
         memory = known(hardware.name, hardware.sms) if kind == "measured" else Memory()
-    return Planner(prepare(given, classes, hardware, device_kind=kind), memory)
+    return Planner(prepare(problem, classes, hardware, device_kind=kind), memory)

@@ -16,7 +16,7 @@ print(report(program_graph.graph_of(check(text).program), load("h200"), asked=("
 """
 
 
-def made(seed: int) -> str:
+def report_text(seed: int) -> str:
     """The report of a process in which sets have an order of their own."""
     environ = {**os.environ, "PYTHONHASHSEED": str(seed)}
     command = [sys.executable, "-c", SCRIPT]
@@ -24,4 +24,4 @@ def made(seed: int) -> str:
 
 
 def test_no_figure_depends_on_the_order_of_a_set():
-    assert made(0) == made(4)
+    assert report_text(0) == report_text(4)

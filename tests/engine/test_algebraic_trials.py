@@ -24,14 +24,14 @@ def planner():
 
 
 def proposals(planner, many):
-    made = []
-    while len(made) < many:
-        done = tuple(Finished(i + 1, p.text, p.cls, p.backend, ms=1.0) for i, p in enumerate(made))
+    trials = []
+    while len(trials) < many:
+        done = tuple(Finished(i + 1, p.text, p.cls, p.backend, ms=1.0) for i, p in enumerate(trials))
         p = planner.next(State(done))
         if p is None:
             break
-        made.append(p)
-    return made
+        trials.append(p)
+    return trials
 
 
 def test_it_comes_after_the_modules_own_work_and_few_times(planner):

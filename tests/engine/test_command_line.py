@@ -38,19 +38,19 @@ def test_optimize_prints_its_trials_and_writes_result_and_recording(program, tmp
     out, record = tmp_path / "out.json", tmp_path / "one.jsonl"
     args = ["optimize", str(program), "--device", "modelled:h200", "--trials", "3", "--eps", "0"]
     assert command.main([*args, "--json", str(out), "--record", str(record)]) == 0
-    said = capsys.readouterr().out
-    assert "trial 1  f16" in said and "right: error" in said and "~" in said and said.rstrip().endswith("s)")
-    made = json.loads(out.read_text())
-    assert made["state"] == "done" and len(made["trials"]) == 3
-    assert made["best"]["f16"]["program"].startswith("program scale(")
+    output = capsys.readouterr().out
+    assert "trial 1  f16" in output and "right: error" in output and "~" in output and output.rstrip().endswith("s)")
+    result = json.loads(out.read_text())
+    assert result["state"] == "done" and len(result["trials"]) == 3
+    assert result["best"]["f16"]["program"].startswith("program scale(")
     assert recording.read(record).rows[-1].kind == "session.ended"
 
 
 def test_json_to_standard_output_is_json_alone(program, capsys):
     interrupt = signal.getsignal(signal.SIGINT)
     assert command.main(["optimize", str(program), "--device", "modelled:h200", "--trials", "1", "--json", "-"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["state"] == "done" and "trial 1" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["state"] == "done" and "trial 1" in output.err
     assert signal.getsignal(signal.SIGINT) is interrupt, "Ctrl-C is the session's no longer"
 
 
@@ -91,9 +91,9 @@ def test_who_asks_for_a_gpu_that_is_not_there_is_told_the_way_out(program, capsy
 
 def test_one_of_something_is_no_plural(program, capsys):
     assert command.main(["optimize", str(program), "--device", "modelled:h200", "--trials", "1", "--eps", "0"]) == 0
-    said = capsys.readouterr().out
-    assert "(1 trial, " in said and "The budget of 1 trial is used up" in said and "PyTorch eager" in said
-    assert "1 trials" not in said and "1 operations" not in said and "x eager" not in said
+    output = capsys.readouterr().out
+    assert "(1 trial, " in output and "The budget of 1 trial is used up" in output and "PyTorch eager" in output
+    assert "1 trials" not in output and "1 operations" not in output and "x eager" not in output
 
 
 def test_trace_and_report_of_a_program(program, capsys):
@@ -126,9 +126,9 @@ def test_a_byte_order_mark_is_no_part_of_a_text(text, tmp_path, monkeypatch):
 def test_help_of_a_raw_kernel_tells_defaults_and_exit_status(name, capsys):
     with pytest.raises(SystemExit):
         command.main([name, "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "default: cuda where there is a GPU" in said and "default f32" in said
-    assert "Exit status: 0 the candidate was accepted, 1 it was not, 2 the input was refused" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "default: cuda where there is a GPU" in output and "default f32" in output
+    assert "Exit status: 0 the candidate was accepted, 1 it was not, 2 the input was refused" in output
 
 
 def test_ctrl_c_ends_in_order_with_what_was_found(program, tmp_path):

@@ -57,10 +57,10 @@ def test_the_language_of_a_text(text, language):
     ],
 )
 def test_what_is_wrong_with_a_text_is_said_with_the_way_out(text, language, code, words):
-    told = complaint(text, language)
-    assert told.code == code and words in f"{told.reason} {told.fix}"
+    fault = complaint(text, language)
+    assert fault.code == code and words in f"{fault.reason} {fault.fix}"
     if code == "no_entry":
-        assert complaint(told.example, language) is None, "the example that is shown would be taken"
+        assert complaint(fault.example, language) is None, "the example that is shown would be taken"
 
 
 def test_an_entry_of_another_name_is_found():

@@ -21,8 +21,8 @@ _ID = re.compile(r"\(suite59 (L[12]/\d+)\)")
 
 
 def suite_id(path):
-    found = _ID.search(path.read_text().partition("\n")[0])
-    return found and found[1]
+    match = _ID.search(path.read_text().partition("\n")[0])
+    return match and match[1]
 
 
 BY_ID = {suite_id(path): path for path in FILES if suite_id(path)}

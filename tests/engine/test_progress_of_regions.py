@@ -10,10 +10,10 @@ from tests.engine.strategies.test_regions import experts
 
 def test_regions_and_what_stays_pytorch_are_lines():
     covered = planned(Problem("", "module", experts()), ("tf32",), load("h200"), "predicted").problem.covered
-    said = line(covered).splitlines()
-    assert said[0] == covered.text and "stay PyTorch: slice (lines 6 and 11)" in said[0]
-    assert said[1].startswith("  region 1: linear, softmax, lines 1, 2; ") and "limit tf32 " in said[1]
-    assert said[3] == "  PyTorch: `aten.slice` (line 6) is not covered yet"
+    rows = line(covered).splitlines()
+    assert rows[0] == covered.text and "stay PyTorch: slice (lines 6 and 11)" in rows[0]
+    assert rows[1].startswith("  region 1: linear, softmax, lines 1, 2; ") and "limit tf32 " in rows[1]
+    assert rows[3] == "  PyTorch: `aten.slice` (line 6) is not covered yet"
 
 
 def test_a_regions_own_time_stands_beside_the_modules():
@@ -21,8 +21,8 @@ def test_a_regions_own_time_stands_beside_the_modules():
     measured = events.TrialMeasured(1, events.Prediction(0.5, "m", "h200"), "eager_tf32", 1.0, 2.0, part=part)
     assert line(measured) == "    region 2 alone ~0.25 ms; 2 programs together ~0.3 ms"  # an older log
     part["region_eager_ms"] = 0.4
-    told = "    region 2 alone ~0.25 ms, PyTorch's own ~0.4 ms (1.60x); 2 programs together ~0.3 ms"
-    assert line(measured) == told
+    expected = "    region 2 alone ~0.25 ms, PyTorch's own ~0.4 ms (1.60x); 2 programs together ~0.3 ms"
+    assert line(measured) == expected
     assert line(events.TrialMeasured(1, events.Prediction(0.5, "m", "h200"), "eager_tf32", 1.0, 2.0)) is None
 
 

@@ -19,8 +19,8 @@ def test_the_error_names_the_family_of_inputs_on_which_it_is_the_largest():
         {"family": f, "seed": 1, "error": e, "max_error": e, "pytorch_error": None}
         for f, e in (("own", 1e-4), ("closed_form", 3e-4), ("tiny", 2e-4))
     ]
-    said = line(events.TrialValidated(1, 3e-4, 1e-3, 2e-3, checks, "all rows"))
-    assert said == "    right: error 3.0e-04 on closed-form inputs, the most of 3 rounds (allowed 2.0e-03); all rows"
+    text = line(events.TrialValidated(1, 3e-4, 1e-3, 2e-3, checks, "all rows"))
+    assert text == "    right: error 3.0e-04 on closed-form inputs, the most of 3 rounds (allowed 2.0e-03); all rows"
     first = [{**c, "error": c["error"] * (9 if c["family"] == "own" else 1)} for c in checks]
     assert " on the module's own inputs, the most of 3 rounds (" in line(
         events.TrialValidated(1, 9e-4, 1, 1, first, "")

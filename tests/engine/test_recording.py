@@ -21,10 +21,10 @@ def recorded(tmp_path):
 
 def test_what_is_written_is_read_back(recorded):
     path, rows, blobs = recorded
-    made = recording.read(path)
-    assert [r.event for r in made.rows] == [e for _, _, e in rows]
-    assert made.blobs == blobs
-    assert made.title == "t"
+    copy = recording.read(path)
+    assert [r.event for r in copy.rows] == [e for _, _, e in rows]
+    assert copy.blobs == blobs
+    assert copy.title == "t"
 
 
 def test_the_texts_of_screened_candidates_are_kept(tmp_path):

@@ -23,10 +23,10 @@ def log():
         (1, events.SessionStarted("t", events.blob_name("module"), "module", {}, "planner", ["tf32"], {}, 0)),
         (2, events.Traced(events.blob_name(text), len(graph.ops), 0.1)),
     ]
-    given = SessionSpec(source="module", device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
+    spec = SessionSpec(source="module", device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
     blobs = {events.blob_name(text): text}
-    made = run(given, device=Evaluator(Priced("h200")), history=history, read_blob=blobs.__getitem__)
-    return [e.event for e in made]
+    emissions = run(spec, device=Evaluator(Priced("h200")), history=history, read_blob=blobs.__getitem__)
+    return [e.event for e in emissions]
 
 
 def of(log, kind):

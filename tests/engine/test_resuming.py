@@ -11,9 +11,9 @@ from tests.engine.counting import PROGRAM, CountingDevice, spec
 MINE = PROGRAM.replace("128x128x64", "64x64x64")
 
 
-def words(*said):
+def words(*commands):
     """The owner's words, each told once: at the n-th time the engine listens."""
-    waiting = list(said)
+    waiting = list(commands)
     listened = iter(range(10**9))
 
     def control():

@@ -29,8 +29,8 @@ class Quick(CountingDevice):
 
 
 def play(device, history=(), blobs=None, trials=6):
-    given = spec(source=OPEN, trials=trials)
-    emitted = list(run(given, device=device, history=history, read_blob=(blobs or {}).__getitem__))
+    task = spec(source=OPEN, trials=trials)
+    emitted = list(run(task, device=device, history=history, read_blob=(blobs or {}).__getitem__))
     return [e.event for e in emitted], {k: v for e in emitted for k, v in e.blobs.items()}
 
 
@@ -87,8 +87,8 @@ def test_a_device_that_predicts_is_asked_for_nothing():
 
 
 def test_quick_times_survive_the_log():
-    made = events.Screened(2, {"a" * 64: 0.5, "b" * 64: None}, 1.0)
-    assert events.decode("screened", json.loads(json.dumps(events.encode(made)))) == made
+    event = events.Screened(2, {"a" * 64: 0.5, "b" * 64: None}, 1.0)
+    assert events.decode("screened", json.loads(json.dumps(events.encode(event)))) == event
 
 
 def test_screening_is_asked_for_once_a_line():
@@ -96,10 +96,10 @@ def test_screening_is_asked_for_once_a_line():
     from engine.strategies.api import Finished
     from engine.strategies.planner.memory import Memory
 
-    made = planned(Problem(OPEN, "program", None), ("f16",), load("h200"), "measured", memory=Memory())
-    first = made.next(State())
-    assert made.screen(State()) == []
+    strategy = planned(Problem(OPEN, "program", None), ("f16",), load("h200"), "measured", memory=Memory())
+    first = strategy.next(State())
+    assert strategy.screen(State()) == []
     state = State((Finished(1, first.text, "f16", "cute", ms=1.0),))
-    asked = made.screen(state)
+    asked = strategy.screen(state)
     assert len(asked) == 8
-    assert made.screen(State(state.trials, quick=dict.fromkeys((p.text for p in asked), 1.0))) == []
+    assert strategy.screen(State(state.trials, quick=dict.fromkeys((p.text for p in asked), 1.0))) == []

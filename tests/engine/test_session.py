@@ -11,8 +11,8 @@ from engine.session.runner import run
 from tests.engine.counting import PROGRAM, CountingDevice, spec
 
 
-def play(given=None, device=None, control=tuple, **keywords):
-    emitted = list(run(given or spec(), device=device or CountingDevice(), control=control, **keywords))
+def play(request=None, device=None, control=tuple, **keywords):
+    emitted = list(run(request or spec(), device=device or CountingDevice(), control=control, **keywords))
     return [e.event for e in emitted], {k: v for e in emitted for k, v in e.blobs.items()}
 
 
@@ -160,11 +160,11 @@ class Dressed(CountingDevice):
     """Its first trial's kernels have no part in the result."""
 
     def measure(self, candidate, baseline):
-        made = super().measure(candidate, baseline)
+        measurement = super().measure(candidate, baseline)
         if candidate.trial > 1:
-            return made
+            return measurement
         return replace(
-            made, checks=[{"name": "without kernels", "verdict": "gaming", "said": "the result is the same"}]
+            measurement, checks=[{"name": "without kernels", "verdict": "gaming", "said": "the result is the same"}]
         )
 
 
@@ -187,8 +187,8 @@ def test_a_session_without_one_right_result_says_so():
 
 def test_stop_ends_the_session_and_the_trial_under_way():
     device = CountingDevice(hang_at=2)
-    told = iter([False])
-    control = lambda: [("stop", {})] if device.hanging.is_set() and not next(told, True) else []  # noqa: E731
+    stops = iter([False])
+    control = lambda: [("stop", {})] if device.hanging.is_set() and not next(stops, True) else []  # noqa: E731
     log, _ = play(device=device, control=control)
     assert log[-1].state == "stopped" and log[-1].best == {"f16": 1}
     (failed,) = of(log, events.TrialFailed)

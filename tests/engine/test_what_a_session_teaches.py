@@ -32,9 +32,11 @@ class Measuring(CountingDevice):
     kind = "measured"
 
     def measure(self, candidate, baseline):
-        made = super().measure(candidate, baseline)
-        ms = 1.0 / made.time.ms
-        return replace(made, time=events.Measurement(ms, ms, ms, [ms], "events", {"name": "H200"}, baseline.time.ms))
+        measurement = super().measure(candidate, baseline)
+        ms = 1.0 / measurement.time.ms
+        return replace(
+            measurement, time=events.Measurement(ms, ms, ms, [ms], "events", {"name": "H200"}, baseline.time.ms)
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +57,11 @@ def play(graph: OpGraph, title="mine", device=None, past=(), blobs=None, **chang
     """The log of a session on a traced module, from after `past`."""
     history, texts = traced(graph, title)
     history += [(i + 3, e) for i, e in enumerate(past)]
-    given = spec(title=title, source="module", source_kind="module", classes=("f16",), **changes)
-    made = run(given, device=device or Measuring(), history=history, read_blob=(texts | (blobs or {})).__getitem__)
-    return list(made)
+    request = spec(title=title, source="module", source_kind="module", classes=("f16",), **changes)
+    emissions = run(
+        request, device=device or Measuring(), history=history, read_blob=(texts | (blobs or {})).__getitem__
+    )
+    return list(emissions)
 
 
 def first(emitted):
@@ -84,14 +88,14 @@ def test_the_next_session_on_a_similar_module_begins_with_what_won_and_says_so()
 
 
 def test_a_structure_that_was_tried_twice_is_one_outcome_of_its_module():
-    def told():
+    def history():
         known = memory.known("h200", H200.sms).outcomes.outcomes
         return [(o.problem, o.cls, o.action) for o in known]
 
     batched = linear([("relu", {}), ("sigmoid", {})], rows=1024, k=8192, n=4096)
-    made = [memory.Outcome("split", 1.5, ms, memory.session_of(batched), "f16") for ms in (1.2, 1.4)]
-    memory.keep("h200", memory.lines_of(made))
-    assert len(lines()) == 2 and len(told()) == 1
+    outcomes = [memory.Outcome("split", 1.5, ms, memory.session_of(batched), "f16") for ms in (1.2, 1.4)]
+    memory.keep("h200", memory.lines_of(outcomes))
+    assert len(lines()) == 2 and len(history()) == 1
     assert memory.known("h200", H200.sms).outcomes.outcomes[0].observed == 1.4
 
 
@@ -105,38 +109,38 @@ def test_predictions_teach_nothing():
 
 
 def test_a_mistake_of_the_engine_is_no_word_on_a_program(monkeypatch):
-    told = []
+    lessons = []
     monkeypatch.setattr(
-        "engine.strategies.planner.planner.Planner.learned", lambda self, trials, where: told.extend(trials) or []
+        "engine.strategies.planner.planner.Planner.learned", lambda self, trials, where: lessons.extend(trials) or []
     )
     play(FIRST, device=Measuring(fail={2: "crash validate", 3: "validate"}))
-    assert [(t.number, bool(t.failed)) for t in told] == [(1, False), (3, True), (4, False)]
+    assert [(t.number, bool(t.failed)) for t in lessons] == [(1, False), (3, True), (4, False)]
 
 
 def test_a_session_that_its_owner_stops_teaches_what_it_measured():
     device = Measuring(hang_at=3)
     history, texts = traced(FIRST, "mine")
-    given = spec(source="module", source_kind="module", classes=("f16",), trials=9)
-    said = iter(range(10**9))
+    request = spec(source="module", source_kind="module", classes=("f16",), trials=9)
+    calls = iter(range(10**9))
 
     def control():
-        return [("stop", {})] if device.hanging.is_set() and next(said) == 0 else []
+        return [("stop", {})] if device.hanging.is_set() and next(calls) == 0 else []
 
-    log = list(run(given, device=device, history=history, read_blob=texts.__getitem__, control=control))
+    log = list(run(request, device=device, history=history, read_blob=texts.__getitem__, control=control))
     assert ended(log).state == "stopped" and len(memory.known("h200", H200.sms).won) == 1
 
 
 def test_a_benchmarks_session_neither_teaches_nor_is_taught(monkeypatch):
     monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (FIRST, "Model"))
     device = Measuring()
-    made = pace.play([("linear", "module", "module")], device, 60.0, trials=2)
-    assert len(made.judged) == 2 and lines() == []
+    window = pace.play([("linear", "module", "module")], device, 60.0, trials=2)
+    assert len(window.judged) == 2 and lines() == []
 
 
 def test_a_bench_is_not_helped_by_what_a_session_found_on_the_same_module():
     play(FIRST, "under another name")
-    told = first(play(FIRST))
-    assert told.why.startswith("won on")  # a session is
+    proposal = first(play(FIRST))
+    assert proposal.why.startswith("won on")  # a session is
     spec_ = spec(source="module", source_kind="module", classes=("f16",))
     assert frozen_memory(spec_, Measuring(), "L9/1") == ""  # a bench's begins from what is committed alone
 
@@ -165,7 +169,7 @@ def test_a_module_is_the_same_under_any_name_and_on_any_line():
 
 def test_an_engine_killed_while_it_writes_leaves_what_was_there_and_the_session_writes_when_it_is_taken_up():
     play(SIMILAR)
-    held = lines()
+    before = lines()
 
     class Killed(BaseException):
         pass
@@ -174,22 +178,22 @@ def test_an_engine_killed_while_it_writes_leaves_what_was_there_and_the_session_
         raise Killed
 
     log, (history, texts) = [], traced(FIRST, "mine")
-    given = spec(title="mine", source="module", source_kind="module", classes=("f16",))
+    request = spec(title="mine", source="module", source_kind="module", classes=("f16",))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(atomic_write.os, "replace", killed)
-        log.extend(e for e in run(given, device=Measuring(), history=history, read_blob=texts.__getitem__))
-    assert lines() == held
+        log.extend(e for e in run(request, device=Measuring(), history=history, read_blob=texts.__getitem__))
+    assert lines() == before
     again = play(FIRST)
-    assert ended(again).state == "done" and lines()[: len(held)] == held and len(lines()) > len(held)
+    assert ended(again).state == "done" and lines()[: len(before)] == before and len(lines()) > len(before)
 
 
 def test_a_session_lost_after_it_taught_says_nothing_twice():
     log = play(FIRST)
-    held = lines()
+    before = lines()
     blobs = {k: v for e in log for k, v in e.blobs.items()}
     past = [e.event for e in log[:-1] if not isinstance(e.event, events.Resumed)]
     again = play(FIRST, past=past, blobs=blobs)
-    assert ended(again).state == "done" and held and lines() == held
+    assert ended(again).state == "done" and before and lines() == before
 
 
 def test_two_sessions_at_once_lose_nothing_of_each_other():
@@ -209,7 +213,7 @@ def test_processes_that_write_at_once_lose_nothing_of_each_other(tmp_path):
     root = Path(__file__).resolve().parents[2]
     running = [subprocess.Popen([sys.executable, "-c", code, str(n)], env=env, cwd=root) for n in range(3)]
     assert [p.wait(60) for p in running] == [0, 0, 0]
-    held = (tmp_path / "memory" / "h200.jsonl").read_text().splitlines()
-    assert len(held) == 120 and {json.loads(line)["problem"] for line in held} == {
+    rows = (tmp_path / "memory" / "h200.jsonl").read_text().splitlines()
+    assert len(rows) == 120 and {json.loads(line)["problem"] for line in rows} == {
         f"{n}/{i}" for n in range(3) for i in range(40)
     }

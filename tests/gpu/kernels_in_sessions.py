@@ -98,19 +98,19 @@ def row(k: Kernel, log: list[events.Event], times: list[float], trial: int, meas
         faults.append("it has a time" if timed else "it has no time")
     if timed and verdict not in COUNTS and (end.best or trial in best.values()):
         faults.append("it is the best")
-    told = {
+    result = {
         "kernel": k.name, "language": k.language, "class": k.cls, "verdict": verdict, "end": end.KIND,
         "text": end.reason if isinstance(end, events.TrialFailed) else end.text, "evidence": end.evidence,
         "steps": [e.KIND for e, _ in steps], "seconds": round(steps[-1][1] - steps[0][1], 2), "faults": faults,
     }  # fmt: skip
     time_ = next((e for e, _ in steps if isinstance(e, events.TrialMeasured)), None)
     if time_ is not None:
-        told |= {
+        result |= {
             "ms": time_.time.ms, "low": time_.time.low, "high": time_.time.high, "call_ms": time_.time.call_ms,
             "baseline": time_.baseline, "baseline_ms": time_.baseline_ms, "ratio": time_.ratio,
             "ratio_low": time_.ratio_low, "ratio_high": time_.ratio_high, "best": timed and end.best,
         }  # fmt: skip
-    return told
+    return result
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -119,8 +119,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", default="kernels.json", metavar="FILE", help="where the rows go, below $OUT if set")
     args = parser.parse_args(argv)
     measured = args.device == "cuda"
-    told = gpu_condition.about("python -m tests.gpu.kernels_in_sessions", gpu_condition.read() if measured else None)
-    told |= {"device": args.device, "sessions": []}
+    document = gpu_condition.about(
+        "python -m tests.gpu.kernels_in_sessions", gpu_condition.read() if measured else None
+    )
+    document |= {"device": args.device, "sessions": []}
     path = Path(os.environ.get("OUT", "."), args.json)
     faults = 0
     for name, module, kernels in sessions(measured):
@@ -133,8 +135,8 @@ def main(argv: list[str] | None = None) -> int:
         wrong += [f"{name} was never tried" for name in missing]
         faults += len(wrong) + sum(len(r["faults"]) for r in rows)
         whole = [{"kind": e.KIND, "t": t, "data": events.encode(e)} for e, t in zip(log, times, strict=True)]
-        told["sessions"].append({"session": name, "end": end, "faults": wrong, "kernels": rows, "log": whole})
-        path.write_text(json.dumps(told | {"faults": faults}, indent=1) + "\n", encoding="utf-8")
+        document["sessions"].append({"session": name, "end": end, "faults": wrong, "kernels": rows, "log": whole})
+        path.write_text(json.dumps(document | {"faults": faults}, indent=1) + "\n", encoding="utf-8")
         for r in rows:
             ms = f"{r['ms']:.4g} ms, {r['ratio']:.3f} of {r['baseline']}" if "ms" in r else "no time"
             print(f"{'BAD' if r['faults'] else 'ok '} {r['kernel']:28} {r['verdict']:13} {ms:34} {r['seconds']:6.1f} s")

@@ -52,9 +52,9 @@ def follow(app, session_id, *, hang_up_after=None, seen=lambda event: None, seco
 
 
 def submit(app, **fields):
-    made = app.submit("linear, times two, leaky", source=PROBLEM, source_kind="module", **fields)
-    assert "id" in made, made
-    return made["id"]
+    session = app.submit("linear, times two, leaky", source=PROBLEM, source_kind="module", **fields)
+    assert "id" in session, session
+    return session["id"]
 
 
 def whole(events):
@@ -73,8 +73,8 @@ def whole(events):
 def record(name, value):
     if os.environ.get("OUT"):
         path = Path(os.environ["OUT"]) / "app.json"
-        found = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps(found | {name: value}, indent=1))
+        results = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(results | {name: value}, indent=1))
 
 
 def test_a_session_is_followed_to_its_end_with_measured_times(app):

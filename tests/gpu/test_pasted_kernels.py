@@ -45,13 +45,13 @@ def app(cuda, tmp_path_factory):
 
 def test_honest_kernels_are_timed_and_tricks_are_named(app):
     module = zoo.module("gate").replace("48, 130", "4096, 8192")
-    made = app.submit(TITLE, source=module, source_kind="module", device="cuda", classes=["tf32"], trials=1)
+    session = app.submit(TITLE, source=module, source_kind="module", device="cuda", classes=["tf32"], trials=1)
     for name, cls, _ in EXPECTED:
         data = {"program": text_of(name), "cls": cls}  # the form and the language are seen by the text
-        word = {"kind": "try", "data": data, "control_token": made["control_token"]}
-        answer = app.post(f"/api/sessions/{made['id']}/commands", word)
+        word = {"kind": "try", "data": data, "control_token": session["control_token"]}
+        answer = app.post(f"/api/sessions/{session['id']}/commands", word)
         assert answer.get("kind") == "try", (name, answer)
-    log = follow(app, made["id"])
+    log = follow(app, session["id"])
     record(app, log)
     own = [e["data"]["trial"] for e in log if e["kind"] == "trial.proposed" and e["data"]["by"] == "owner"]
     ends = {

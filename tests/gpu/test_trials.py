@@ -49,12 +49,12 @@ def opened(cuda):
     cuda.close()
 
 
-def replaced(made: Candidate, old: str, new: str) -> Candidate:
-    source = made.sources["cute"]
+def replaced(one: Candidate, old: str, new: str) -> Candidate:
+    source = one.sources["cute"]
     assert old in source.text
     text = source.text.replace(old, new)
-    made.sources["cute"] = Source("cute", "python", text, text, source.namespace, source.line_map)
-    return made
+    one.sources["cute"] = Source("cute", "python", text, text, source.namespace, source.line_map)
+    return one
 
 
 def test_a_module_is_searched_and_the_result_is_measured(cuda):
@@ -83,11 +83,11 @@ def test_a_module_is_searched_and_the_result_is_measured(cuda):
 
 
 def test_a_program_by_itself_is_validated_and_timed(opened):
-    made = candidate()
-    assert opened.build(made).how == "machine code"
-    assert opened.validate(made).error < 2e-3
+    one = candidate()
+    assert opened.build(one).how == "machine code"
+    assert opened.validate(one).error < 2e-3
     baseline = next(b for b in opened.baselines(["f16"]) if b.cls in ("f16", "f32"))
-    measured = opened.measure(made, baseline)
+    measured = opened.measure(one, baseline)
     assert 0 < measured.time.ms < 1 and measured.ratio_low <= measured.ratio <= measured.ratio_high
 
 
@@ -110,6 +110,6 @@ def test_an_error_of_the_gpu_costs_one_trial(opened):
         opened.validate(broken)
     assert e.value.code in ("illegal_address", "cuda_error"), e.value.reason
     assert worker.generation == generation + 1
-    made = candidate()
-    opened.build(made)
-    assert opened.validate(made).error < 2e-3
+    one = candidate()
+    opened.build(one)
+    assert opened.validate(one).error < 2e-3

@@ -10,15 +10,15 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module")
 def verifier(cuda):
-    held = {}
+    verifiers = {}
 
     def of(name: str) -> verify.Verifier:
-        if name not in held:
-            held[name] = verify.Verifier(zoo.module(name), "cuda", local_user=True)
-        return held[name].start()
+        if name not in verifiers:
+            verifiers[name] = verify.Verifier(zoo.module(name), "cuda", local_user=True)
+        return verifiers[name].start()
 
     yield of
-    for one in held.values():
+    for one in verifiers.values():
         one.close()
 
 
@@ -33,8 +33,8 @@ def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
     if "triton" in animal.text:
         pytest.importorskip("triton")
     report = verifier(animal.module).verify(animal.text, animal.kind, animal.cls)
-    told = [f"{f.code}: {f.sentence}" for f in report.findings]
+    findings = [f"{f.code}: {f.sentence}" for f in report.findings]
     if animal.expect:
-        assert not report.accepted and animal.expect <= report.codes, (report.verdict, told)
+        assert not report.accepted and animal.expect <= report.codes, (report.verdict, findings)
     else:
-        assert report.accepted and report.verdict == animal.verdict, (report.verdict, told)
+        assert report.accepted and report.verdict == animal.verdict, (report.verdict, findings)

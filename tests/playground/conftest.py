@@ -95,17 +95,17 @@ class House:
             return json.load(e)
 
     def submit(self, title: str = "a test", **fields: Any) -> dict[str, str]:
-        made = self.post("/api/sessions", {"title": title, "source": "class Model: ...", **fields})
-        self.started.append(made)
-        return made
+        session = self.post("/api/sessions", {"title": title, "source": "class Model: ...", **fields})
+        self.started.append(session)
+        return session
 
     def wait(self, session_id: str, done, seconds: float = 90) -> dict[str, Any]:
         """GET the session until `done(session)`."""
         deadline = time.monotonic() + seconds
-        while not done(found := self.get(f"/api/sessions/{session_id}")):
-            assert time.monotonic() < deadline, found
+        while not done(session := self.get(f"/api/sessions/{session_id}")):
+            assert time.monotonic() < deadline, session
             time.sleep(0.05)
-        return found
+        return session
 
     def close(self) -> None:
         for process in self.processes:

@@ -32,7 +32,7 @@ def waits(*origins: str) -> None:
         Session.objects.create(title=f"{origin}{number}", spec={}, origin=origin, created=created)
 
 
-def taken(lease: log.Lease) -> str:
+def title_of(lease: log.Lease) -> str:
     return Session.objects.get(id=lease.session_id).title
 
 
@@ -44,7 +44,7 @@ def one_after_the_other(engine: str = "engine") -> list[str]:
     """What one engine takes, each session ended before the next."""
     titles = []
     while lease := log.claim(engine):
-        titles.append(taken(lease))
+        titles.append(title_of(lease))
         end(lease)
     return titles
 
@@ -56,8 +56,8 @@ def test_one_address_has_so_many_places_and_the_others_have_the_rest(client, mon
     monkeypatch.setenv("UCUTLASS_QUEUE", "10")
     monkeypatch.setenv("UCUTLASS_QUEUE_PER_ADDRESS", "3")
     assert [start(client).status_code for _ in range(5)] == [201, 201, 201, 429, 429]
-    told = start(client).json()
-    assert told["error"] == "3 sessions from this address wait already." and "stop one" in told["fix"]
+    reply = start(client).json()
+    assert reply["error"] == "3 sessions from this address wait already." and "stop one" in reply["fix"]
     assert start(client, "10.0.0.2").status_code == 201
     log.claim("engine")
     assert start(client).status_code == 201, "a session that runs waits no more"
@@ -89,8 +89,8 @@ def test_requests_side_by_side_do_not_pass_the_cap(tmp_path):
     try:
         house.web()
         with ThreadPoolExecutor(12) as pool:
-            made = list(pool.map(lambda i: house.submit(f"pace {i}"), range(36)))
-        assert sum("id" in m for m in made) == 5 and {m["error"] for m in made if "error" in m} == {
+            replies = list(pool.map(lambda i: house.submit(f"pace {i}"), range(36)))
+        assert sum("id" in m for m in replies) == 5 and {m["error"] for m in replies if "error" in m} == {
             "5 sessions from this address wait already."
         }
         with sqlite3.connect(tmp_path / "playground.sqlite3") as db:
@@ -109,7 +109,7 @@ def test_addresses_take_turns():
 
 def test_who_has_the_fewest_running_comes_first():
     waits(*"aaaa", *"bb", "c")
-    assert [taken(log.claim(f"engine{i}")) for i in range(7)] == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+    assert [title_of(log.claim(f"engine{i}")) for i in range(7)] == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
     assert log.claim("engine") is None
 
 
@@ -119,7 +119,7 @@ def test_one_session_after_the_other_wins_no_turn():
     titles = []
     for _ in range(6):
         lease = log.claim("engine")
-        titles.append(taken(lease))
+        titles.append(title_of(lease))
         end(lease)
         if titles[-1].startswith("b"):
             waits("b")
@@ -137,7 +137,7 @@ def test_a_session_that_was_begun_goes_on_first():
     log.append(lease, [(events.Progress("begun"), {})])
     log.release(lease)
     waits("c")
-    assert taken(log.claim("engine")) == "a1"
+    assert title_of(log.claim("engine")) == "a1"
 
 
 def test_a_place_in_the_queue_is_the_place_in_the_order_of_turns():

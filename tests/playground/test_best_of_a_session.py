@@ -26,20 +26,20 @@ def session_of(*ends):
     device = {"name": "cuda", "kind": "measured", "hardware": "h200"}
     budget = {"trials": 4, "eps": 0.0, "window": 9}
     name, ms = blob_name(PROGRAM), events.Prediction(2.0, "t_attainable", "h200")
-    made = [
+    items = [
         events.SessionStarted("t", name, "program", device, "planner", ["f16"], budget),
         events.Reported("b" * 64, {"f16": 0.1}, "a limit"),
         events.Baseline("eager_f16", "f16", ms),
     ]
     for e in ends:
-        made.append(events.TrialProposed(e.trial, "f16", name, "cute", "tile", "it may be faster"))
-        made.append(events.TrialGenerated(e.trial, {"cute": {"text": name}}, {}, 0.1))
-        made.append(e)
-    made.append(events.SessionEnded("done", "over", {e.cls: e.trial for e in ends if e.best}, len(ends), 1.0))
+        items.append(events.TrialProposed(e.trial, "f16", name, "cute", "tile", "it may be faster"))
+        items.append(events.TrialGenerated(e.trial, {"cute": {"text": name}}, {}, 0.1))
+        items.append(e)
+    items.append(events.SessionEnded("done", "over", {e.cls: e.trial for e in ends if e.best}, len(ends), 1.0))
     session = Session.objects.create(title="t", spec={})
-    log.write(session, [(e, {name: PROGRAM} if i == 0 else {}, 1.0) for i, e in enumerate(made)])
+    log.write(session, [(e, {name: PROGRAM} if i == 0 else {}, 1.0) for i, e in enumerate(items)])
     session.save()
-    return session, [(e.KIND, events.encode(e)) for e in made]
+    return session, [(e.KIND, events.encode(e)) for e in items]
 
 
 def exported(rows):

@@ -14,16 +14,16 @@ WORDS = [("budget", {"trials": 9}), ("try", {"program": "program p"}), ("budget"
 
 def life(session: Session, last: int) -> list[str]:
     """The words that one engine hears at once; it is lost when it has logged `last` of them."""
-    heard = []
+    commands = []
 
     def run(spec, *, control, **others):
-        heard.extend(control())
-        for kind, data in heard[:last]:
+        commands.extend(control())
+        for kind, data in commands[:last]:
             yield script.emitted(events.Controlled(kind, data), {})
         raise Leaving
 
     Adapter(run, serves="modelled:h200", about={}).work(log.claim("engine"))
-    return [kind for kind, _ in heard]
+    return [kind for kind, _ in commands]
 
 
 def test_words_that_come_together_are_handled_one_by_one():

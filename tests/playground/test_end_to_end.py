@@ -44,9 +44,9 @@ def engine(house):
 
 
 def test_a_pasted_module_becomes_predicted_trials_and_survives_a_killed_engine(house):
-    made = house.submit("", source=MODULE, trials=5, classes=["f16"], eps=0.0, window=400)
+    session = house.submit("", source=MODULE, trials=5, classes=["f16"], eps=0.0, window=400)
     first = engine(house)
-    with WebSocket(house.port, f"/ws/s/{made['id']}", timeout=240) as viewer:
+    with WebSocket(house.port, f"/ws/s/{session['id']}", timeout=240) as viewer:
         log = []
         while sum(e["kind"] == "trial.judged" for e in log) < 1:
             log += viewer.until("events")["events"]
@@ -66,9 +66,9 @@ def test_a_pasted_module_becomes_predicted_trials_and_survives_a_killed_engine(h
     assert sorted(finished) == proposed, "each trial ended exactly once"
     assert {e["data"]["kind"] for e in log if e["kind"] == "trial.judged"} == {"predicted"}
 
-    found = house.get(f"/api/sessions/{made['id']}")
-    assert found["title"] == "A small layer" and found["summary"]["best"]["kind"] == "predicted"
-    figures = house.get(f"/api/figures/{made['id']}")
+    state = house.get(f"/api/sessions/{session['id']}")
+    assert state["title"] == "A small layer" and state["summary"]["best"]["kind"] == "predicted"
+    figures = house.get(f"/api/figures/{session['id']}")
     assert all(
         figures[name]["figure"]["data"] and figures[name]["rows"] for name in ("roofline", "history", "breakdown")
     )
@@ -93,8 +93,8 @@ def test_a_pasted_module_becomes_predicted_trials_and_survives_a_killed_engine(h
 def test_what_cannot_be_worked_on_ends_with_one_clear_message_and_the_engine_goes_on(house, source, kind, word):
     if not house.get("/api/engines")["engines"]:
         engine(house)
-    made = house.submit("bad", source=source, source_kind=kind)
-    end = house.wait(made["id"], lambda s: s["state"] == "ended", 90)["summary"]["end"]
+    session = house.submit("bad", source=source, source_kind=kind)
+    end = house.wait(session["id"], lambda s: s["state"] == "ended", 90)["summary"]["end"]
     assert end["state"] == "refused" and word.lower() in end["reason"].lower(), end
 
 

@@ -32,55 +32,55 @@ def whole(log, trials):
 
 
 def test_kill_9_in_the_middle_and_another_finishes(house):
-    made = house.submit("pace 0.1 trials 8")
+    session = house.submit("pace 0.1 trials 8")
     first = house.engine()
-    with WebSocket(house.port, f"/ws/s/{made['id']}", timeout=30) as viewer:
-        house.wait(made["id"], lambda s: s["last_seq"] >= 5)
+    with WebSocket(house.port, f"/ws/s/{session['id']}", timeout=30) as viewer:
+        house.wait(session["id"], lambda s: s["last_seq"] >= 5)
         first.kill()
         first.wait()
         house.engine()
         log = viewer.events()  # the viewer that was there all along
     whole(log, 8)
     assert [e["kind"] for e in log].count("resumed") == 1
-    assert log == follow(house, made["id"]), "and one that comes later sees the same"
+    assert log == follow(house, session["id"]), "and one that comes later sees the same"
 
 
 def test_sigterm_gives_the_session_back_at_once(house):
-    made = house.submit("pace 0.2 trials 4")
+    session = house.submit("pace 0.2 trials 4")
     first = house.engine()
-    house.wait(made["id"], lambda s: s["last_seq"] >= 3)
+    house.wait(session["id"], lambda s: s["last_seq"] >= 3)
     first.send_signal(signal.SIGTERM)
     assert first.wait(5) == 0
-    found = house.get(f"/api/sessions/{made['id']}")
-    assert found["state"] == "queued" and "No engine is running" in found["text"]
+    state = house.get(f"/api/sessions/{session['id']}")
+    assert state["state"] == "queued" and "No engine is running" in state["text"]
     assert house.get("/api/engines")["engines"] == []
     house.engine()
-    whole(follow(house, made["id"]), 4)
+    whole(follow(house, session["id"]), 4)
 
 
 def test_an_engine_that_is_frozen_past_its_lease_writes_nothing_when_it_wakes(house):
-    made = house.submit("pace 0.1 trials 12")
+    session = house.submit("pace 0.1 trials 12")
     frozen = house.engine()
-    house.wait(made["id"], lambda s: s["last_seq"] >= 5)
+    house.wait(session["id"], lambda s: s["last_seq"] >= 5)
     frozen.send_signal(signal.SIGSTOP)
     house.engine()
-    house.wait(made["id"], lambda s: s["last_seq"] >= 12)
+    house.wait(session["id"], lambda s: s["last_seq"] >= 12)
     frozen.send_signal(signal.SIGCONT)
-    whole(follow(house, made["id"]), 12)
+    whole(follow(house, session["id"]), 12)
     assert frozen.poll() is None, "it let go of the session and waits for the next"
     again = house.submit("pace 0 trials 1")
     house.wait(again["id"], lambda s: s["state"] == "ended")
 
 
 def test_the_web_process_may_be_killed_as_well(house):
-    made = house.submit("pace 0.1 trials 6")
+    session = house.submit("pace 0.1 trials 6")
     house.engine()
-    with WebSocket(house.port, f"/ws/s/{made['id']}") as viewer:
+    with WebSocket(house.port, f"/ws/s/{session['id']}") as viewer:
         seen = viewer.until("events")["events"]
         house.daphne.kill()
         house.daphne.wait()
     house.web()
-    with WebSocket(house.port, f"/ws/s/{made['id']}?after={seen[-1]['seq']}") as viewer:
+    with WebSocket(house.port, f"/ws/s/{session['id']}?after={seen[-1]['seq']}") as viewer:
         seen += viewer.events()
     whole(seen, 6)
 
@@ -94,38 +94,40 @@ def test_a_session_that_breaks_the_engine_ends_with_a_reason_and_the_next_one_ru
 
 
 def test_a_session_that_kills_every_engine_is_given_up(house):
-    made, seen = house.submit("pace 30"), {None}
+    session, seen = house.submit("pace 30"), {None}
 
     def taken_anew(s):
         return s["engine"] and s["engine"]["busy"] and s["engine"]["id"] not in seen
 
     for _ in range(5):
         engine = house.engine()
-        found = house.wait(made["id"], taken_anew)
-        seen.add(found["engine"]["id"])
+        state = house.wait(session["id"], taken_anew)
+        seen.add(state["engine"]["id"])
         engine.kill()
         engine.wait()
         time.sleep(1.1)  # past the lease
     house.engine()
-    ended = house.wait(made["id"], lambda s: s["state"] == "ended")
+    ended = house.wait(session["id"], lambda s: s["state"] == "ended")
     assert "lost" in ended["summary"]["end"]["reason"]
 
 
 def test_the_owners_stop_reaches_the_engine(house):
-    made = house.submit("pace 0.1 trials 200", trials=200)
+    session = house.submit("pace 0.1 trials 200", trials=200)
     house.engine()
-    house.wait(made["id"], lambda s: s["last_seq"] >= 3)
-    house.post(f"/api/sessions/{made['id']}/commands", {"kind": "stop"}, **{"X-Control-Token": made["control_token"]})
-    log = follow(house, made["id"])
+    house.wait(session["id"], lambda s: s["last_seq"] >= 3)
+    house.post(
+        f"/api/sessions/{session['id']}/commands", {"kind": "stop"}, **{"X-Control-Token": session["control_token"]}
+    )
+    log = follow(house, session["id"])
     assert [e["kind"] for e in log[-2:]] == ["controlled", "session.ended"]
 
 
 def test_a_word_that_came_while_no_engine_ran_is_not_lost(house):
-    made = house.submit("pace 0.1 trials 200", trials=200)
+    session = house.submit("pace 0.1 trials 200", trials=200)
     first = house.engine()
-    house.wait(made["id"], lambda s: s["last_seq"] >= 3)
+    house.wait(session["id"], lambda s: s["last_seq"] >= 3)
     first.kill()
     first.wait()
-    house.post(f"/api/sessions/{made['id']}/commands", {"kind": "stop", "control_token": made["control_token"]})
+    house.post(f"/api/sessions/{session['id']}/commands", {"kind": "stop", "control_token": session["control_token"]})
     house.engine()
-    assert follow(house, made["id"])[-1]["data"]["state"] == "stopped"
+    assert follow(house, session["id"])[-1]["data"]["state"] == "stopped"

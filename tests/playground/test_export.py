@@ -54,5 +54,5 @@ def test_a_typed_program(client):
 
     assert "p/cute_kernel.py" not in names(post(PROGRAM)) and "ucutlass_p/cute_kernel.py" in names(post(PROGRAM))
     assert post(PROGRAM).content == post(PROGRAM).content
-    told = post(PROGRAM.replace("gemm", "gem"))
-    assert told.status_code == 422 and told.json()["error"].startswith("E007")
+    reply = post(PROGRAM.replace("gemm", "gem"))
+    assert reply.status_code == 422 and reply.json()["error"].startswith("E007")

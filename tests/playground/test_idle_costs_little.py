@@ -24,26 +24,26 @@ WRITES = ("BEGIN", "SAVEPOINT", "INSERT", "UPDATE", "DELETE")
 @pytest.fixture
 def statements(monkeypatch):
     """Every SQL statement of every thread, from now on."""
-    said, execute = [], CursorWrapper.execute
+    queries, execute = [], CursorWrapper.execute
 
     def noted(self, sql, params=None):
-        said.append(sql)
+        queries.append(sql)
         return execute(self, sql, params)
 
     monkeypatch.setattr(CursorWrapper, "execute", noted)
-    return said
+    return queries
 
 
 @pytest.fixture
 def opened():
     """A list that grows by each database connection that is opened."""
-    made = []
+    connections = []
 
     def note(sender, connection, **kwargs):
-        made.append(connection)
+        connections.append(connection)
 
     connection_created.connect(note)
-    yield made
+    yield connections
     connection_created.disconnect(note)
 
 
@@ -128,23 +128,23 @@ def test_the_poller_and_the_sockets_keep_their_connections(opened):
 @pytest.mark.django_db(transaction=True)
 def test_a_connection_that_broke_is_replaced_once():
     readers = connections.Readers(1, "test")
-    told = []
+    attempts = []
 
     @readers
     def read(broken: int) -> int:
-        told.append(connection.connection is not None)
-        if len(told) <= broken:
+        attempts.append(connection.connection is not None)
+        if len(attempts) <= broken:
             raise OperationalError("the server closed the connection unexpectedly")
         return Session.objects.count()
 
     try:
-        assert asyncio.run(read(0)) == 0 and told == [False]
-        told.clear()
-        assert asyncio.run(read(1)) == 0 and told == [True, False], "once more, on a new connection"
-        told.clear()
+        assert asyncio.run(read(0)) == 0 and attempts == [False]
+        attempts.clear()
+        assert asyncio.run(read(1)) == 0 and attempts == [True, False], "once more, on a new connection"
+        attempts.clear()
         with pytest.raises(OperationalError):
             asyncio.run(read(9))
-        assert told == [True, False], "and no more than once"
+        assert attempts == [True, False], "and no more than once"
     finally:
         readers.close()
 

@@ -20,10 +20,10 @@ def post(client, path, **body):
 
 
 def test_every_mistake_has_a_place_a_page_and_where_there_is_one_a_fix_that_works(client):
-    told = post(client, "check", text=BAD).json()
-    assert not told["ok"] and [d["code"] for d in told["diagnostics"]] == ["E209", "E303"]
+    reply = post(client, "check", text=BAD).json()
+    assert not reply["ok"] and [d["code"] for d in reply["diagnostics"]] == ["E209", "E303"]
     text = BAD
-    for d in reversed(told["diagnostics"]):
+    for d in reversed(reply["diagnostics"]):
         fix, lines = d["fix"], text.split("\n")
         assert d["help"] and client.get(f"/language/{d['code']}").status_code == 200
         assert (d["line"], fix["line"], fix["end_line"]) == (3, 3, 3)
@@ -39,21 +39,21 @@ def test_format_keeps_comments_and_resolve_leaves_no_choice(client):
     resolved = post(client, "resolve", text=GOOD).json()
     assert " tile " in resolved["text"] and check(resolved["text"]).ok
     for path in ("format", "resolve"):
-        told = post(client, path, text=BAD).json()
-        assert told["text"] is None and len(told["diagnostics"]) == 2
+        reply = post(client, path, text=BAD).json()
+        assert reply["text"] is None and len(reply["diagnostics"]) == 2
 
 
 def test_complete_offers_what_is_legal_at_a_place(client):
     line = GOOD.split("\n")[2]
     col = line.index("relu") + 1
-    told = post(client, "complete", text=GOOD, line=3, col=col).json()
-    assert told["start"] == col and {"acc", "b[n]", "gelu("} <= {o["label"] for o in told["options"]}
+    reply = post(client, "complete", text=GOOD, line=3, col=col).json()
+    assert reply["start"] == col and {"acc", "b[n]", "gelu("} <= {o["label"] for o in reply["options"]}
 
 
 def test_hover_says_what_stands_there(client):
     line = GOOD.split("\n")[2]
-    told = post(client, "hover", text=GOOD, line=3, col=line.index("gemm") + 2).json()
-    assert (told["word"], told["kind"], told["col"]) == ("gemm", "stage", line.index("gemm") + 1)
+    reply = post(client, "hover", text=GOOD, line=3, col=line.index("gemm") + 2).json()
+    assert (reply["word"], reply["kind"], reply["col"]) == ("gemm", "stage", line.index("gemm") + 1)
     named = post(client, "hover", text=GOOD, line=2, col=GOOD.split("\n")[1].index("b:") + 1).json()
     assert (named["use"], named["doc"]) == ("b: f32[1024]", "parameter")
     assert post(client, "hover", text=GOOD, line=99, col=1).json() is None
@@ -61,8 +61,8 @@ def test_hover_says_what_stands_there(client):
 
 @pytest.mark.parametrize("word", ["E204", "e204", "tile", "gelu", "gemm"])
 def test_explain_answers_codes_and_words(client, word):
-    told = client.get("/api/explain", {"word": word}).json()
-    assert told.get("code", told.get("word", "")).lower() == word.lower()
+    reply = client.get("/api/explain", {"word": word}).json()
+    assert reply.get("code", reply.get("word", "")).lower() == word.lower()
 
 
 def test_what_is_not_there_is_404_with_a_way_out(client):
@@ -71,8 +71,8 @@ def test_what_is_not_there_is_404_with_a_way_out(client):
 
 
 def test_the_words_are_the_language_s(client):
-    told = client.get("/api/words").json()
-    assert {w for words in told.values() for w in words} >= {word for _, word in ENTRIES}
+    reply = client.get("/api/words").json()
+    assert {w for words in reply.values() for w in words} >= {word for _, word in ENTRIES}
 
 
 @pytest.mark.parametrize("path", ["check", "format", "resolve", "compile", "complete", "hover"])
@@ -100,12 +100,12 @@ def test_who_asks_too_often_is_told_when_to_come_back(client, monkeypatch):
 
 
 def test_the_api_s_own_page_documents_each_form(client):
-    told = client.get("/api/openapi.json").json()
+    schema = client.get("/api/openapi.json").json()
     for name in ("check", "format", "resolve", "compile", "complete", "hover"):
-        post_ = told["paths"][f"/api/{name}"]["post"]
+        post_ = schema["paths"][f"/api/{name}"]["post"]
         assert post_["summary"] and "language" in post_["tags"]
         assert "$ref" in str(post_["responses"]["200"]), f"{name} does not say what it answers"
-    assert {"code", "line", "col", "help", "fix"} <= set(told["components"]["schemas"]["Diagnostic"]["properties"])
+    assert {"code", "line", "col", "help", "fix"} <= set(schema["components"]["schemas"]["Diagnostic"]["properties"])
 
 
 def test_every_code_and_word_has_a_page(client):

@@ -20,16 +20,16 @@ def example(request):
 
 
 def test_each_example_compiles_with_a_prediction_and_a_line_map(client, example):
-    told = post(client, "/api/compile", example).json()
-    assert told["ok"] and told["diagnostics"] == [] and told["sources"], told
-    assert told["prediction"]["kind"] == "predicted" and told["prediction"]["ms"] > 0
-    lines = told["resolved"].count("\n") + 1
-    products = [r for r in told["figures"]["roofline"]["rows"] if r["what"] == "trial"]
+    reply = post(client, "/api/compile", example).json()
+    assert reply["ok"] and reply["diagnostics"] == [] and reply["sources"], reply
+    assert reply["prediction"]["kind"] == "predicted" and reply["prediction"]["ms"] > 0
+    lines = reply["resolved"].count("\n") + 1
+    products = [r for r in reply["figures"]["roofline"]["rows"] if r["what"] == "trial"]
     assert products and all(0 < r["share of roof"] <= 1 for r in products), "no product beats its own roof"
-    assert sum(r["ms"] for r in told["figures"]["breakdown"]["rows"]) == pytest.approx(
-        told["prediction"]["ms"], rel=1e-3
+    assert sum(r["ms"] for r in reply["figures"]["breakdown"]["rows"]) == pytest.approx(
+        reply["prediction"]["ms"], rel=1e-3
     )
-    for source in told["sources"].values():
+    for source in reply["sources"].values():
         for line, first, last in source["line_map"]:
             assert 1 <= line <= lines and 1 <= first <= last <= source["lines"]
 
@@ -41,9 +41,9 @@ def test_the_resolved_text_leaves_no_choice_and_checks_again(client, example):
 
 
 def test_a_mistake_has_a_code_a_place_and_a_caret(client):
-    told = post(client, "/api/check", PROGRAM).json()
-    assert told["ok"] is False and told["resolved"] is None
-    first = told["diagnostics"][0]
+    reply = post(client, "/api/check", PROGRAM).json()
+    assert reply["ok"] is False and reply["resolved"] is None
+    first = reply["diagnostics"][0]
     assert first["code"] and first["line"] >= 1 and first["col"] >= 1 and "^" in first["rendered"]
     assert post(client, "/api/compile", PROGRAM).json()["sources"] == {}
 

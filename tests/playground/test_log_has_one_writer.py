@@ -78,7 +78,7 @@ def test_a_session_for_a_gpu_waits_for_an_engine_with_one():
 def test_two_engines_never_claim_the_same_session():
     for i in range(20):
         Session.objects.create(title=str(i), spec={})
-    taken, go = [], threading.Barrier(4)
+    claims, go = [], threading.Barrier(4)
 
     def engine(name):
         go.wait()
@@ -87,13 +87,13 @@ def test_two_engines_never_claim_the_same_session():
             if lease is None and not Session.objects.filter(state="queued").exists():
                 break
             if lease:
-                taken.append(lease.session_id)
+                claims.append(lease.session_id)
         connection.close()
 
     threads = [threading.Thread(target=engine, args=(f"e{i}",)) for i in range(4)]
     [t.start() for t in threads]
     [t.join(60) for t in threads]
-    assert len(taken) == len(set(taken)) == 20
+    assert len(claims) == len(set(claims)) == 20
 
 
 @pytest.mark.django_db(transaction=True)

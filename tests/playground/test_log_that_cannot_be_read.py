@@ -109,8 +109,8 @@ def test_the_engine_lives_on_and_the_next_session_runs(tmp_path):
             db.execute("UPDATE playground_session SET last_seq = 1, log_version = 1 WHERE id = ?", (first["id"],))
         engine = house.engine()
         assert follow(house, second["id"])[-1]["kind"] == "session.ended"
-        found = house.wait(first["id"], lambda s: s["state"] == "ended")
-        assert "cannot be read" in found["summary"]["end"]["reason"] and found["last_seq"] == 2
+        state = house.wait(first["id"], lambda s: s["state"] == "ended")
+        assert "cannot be read" in state["summary"]["end"]["reason"] and state["last_seq"] == 2
         assert engine.poll() is None
     finally:
         house.close()

@@ -80,8 +80,8 @@ def shows(log: str, token: str) -> list[str]:
 
 
 def test_no_request_puts_the_token_into_the_log(house):
-    made = house.submit()
-    token = made["control_token"]
+    session = house.submit()
+    token = session["control_token"]
     asked = [(m, p) for p in paths(token) for m in METHODS[: 4 if p in paths(token)[:3] else 3]]
     asked += [(m, f"/c/{token}") for m in METHODS]
     for method, path in asked:
@@ -90,7 +90,7 @@ def test_no_request_puts_the_token_into_the_log(house):
         ask(house.port, "GET", "/gallery", headers)
     ask(house.port, token, f"/{token}")
     body = f'{{"kind": "stop", "control_token": "{token}"'
-    ask(house.port, "POST", f"/api/sessions/{made['id']}/commands", "Content-Type: application/json\r\n", body)
+    ask(house.port, "POST", f"/api/sessions/{session['id']}/commands", "Content-Type: application/json\r\n", body)
     log = logged(house)
     assert shows(log, token) == []
     entries = re.findall(r'^127\.0\.0\.1:\d+ - - \[[^]]*\] "(.*)" \d+ ', log, re.MULTILINE)
@@ -100,24 +100,24 @@ def test_no_request_puts_the_token_into_the_log(house):
 
 
 def test_no_socket_puts_the_token_into_the_log(house):
-    made = house.submit()
-    token = made["control_token"]
+    session = house.submit()
+    token = session["control_token"]
     urls = (
         f"/c/{token}",
         f"/ws/s/{token}",
-        f"/ws/s/{made['id']}?token={token}",
+        f"/ws/s/{session['id']}?token={token}",
         f"/ws/c/{token}/",
         f"/{encoded(token)}",
     )
-    for url in (*urls, f"/ws/s/{made['id']}?after={token}"):
+    for url in (*urls, f"/ws/s/{session['id']}?after={token}"):
         upgrade(house.port, url)
     log = logged(house)
     assert shows(log, token) == []
-    assert "WSCONNECTING /c/…" in log and f"WSCONNECT /ws/s/{made['id']}" in log
+    assert "WSCONNECTING /c/…" in log and f"WSCONNECT /ws/s/{session['id']}" in log
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "line",
     [
         "Not Found: /nowhere",
         "starting session ThdFqgkB1VrmaVv3w6Xxng",
@@ -126,8 +126,8 @@ def test_no_socket_puts_the_token_into_the_log(house):
         "UCUTLASS_SESSIONS_PER_HOUR='many' is not a whole number",
     ],
 )
-def test_what_is_no_token_stays(kept):
-    assert redaction.redact(kept) == kept
+def test_what_is_no_token_stays(line):
+    assert redaction.redact(line) == line
 
 
 def test_every_token_that_is_made_is_recognised():

@@ -26,9 +26,9 @@ ON_ANY_DATABASE = (
 
 @pytest.fixture(scope="module")
 def url():
-    given = os.environ.get("DATABASE_URL", "")
-    if given.startswith("postgres"):
-        yield given
+    configured = os.environ.get("DATABASE_URL", "")
+    if configured.startswith("postgres"):
+        yield configured
         return
     binaries = postgres.programs()
     if binaries is None:
@@ -55,39 +55,39 @@ def house(tmp_path, url):
 
 
 def test_a_killed_engines_session_goes_on(house):
-    made = house.submit("pace 0.05 trials 8")
+    session = house.submit("pace 0.05 trials 8")
     first = house.engine()
-    house.wait(made["id"], lambda s: s["last_seq"] >= 5)
+    house.wait(session["id"], lambda s: s["last_seq"] >= 5)
     first.kill()
     first.wait()
     house.engine()
-    whole(follow(house, made["id"]), 8)
+    whole(follow(house, session["id"]), 8)
 
 
 def test_connections_that_the_server_ends_are_opened_anew(house, url):
     """As after a restart of the server: the engine, its heartbeat, the poller and the sockets go on."""
     import psycopg
 
-    made = house.submit("pace 0.1 trials 12")
+    session = house.submit("pace 0.1 trials 12")
     engine = house.engine()
-    house.wait(made["id"], lambda s: s["last_seq"] >= 5)
-    with WebSocket(house.port, f"/ws/s/{made['id']}", timeout=60) as viewer:
+    house.wait(session["id"], lambda s: s["last_seq"] >= 5)
+    with WebSocket(house.port, f"/ws/s/{session['id']}", timeout=60) as viewer:
         viewer.until("events")
         with psycopg.connect(url, autocommit=True) as server:
             name = house.environ["DATABASE_URL"].rsplit("/", 1)[1].split("?")[0]
             ended = server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
             assert len(ended.fetchall()) >= 2
-        house.wait(made["id"], lambda s: s["state"] == "ended")
-    whole(follow(house, made["id"]), 12)
+        house.wait(session["id"], lambda s: s["state"] == "ended")
+    whole(follow(house, session["id"]), 12)
     assert engine.poll() is None
     assert house.get("/api/engines")["engines"], "its heartbeat goes on"
 
 
 def test_many_engines_share_a_queue(house):
-    made = [house.submit("pace 0.01 trials 3")["id"] for _ in range(8)]
+    sessions = [house.submit("pace 0.01 trials 3")["id"] for _ in range(8)]
     for _ in range(3):
         house.engine()
-    for session_id in made:
+    for session_id in sessions:
         whole(follow(house, session_id), 3)
 
 

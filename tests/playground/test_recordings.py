@@ -102,9 +102,9 @@ def test_the_repositorys_own_recordings_load_and_the_gallery_says_what_each_is(c
     assert rows["linear_scale_leaky"]["about"].endswith("(suite59 L2/12)")
     assert rows["mlp_gelu"]["about"].startswith("A transformer's feed-forward block")
     for row in rows.values():
-        told = row["provenance"]
-        assert told["kind"] == "measured" and told["driver"]
-        assert "-m engine optimize" in told["command"] or "tests/gpu/" in told["command"]
+        source = row["provenance"]
+        assert source["kind"] == "measured" and source["driver"]
+        assert "-m engine optimize" in source["command"] or "tests/gpu/" in source["command"]
 
 
 def test_a_recording_in_the_repository_names_no_place_of_the_machine_that_made_it():

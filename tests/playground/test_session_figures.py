@@ -69,8 +69,8 @@ def test_a_session_without_a_log_has_no_figures():
 
 
 def test_the_api_gives_those_that_are_asked_for(session, client):
-    told = client.get(f"/api/figures/{session.id}?names=history,roofline&seq=40").json()
-    assert list(told) == ["history", "roofline"]
+    figures = client.get(f"/api/figures/{session.id}?names=history,roofline&seq=40").json()
+    assert list(figures) == ["history", "roofline"]
     refused = client.get(f"/api/figures/{session.id}?names=pie")
     assert refused.status_code == 422 and "roofline" in refused.json()["fix"]
 
@@ -81,7 +81,7 @@ def of_a_region(part):
     region = {"words": "linear", "ops": [], "inputs": [], "outputs": [], "lines": [], "share": {}}
     stage = {"name": "y", "kind": "gemm", "ms": 0.2, "bound_by": "tensor", "parts": {"main": 0.2}}
     ms = events.Prediction(1.0, "t_attainable", "h200")
-    made = [
+    items = [
         events.SessionStarted("t", "a" * 64, "module", {"hardware": "h200"}, "planner", ["tf32"], {}, 0),
         events.Reported("b" * 64, {"tf32": 0.7}, ""),
         events.Covered([{**region, "number": n, "limits": {"tf32": 0.1 * n}} for n in (1, 2)], [], {}, "covered"),
@@ -91,7 +91,7 @@ def of_a_region(part):
         events.TrialMeasured(1, ms, "eager_tf32", 2.0, 2.0, part=part),
         events.TrialJudged(1, "clean", "tf32", "predicted", 1.0, 2.0, "eager_tf32", 1.4, 0.5, True, "1 ms"),
     ]
-    log.write(session, [(e, {}, 1.0) for e in made])
+    log.write(session, [(e, {}, 1.0) for e in items])
     (line,) = figures.of(session)["waterfall"]["figure"]["layout"]["shapes"]
     return line["x0"], figures.of(session)["waterfall"]["caption"]
 

@@ -153,11 +153,11 @@ def whole(log: list[tuple[int, str, dict]]) -> None:
 def test_sessions_whose_engines_are_killed_are_those_of_an_engine_that_was_not(house):
     house.web()
     rows, began = Rows(house), time.monotonic()
-    made = [house.submit(**asked(number))["id"] for number in range(SESSIONS)]
+    sessions = [house.submit(**asked(number))["id"] for number in range(SESSIONS)]
     kills = work_under_kills(house, rows, random.Random(SEED))
     resumed = 0
     alone = {}
-    for number, session_id in enumerate(made):
+    for number, session_id in enumerate(sessions):
         log = rows.log(session_id)
         whole(log)
         resumed += sum(kind == "resumed" for _, kind, _ in log)

@@ -71,14 +71,14 @@ def test_the_secret_key_is_made_once_and_kept_from_others(tmp_path):
 
 
 def test_a_database_url_is_understood(tmp_path):
-    told = settings(UCUTLASS_VAR=str(tmp_path), DATABASE_URL="postgres://me:p%40ss@db:5433/play").stdout
+    output = settings(UCUTLASS_VAR=str(tmp_path), DATABASE_URL="postgres://me:p%40ss@db:5433/play").stdout
     for part in ("'NAME': 'play'", "'USER': 'me'", "'PASSWORD': 'p@ss'", "'HOST': 'db'", "'PORT': '5433'"):
-        assert part in told
+        assert part in output
 
 
 def test_a_database_url_of_another_kind_is_refused_with_the_form(tmp_path):
-    told = settings(UCUTLASS_VAR=str(tmp_path), DATABASE_URL="mysql://x/y").stderr
-    assert "postgres://user:password@host" in told
+    output = settings(UCUTLASS_VAR=str(tmp_path), DATABASE_URL="mysql://x/y").stderr
+    assert "postgres://user:password@host" in output
 
 
 def test_debug_is_off_unless_asked_for(tmp_path):

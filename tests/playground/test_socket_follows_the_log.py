@@ -10,10 +10,10 @@ from tests.playground.websocket import Closed, WebSocket
 @pytest.fixture(scope="module")
 def ended(house):
     """A session of 152 events that has ended."""
-    made = house.submit("pace 0 trials 50", trials=50)
+    session = house.submit("pace 0 trials 50", trials=50)
     house.engine()
-    house.wait(made["id"], lambda s: s["state"] == "ended")
-    return made["id"]
+    house.wait(session["id"], lambda s: s["state"] == "ended")
+    return session["id"]
 
 
 def test_a_late_viewer_gets_the_whole_log(house, ended):
@@ -48,12 +48,12 @@ def test_a_cursor_beyond_the_end_is_the_end(house, ended):
 
 
 def test_two_viewers_see_the_same_live_and_know_of_each_other(house, ended):
-    made = house.submit("pace 0.02 trials 10")
-    with WebSocket(house.port, f"/ws/s/{made['id']}") as one:
+    session = house.submit("pace 0.02 trials 10")
+    with WebSocket(house.port, f"/ws/s/{session['id']}") as one:
         # The handshake is answered before the server has looked the session up: without waiting for the first one's
         # place, the second one may be the first to be counted.
         assert one.receive() == {"viewers": 1}
-        with WebSocket(house.port, f"/ws/s/{made['id']}") as two:
+        with WebSocket(house.port, f"/ws/s/{session['id']}") as two:
             assert two.receive() == {"viewers": 2}
             first, second = one.events(), two.events()
     assert first == second and len(first) == 33
@@ -76,12 +76,12 @@ def test_who_waits_is_told_the_truth_about_it(house, ended):
             f"/api/sessions/{session['id']}/commands", {"kind": "stop", "control_token": session["control_token"]}
         )
         house.wait(session["id"], lambda s: s["state"] == "ended")
-    made = house.submit("waits", device="cuda")
-    with WebSocket(house.port, f"/ws/s/{made['id']}") as socket:
-        told = socket.until("state")
-    assert (told["state"], told["queue"], told["engine"]) == ("queued", 1, None)
-    assert "GPU" in told["text"]
-    house.post(f"/api/sessions/{made['id']}/commands", {"kind": "stop", "control_token": made["control_token"]})
+    waiting = house.submit("waits", device="cuda")
+    with WebSocket(house.port, f"/ws/s/{waiting['id']}") as socket:
+        message = socket.until("state")
+    assert (message["state"], message["queue"], message["engine"]) == ("queued", 1, None)
+    assert "GPU" in message["text"]
+    house.post(f"/api/sessions/{waiting['id']}/commands", {"kind": "stop", "control_token": waiting["control_token"]})
 
 
 def test_an_unknown_session_is_closed_with_a_code_that_the_page_knows(house):
@@ -136,12 +136,12 @@ def test_a_cursor_that_is_no_number_is_refused(house, ended, after):
 
 def test_the_control_token_gives_nothing_on_the_socket(house, ended):
     """No order travels over the socket: not even the owner's."""
-    made = house.submit("pace 0.1 trials 3")
-    with WebSocket(house.port, f"/ws/s/{made['id']}") as socket:
-        socket.send({"kind": "stop", "control_token": made["control_token"]})
+    session = house.submit("pace 0.1 trials 3")
+    with WebSocket(house.port, f"/ws/s/{session['id']}") as socket:
+        socket.send({"kind": "stop", "control_token": session["control_token"]})
         with pytest.raises(Closed) as closed:
             while True:
                 socket.receive()
     assert closed.value.code == 4400
-    ended = house.wait(made["id"], lambda s: s["state"] == "ended")
+    ended = house.wait(session["id"], lambda s: s["state"] == "ended")
     assert ended["summary"]["end"]["state"] == "done"

@@ -88,8 +88,8 @@ def test_a_program_of_one_long_name():
 def test_many_mistakes_in_a_text_of_many_lines():
     text = HEAD + "".join(f"  c{i} = gemm(z{i}, b)\n" for i in range(240)) + "\n" * 55_000 + "  return c9\n}\n"
     with within(BOUND):
-        told = language.check.__wrapped__(text)
-    assert len(told["diagnostics"]) == 480 and all("gemm" in d["rendered"] for d in told["diagnostics"][2:])
+        reply = language.check.__wrapped__(text)
+    assert len(reply["diagnostics"]) == 480 and all("gemm" in d["rendered"] for d in reply["diagnostics"][2:])
 
 
 @pytest.mark.django_db

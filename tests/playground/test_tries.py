@@ -15,14 +15,14 @@ PYTHON, CUDA = EXAMPLES["python"], EXAMPLES["cuda"]
 
 
 @pytest.fixture
-def made(client):
+def session(client):
     body = {"source": zoo.module("softmax"), "classes": ["fp8", "f16", "tf32"]}
     return client.post("/api/sessions", body, content_type="application/json").json()
 
 
-def hand_in(client, made, **data):
-    body = {"kind": "try", "data": data, "control_token": made["control_token"]}
-    return client.post(f"/api/sessions/{made['id']}/commands", body, content_type="application/json")
+def hand_in(client, session, **data):
+    body = {"kind": "try", "data": data, "control_token": session["control_token"]}
+    return client.post(f"/api/sessions/{session['id']}/commands", body, content_type="application/json")
 
 
 def look(client, text, **more):
@@ -30,7 +30,7 @@ def look(client, text, **more):
 
 
 @pytest.mark.parametrize(
-    ("data", "kept"),
+    ("data", "columns"),
     [
         ({"program": PROGRAM}, {"program": PROGRAM}),
         ({"program": "gemm me"}, {"program": "gemm me"}),  # the language says what is wrong with it
@@ -44,9 +44,9 @@ def look(client, text, **more):
         ),
     ],
 )  # fmt: skip
-def test_what_is_handed_in_reaches_the_engine_with_what_it_is(client, made, data, kept):
-    assert hand_in(client, made, **data).status_code == 202
-    assert Command.objects.get().data == kept
+def test_what_is_handed_in_reaches_the_engine_with_what_it_is(client, session, data, columns):
+    assert hand_in(client, session, **data).status_code == 202
+    assert Command.objects.get().data == columns
 
 
 @pytest.mark.parametrize(
@@ -71,24 +71,24 @@ def test_what_is_handed_in_reaches_the_engine_with_what_it_is(client, made, data
         ({"program": PYTHON + "\0"}, 422, "NUL"),
     ],
 )
-def test_what_cannot_be_tried_is_refused_with_the_way_out(client, made, data, status, words):
-    reply = hand_in(client, made, **data)
+def test_what_cannot_be_tried_is_refused_with_the_way_out(client, session, data, status, words):
+    reply = hand_in(client, session, **data)
     assert reply.status_code == status and words in json.dumps(reply.json(), ensure_ascii=False), reply.json()
     assert reply.json()["fix"] and not Command.objects.exists()
 
 
-def test_a_refusal_for_want_of_an_entry_shows_a_kernel_that_would_do(client, made):
-    reply = hand_in(client, made, program="import torch\ndef softmax(x): return x").json()
+def test_a_refusal_for_want_of_an_entry_shows_a_kernel_that_would_do(client, session):
+    reply = hand_in(client, session, program="import torch\ndef softmax(x): return x").json()
     assert reply["code"] == "no_entry" and reply["field"] == "program" and reply["error"].endswith("defines softmax.")
-    assert hand_in(client, made, program=reply["example"]).status_code == 202
+    assert hand_in(client, session, program=reply["example"]).status_code == 202
 
 
 def test_a_session_of_a_program_takes_no_kernel(client):
     body = {"source": PROGRAM, "source_kind": "program"}
-    made = client.post("/api/sessions", body, content_type="application/json").json()
-    reply = hand_in(client, made, program=PYTHON)
+    session = client.post("/api/sessions", body, content_type="application/json").json()
+    reply = hand_in(client, session, program=PYTHON)
     assert reply.status_code == 422 and "no module to compare a kernel with" in reply.json()["error"]
-    assert hand_in(client, made, program=PROGRAM).status_code == 202
+    assert hand_in(client, session, program=PROGRAM).status_code == 202
 
 
 def test_a_text_is_looked_at_before_it_is_handed_in(client):
@@ -98,8 +98,8 @@ def test_a_text_is_looked_at_before_it_is_handed_in(client):
     }  # fmt: skip
     assert look(client, PROGRAM).json()["name"] == "a μCUTLASS program"
     assert look(client, "make it fast").json()["looks"] == ""
-    told = look(client, PYTHON, language="cuda").json()
-    assert (told["looks"], told["code"], told["fix"]) == ("python", "wrong_language", "Choose Python.")
+    reply = look(client, PYTHON, language="cuda").json()
+    assert (reply["looks"], reply["code"], reply["fix"]) == ("python", "wrong_language", "Choose Python.")
     assert look(client, "#" * 70_000).status_code == 413
 
 
@@ -109,16 +109,16 @@ def test_looking_counts_against_the_checks_of_an_address(client, monkeypatch):
 
 
 def test_the_form_of_a_try_is_documented(client):
-    told = client.get("/api/openapi.json").json()
-    fields = told["components"]["schemas"]["TryIn"]["properties"]
+    schema = client.get("/api/openapi.json").json()
+    fields = schema["components"]["schemas"]["TryIn"]["properties"]
     assert set(fields) == {"program", "form", "language", "entry", "cls"}
-    assert "sandbox" in told["components"]["schemas"]["TryIn"]["description"]
-    assert "TryIn" in str(told["components"]["schemas"]["CommandIn"]["properties"]["data"])
-    assert told["paths"]["/api/tries/check"]["post"]["summary"]
+    assert "sandbox" in schema["components"]["schemas"]["TryIn"]["description"]
+    assert "TryIn" in str(schema["components"]["schemas"]["CommandIn"]["properties"]["data"])
+    assert schema["paths"]["/api/tries/check"]["post"]["summary"]
 
 
 @pytest.mark.parametrize("language", ["python", "cuda"])
-def test_no_text_is_parsed_compiled_or_run_by_the_web_process(client, made, monkeypatch, language):
+def test_no_text_is_parsed_compiled_or_run_by_the_web_process(client, session, monkeypatch, language):
     """Each hostile file of the sandbox's zoo is taken or refused as text."""
     import ast
     import builtins
@@ -134,5 +134,5 @@ def test_no_text_is_parsed_compiled_or_run_by_the_web_process(client, made, monk
     for path in sorted((zoo.HERE / folder).glob(suffix))[:40]:
         text = path.read_text()
         assert look(client, text).status_code == 200
-        assert hand_in(client, made, program=text, form="kernel", language=language).status_code in (202, 422, 429)
+        assert hand_in(client, session, program=text, form="kernel", language=language).status_code in (202, 422, 429)
     assert Session.objects.count() == 1

@@ -39,8 +39,8 @@ def until(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while True:
         try:
-            if found := condition():
-                return found
+            if value := condition():
+                return value
         except OSError:
             pass
         assert time.monotonic() < deadline
@@ -59,13 +59,13 @@ def command_line(pid):
 
 def alive():
     """Processes that run; one that ended and that nobody waited for does not count."""
-    found = set()
+    pids = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             with contextlib.suppress(OSError), open(f"{entry.path}/stat") as f:
                 if f.read().rsplit(")", 1)[1].split()[0] != "Z":
-                    found.add(int(entry.name))
-    return found
+                    pids.add(int(entry.name))
+    return pids
 
 
 def engine_of(process):
@@ -121,9 +121,9 @@ def test_a_port_in_use_is_said_with_the_way_out(house):
 )
 def test_the_way_out_is_one_that_works(monkeypatch, host, port, fix):
     """Another port does not help where the host is none of ours, nor is there one above 65535."""
-    taken = OSError(errno.EADDRINUSE, "Address already in use")
+    fault = OSError(errno.EADDRINUSE, "Address already in use")
     if host == "127.0.0.1":
-        monkeypatch.setattr(socket.socket, "bind", lambda *a: (_ for _ in ()).throw(taken))
+        monkeypatch.setattr(socket.socket, "bind", lambda *a: (_ for _ in ()).throw(fault))
     with pytest.raises(CommandError, match=re.escape(f"Try: {fix}")):
         Command._free(host, port)
 

@@ -82,14 +82,14 @@ class WebSocket:
 
     def events(self, *, ack: bool = True) -> list[dict[str, Any]]:
         """Every event until the log is complete."""
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         while True:
             batch = self.until("events")
-            found += batch["events"]
+            rows += batch["events"]
             if ack and batch["events"]:
-                self.send({"ack": found[-1]["seq"]})
+                self.send({"ack": rows[-1]["seq"]})
             if batch["ended"]:
-                return found
+                return rows
 
     def _read(self, n: int) -> bytes:
         data = self.file.read(n)

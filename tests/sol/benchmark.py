@@ -73,19 +73,19 @@ def main(seconds: float = 1e9) -> None:
             break
         rows[module] = timed(module, hw)
         print(f"{module:45} {rows[module]}", file=sys.stderr, flush=True)
-    said = {}
+    totals = {}
     for key, limit in (("trace_and_report", LIMIT), ("once_traced", LIMIT_TRACED)):
         values = {m: row[key] for m, row in rows.items()}
         worst = max(values, key=lambda m: values[m])
-        said[key] = {"median": round(statistics.median(values.values()), 1), "worst": values[worst], "of": worst,
+        totals[key] = {"median": round(statistics.median(values.values()), 1), "worst": values[worst], "of": worst,
                      "limit": limit}  # fmt: skip
-    told = {
+    document = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()), "device": f"CPU, {os.cpu_count()} cores", "gpu": None,
         "driver": None, "toolchain": f"Python {platform.python_version()}, torch {version('torch')}",
         "command": "python -m tests.sol.benchmark", "load_average": round(os.getloadavg()[1], 1), "unit": "ms",
-        "total": said, "times": rows,
+        "total": totals, "times": rows,
     }  # fmt: skip
-    print(json.dumps(told, indent=1))
+    print(json.dumps(document, indent=1))
 
 
 if __name__ == "__main__":

@@ -13,15 +13,15 @@ F = nn.functional
 class Fn(nn.Module):
     """A module from a function of its inputs; further modules and tensors become its children and parameters."""
 
-    def __init__(self, fn, **held):
+    def __init__(self, fn, **children):
         super().__init__()
         self.fn = fn
-        for name, value in held.items():
+        for name, value in children.items():
             setattr(self, name, value if isinstance(value, nn.Module) else nn.Parameter(value))
-        self.held = bool(held)
+        self.has_children = bool(children)
 
     def forward(self, *args):
-        return self.fn(self, *args) if self.held else self.fn(*args)
+        return self.fn(self, *args) if self.has_children else self.fn(*args)
 
 
 def r(*shape):

@@ -13,8 +13,8 @@ F = nn.functional
 # ---- level 2: an operation and its tail ---------------------------------------------------------------------------
 
 
-def tail(first, fn, **held):
-    return Fn(lambda s, x, *more: fn(s, s.first(x), *more), first=first, **held)
+def tail(first, fn, **children):
+    return Fn(lambda s, x, *more: fn(s, s.first(x), *more), first=first, **children)
 
 
 TAILS = {

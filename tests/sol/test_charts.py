@@ -20,17 +20,17 @@ H200 = load("h200")
 
 
 @pytest.fixture(scope="module")
-def made():
+def sol_report():
     return asdict(report(gemm_problem("L2/12"), H200, ["tf32", "f16"]))
 
 
-def test_a_share_is_the_units_own_time_over_the_runs(made):
-    f = shares(made, "tf32", 0.5557, "measured")
+def test_a_share_is_the_units_own_time_over_the_runs(sol_report):
+    f = shares(sol_report, "tf32", 0.5557, "measured")
     row = next(r for r in f.rows if r["unit"] == "matrix units")
     assert row["share of limit"] == pytest.approx(0.5, abs=1e-3)
     assert f.figure["data"][0]["x"][0] == pytest.approx(50, abs=0.1)
     assert f.figure["data"][0]["marker"]["opacity"] == 1.0
-    assert shares(made, "tf32", 0.5, "predicted").figure["data"][0]["marker"]["opacity"] < 1
+    assert shares(sol_report, "tf32", 0.5, "predicted").figure["data"][0]["marker"]["opacity"] < 1
     assert json.dumps(f.figure)
 
 
@@ -43,18 +43,18 @@ def test_a_share_is_the_units_own_time_over_the_runs(made):
         (0.90, "Neither the matrix units (31%) nor memory (8%) is near its limit, so first fuse"),
     ],
 )
-def test_one_sentence_of_advice_follows_the_shares(made, ms, says):
-    text = advice(made, "tf32", ms)
+def test_one_sentence_of_advice_follows_the_shares(sol_report, ms, says):
+    text = advice(sol_report, "tf32", ms)
     assert says in text and text.endswith(".") and text.count(". ") == 0
-    assert shares(made, "tf32", ms, "measured").caption.endswith(text)
+    assert shares(sol_report, "tf32", ms, "measured").caption.endswith(text)
 
 
-def test_many_short_launches_are_told_to_fuse(made):
-    assert "3 launches and the waits between them" in advice(made | {"bounds": tiny(made)}, "tf32", 0.02)
+def test_many_short_launches_are_told_to_fuse(sol_report):
+    assert "3 launches and the waits between them" in advice(sol_report | {"bounds": tiny(sol_report)}, "tf32", 0.02)
 
 
-def tiny(made):
-    return {"tf32": made["bounds"]["tf32"] | {"parts": {"matrix": 0.001, "memory": 0.002}}}
+def tiny(sol_report):
+    return {"tf32": sol_report["bounds"]["tf32"] | {"parts": {"matrix": 0.001, "memory": 0.002}}}
 
 
 def test_the_waterfall_runs_without_a_gap_to_the_whole_time():
@@ -96,8 +96,8 @@ def test_levers_lie_on_the_diagonal_when_they_keep_their_promise():
     assert f.rows[1]["observed"] is None and len(f.rows) == 3
 
 
-def test_classes_are_in_words(made):
-    assert "TF32" in shares(made, "tf32", 1.0, "measured").figure["layout"]["xaxis"]["title"]["text"]
+def test_classes_are_in_words(sol_report):
+    assert "TF32" in shares(sol_report, "tf32", 1.0, "measured").figure["layout"]["xaxis"]["title"]["text"]
 
 
 def test_advice_on_float32_is_about_the_pipes_that_do_its_products():

@@ -100,9 +100,9 @@ def test_pixels_of_32_bytes_whose_windows_rows_overlap_are_slow():
 
 def test_what_the_kernel_does_not_take_has_no_time():
     """Clusters are for `cpp`, whose kernel is another."""
-    taken, refused = program(L1_55), program((*L1_55[:4], "cluster 2x1x1"))
+    legal, refused = program(L1_55), program((*L1_55[:4], "cluster 2x1x1"))
     assert convolution_time(refused, stage_of(refused), product_of(refused, stage_of(refused)), H200) is None
-    assert implicit(taken, stage_of(taken)) and not implicit(taken, taken.stages[0])
+    assert implicit(legal, stage_of(legal)) and not implicit(legal, legal.stages[0])
 
 
 def test_a_device_without_wgmma_is_priced_as_a_product():

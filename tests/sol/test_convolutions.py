@@ -138,8 +138,8 @@ def test_no_recorded_time_is_below_the_bound(graphs):
 
 @pytest.mark.parametrize(("cls", "recorded"), [("f32", "strict_fp32"), ("tf32", "tf32"), ("f16", "fp16")])
 def test_eager_is_predicted_within_a_quarter(graphs, cls, recorded):
-    found = {
+    differences = {
         pid: predict_eager(graph, H200, cls, cast_inputs=False).ms / PROBLEMS[pid]["h200_ms"][recorded] - 1
         for pid, graph in graphs.items()
     }
-    assert median(map(abs, found.values())) < 0.25, found
+    assert median(map(abs, differences.values())) < 0.25, differences

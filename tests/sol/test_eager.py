@@ -22,9 +22,9 @@ def errors(cls):
 
 @pytest.mark.parametrize("cls", RECORDED)
 def test_the_median_error_on_the_gemm_family_is_under_a_tenth(cls):
-    found = dict(errors(cls))
-    assert median(map(abs, found.values())) < 0.10, found
-    assert max(map(abs, found.values())) < 0.35, found
+    differences = dict(errors(cls))
+    assert median(map(abs, differences.values())) < 0.10, differences
+    assert max(map(abs, differences.values())) < 0.35, differences
 
 
 @pytest.mark.parametrize("cls", ["f32", "tf32", "f16", "bf16"])

@@ -36,7 +36,7 @@ STOP = StopLine("tf32", 0.37, 0.278, 0.1, 12, stopped_at=4)
 
 
 @pytest.fixture(scope="module")
-def made():
+def sol_report():
     return asdict(report(gemm_problem("L2/12"), H200, ["tf32", "f16"]))
 
 
@@ -44,19 +44,19 @@ def named(figure, name):
     return next(t for t in figure.figure["data"] if t.get("name") == name)
 
 
-def of(name, made):
+def of(name, sol_report):
     if name == "roofline":
         return roofline.roofline(ROOFS, POINTS, H200.title)
     if name == "history":
         return history.history(TRIALS, [STOP], 0.1)
     if name == "breakdown":
-        return breakdown.breakdown(made, "tf32", breakdown.Run("best", 0.3, "measured"))
+        return breakdown.breakdown(sol_report, "tf32", breakdown.Run("best", 0.3, "measured"))
     return stages.stages(predict_eager(gemm_problem("L2/12"), H200, "f16").stages)
 
 
 @pytest.fixture(params=["roofline", "history", "breakdown", "stages"])
-def figure(request, made):
-    return of(request.param, made)
+def figure(request, sol_report):
+    return of(request.param, sol_report)
 
 
 def test_a_figure_is_plain_json_on_a_transparent_ground_and_keeps_its_zoom(figure):
@@ -95,28 +95,28 @@ def test_text_is_legible_on_white_and_on_black(ink):
 # ---- the roofline ----
 
 
-def test_the_roofline_bends_at_the_ridge_and_dots_what_is_reached_in_practice(made):
-    f = of("roofline", made)
+def test_the_roofline_bends_at_the_ridge_and_dots_what_is_reached_in_practice(sol_report):
+    f = of("roofline", sol_report)
     roof, ceiling = named(f, "TF32 roof"), named(f, "TF32, reached in practice")
     assert roof["y"][1:] == [494.7, 494.7] and roof["x"][1] == pytest.approx(494.7 / 4.8)
     assert roof["y"][0] == pytest.approx(4.8 * roof["x"][0])
     assert ceiling["line"]["dash"] == "dot" and ceiling["y"][2] == pytest.approx(H200.ceiling("tf32") / 1e12)
 
 
-def test_the_roofs_of_a_report_are_those_of_its_device(made):
-    assert roofline.roofs_of_report(made, ["tf32", "f16", "fp8"]) == ROOFS
+def test_the_roofs_of_a_report_are_those_of_its_device(sol_report):
+    assert roofline.roofs_of_report(sol_report, ["tf32", "f16", "fp8"]) == ROOFS
 
 
-def test_predictions_are_hollow_measurements_filled_and_pytorch_a_square(made):
-    f = of("roofline", made)
+def test_predictions_are_hollow_measurements_filled_and_pytorch_a_square(sol_report):
+    f = of("roofline", sol_report)
     assert named(f, "TF32, predicted")["marker"]["symbol"] == "circle-open"
     assert named(f, "TF32, measured")["marker"]["symbol"] == "circle"
     assert named(f, "float16, measured")["marker"]["symbol"] == "diamond"
     assert named(f, "PyTorch eager")["marker"]["symbol"] == "square"
 
 
-def test_a_mark_says_which_trial_it_is_so_that_a_page_can_select_it(made):
-    assert named(of("roofline", made), "TF32, measured")["customdata"] == [2]
+def test_a_mark_says_which_trial_it_is_so_that_a_page_can_select_it(sol_report):
+    assert named(of("roofline", sol_report), "TF32, measured")["customdata"] == [2]
 
 
 def test_classes_with_one_peak_share_a_label():
@@ -125,8 +125,8 @@ def test_classes_with_one_peak_share_a_label():
     assert texts == ["TF32", "float16<br>bfloat16"]
 
 
-def test_the_table_of_the_roofline_gives_the_share_of_the_roof(made):
-    rows = {r["run"]: r for r in of("roofline", made).rows}
+def test_the_table_of_the_roofline_gives_the_share_of_the_roof(sol_report):
+    rows = {r["run"]: r for r in of("roofline", sol_report).rows}
     assert rows["trial 2"]["share of roof"] == pytest.approx(400 / 494.7, abs=1e-3)
     assert rows["trial 1"]["kind"] == "predicted" and rows["trial 2"]["what"] == "best"
 
@@ -141,16 +141,16 @@ def test_a_roofline_without_points_still_has_its_roofs():
 # ---- the history ----
 
 
-def test_the_best_so_far_is_a_step_that_never_falls(made):
-    line = named(of("history", made), "best so far, TF32")
+def test_the_best_so_far_is_a_step_that_never_falls(sol_report):
+    line = named(of("history", sol_report), "best so far, TF32")
     assert line["line"]["shape"] == "hv" and list(zip(line["x"], line["y"], strict=True)) == [
         (1, 0.9), (3, 1.1), (4, 1.1), (4, 1.1),
     ]  # fmt: skip
-    assert [r["best so far"] for r in of("history", made).rows] == [0.9, 0.9, 1.1, 1.1]
+    assert [r["best so far"] for r in of("history", sol_report).rows] == [0.9, 0.9, 1.1, 1.1]
 
 
-def test_a_failed_trial_is_a_cross_on_the_floor_with_its_reason(made):
-    failed = named(of("history", made), "failed")
+def test_a_failed_trial_is_a_cross_on_the_floor_with_its_reason(sol_report):
+    failed = named(of("history", sol_report), "failed")
     assert (failed["x"], failed["y"]) == ([2], [0.0]) and "shared memory" in failed["text"][0]
 
 
@@ -163,8 +163,8 @@ def test_a_time_that_is_no_result_is_crossed_out_and_never_the_best():
     assert f.rows[-1]["outcome"] == "measured, no result"
 
 
-def test_limit_stop_rule_and_pytorch_are_drawn(made):
-    f = of("history", made)
+def test_limit_stop_rule_and_pytorch_are_drawn(sol_report):
+    f = of("history", sol_report)
     lines = f.figure["layout"]["shapes"]
     assert [s["y0"] for s in lines if s.get("xref") == "paper"] == [
         1.0, pytest.approx(0.37 / 0.278), pytest.approx(0.37 / 0.278 / 1.1),
@@ -205,26 +205,26 @@ def test_a_log_axis_has_round_marks():
 # ---- where the time goes ----
 
 
-def test_the_caption_speaks_of_the_class_that_is_drawn(made):
+def test_the_caption_speaks_of_the_class_that_is_drawn(sol_report):
     f = breakdown.breakdown(
-        made, "f16", breakdown.Run("best", 0.3, "measured"), breakdown.Run("PyTorch", 0.4, "measured")
+        sol_report, "f16", breakdown.Run("best", 0.3, "measured"), breakdown.Run("PyTorch", 0.4, "measured")
     )
     assert f.caption.startswith("In float16 no kernel on NVIDIA H200 SXM 141GB can be faster than ")
     assert "PyTorch takes 0.4 ms (measured)" in f.caption and "TF32" not in f.caption
     assert [r["what"] for r in f.rows][-3:] == ["limit", "best, measured", "PyTorch, measured"]
 
 
-def test_without_a_time_of_its_class_the_caption_names_no_other(made):
-    assert "PyTorch takes" not in breakdown.breakdown(made, "f16").caption
+def test_without_a_time_of_its_class_the_caption_names_no_other(sol_report):
+    assert "PyTorch takes" not in breakdown.breakdown(sol_report, "f16").caption
 
 
-def test_a_predicted_bar_is_hollow(made):
-    f = breakdown.breakdown(made, "tf32", breakdown.Run("best", 0.3, "predicted"))
+def test_a_predicted_bar_is_hollow(sol_report):
+    f = breakdown.breakdown(sol_report, "tf32", breakdown.Run("best", 0.3, "predicted"))
     assert f.figure["data"][0]["marker"]["color"][-1] == palette.CLEAR
-    assert breakdown.breakdown(made, "of another report") is None
+    assert breakdown.breakdown(sol_report, "of another report") is None
 
 
-def test_the_stages_add_up(made):
+def test_the_stages_add_up(sol_report):
     run = predict_eager(gemm_problem("L2/12"), H200, "tf32").stages
     f = stages.stages(run)
     assert sum(sum(t["x"]) for t in f.figure["data"]) == pytest.approx(sum(s.ms for s in run))

@@ -79,9 +79,9 @@ def test_every_operation_is_known_by_name(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_module_gets_a_report_that_survives_json(name):
-    made = report(traced(name), H200)
-    again = Report.from_json(made.to_json())
-    assert made.sentence in again.to_html().replace("&#x27;", "'") and made.sentence in again.to_markdown()
-    for cls in made.classes:
-        assert 0 < made.bounds[cls]["ms"] <= made.bounds[cls]["unfused_ms"] * (1 + 1e-12)
-        assert made.baselines[cls]["ms"] > made.bounds[cls]["ms"]
+    sol_report = report(traced(name), H200)
+    again = Report.from_json(sol_report.to_json())
+    assert sol_report.sentence in again.to_html().replace("&#x27;", "'") and sol_report.sentence in again.to_markdown()
+    for cls in sol_report.classes:
+        assert 0 < sol_report.bounds[cls]["ms"] <= sol_report.bounds[cls]["unfused_ms"] * (1 + 1e-12)
+        assert sol_report.baselines[cls]["ms"] > sol_report.bounds[cls]["ms"]

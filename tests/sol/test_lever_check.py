@@ -37,8 +37,8 @@ def actions(body):
     ],
 )
 def test_a_program_shows_what_it_tries(body, has, lacks):
-    found = actions(body)
-    assert has <= found and not lacks & found
+    names = actions(body)
+    assert has <= names and not lacks & names
 
 
 SPLIT = Lever("split_k", "Split K in y", "", 1.0, 3.0, "tf32", "y")
@@ -71,14 +71,14 @@ def test_a_lever_of_a_class_that_nobody_tried_is_looked_for_where_somebody_did()
 
 def test_only_what_was_tried_is_remembered():
     trials = [Timed(1, "tf32", frozenset({"fuse_tail"}), 0.5)]
-    (kept,) = outcomes(check([SPLIT, FUSE], trials, {"tf32": 0.6}), "a problem")
-    assert (kept.action, kept.predicted, kept.problem) == ("fuse_tail", 1.2, "a problem")
-    assert kept.observed == pytest.approx(1.2)
+    (outcome,) = outcomes(check([SPLIT, FUSE], trials, {"tf32": 0.6}), "a problem")
+    assert (outcome.action, outcome.predicted, outcome.problem) == ("fuse_tail", 1.2, "a problem")
+    assert outcome.observed == pytest.approx(1.2)
 
 
 def test_the_levers_of_a_report_can_be_checked():
-    found = levers(gemm_problem("L2/12"), H200, "tf32")
-    assert {c.action for c in check(found, [], {})} == {lever.action for lever in found}
+    ranking = levers(gemm_problem("L2/12"), H200, "tf32")
+    assert {c.action for c in check(ranking, [], {})} == {lever.action for lever in ranking}
 
 
 def test_a_tile_that_fills_the_last_wave_is_the_other_way_that_stream_k_names():
@@ -95,12 +95,12 @@ def test_a_tile_that_fills_the_last_wave_is_the_other_way_that_stream_k_names():
 
 def test_the_class_that_a_lever_goes_to_is_a_field_and_its_title_is_for_people():
     titled = replace(LOWER, title="Halve the operands", target="f16")
-    (found,) = check([titled], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
-    assert (found.trial, found.observed) == (1, 2.0)
+    (result,) = check([titled], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
+    assert (result.trial, result.observed) == (1, 2.0)
     (unknown,) = check([replace(titled, target="")], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
     assert unknown.trial is None
 
 
 def test_an_older_report_names_the_class_in_its_title_alone():
-    (found,) = check([LOWER], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
-    assert LOWER.target == "" and found.trial == 1
+    (result,) = check([LOWER], [Timed(1, "f16", frozenset({"lower_class"}), 0.5)], {"tf32": 1.0})
+    assert LOWER.target == "" and result.trial == 1

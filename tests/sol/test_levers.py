@@ -37,9 +37,9 @@ def test_misaligned_rows_call_for_padding():
 
 
 def test_levers_are_ranked_by_what_they_save():
-    found = levers(gemm_problem("L2/37"), H200, "tf32")
-    assert [x.saves_ms for x in found] == sorted((x.saves_ms for x in found), reverse=True)
-    assert all(x.speedup > 1 and x.why and x.title for x in found)
+    ranking = levers(gemm_problem("L2/37"), H200, "tf32")
+    assert [x.saves_ms for x in ranking] == sorted((x.saves_ms for x in ranking), reverse=True)
+    assert all(x.speedup > 1 and x.why and x.title for x in ranking)
 
 
 def test_operations_that_a_product_parts_are_not_one_kernel():

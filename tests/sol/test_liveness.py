@@ -12,9 +12,9 @@ def test_a_chain_holds_two_intermediates_at_once():
     y = b.input("x", 64, 4)
     for _ in range(5):
         y = b.op("relu", y)
-    found = liveness(b.done(y))
-    assert found.external_bytes == KB
-    assert found.peak_bytes == 3 * KB  # the input, what an op reads, what it writes
+    memory = liveness(b.done(y))
+    assert memory.external_bytes == KB
+    assert memory.peak_bytes == 3 * KB  # the input, what an op reads, what it writes
 
 
 def test_a_residual_is_held_until_it_is_added():
@@ -22,9 +22,9 @@ def test_a_residual_is_held_until_it_is_added():
     first = b.op("relu", b.input("x", 64, 4))
     second = b.op("exp", b.op("exp", first))
     y = b.op("add", first, second)
-    found = liveness(b.done(y))
-    assert found.spans[first] == (0, 3)
-    assert found.peak_bytes == 4 * KB and found.peak_op in ("exp_2", "add_3")
+    memory = liveness(b.done(y))
+    assert memory.spans[first] == (0, 3)
+    assert memory.peak_bytes == 4 * KB and memory.peak_op in ("exp_2", "add_3")
 
 
 def test_a_view_keeps_what_it_looks_at():
@@ -33,9 +33,9 @@ def test_a_view_keeps_what_it_looks_at():
     flat = b.op("reshape", first, shape=(256,))
     b.op("exp", first)  # nobody reads it: it is never run
     y = b.op("exp", flat)
-    found = liveness(b.done(y))
-    assert found.spans[first] == (0, 3) and flat not in found.spans
-    assert found.peak_bytes == 3 * KB
+    memory = liveness(b.done(y))
+    assert memory.spans[first] == (0, 3) and flat not in memory.spans
+    assert memory.peak_bytes == 3 * KB
 
 
 def test_parameters_and_outputs_stay():
@@ -43,12 +43,12 @@ def test_parameters_and_outputs_stay():
     w = b.param("w", 4, 4)
     y = b.op("linear", b.input("x", 64, 4), w, shape=(64, 4))
     z = b.op("relu", y)
-    found = liveness(b.done(y, z))
-    assert found.spans["w"] == (-1, 2) and found.spans[y] == (0, 2) and found.spans[z] == (1, 2)
-    assert found.peak_bytes == KB + 4 * 4 * 4 + 2 * KB and found.peak_op == "relu_1"
+    memory = liveness(b.done(y, z))
+    assert memory.spans["w"] == (-1, 2) and memory.spans[y] == (0, 2) and memory.spans[z] == (1, 2)
+    assert memory.peak_bytes == KB + 4 * 4 * 4 + 2 * KB and memory.peak_op == "relu_1"
 
 
 def test_a_module_of_views_holds_its_inputs_alone():
     b = Builder()
-    found = liveness(b.done(b.op("reshape", b.input("x", 64, 4), shape=(256,))))
-    assert (found.peak_bytes, found.peak_op) == (KB, "")
+    memory = liveness(b.done(b.op("reshape", b.input("x", 64, 4), shape=(256,))))
+    assert (memory.peak_bytes, memory.peak_op) == (KB, "")

@@ -31,9 +31,9 @@ def traced(module, *inputs):
 
 def depended_on(module, inputs):
     """Elements of each input and parameter that some output element changes with."""
-    held = [x.requires_grad_() for x in inputs] + list(module.parameters())
-    module(*held[: len(inputs)]).pow(2).sum().backward()
-    return [0 if t.grad is None else 4 * int((t.grad != 0).sum()) for t in held]
+    tensors = [x.requires_grad_() for x in inputs] + list(module.parameters())
+    module(*tensors[: len(inputs)]).pow(2).sum().backward()
+    return [0 if t.grad is None else 4 * int((t.grad != 0).sum()) for t in tensors]
 
 
 SLICED = {
@@ -61,9 +61,9 @@ def test_bytes_are_those_that_the_output_depends_on(name):
     torch.manual_seed(0)  # an element whose gradient is zero by chance would not count as read
     inputs = [torch.rand(s) + 0.1 for s in shapes]
     graph = traced(module, *inputs)
-    found = external_bytes(graph)
+    sizes = external_bytes(graph)
     outside = [n for n, t in graph.tensors.items() if t.kind == "parameter"]
-    assert [found.get(n, 0) for n in (*graph.inputs, *outside)] == depended_on(module, inputs)
+    assert [sizes.get(n, 0) for n in (*graph.inputs, *outside)] == depended_on(module, inputs)
 
 
 def test_element_wise_work_that_nothing_reads_is_in_no_bound():

@@ -62,7 +62,7 @@ def test_what_is_no_bench_gets_one_line(tmp_path, capsys, text):
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "said"),
+    ("flag", "value", "message"),
     [
         ("--eps", "-1", "'-1' is not a number from 0 up"),
         ("--eps", "nan", "is not a number from 0 up"),
@@ -70,7 +70,7 @@ def test_what_is_no_bench_gets_one_line(tmp_path, capsys, text):
         ("--keep", "96", "'96' is not a number from 0 to 1"),
     ],
 )
-def test_a_rule_that_is_none_is_refused_with_its_range(flag, value, said, capsys):
+def test_a_rule_that_is_none_is_refused_with_its_range(flag, value, message, capsys):
     with pytest.raises(SystemExit) as e:
         main(["replay", "sessions", f"{flag}={value}"])
-    assert e.value.code == 2 and said in capsys.readouterr().err
+    assert e.value.code == 2 and message in capsys.readouterr().err

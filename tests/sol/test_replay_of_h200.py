@@ -17,5 +17,5 @@ def test_at_least_twenty_searches_ran_to_the_end_of_a_generous_budget():
 
 def test_a_policy_saves_43_percent_of_the_trials_and_keeps_96_percent_of_the_speedup():
     grid, _ = sweep(load(FILES))
-    found = best(grid, keep=0.96)
-    assert found.cost_saved >= 0.43 and found.speedup_kept >= 0.96
+    policy = best(grid, keep=0.96)
+    assert policy.cost_saved >= 0.43 and policy.speedup_kept >= 0.96

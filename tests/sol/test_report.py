@@ -47,8 +47,8 @@ def test_a_programs_time_is_given_gap_score_and_speedup():
 
 def test_the_report_says_what_pytorch_holds_in_memory():
     r = report(scale_leaky(), H200, ["tf32"])
-    held, one = 4 * (1024 * 8192 + 8192 * 8192 + 8192), 4 * 1024 * 8192
-    assert r.memory == {"held": held, "peak": held + 2 * one, "peak_op": "mul_1"}
+    state, one = 4 * (1024 * 8192 + 8192 * 8192 + 8192), 4 * 1024 * 8192
+    assert r.memory == {"held": state, "peak": state + 2 * one, "peak_op": "mul_1"}
     assert "up to 369 MB at once, while mul_1 runs" in r.to_markdown()
 
 
@@ -147,8 +147,8 @@ def test_the_command_line_lists_the_gpus(capsys):
 def test_mistakes_get_one_line(tmp_path, capsys, content, gpu, says):
     path = tmp_path / "graph.json"
     if content is not None:
-        made = {"good": scale_leaky().to_json, "report": report(scale_leaky(), H200).to_json}
-        path.write_text(made[content]() if content in made else content)
+        contents = {"good": scale_leaky().to_json, "report": report(scale_leaky(), H200).to_json}
+        path.write_text(contents[content]() if content in contents else content)
     assert main(["report", str(path), "--gpu", gpu]) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
@@ -181,18 +181,18 @@ def test_a_device_that_nobody_measured_has_no_column_of_measured_rates():
 
 
 def test_float32_products_are_bound_by_the_pipes_that_do_them():
-    made = report(scale_leaky(), H200, ["f32"])
-    assert made.bounds["f32"]["bound_by"] == "vector" and made.bounds["f32"]["parts"]["matrix"] == 0
-    assert "| f32 | 2.05 ms | arithmetic pipes |" in made.to_markdown()
+    sol_report = report(scale_leaky(), H200, ["f32"])
+    assert sol_report.bounds["f32"]["bound_by"] == "vector" and sol_report.bounds["f32"]["parts"]["matrix"] == 0
+    assert "| f32 | 2.05 ms | arithmetic pipes |" in sol_report.to_markdown()
     assert "matrix units" not in report(scale_leaky(), load("cpu"), ["f32"]).to_html()
     assert report(scale_leaky(), H200, ["tf32"]).bounds["tf32"]["bound_by"] == "matrix"
 
 
 def test_next_to_nothing_is_said_in_words():
     b = Builder()
-    made = report(b.done(b.op("sum", b.input("x", 3), shape=())), H200)
-    assert "less than 1 ns: the time is almost all kernel launches" in made.sentence
-    assert "e-06" not in made.to_markdown()
+    sol_report = report(b.done(b.op("sum", b.input("x", 3), shape=())), H200)
+    assert "less than 1 ns: the time is almost all kernel launches" in sol_report.sentence
+    assert "e-06" not in sol_report.to_markdown()
 
 
 def test_a_module_that_does_not_fit_is_told_so():

@@ -20,18 +20,18 @@ def program(b=32, c=8, k=32, r=3, compute="tf32", more=""):
 
 def test_few_channels_are_bound_by_memory_and_each_tensor_is_moved_once():
     p = resolve(program(b=128, c=4, r=1))
-    made = predict(p, H200)
-    assert made.bound_by == "memory"
+    prediction = predict(p, H200)
+    assert prediction.bound_by == "memory"
     tensors = sum(t.bytes for t in (*(x.type for x in p.params), p.stages[0].type))
-    assert made.stages[0].bytes == pytest.approx(tensors)
-    assert tensors / H200.copy_rate * 1e3 < made.ms < 1.5 * tensors / H200.copy_rate * 1e3
+    assert prediction.stages[0].bytes == pytest.approx(tensors)
+    assert tensors / H200.copy_rate * 1e3 < prediction.ms < 1.5 * tensors / H200.copy_rate * 1e3
 
 
 def test_many_channels_are_bound_by_the_tensor_cores_at_well_under_their_peak():
     p = resolve(program(c=256, k=128))
-    made = predict(p, H200)
-    assert made.bound_by == "tensor"
-    assert 0.3 * H200.peak("tf32") < made.rate < 0.65 * H200.peak("tf32")
+    prediction = predict(p, H200)
+    assert prediction.bound_by == "tensor"
+    assert 0.3 * H200.peak("tf32") < prediction.rate < 0.65 * H200.peak("tf32")
 
 
 def test_filters_that_fill_half_a_tile_are_paid_for_whole():

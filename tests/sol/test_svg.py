@@ -23,11 +23,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def drawn():
-    made = asdict(report(gemm_problem("L2/12"), H200, ["tf32", "f16"]))
+    sol_report = asdict(report(gemm_problem("L2/12"), H200, ["tf32", "f16"]))
     run = predict_eager(gemm_problem("L2/12"), H200, "tf32").stages
     trials = [HistoryTrial(1, "tf32", "measured", 0.9, 0.4), HistoryTrial(2, "f16", "predicted", 1.4, 0.3, best=True)]
     figures = {
-        **of_report.figures(made), "shares": shares.shares(made, "tf32", 0.4, "measured"),
+        **of_report.figures(sol_report), "shares": shares.shares(sol_report, "tf32", 0.4, "measured"),
         "history": history.history(trials, [StopLine("f16", 0.4, 0.2, 0.25, 3)]), "stages": stages.stages(run),
         "waterfall": stages.waterfall(run, 0.2), "levers": choices.levers([Outcome("fuse_tail", 1.2, 1.1, "", "tf32")]),
     }  # fmt: skip
@@ -62,8 +62,8 @@ def test_everything_lies_inside_the_picture(drawn, name):
 
 def test_a_mark_stands_where_its_axes_say():
     data = [scatter(mode="markers", x=[1, 100], y=[0, 10], marker={"color": "#000000", "size": 8})]
-    made = layout("x", axis("a", type="log", range=[0, 2]), axis("b", range=[0, 10]))
-    root = picture(Figure({"data": data, "layout": made}, [], "t"))
+    axes = layout("x", axis("a", type="log", range=[0, 2]), axis("b", range=[0, 10]))
+    root = picture(Figure({"data": data, "layout": axes}, [], "t"))
     (low, high) = root.iter(f"{SVG}circle")
     lines = [n for n in root.iter(f"{SVG}line") if n.get("x1") == n.get("x2")]
     left, right = min(float(n.get("x1")) for n in lines), max(float(n.get("x1")) for n in lines)
@@ -72,17 +72,17 @@ def test_a_mark_stands_where_its_axes_say():
 
 
 def test_a_prediction_is_hollow():
-    made = layout("x", axis("a", range=[0, 2]), axis("b", range=[0, 2]))
+    axes = layout("x", axis("a", range=[0, 2]), axis("b", range=[0, 2]))
     marks = [{"symbol": "circle-open", "color": "#0072B2"}, {"symbol": "circle", "color": "#0072B2"}]
     data = [scatter(mode="markers", x=[1], y=[1], marker=m) for m in marks]
-    hollow, filled = picture(Figure({"data": data, "layout": made}, [], "t")).iter(f"{SVG}circle")
+    hollow, filled = picture(Figure({"data": data, "layout": axes}, [], "t")).iter(f"{SVG}circle")
     assert (hollow.get("fill"), filled.get("fill")) == ("none", "#0072B2")
 
 
 def test_a_step_goes_across_before_it_goes_up():
-    made = layout("x", axis("a", range=[0, 2]), axis("b", range=[0, 2]))
+    axes = layout("x", axis("a", range=[0, 2]), axis("b", range=[0, 2]))
     data = [scatter(mode="lines", x=[0, 1], y=[0, 1], line={"shape": "hv", "color": "#0072B2"})]
-    (path,) = picture(Figure({"data": data, "layout": made}, [], "t")).iter(f"{SVG}path")
+    (path,) = picture(Figure({"data": data, "layout": axes}, [], "t")).iter(f"{SVG}path")
     assert re.fullmatch(r"M[\d.]+ [\d.]+H[\d.]+V[\d.]+", path.get("d"))
 
 
@@ -96,8 +96,8 @@ def test_stacked_bars_add_up_and_a_waterfall_has_no_gap(drawn):
 
 
 def test_texts_are_escaped():
-    made = layout("x", axis("<a>"), axis("b"), annotations=[label("<b> & c<br>d", x=0, y=0)])
-    text = svg({"data": [scatter(mode="markers", x=[1], y=[1])], "layout": made}, "<title>")
+    axes = layout("x", axis("<a>"), axis("b"), annotations=[label("<b> & c<br>d", x=0, y=0)])
+    text = svg({"data": [scatter(mode="markers", x=[1], y=[1])], "layout": axes}, "<title>")
     assert "&lt;b&gt; &amp; c</text>" in text and ">d</text>" in text and "&lt;title&gt;" in text
 
 

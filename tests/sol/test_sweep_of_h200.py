@@ -26,8 +26,8 @@ def test_the_report_is_of_the_data():
 def test_the_first_four_hold_a_good_one_for_four_problems_in_five_and_a_time_is_known_to_15_percent(judged):
     assert len(judged) >= 15 and all(len(j.runs) >= LEAST for j in judged)
     for some in (judged, [j for j in judged if j.held_out]):
-        found = total(some)
-        assert found.hits >= 0.80 and found.error < 0.15
+        summary = total(some)
+        assert summary.hits >= 0.80 and summary.error < 0.15
 
 
 def test_the_error_that_pages_show_is_the_sweeps(judged):

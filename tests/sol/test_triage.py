@@ -58,8 +58,8 @@ def test_an_unknown_action_is_trusted_by_half():
 
 
 def test_memory_survives_the_disk():
-    kept = memory(("split_k", 3.0, None, "large K", "tf32"), ("fuse_tail", 1.5, 1.4))
-    assert Memory.from_lines(kept.to_lines()).outcomes == kept.outcomes
+    store = memory(("split_k", 3.0, None, "large K", "tf32"), ("fuse_tail", 1.5, 1.4))
+    assert Memory.from_lines(store.to_lines()).outcomes == store.outcomes
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"action": "x"}', '{"action": "x", "predicted": 0, "observed": 1}'])

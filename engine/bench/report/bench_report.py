@@ -44,10 +44,10 @@ AIMS = {  # issue 6: geometric mean over eager as shipped, over the best of torc
 }
 
 
-def classes(told: dict[str, Any]) -> list[str]:
+def classes(results: dict[str, Any]) -> list[str]:
     """The classes of a results file's trials, tf32 first."""
-    found = {t["class"] for row in told["problems"].values() for t in row["trials"]}
-    return sorted(found, key=lambda c: (c != "tf32", c))
+    names = {t["class"] for row in results["problems"].values() for t in row["trials"]}
+    return sorted(names, key=lambda c: (c != "tf32", c))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -91,51 +91,58 @@ def _sessions_method(settings: dict[str, Any]) -> list[str]:
     ]
 
 
-def markdown(told: dict[str, Any], name: str) -> str:
-    """`told`: a collected results file; `name`: its file name."""
+def markdown(results: dict[str, Any], name: str) -> str:
+    """`results`: a collected results file; `name`: its file name."""
     rows = [
-        f"# The planner on {len(told['problems'])} problems",
+        f"# The planner on {len(results['problems'])} problems",
         "",
-        f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}.",
-        f"Raw data: `{name}`; made by `{told['command']}`.",
+        f"{results['gpu']}, driver {results['driver']}, {results['date']}; torch {results['toolchain']['torch']}.",
+        f"Raw data: `{name}`; made by `{results['command']}`.",
         "",
-        *(_sessions_method(told["sessions"]) if "sessions" in told else METHOD),
+        *(_sessions_method(results["sessions"]) if "sessions" in results else METHOD),
     ]
-    for cls in classes(told):
-        s = summary(told["problems"], cls)
-        rows += ["", f"## {cls}", "", *(f"- {line}" for line in [*words(s, cls), *aims(s, cls)]), "", *table(told, cls)]
+    for cls in classes(results):
+        s = summary(results["problems"], cls)
+        rows += [
+            "",
+            f"## {cls}",
+            "",
+            *(f"- {line}" for line in [*words(s, cls), *aims(s, cls)]),
+            "",
+            *table(results, cls),
+        ]
     return "\n".join(rows)
 
 
-def outside(which: str, told: dict[str, Any], name: str) -> list[str]:
+def outside(which: str, results: dict[str, Any], name: str) -> list[str]:
     """The modules outside the suite: the coverage of each, the speed of that part, and what stays PyTorch."""
     title, standing = BESIDE[which]
-    said = [
+    lines_out = [
         "", f"## {title}", "",
-        f"{told['date']}; raw data: `{name}`; made by `{told['command']}`.",
-        *([f"{standing} Speedups are of the module as a whole."] if "sessions" in told else
+        f"{results['date']}; raw data: `{name}`; made by `{results['command']}`.",
+        *([f"{standing} Speedups are of the module as a whole."] if "sessions" in results else
           [f"{standing} Speedups are of the part that is covered: the sum of PyTorch's times of the same",
            "regions over the sum of ours."]),
     ]  # fmt: skip
-    said[-1] += " The share is of the module's time at its limit."
-    for cls in classes(told):
-        found = coverage.modules(told["problems"], cls)
-        timed = [n for n in allowed(cls) if any(n in c.over for c in found)]
-        wholes = any(c.as_whole and not c.whole for c in found)
+    lines_out[-1] += " The share is of the module's time at its limit."
+    for cls in classes(results):
+        covered = coverage.modules(results["problems"], cls)
+        timed = [n for n in allowed(cls) if any(n in c.over for c in covered)]
+        wholes = any(c.as_whole and not c.whole for c in covered)
         heads = ["module", "covered", *(f"over {NAMES[n]}" for n in timed), "error", "verdict", "stays PyTorch"]
         heads += ["as a whole"] if wholes else []
-        said += ["", f"### {cls}", "", f"{_outside_words(found)}.", "", f"| {' | '.join(heads)} |",
+        lines_out += ["", f"### {cls}", "", f"{_outside_words(covered)}.", "", f"| {' | '.join(heads)} |",
                  "|" + "---|" * len(heads)]  # fmt: skip
-        said += [f"| {' | '.join(_outside_row(c, timed) + ([_whole(c)] if wholes else []))} |" for c in found]
-    return said
+        lines_out += [f"| {' | '.join(_outside_row(c, timed) + ([_whole(c)] if wholes else []))} |" for c in covered]
+    return lines_out
 
 
-def _outside_words(found: list[coverage.Covered]) -> str:
-    all_of = sum(bool(c.over) for c in found)
-    of = {n: sum(n in c.over for c in found) for n in coverage.summary(found)}
+def _outside_words(covered: list[coverage.Covered]) -> str:
+    all_of = sum(bool(c.over) for c in covered)
+    of = {n: sum(n in c.over for c in covered) for n in coverage.summary(covered)}
     few = {n: f" (of {many})" if many < all_of else "" for n, many in of.items()}
-    means = ", ".join(f"{v:.2f}x {NAMES[n]}{few[n]}" for n, v in coverage.summary(found).items())
-    return f"Geometric means over {all_of} of {len(found)} modules: {means or 'nothing was timed'}"
+    means = ", ".join(f"{v:.2f}x {NAMES[n]}{few[n]}" for n, v in coverage.summary(covered).items())
+    return f"Geometric means over {all_of} of {len(covered)} modules: {means or 'nothing was timed'}"
 
 
 def _outside_row(c: coverage.Covered, timed: list[str]) -> list[str]:
@@ -153,49 +160,49 @@ def _whole(c: coverage.Covered) -> str:
     return "" if c.whole else ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in c.as_whole.items())
 
 
-def outside_sentence(which: str, told: dict[str, Any]) -> str:
+def outside_sentence(which: str, results: dict[str, Any]) -> str:
     """The sentence for the README."""
-    first = classes(told)[0]
-    found = coverage.modules(told["problems"], first)
-    whole = sum(c.whole and c.share is not None for c in found)
+    first = classes(results)[0]
+    covered = coverage.modules(results["problems"], first)
+    whole = sum(c.whole and c.share is not None for c in covered)
     return (
-        f"{BESIDE[which][0]}, {whole} of {len(found)} one program each ({first}). {BESIDE[which][1]} "
-        f"{_outside_words(found)}."
+        f"{BESIDE[which][0]}, {whole} of {len(covered)} one program each ({first}). {BESIDE[which][1]} "
+        f"{_outside_words(covered)}."
     )
 
 
 def aims(s: dict, cls: str) -> list[str]:
     """Each aim of the issue beside its measured value."""
-    aim, said = AIMS.get(cls, {}), []
+    aim, clauses = AIMS.get(cls, {}), []
     over = s["over"]
     if "eager" in aim and "eager" in over:
-        said.append(_aim("over eager as shipped", over["eager"], aim["eager"], "x"))
+        clauses.append(_aim("over eager as shipped", over["eager"], aim["eager"], "x"))
     if "compile" in aim and {"compile", "compile_max"} & over.keys():
         timed = [n for n in ("compile", "compile_max") if n in over]
         name = min(timed, key=lambda n: (-s["of"][n], over[n]))  # of those timed for most problems, the stronger rival
-        said.append(_aim(f"over {NAMES[name]}{part(s, name)}", over[name], aim["compile"], "x"))
+        clauses.append(_aim(f"over {NAMES[name]}{part(s, name)}", over[name], aim["compile"], "x"))
     if "score" in aim:
-        said.append(_aim("mean SOL score", s["score"], aim["score"], ""))
+        clauses.append(_aim("mean SOL score", s["score"], aim["score"], ""))
     many = "" if s["trials"] <= TRIALS_AIM else ", not reached"
-    said.append(f"trials a problem: {s['trials']:.1f} (aim: at most {TRIALS_AIM:g}){many}")
+    clauses.append(f"trials a problem: {s['trials']:.1f} (aim: at most {TRIALS_AIM:g}){many}")
     if s["seconds"] is not None:
         late = "" if s["seconds"] < SECONDS_AIM else ", not reached"
-        said.append(f"seconds a problem with warm workers: {s['seconds']:.0f} (aim: under {SECONDS_AIM:g}){late}")
-    said.append(f"problems below {LOSING}x of the best baseline: {len(s['slower'])}")
-    return said
+        clauses.append(f"seconds a problem with warm workers: {s['seconds']:.0f} (aim: under {SECONDS_AIM:g}){late}")
+    clauses.append(f"problems below {LOSING}x of the best baseline: {len(s['slower'])}")
+    return clauses
 
 
 def _aim(what: str, value: float, aim: float, unit: str) -> str:
     return f"{what}: {value:.2f}{unit} (aim: at least {aim:g}{unit}){'' if value >= aim else ', not reached'}"
 
 
-def table(told: dict[str, Any], cls: str) -> list[str]:
+def table(results: dict[str, Any], cls: str) -> list[str]:
     """One line per problem, as Markdown."""
-    timed = [n for n in allowed(cls) if any(n in row["baselines"] for row in told["problems"].values())]
+    timed = [n for n in allowed(cls) if any(n in row["baselines"] for row in results["problems"].values())]
     heads = ["problem", *(f"{NAMES[n]}, ms" for n in timed), "ours, ms", "x eager", "x best", "by", "error", "gap",
              "SOL", "trials", "s", "verdict"]  # fmt: skip
     rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for x in lines(told["problems"], cls):
+    for x in lines(results["problems"], cls):
         theirs = [_number(x.baselines.get(n), 4) for n in timed]
         cells = [f"{x.pid} {x.module}", *theirs]
         tail = [str(x.trials), _number(x.seconds, 0)]
@@ -233,10 +240,10 @@ def _cell(text: str) -> str:
 # ---- the problems furthest from their bound ----
 
 
-def furthest(told: dict[str, Any], cls: str) -> list[Line]:
+def furthest(results: dict[str, Any], cls: str) -> list[Line]:
     """The largest gaps; a problem without a program counts as eager."""
-    found = [x for x in lines(told["problems"], cls) if _gap(x) is not None]
-    return sorted(found, key=lambda x: -_gap(x))[:FURTHEST]
+    behind = [x for x in lines(results["problems"], cls) if _gap(x) is not None]
+    return sorted(behind, key=lambda x: -_gap(x))[:FURTHEST]
 
 
 def _gap(x: Line) -> float | None:
@@ -250,7 +257,7 @@ def causes() -> dict[str, dict[str, dict[str, str]]]:
     return tomllib.loads(CAUSES.read_text(encoding="utf-8"))
 
 
-def furthest_table(told: dict[str, Any], cls: str) -> str:
+def furthest_table(results: dict[str, Any], cls: str) -> str:
     """The ten of a class, as Markdown, with the hand-written notes. The limit is that of the gap's roof: f16's for
     guarded f16 products."""
     written = causes().get(cls, {})
@@ -258,7 +265,7 @@ def furthest_table(told: dict[str, Any], cls: str) -> str:
         f"| {cls} | ours, ms | limit, ms | gap | x best | profile | cause | what would help |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for x in furthest(told, cls):
+    for x in furthest(results, cls):
         own = written.get(x.module, {})
         ms = x.trial["ms"] if x.trial else x.baselines["eager"]
         cells = [f"{x.pid} {x.module}", f"{ms:.4f}" + ("" if x.trial else " (eager)"), f"{ms / _gap(x):.4f}",
@@ -268,57 +275,58 @@ def furthest_table(told: dict[str, Any], cls: str) -> str:
     return "\n".join(rows)
 
 
-def short_table(told: dict[str, Any]) -> str:
+def short_table(results: dict[str, Any]) -> str:
     """One line per class for the README, as Markdown, followed by a sentence on what the table does not show."""
     rows = [
         "| class | over eager as shipped | over eager of the class | over torch.compile | over max-autotune | "
         "over the best of these | mean SOL score | problems below 0.95x | trials | s a problem |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for cls in classes(told):
-        s = summary(told["problems"], cls)
+    for cls in classes(results):
+        s = summary(results["problems"], cls)
         own = "eager_f16" if cls == "f16" else "eager_tf32"
         names = ("eager", own, "compile", "compile_max")
         over = [_number(s["over"].get(n), 2) + (part(s, n) if n in s["over"] else "") for n in names]
         cells = [cls, *over, _number(s["best"], 2), f"{s['score']:.2f}", str(len(s["slower"])), f"{s['trials']:.1f}",
                  _number(s["seconds"], 0)]  # fmt: skip
         rows.append(f"| {' | '.join(cells)} |")
-    below = sentence(told["problems"], classes(told))
+    below = sentence(results["problems"], classes(results))
     return "\n".join([*rows, *(["", below] if below else [])])
 
 
 def sentence(problems: dict[str, dict], of: list[str]) -> str:
     """The same data in tf32 without guarded programs, and the classes in which the aim of seconds is met."""
-    said = []
+    clauses = []
     if "tf32" in of and summary(problems, "tf32")["guarded"]:
         s = summary(unguarded(problems), "tf32")
         shown = [n for n in ("eager", "compile", "compile_max") if n in s["over"]]
         over = ", ".join(f"{s['over'][n]:.2f}x {NAMES[n]}{part(s, n)}" for n in shown)
         without = s["problems"] - s["solved"]
         none = f" ({count(without, 'problem')} without a program)" if without else ""
-        said.append(f"without guarded f16 programs the same data give in tf32 {over} and "
+        clauses.append(f"without guarded f16 programs the same data give in tf32 {over} and "
                     f"{count(len(s['slower']), 'problem')} below {LOSING}x of the best baseline{none}")  # fmt: skip
     took = {cls: s for cls in of if (s := summary(problems, cls)["seconds"]) is not None}
-    kept = [f"{'met' if s < SECONDS_AIM else 'missed'} in {cls} ({s:.0f} s)" for cls, s in took.items()]
-    if kept:
-        said.append(f"the aim of under {SECONDS_AIM:g} s a problem with warm workers is {', '.join(kept)}")
-    text = "; ".join(said)
+    verdicts = [f"{'met' if s < SECONDS_AIM else 'missed'} in {cls} ({s:.0f} s)" for cls, s in took.items()]
+    if verdicts:
+        clauses.append(f"the aim of under {SECONDS_AIM:g} s a problem with warm workers is {', '.join(verdicts)}")
+    text = "; ".join(clauses)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 # ---- the gallery ----
 
 
-def page(told: dict[str, Any], name: str) -> dict[str, Any]:
+def page(results: dict[str, Any], name: str) -> dict[str, Any]:
     """The gallery's data: {from, gpu, driver, date, torch, command, classes: {class: {words, fast_p, head, rows}},
     speedup_gap}. A row's cells are texts; the first is the problem."""
-    found = {cls: lines(told["problems"], cls) for cls in classes(told)}
-    made: dict[str, Any] = {
-        "from": name, **{k: told[k] for k in ("gpu", "driver", "date", "command")}, "torch": told["toolchain"]["torch"],
-        "classes": {}, "speedup_gap": speedup_gap(found).to_json(),
+    rows = {cls: lines(results["problems"], cls) for cls in classes(results)}
+    content: dict[str, Any] = {
+        "from": name, **{k: results[k] for k in ("gpu", "driver", "date", "command")},
+        "torch": results["toolchain"]["torch"],
+        "classes": {}, "speedup_gap": speedup_gap(rows).to_json(),
     }  # fmt: skip
-    for cls, some in found.items():
-        s = summary(told["problems"], cls)
+    for cls, some in rows.items():
+        s = summary(results["problems"], cls)
         head = [
             "problem",
             "ours, ms",
@@ -329,12 +337,12 @@ def page(told: dict[str, Any], name: str) -> dict[str, Any]:
             "trials",
             "verdict",
         ]
-        made["classes"][cls] = {
+        content["classes"][cls] = {
             "words": [*words(s, cls)[:1], *won_otherwise(s, cls), *aims(s, cls)],
             "fast_p": fast_p(some, cls).to_json(), "head": head,
             "rows": [_row(x, cls) for x in some],
         }  # fmt: skip
-    return made
+    return content
 
 
 def won_otherwise(s: dict, cls: str) -> list[str]:

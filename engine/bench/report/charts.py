@@ -30,10 +30,10 @@ def share(speedups: Sequence[float], p: float) -> float:
     return sum(s > p for s in speedups) / len(speedups) if speedups else 0.0
 
 
-def fast_p(found: Sequence[Line], cls: str) -> Figure:
+def fast_p(table: Sequence[Line], cls: str) -> Figure:
     """One line per baseline: how many of all problems are faster than p times it. A problem without a program counts as
     eager. Rows: p, one column per baseline."""
-    over = {n: [x.over[n] for x in found if n in x.over] for n in allowed(cls)}
+    over = {n: [x.over[n] for x in table if n in x.over] for n in allowed(cls)}
     over = {n: values for n, values in over.items() if values}
     data = [
         scatter(
@@ -52,16 +52,16 @@ def fast_p(found: Sequence[Line], cls: str) -> Figure:
     )  # fmt: skip
     rows = [{"p": p, **{NAMES[n]: round(share(values, p), 4) for n, values in over.items()}} for p in TOLD]
     words = ", ".join(f"{share(v, 1.0):.0%} of {NAMES[n]}" for n, v in over.items())
-    title = f"Share of {len(found)} problems that are faster than p times a baseline in {cls}"
+    title = f"Share of {len(table)} problems that are faster than p times a baseline in {cls}"
     return Figure({"data": data, "layout": figure_layout}, rows, title, f"{title}. Faster at all: {words}.")
 
 
-def speedup_gap(found: Mapping[str, Sequence[Line]]) -> Figure:
-    """Each problem's speedup over PyTorch's best mode in the class against its distance to the limit. `found`: class ->
-    lines. Rows: problem, class, speedup, the baseline, gap."""
+def speedup_gap(by_class: Mapping[str, Sequence[Line]]) -> Figure:
+    """Each problem's speedup over PyTorch's best mode in the class against its distance to the limit.
+    `by_class`: class -> lines. Rows: problem, class, speedup, the baseline, gap."""
     data: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
-    for cls, some in found.items():
+    for cls, some in by_class.items():
         shown = [x for x in some if x.trial and x.against]
         data.append(
             scatter(

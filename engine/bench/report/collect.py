@@ -36,7 +36,7 @@ def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
     seconds, first_trial_s, trial_s: back end -> median seconds from proposal to verdict}. Times without a unit are in
     ms; a trial's `ratio` is the baseline's time over its own in alternation, with a 95% interval.
     """
-    told: dict[str, Any] = {}
+    about: dict[str, Any] = {}
     modules, methods = [], set()
     for path in sorted(map(Path, paths)):
         view = fold(recording.read(path).rows)
@@ -44,12 +44,12 @@ def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
             raise ValueError(f"{path.name} is not a measured session at its end")
         head = {"date": datetime.fromtimestamp(view.started_t, UTC).date().isoformat()}
         head |= {name: view.device[name] for name in ("gpu", "driver", "toolchain")}
-        if told and told != head:
+        if about and about != head:
             raise ValueError(f"{path.name} is of another day, device or toolchain than the files before it: {head}")
-        told = head
+        about = head
         modules.append(_module(view))
         methods |= {t.measured.time["method"] for t in view.trials.values() if t.measured is not None}
-    return told | {"method": "; ".join(sorted(methods)), "modules": modules}
+    return about | {"method": "; ".join(sorted(methods)), "modules": modules}
 
 
 def _module(view: View) -> dict:
@@ -90,14 +90,14 @@ def app(path: str | Path) -> dict[str, Any]:
     raw = json.loads(Path(path).read_text(encoding="utf-8"))
     log = raw["followed"]["log"]
     device = log[0]["data"]["device"]
-    said: dict[str, Any] = {
+    report: dict[str, Any] = {
         "date": datetime.fromtimestamp(log[0]["t"], UTC).date().isoformat(),
         **{k: device[k] for k in ("gpu", "driver", "toolchain")},
         "command": "OUT=. python -m pytest -m gpu tests/gpu/test_app.py",
     }
     for name, part in raw.items():
         view = fold(part["log"])
-        said[name] = {
+        report[name] = {
             "end": part["end"],
             "events": len(part["log"]),
             "seq_without_gap": view.seq == len(part["log"]),
@@ -110,12 +110,12 @@ def app(path: str | Path) -> dict[str, Any]:
             },
         }
     followed = raw["followed"]
-    said["followed"] |= {
+    report["followed"] |= {
         "first_trial_s": round(followed["first_trial_s"], 2),
         "trials_s": [round(s, 2) for s in followed["trials_s"]],
         "trials_s_median": round(statistics.median(followed["trials_s"]), 2),
     }
-    return said
+    return report
 
 
 def table(path: str | Path) -> str:
@@ -158,21 +158,22 @@ def _short(value: Any) -> Any:
 
 def suite_table(path: str | Path) -> str:
     """Every program of the suite by back end, as Markdown, and a summary."""
-    told = json.loads(Path(path).read_text(encoding="utf-8"))
+    results = json.loads(Path(path).read_text(encoding="utf-8"))
     rows = [
         "# The 59 problems, each as a program",
         "",
-        f"{told['gpu']}, driver {told['driver']}, {told['date']}; torch {told['toolchain']['torch']}.",
-        f"{told['method']}.",
+        f"{results['gpu']}, driver {results['driver']}, {results['date']}; torch {results['toolchain']['torch']}.",
+        f"{results['method']}.",
         "The ratio is that module's time over the program's (above 1: the program is faster), with its 95% interval.",
-        f"Raw data: `{Path(path).name}`; made by `{told['command']}`, gone on from as the code changed: each row names",
+        f"Raw data: `{Path(path).name}`; made by `{results['command']}`, gone on from as the code changed: "
+        "each row names",
         "the commit that it was measured at. Of a convolution's batch a few images are held against float64 (`scope`",
         "in the raw data) and the whole result against eager TF32.",
         "",
         "| problem | program | back end | class | error | allowed | ms | eager TF32, ms | ratio | commit |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for r in told["results"]:
+    for r in results["results"]:
         name = f"| {r['id']} | {r['program']} | {r['backend']} | {r.get('class', '')} "
         if not r["ok"]:
             rows.append(f"{name}| {r['failed']}: {r['message'].strip().splitlines()[0][:120]} | | | | | |")
@@ -181,7 +182,7 @@ def suite_table(path: str | Path) -> str:
         allowed = max(r["tolerance"], 2 * (r["pytorch_error"] or 0)) if r["error"] > r["tolerance"] else r["tolerance"]
         times = f"{r['ms']:.4f} | {r['eager_ms']:.4f} | {ratio}"
         rows.append(f"{name}| {r['error']:.1e} | {allowed:.1e} | {times} | {r['commit']} |")
-    return "\n".join([*rows, "", *summary(told["results"])])
+    return "\n".join([*rows, "", *summary(results["results"])])
 
 
 def matrix(path: str | Path) -> dict[str, Any]:
@@ -213,21 +214,21 @@ def bench(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path}: its times are predictions for {about['hardware']}; results are measured on a GPU")
     left_out = ("why", "elements", "whole_error", "agrees", "max_error", "cached", "log", "scope", "call_ms")
     for row in raw["problems"].values():
-        kept = {id(t) for t in _fastest(row)}
+        fastest = {id(t) for t in _fastest(row)}
         row["trials"] = [
-            {k: _short(v) for k, v in t.items() if k not in left_out and (k != "text" or id(t) in kept)}
+            {k: _short(v) for k, v in t.items() if k not in left_out and (k != "text" or id(t) in fastest)}
             for t in row["trials"]
         ]
         for t in row["trials"]:
             if "checks" in t:
                 t["checks"] = [c for c in t["checks"] if c["verdict"] != "passed"]
-        for told in row["baselines"].values():
-            told.pop("key", None)
-        for told in row.get("composed", {}).values():  # its programs' texts stand in the regions' rows
-            told["programs"] = list(told["programs"])
-            told["checks"] = [c for c in told.get("checks", ()) if c["verdict"] != "passed"]
-        for told in (*row["trials"], *row.get("composed", {}).values(), *row["baselines"].values()):
-            told |= {k: _PLACE.sub("FILE", told[k]) for k in ("message", "error") if isinstance(told.get(k), str)}
+        for part in row["baselines"].values():
+            part.pop("key", None)
+        for part in row.get("composed", {}).values():  # its programs' texts stand in the regions' rows
+            part["programs"] = list(part["programs"])
+            part["checks"] = [c for c in part.get("checks", ()) if c["verdict"] != "passed"]
+        for part in (*row["trials"], *row.get("composed", {}).values(), *row["baselines"].values()):
+            part |= {k: _PLACE.sub("FILE", part[k]) for k in ("message", "error") if isinstance(part.get(k), str)}
         row.pop("revision", None)
     return {
         **{name: about[name] for name in ("date", "gpu", "driver", "toolchain")},
@@ -279,8 +280,8 @@ def main(argv: list[str]) -> int:
     if len(argv) < 2 or argv[0] not in MAKERS:
         print(__doc__, file=sys.stderr)
         return 2
-    made = MAKERS[argv[0]](argv[1:])
-    print(made if isinstance(made, str) else json.dumps(made, indent=1, ensure_ascii=False))
+    output = MAKERS[argv[0]](argv[1:])
+    print(output if isinstance(output, str) else json.dumps(output, indent=1, ensure_ascii=False))
     return 0
 
 

@@ -39,14 +39,14 @@ def modules(problems: dict[str, dict], cls: str) -> list[Covered]:
     return [_covered(m, row, problems, cls) for m, row in problems.items() if "#" not in m]
 
 
-def summary(found: list[Covered]) -> dict[str, float]:
+def summary(covered: list[Covered]) -> dict[str, float]:
     """{baseline: geometric mean over modules}, without modules that are not covered at all."""
-    return _means([c.over for c in found])
+    return _means([c.over for c in covered])
 
 
-def of_wholes(found: list[Covered]) -> dict[str, float]:
+def of_wholes(covered: list[Covered]) -> dict[str, float]:
     """The same for modules as a whole, if that was timed, with PyTorch's part."""
-    return _means([c.as_whole for c in found])
+    return _means([c.as_whole for c in covered])
 
 
 def _means(over: list[dict[str, float]]) -> dict[str, float]:
@@ -105,21 +105,21 @@ def _rest(uncovered: list[dict] | tuple) -> tuple[str, ...]:
 
 def words(problems: dict[str, dict], cls: str) -> list[str]:
     """For a terminal: one line per module, then the means."""
-    found = modules(problems, cls)
-    said = [f"\n{cls}: what is covered, and its speedup"]
-    for c in found:
-        over = _said(c.over) or "nothing was timed"
-        over += f"; as a whole {_said(c.as_whole)}" if c.as_whole and not c.whole else ""
+    covered = modules(problems, cls)
+    text = [f"\n{cls}: what is covered, and its speedup"]
+    for c in covered:
+        over = _ratios(c.over) or "nothing was timed"
+        over += f"; as a whole {_ratios(c.as_whole)}" if c.as_whole and not c.whole else ""
         what = "refused" if c.share is None else "whole" if c.whole else f"{c.regions} regions, {c.share:.1%}"
         rest = f"; stays PyTorch: {', '.join(c.rest)}" if c.rest else f"; {c.why}"[:120] if c.why else ""
-        said.append(f"{c.module:34} {what:20} {over}{rest}")
-    means, wholes = _said(summary(found)), _said(of_wholes(found))
-    said.append(f"geometric means over modules: {means or 'nothing was timed'}")
+        text.append(f"{c.module:34} {what:20} {over}{rest}")
+    means, wholes = _ratios(summary(covered)), _ratios(of_wholes(covered))
+    text.append(f"geometric means over modules: {means or 'nothing was timed'}")
     if wholes:
-        many = sum(bool(c.as_whole) for c in found)
-        said.append(f"geometric means over modules as a whole: {wholes} ({many} of {len(found)} modules)")
-    return said
+        many = sum(bool(c.as_whole) for c in covered)
+        text.append(f"geometric means over modules as a whole: {wholes} ({many} of {len(covered)} modules)")
+    return text
 
 
-def _said(over: dict[str, float]) -> str:
+def _ratios(over: dict[str, float]) -> str:
     return ", ".join(f"{v:.2f}x {NAMES[n]}" for n, v in over.items())

@@ -29,19 +29,19 @@ def committed(which: str = "suite59") -> Path | None:
     return max(RESULTS.glob(f"bench-{which}-*.json"), key=lambda p: p.stem[-10:], default=None)
 
 
-def files(told: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, Any], str]]) -> dict[Path, str]:
+def files(bench: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, Any], str]]) -> dict[Path, str]:
     """The contents of all files generated from a collected bench: path -> text, READMEs whole. `beside`: the benches of
     the modules outside the suite, and their files' names, by set."""
-    first = bench_report.classes(told)[0]
-    report, short = bench_report.markdown(told, name), bench_report.short_table(told)
+    first = bench_report.classes(bench)[0]
+    report, short = bench_report.markdown(bench, name), bench_report.short_table(bench)
     for which, (others, its) in beside.items():
         report = "\n".join([report, *bench_report.outside(which, others, its)])
         short += f"\n\n{bench_report.outside_sentence(which, others)}"
     readme, results = ROOT / "README.md", RESULTS / "README.md"
-    furthest = bench_report.furthest_table(told, first)
+    furthest = bench_report.furthest_table(bench, first)
     return {
         RESULTS / "bench.md": f"{report}\n",
-        ROOT / "static/data/bench.json": json.dumps(bench_report.page(told, name), ensure_ascii=False) + "\n",
+        ROOT / "static/data/bench.json": json.dumps(bench_report.page(bench, name), ensure_ascii=False) + "\n",
         readme: marked(readme.read_text(encoding="utf-8"), "bench", short),
         results: marked(results.read_text(encoding="utf-8"), "furthest", furthest),
     }
@@ -67,11 +67,11 @@ def marked(text: str, name: str, table: str) -> str:
 def main(argv: list[str]) -> int:
     written = []
     for path in argv:
-        told = collect.bench(path)
-        which = set_of(row["id"] for row in told["problems"].values())
-        gpu = told["gpu"].removeprefix("NVIDIA ").split()[0].lower()
-        target = RESULTS / f"bench-{which}-{gpu}-{told['date']}.json"
-        target.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        results = collect.bench(path)
+        which = set_of(row["id"] for row in results["problems"].values())
+        gpu = results["gpu"].removeprefix("NVIDIA ").split()[0].lower()
+        target = RESULTS / f"bench-{which}-{gpu}-{results['date']}.json"
+        target.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         written.append(target)
     contents = from_committed()
     if contents is None:

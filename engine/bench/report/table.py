@@ -49,26 +49,26 @@ class Line:
 
 def line(module: str, row: dict, cls: str) -> Line:
     judge(row)
-    b, made = best(row, cls), [t for t in tried(row) if t["class"] == cls]
-    ratios = {n: told["ratio"] for n, told in row["baselines"].items() if "ratio" in told}
+    b, trials = best(row, cls), [t for t in tried(row) if t["class"] == cls]
+    ratios = {n: baseline["ratio"] for n, baseline in row["baselines"].items() if "ratio" in baseline}
     best_of, offer = rival(row, cls), best(row, cls, algebraic=True)
     over = dict(b["over"]) if b else {n: r / ratios.get("eager", 1.0) for n, r in ratios.items()}
-    parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") and not made else ""
-    why = row["refused"] or parts or row.get("left_out", {}).get(cls) or (made[-1].get("message") if made else "")
+    parts = f"cut into {len(row.get('regions', ()))} regions" if row.get("regions") and not trials else ""
+    why = row["refused"] or parts or row.get("left_out", {}).get(cls) or (trials[-1].get("message") if trials else "")
     why = why or "; ".join(row.get("notes", ()))
     return Line(
-        module, row["id"], {n: told["ms"] for n, told in row["baselines"].items() if "ms" in told}, over, b,
+        module, row["id"], {n: baseline["ms"] for n, baseline in row["baselines"].items() if "ms" in baseline}, over, b,
         "" if b else why.strip() or "not tried", best_of and best_of[0],
-        over.get(best_of[0]) if best_of else None, len(made), sum(not t["ok"] for t in made),
-        sum(t["ok"] and "ms" in t and not counts(t) for t in made), seconds(row, cls), row["limits"].get(cls),
+        over.get(best_of[0]) if best_of else None, len(trials), sum(not t["ok"] for t in trials),
+        sum(t["ok"] and "ms" in t and not counts(t) for t in trials), seconds(row, cls), row["limits"].get(cls),
         offer if offer and (b is None or offer["ms"] < b["ms"]) else None,
     )  # fmt: skip
 
 
 def lines(problems: dict[str, dict], cls: str) -> list[Line]:
     """In the set's order. A module in regions is one problem, by its composition as a whole."""
-    found = [line(module, row, cls) for module, row in problems.items() if "#" not in module]
-    return sorted(found, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
+    table = [line(module, row, cls) for module, row in problems.items() if "#" not in module]
+    return sorted(table, key=lambda x: ((0, *order(x.pid)) if "/" in x.pid else (1, 0, 0), x.module))
 
 
 def unguarded(problems: dict[str, dict]) -> dict[str, dict]:
@@ -108,31 +108,31 @@ def summary(problems: dict[str, dict], cls: str) -> dict:
     those are}, best: geomean over each problem's best baseline or None, slower: [lines below 0.95x of it, those without
     a program as eager], score, trials, seconds, verdicts, and lines that are guarded, finer than the class, or have an
     algebraic offer; with_algebraic: `over` if those counted}"""
-    found = lines(problems, cls)
-    timed = [n for n in allowed(cls) if any(n in x.over for x in found)]
-    against = [x.against for x in found if x.against is not None]
-    scores = [x.trial["score"] if x.trial else _score_of_eager(x, cls) for x in found]
-    times = [x.seconds for x in found if x.seconds is not None]
+    table = lines(problems, cls)
+    timed = [n for n in allowed(cls) if any(n in x.over for x in table)]
+    against = [x.against for x in table if x.against is not None]
+    scores = [x.trial["score"] if x.trial else _score_of_eager(x, cls) for x in table]
+    times = [x.seconds for x in table if x.seconds is not None]
     verdicts: dict[str, int] = {}
-    for x in found:
+    for x in table:
         verdicts[x.verdict] = verdicts.get(x.verdict, 0) + 1
     right = [
         m for m, row in problems.items() if "#" not in m and any(t["class"] == cls and t["ok"] for t in tried(row))
     ]
     return {
-        "problems": len(found), "solved": len(right),
-        "over": {n: mean([x.over[n] for x in found if n in x.over]) for n in timed},
-        "of": {n: sum(n in x.over for x in found) for n in timed},
+        "problems": len(table), "solved": len(right),
+        "over": {n: mean([x.over[n] for x in table if n in x.over]) for n in timed},
+        "of": {n: sum(n in x.over for x in table) for n in timed},
         "best": mean(against) if against else None,
-        "slower": [x for x in found if x.against is not None and x.against < LOSING],
+        "slower": [x for x in table if x.against is not None and x.against < LOSING],
         "score": sum(scores) / len(scores) if scores else 0.0,
-        "trials": sum(x.trials for x in found) / len(found) if found else 0.0,
+        "trials": sum(x.trials for x in table) / len(table) if table else 0.0,
         "seconds": sum(times) / len(times) if times else None,
-        "algebraic": [x for x in found if x.offer],
-        "with_algebraic": {n: mean([(x.offer or x.trial or {}).get("over", x.over)[n] for x in found if n in x.over])
+        "algebraic": [x for x in table if x.offer],
+        "with_algebraic": {n: mean([(x.offer or x.trial or {}).get("over", x.over)[n] for x in table if n in x.over])
                            for n in timed},
-        "finer": [x for x in found if x.trial and x.trial["by"] != cls],
-        "guarded": [x for x in found if x.trial and x.trial["guarded"]], "verdicts": verdicts,
+        "finer": [x for x in table if x.trial and x.trial["by"] != cls],
+        "guarded": [x for x in table if x.trial and x.trial["guarded"]], "verdicts": verdicts,
     }  # fmt: skip
 
 

@@ -48,9 +48,9 @@ class LookAhead:
     def _work(self, spec: SessionSpec, memory: str) -> None:
         try:
             graph = trace(spec.source, cancelled=self._stop.is_set, local_user=True).graph
-            given = Problem(spec.source, spec.source_kind, graph, spec.seed)
+            task = Problem(spec.source, spec.source_kind, graph, spec.seed)
             problem = Prepared(
-                given, spec.classes, self.evaluator.hw, self.evaluator.kind, self.evaluator.screens,
+                task, spec.classes, self.evaluator.hw, self.evaluator.kind, self.evaluator.screens,
                 memory=memory, cancelled=self._stop.is_set,
             )  # fmt: skip
             for candidate in registry.available()[spec.strategy](spec.options).ahead(problem):

@@ -83,14 +83,14 @@ def _coverage(covered: list[events.Covered]) -> dict[str, Any]:
     }
 
 
-def _baselines(taken: list[events.Baseline]) -> tuple[dict[str, dict[str, Any]], str]:
+def _baselines(timed: list[events.Baseline]) -> tuple[dict[str, dict[str, Any]], str]:
     """({name: {ms, cls, ratio, low, high, note}}, the baseline beside which the others were timed). A baseline that was
     alternated with one that the session lacks (stored by another session) has no ratio."""
-    beside = next((b.beside for b in taken if b.beside), taken[0].name if taken else "")
-    native_f32 = any(b.name == "eager" and b.cls == "f32" for b in taken)
-    ratios = {beside: 1.0} | {b.name: b.ratio for b in taken if b.ratio is not None and b.beside == beside}
+    beside = next((b.beside for b in timed if b.beside), timed[0].name if timed else "")
+    native_f32 = any(b.name == "eager" and b.cls == "f32" for b in timed)
+    ratios = {beside: 1.0} | {b.name: b.ratio for b in timed if b.ratio is not None and b.beside == beside}
     rows = {}
-    for b in taken:
+    for b in timed:
         name = _NAMES.get(b.name) or (_AS_SHIPPED.get(b.name, b.name) if native_f32 else b.name)
         row: dict[str, Any] = {"ms": b.time.ms, "cls": b.cls}
         ratio = ratios.get(b.name)

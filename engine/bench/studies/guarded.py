@@ -209,19 +209,19 @@ def main(argv: list[str] | None = None) -> int:
     if gpu is None:
         print("error: there is no NVIDIA GPU here; `--plan` shows what would run on one", file=sys.stderr)
         return 2
-    told = json.loads(args.json.read_text(encoding="utf-8")) if args.json.exists() else {"results": []}
-    told = about("python -m engine.bench.studies.guarded --json guard.json", gpu) | {
-        "method": METHOD, "results": told["results"],
+    results = json.loads(args.json.read_text(encoding="utf-8")) if args.json.exists() else {"results": []}
+    results = about("python -m engine.bench.studies.guarded --json guard.json", gpu) | {
+        "method": METHOD, "results": results["results"],
     }  # fmt: skip
 
     def done(row: dict[str, Any]) -> None:
-        told["results"].append(row)
+        results["results"].append(row)
         print(line(row), flush=True)
-        atomic_write.write_results(args.json, told)
+        atomic_write.write_results(args.json, results)
 
-    had = {row["program"] for row in told["results"]}
+    had = {row["program"] for row in results["results"]}
     run([n for n in names if n not in had], registry.get("cuda", local_user=True), args.seconds, done)
-    ran = [row for row in told["results"] if row["program"] in names]
+    ran = [row for row in results["results"] if row["program"] in names]
     print(f"{sum(not faults(row) for row in ran)} right of {len(ran)} run, {len(names)} asked for", flush=True)
     return 0 if len(ran) == len(names) and not any(map(faults, ran)) else 1
 

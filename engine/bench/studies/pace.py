@@ -98,8 +98,8 @@ def _spread(values: list[float]) -> dict[str, float | int] | None:
     if not values:
         return None
     ninth = quantiles(values, n=10)[8] if len(values) > 1 else values[0]
-    said = {"median": median(values), "p90": ninth, "max": max(values)}
-    return {"n": len(values), **{name: round(v, 3) for name, v in said.items()}}
+    figures = {"median": median(values), "p90": ninth, "max": max(values)}
+    return {"n": len(values), **{name: round(v, 3) for name, v in figures.items()}}
 
 
 class Loop:
@@ -167,30 +167,30 @@ def play(
     `warm` is called between sessions, as the app's engine does. A trial that the clock interrupts does not count.
     """
     began = time.monotonic()
-    made = Window(seconds)
+    window = Window(seconds)
     for name, text, kind in modules:
         if time.monotonic() - began >= seconds:
             break
-        _session(made, (name, text, kind), device, began, trials, say)
-        if not made.ended and not made.sessions[-1]["end"].startswith(("done", "stopped")):
-            raise SessionRefused("nothing_ran", f"{name}: {made.sessions[-1]['end']}")
+        _session(window, (name, text, kind), device, began, trials, say)
+        if not window.ended and not window.sessions[-1]["end"].startswith(("done", "stopped")):
+            raise SessionRefused("nothing_ran", f"{name}: {window.sessions[-1]['end']}")
         warm()
     else:
-        made.seconds = min(seconds, time.monotonic() - began)  # there was nothing left to try
-    return made
+        window.seconds = min(seconds, time.monotonic() - began)  # there was nothing left to try
+    return window
 
 
 def _session(
-    made: Window, module: tuple[str, str, str], device: Any, began: float, trials: int, say: Callable[[str], None]
+    window: Window, module: tuple[str, str, str], device: Any, began: float, trials: int, say: Callable[[str], None]
 ) -> None:
-    pressed, until = time.monotonic(), began + made.seconds
+    pressed, until = time.monotonic(), began + window.seconds
     name, text, kind = module
-    told: list[bool] = []
+    stops: list[bool] = []
 
     def control() -> list[tuple[str, dict]]:
-        if time.monotonic() < until or told:
+        if time.monotonic() < until or stops:
             return []
-        told.append(True)
+        stops.append(True)
         return [("stop", {})]
 
     spec = SessionSpec(
@@ -216,12 +216,12 @@ def _session(
                 one.built_s, one.cached = built[e.trial].seconds, built[e.trial].cached
             if isinstance(e, events.TrialFailed):
                 one.failed = f"{e.step}: {e.code}"
-            made.ended.append(one)
+            window.ended.append(one)
             what = f"failed at {one.failed}: {e.reason[:160]}" if one.failed else f"{e.ms:.4g} ms {e.verdict}"
             say(f"{name:28} trial {e.trial:2}  {one.seconds:6.2f} s (build {one.built_s:5.2f} s)  {what}")
         elif isinstance(e, events.SessionEnded):
             reason = f"{e.state}: {e.reason}"[:200]
-    made.sessions.append({"module": name, "first_trial_s": stages.get("measured"), "stages": stages, "end": reason})
+    window.sessions.append({"module": name, "first_trial_s": stages.get("measured"), "stages": stages, "end": reason})
 
 
 # ---- the command ----
@@ -263,14 +263,14 @@ def _play(args: argparse.Namespace) -> int:
     from engine.evaluate.timing import gpu_condition
 
     out = Path(args.json) if args.json else None
-    told = json.loads(out.read_text()) if out and out.exists() and out.read_text().strip() else {}
+    results = json.loads(out.read_text()) if out and out.exists() and out.read_text().strip() else {}
     device = registry.get(args.device, local_user=True)
     typed = ["--device", args.device, "--side", args.side, "--seconds", f"{args.seconds:g}"]
     typed += ["--loop-seconds", f"{args.loop_seconds:g}"] if args.loop_seconds else []
     typed += ["--starts", str(args.starts), "--rest", f"{args.rest:g}"]
     command = " ".join(["python -m engine.bench.studies.pace", *typed, "--json pace.json"])
-    told |= gpu_condition.about(command, gpu_condition.read() if device.kind == "measured" else None)
-    told |= {"kind": device.kind, "cores": len(os.sched_getaffinity(0)), "class": CLS, "aims": AIMS}
+    results |= gpu_condition.about(command, gpu_condition.read() if device.kind == "measured" else None)
+    results |= {"kind": device.kind, "cores": len(os.sched_getaffinity(0)), "class": CLS, "aims": AIMS}
     modules = _sources(tuple(filter(None, args.only.split(","))))
 
     def warm() -> None:
@@ -280,10 +280,10 @@ def _play(args: argparse.Namespace) -> int:
         device.warm()
 
     def save() -> None:
-        if {"cute", "loop"} <= told.keys():
-            told["times_as_many"] = times_as_many(told["cute"], told["loop"])
+        if {"cute", "loop"} <= results.keys():
+            results["times_as_many"] = times_as_many(results["cute"], results["loop"])
         if out:
-            atomic_write.write_results(out, told)
+            atomic_write.write_results(out, results)
 
     def ready() -> None:
         warm()
@@ -293,22 +293,22 @@ def _play(args: argparse.Namespace) -> int:
 
     ready()
     if args.side != "loop":
-        told["starts"] = []
+        results["starts"] = []
         for one in modules[1 : 1 + args.starts]:
             start = play([one], device, 120.0, trials=1, say=_say)
-            told["starts"] += start.sessions
-            _say(f"first trial of {one[0]}: {told['starts'][-1]['stages']}")
+            results["starts"] += start.sessions
+            _say(f"first trial of {one[0]}: {results['starts'][-1]['stages']}")
             save()
             ready()
-        told["cute"] = play(modules, device, args.seconds, say=_say, warm=warm).to_json()
+        results["cute"] = play(modules, device, args.seconds, say=_say, warm=warm).to_json()
         save()
-        _say(summary("cute", told["cute"]))
+        _say(summary("cute", results["cute"]))
     if args.side != "cute":
-        told["loop"] = play(modules, Loop(device), args.loop_seconds or args.seconds, say=_say, warm=warm).to_json()
-        _say(summary("loop", told["loop"]))
+        results["loop"] = play(modules, Loop(device), args.loop_seconds or args.seconds, say=_say, warm=warm).to_json()
+        _say(summary("loop", results["loop"]))
     save()
     device.close()
-    _say(verdict(told))
+    _say(verdict(results))
     return 0
 
 
@@ -319,25 +319,25 @@ def times_as_many(cute: dict[str, Any], loop: dict[str, Any]) -> float | None:
     return round(loop["a_trial_every_s"] / cute["a_trial_every_s"], 1)
 
 
-def summary(side: str, told: dict[str, Any]) -> str:
-    spread = told["trial_s"] or {}
+def summary(side: str, results: dict[str, Any]) -> str:
+    spread = results["trial_s"] or {}
     return (
-        f"{side}: {told['trials']} trials in {told['seconds']:.0f} s ({told['failed']} failed), median "
+        f"{side}: {results['trials']} trials in {results['seconds']:.0f} s ({results['failed']} failed), median "
         f"{spread.get('median')} s from proposal to verdict, p90 {spread.get('p90')}, max {spread.get('max')}; "
-        f"freshly built: {told['trial_s_fresh_build']}; one every {told['a_trial_every_s']} s"
+        f"freshly built: {results['trial_s_fresh_build']}; one every {results['a_trial_every_s']} s"
     )
 
 
-def verdict(told: dict[str, Any]) -> str:
+def verdict(results: dict[str, Any]) -> str:
     """The three aims beside the measured values."""
     lines = []
-    if told.get("cute", {}).get("trial_s"):
-        lines.append(f"median trial {told['cute']['trial_s']['median']} s (aim {AIMS['median_s']})")
-    firsts = [s["first_trial_s"] for s in told.get("starts", []) if s["first_trial_s"]]
+    if results.get("cute", {}).get("trial_s"):
+        lines.append(f"median trial {results['cute']['trial_s']['median']} s (aim {AIMS['median_s']})")
+    firsts = [s["first_trial_s"] for s in results.get("starts", []) if s["first_trial_s"]]
     if firsts:
         lines.append(f"first measured trial {median(firsts):.2f} s of {firsts} (aim {AIMS['first_trial_s']})")
-    if "times_as_many" in told:
-        lines.append(f"{told['times_as_many']} times the loop's trials (aim {AIMS['times_as_many']:g})")
+    if "times_as_many" in results:
+        lines.append(f"{results['times_as_many']} times the loop's trials (aim {AIMS['times_as_many']:g})")
     return "; ".join(lines)
 
 

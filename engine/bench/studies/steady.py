@@ -189,20 +189,20 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     from engine.evaluate.timing import gpu_condition
 
-    told = gpu_condition.about("python -m engine.bench.studies.steady --json steady.json", gpu_condition.read())
-    told |= {"aims": {"spread": SPREAD, "events_over_cupti": AGREE, "from_ms": LONG_MS}, "results": []}
+    results = gpu_condition.about("python -m engine.bench.studies.steady --json steady.json", gpu_condition.read())
+    results |= {"aims": {"spread": SPREAD, "events_over_cupti": AGREE, "from_ms": LONG_MS}, "results": []}
     began, good = time.monotonic(), True
     for at in range(0, len(cases), AT_ONCE):
         if time.monotonic() - began > args.seconds:
             break
         for name, seen in _batch(cases[at : at + AT_ONCE]):
             good &= isinstance(seen, Seen) and not seen.faults
-            told["results"].append(seen.to_json() if isinstance(seen, Seen) else {"name": name, "error": seen})
+            results["results"].append(seen.to_json() if isinstance(seen, Seen) else {"name": name, "error": seen})
             print(line(seen) if isinstance(seen, Seen) else f"BAD {name}: {seen}", flush=True)
             if args.json:
-                atomic_write.write_results(Path(args.json), told)
-    print(f"{len(told['results'])} of {len(cases)} in {time.monotonic() - began:.0f} s", flush=True)
-    return 0 if good and len(told["results"]) == len(cases) else 1
+                atomic_write.write_results(Path(args.json), results)
+    print(f"{len(results['results'])} of {len(cases)} in {time.monotonic() - began:.0f} s", flush=True)
+    return 0 if good and len(results["results"]) == len(cases) else 1
 
 
 def _batch(cases: list[Case]) -> list[tuple[str, Seen | str]]:

@@ -240,8 +240,8 @@ def _state(condition: dict | None) -> dict:
 
 
 def _about(gpu: str, products: int, most: int) -> dict:
-    found = about("python -m engine.bench.studies.sweep --json sweep.json", {**(condition_of() or {}), "name": gpu})
-    return found | {"recorded": f"{products} {RECORDED.format(most=most)}", "method": METHOD}
+    header = about("python -m engine.bench.studies.sweep --json sweep.json", {**(condition_of() or {}), "name": gpu})
+    return header | {"recorded": f"{products} {RECORDED.format(most=most)}", "method": METHOD}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

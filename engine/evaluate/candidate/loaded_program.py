@@ -69,14 +69,14 @@ class LoadedProgram:
     """`request`: path and artifact of the build, the program's text, inputs and outputs as bindings; or `placed` and
     `cls` for a module with programs in its regions."""
 
-    def __init__(self, held: Held, request: dict):
-        self.held, self.device = held, held.device
+    def __init__(self, problem: Held, request: dict):
+        self.problem, self.device = problem, problem.device
         self.program = request.get("program", "")
         self.snapshot = Snapshot()  # of the functions that harness and program share
         self.whole: Assembled | None = None
         self.module: tuple[Any, str | None] = (None, None)
         if request.get("placed"):
-            self.whole = Assembled(held.graph, request["placed"], self.device, request["cls"])
+            self.whole = Assembled(problem.graph, request["placed"], self.device, request["cls"])
             self.inputs, self.results, self.run = self.whole.inputs, self.whole.outputs, self.whole.run
         else:
             self.inputs, self.results = request["inputs"], request["outputs"]
@@ -111,7 +111,7 @@ class LoadedProgram:
             self.run(inputs, [o.tensor for o in outputs])
         elif wrong := self.whole.watched(inputs, [o.tensor for o in outputs]):
             raise Wrong(*wrong)
-        self.held.settle()
+        self.problem.settle()
         return [o.tensor for o in outputs]
 
     # ---- correctness ----
@@ -123,7 +123,7 @@ class LoadedProgram:
         `tripped`: whether the guard tripped, None for a program without one.
         """
         started = time.perf_counter()
-        values = self.held.values(request["family"], request["seed"])
+        values = self.problem.values(request["family"], request["seed"])
         # The next round uses the module's own tensors too, so the program gets copies of tensors that stay.
         inputs = [x.clone() for x in self._bound(values)]
         before = [x.clone() for x in inputs]
@@ -158,7 +158,7 @@ class LoadedProgram:
         if request.get("ideal"):
             with torch.device(self.device):
                 return oracle.run(oracle.checked_program(self.program), inputs, exact=True)
-        right = self.held.right(request)
+        right = self.problem.right(request)
         return [right[b["tensor"]] for b in self.results]
 
     def _rounded(self, inputs: list[torch.Tensor], expected: list[torch.Tensor]) -> list[dict]:
@@ -177,7 +177,7 @@ class LoadedProgram:
     def time_open(self, request: dict) -> dict:
         """Prepare to time the program: its sets of inputs, and the expected result of each. {buffers}"""
         sets, seen = [], {}
-        for values in self.held.fresh_sets(request["seed"], request["family"]):
+        for values in self.problem.fresh_sets(request["seed"], request["family"]):
             # A tensor that is equal in every set is bound once, because prepacking identifies it by its identity.
             row = []
             for b in self.inputs:
@@ -192,7 +192,7 @@ class LoadedProgram:
             self.expected.append([t.clone() for t in self._call(row)])
             self.raised.append(raised(self.runs))
         outputs = [o.tensor for o in self.outputs]
-        self.timed = Timed(lambda at: self.run(sets[at], outputs), len(sets), self.held.clock())
+        self.timed = Timed(lambda at: self.run(sets[at], outputs), len(sets), self.problem.clock())
         return {"buffers": len(sets)}
 
     def time_sample(self, request: dict) -> dict:
@@ -224,7 +224,7 @@ class LoadedProgram:
     def time_parts(self, request: dict) -> dict:
         """For a module with regions that is being timed: {region_ms, covered_ms} of its programs alone, and PyTorch's
         region_eager_ms."""
-        return self.whole.times(self.sets[0], self.held.clock())
+        return self.whole.times(self.sets[0], self.problem.clock())
 
     # ---- evidence ----
 

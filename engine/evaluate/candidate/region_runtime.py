@@ -93,9 +93,9 @@ class Composed:
             yield step
 
     def _forget_early(self) -> None:
-        kept, last = {*self.state, *self.graph.outputs}, set()
+        lasting, last = {*self.state, *self.graph.outputs}, set()
         for step in reversed(self.steps):
-            step.drops = [n for n in dict.fromkeys((*step.reads, *step.makes)) if n not in kept and n not in last]
+            step.drops = [n for n in dict.fromkeys((*step.reads, *step.makes)) if n not in lasting and n not in last]
             last.update(step.drops)
 
     # ---- running it ----

@@ -136,11 +136,11 @@ class Worker:
         tensors = shared_tensors.read(region, device=self.device)
         need = sum(w.numel() * w.element_size() for w in tensors.values())
         key = (request["family"], request["seed"])
-        kept = self.reference_bytes + need <= KEEP_BYTES or not self.references
-        if kept:
+        fits = self.reference_bytes + need <= KEEP_BYTES or not self.references
+        if fits:
             self.reference_bytes += need
             self.references[key] = [tensors[n] for n in self.graph.outputs]
-        return {"kept": kept}
+        return {"kept": fits}
 
     # ---- programs ----
 

@@ -38,7 +38,7 @@ class GpuRounds(Rounds):
         self.timing_seed = secret + 1009
         self.computed = 0
         self.pytorch: dict[tuple[Round, str], PyTorchError] = {}
-        self._kept: dict[tuple[Round, int], bool] = {}  # by the worker's generation
+        self._in_worker: dict[tuple[Round, int], bool] = {}  # by the worker's generation
         self._precision = ""
 
     def lose_baseline(self) -> None:
@@ -56,20 +56,20 @@ class GpuRounds(Rounds):
         if self.reference is None:
             return None
         region, at = None, (round_, self.session.generation)
-        if not self._kept.get(at, False):
+        if not self._in_worker.get(at, False):
             self.computed += 1
             outputs = self.reference.compute(round_.family, round_.seed)
             self._precision = outputs.precision
             region = outputs.region.to_json()
-            kept = self.session.ask(
+            reply = self.session.ask(
                 "validate", "keep", CHECK_SECONDS, family=round_.family, seed=round_.seed, reference=region
             )
-            self._kept[at] = kept["kept"]
+            self._in_worker[at] = reply["kept"]
         for cls in classes:
             if (round_, cls) not in self.pytorch:
                 self.computed += 1
                 self.pytorch[round_, cls] = self.reference.pytorch_error(round_.family, round_.seed, cls)
-        return None if self._kept[at] else region
+        return None if self._in_worker[at] else region
 
     def begin(self, candidate: Candidate) -> Sequence[Round]:
         """A guarded program also runs on inputs that trip its guard."""

@@ -46,7 +46,7 @@ def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False
 
     With `exact`, results of floating point types are float64; integers keep their type.
     """
-    env = _given(program, inputs, exact)
+    env = _parameters(program, inputs, exact)
     if _all(program, env, exact) is not None:
         return run(rescue(program), inputs)
     return [env[name] for name in program.results]
@@ -54,10 +54,10 @@ def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False
 
 def tripped(program: Program, inputs: Sequence[torch.Tensor]) -> str | None:
     """The first tensor of a guarded program that trips its guard on these inputs, or None."""
-    return _all(program, _given(program, inputs, False), False) if program.guard else None
+    return _all(program, _parameters(program, inputs, False), False) if program.guard else None
 
 
-def _given(program: Program, inputs: Sequence[torch.Tensor], exact: bool) -> dict[str, torch.Tensor]:
+def _parameters(program: Program, inputs: Sequence[torch.Tensor], exact: bool) -> dict[str, torch.Tensor]:
     if len(inputs) != len(program.params):
         raise ValueError(f"{program.name} takes {len(program.params)} tensors; {len(inputs)} given")
     pairs = zip(program.params, inputs, strict=True)

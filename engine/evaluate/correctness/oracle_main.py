@@ -135,7 +135,7 @@ def _composed(request: dict, graph: OpGraph) -> Composed:
     return Composed(graph, places, "cpu", request["cls"])
 
 
-def kept(request: dict) -> dict:
+def stored(request: dict) -> dict:
     """Whether a reference of this family, seed and rows is still cached for this graph."""
     key = (request["family"], request["seed"], request["rows"])
     return {"kept": request["key"] in _graphs and key in _references}
@@ -143,4 +143,4 @@ def kept(request: dict) -> dict:
 
 if __name__ == "__main__":
     torch.set_grad_enabled(False)
-    jsonprocess.serve({"judge": judge, "kept": kept, **judge_main.handlers("cpu")})
+    jsonprocess.serve({"judge": judge, "kept": stored, **judge_main.handlers("cpu")})

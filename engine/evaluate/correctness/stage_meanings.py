@@ -124,8 +124,8 @@ def transform(stage: Transform, env: Env, program: Program) -> torch.Tensor:
         after = [p - s for p, s in zip(stage.pad, shape, strict=True)]
         x, shape = F.pad(x, [n for amount in reversed(after) for n in (0, amount)]), stage.pad
     if stage.crop is not None:
-        for axis, (kept, s) in enumerate(zip(stage.crop, shape, strict=True)):
-            x = x.narrow(axis, 0, x.shape[axis] - (s - kept))
+        for axis, (size, s) in enumerate(zip(stage.crop, shape, strict=True)):
+            x = x.narrow(axis, 0, x.shape[axis] - (s - size))
     return x
 
 
@@ -162,9 +162,9 @@ def axes_left(stage: Reduce, rank: int) -> dict[str, tuple[int, ...]]:
 def _reduce(stage: Reduce, x: torch.Tensor) -> torch.Tensor:
     dims, keep = positions(stage.over, stage, x.dim()), stage.keepdim
     if stage.op == "argmax":
-        kept = [i for i in range(x.dim()) if i not in dims]
-        found = x.permute(*kept, *dims).flatten(len(kept)).argmax(-1).to(torch.int32)
-        return found.reshape([1 if i in dims else n for i, n in enumerate(x.shape)]) if keep else found
+        rest = [i for i in range(x.dim()) if i not in dims]
+        indices = x.permute(*rest, *dims).flatten(len(rest)).argmax(-1).to(torch.int32)
+        return indices.reshape([1 if i in dims else n for i, n in enumerate(x.shape)]) if keep else indices
     named = {
         "sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin, "logsumexp": torch.logsumexp,
     }  # fmt: skip

@@ -58,10 +58,10 @@ def limit_ms(graph: OpGraph, gpu: str, cls: str) -> float | None:
 
 def findings(claim: Claim) -> list[Finding]:
     """Contradictions of the claim; [] if there are none. Times that the engine cannot confirm are a note."""
-    found: list[Finding] = []
+    faults: list[Finding] = []
 
     def add(code: str, evidence: str) -> None:
-        found.append(Finding(code, evidence, dynamic=True))
+        faults.append(Finding(code, evidence, dynamic=True))
 
     if claim.limit_ms is not None and claim.ms < TOO_FAST * claim.limit_ms:
         limit = f"the limit of {claim.limit_ms:.4g} ms for the module's work in {claim.cls}"
@@ -79,4 +79,4 @@ def findings(claim: Claim) -> list[Finding]:
             f"{claim.ms:.4g} ms claimed; a call takes {claim.wall_ms:.4g} ms by the engine's clock, so the ratio is of "
             "call times",
         )
-    return found
+    return faults

@@ -54,21 +54,21 @@ def run(args: argparse.Namespace, module: str) -> bool:
     if args.command == "verify":
         if kind == "program":
             raise Refused("a program is verified as it is measured: `python -m engine measure`")
-        made = verify(text, kind, module, device=args.device, cls=args.cls or "f32", nondeterministic=loose).to_json()
+        report = verify(text, kind, module, device=args.device, cls=args.cls or "f32", nondeterministic=loose).to_json()
     else:
         wanted = args.baseline or ([] if kind == "program" else ["eager"])
         for name in wanted:
             if name not in baseline_cache.NAMES:
                 raise Refused(f"there is no baseline {name!r}; there are {', '.join(baseline_cache.NAMES)}")
         cls = args.cls or ("" if kind == "program" else "f32")  # of a program its own
-        made = measure(text, kind, module, device=args.device, cls=cls, wanted=wanted, nondeterministic=loose)
+        report = measure(text, kind, module, device=args.device, cls=cls, wanted=wanted, nondeterministic=loose)
     if args.json == "-":
-        print(json.dumps(made, indent=1))
+        print(json.dumps(report, indent=1))
     else:
-        print(report_text(made, path.name))
+        print(report_text(report, path.name))
         if args.json:
-            Path(args.json).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    return made["accepted"]
+            Path(args.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return report["accepted"]
 
 
 def kind_of(path: Path) -> str:
@@ -189,14 +189,14 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
     verdict = integrity.worst(evidence)
     accepted = verdict != "gaming"
     times = [asdict(t) for t in timed]
-    made = {
+    report = {
         "verdict": verdict, "accepted": accepted, "backend": backend, "compiled": asdict(built), "error": right.error,
         "scope": right.scope, "timed": times if accepted else [],
     }  # fmt: skip
     if not accepted:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)
-        made |= {"step": "measure", "code": "not_counted", "reason": why, "claims": [t | t["time"] for t in times]}
-    return made
+        report |= {"step": "measure", "code": "not_counted", "reason": why, "claims": [t | t["time"] for t in times]}
+    return report
 
 
 def judged(m: events.TrialMeasured, program: Program, cls: str, graph: OpGraph, hardware: Hardware) -> list[dict]:
@@ -247,36 +247,36 @@ def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Bindi
 # ---- for people ----
 
 
-def report_text(made: dict[str, Any], name: str) -> str:
+def report_text(report: dict[str, Any], name: str) -> str:
     """The text that `verify` or `measure` prints."""
-    lines = [f"{name}: {made['verdict']}" + (f" (class {made['cls']})" if made.get("cls") else "")]
-    for f in made.get("findings", []):
-        found = Finding(**f)
-        mark = {CHEAT: "!!", "wrong": " !"}.get(found.severity, "  ")
-        lines.append(f"{mark} {found.code:18} {found.sentence}")
-    if made.get("reason"):
-        lines.append(f" ! {made['code']:18} {made['reason']}")
-    for r in made.get("rounds", []):
+    lines = [f"{name}: {report['verdict']}" + (f" (class {report['cls']})" if report.get("cls") else "")]
+    for f in report.get("findings", []):
+        finding = Finding(**f)
+        mark = {CHEAT: "!!", "wrong": " !"}.get(finding.severity, "  ")
+        lines.append(f"{mark} {finding.code:18} {finding.sentence}")
+    if report.get("reason"):
+        lines.append(f" ! {report['code']:18} {report['reason']}")
+    for r in report.get("rounds", []):
         own = f", PyTorch's own {r['pytorch_error']:.1e}" if r.get("pytorch_error") is not None else ""
         rows = f" on {r['rows']} rows" if r.get("rows") else ""
         lines.append(f"   {r['family'] + rows:24} error {r['error']:.1e}{own}{'' if r['right'] else '   WRONG'}")
-    if made.get("library"):
-        lines.append("   library: " + ", ".join(made["library"][:8]))
-    if made.get("scope"):
-        lines.append(f"   {made['scope']}")
-    lines += [_time_line(t) for t in made.get("timed", [])]
-    lines += [f"   not counted: {t['ms']:.4g} ms claimed beside {t['baseline']}" for t in made.get("claims", [])]
+    if report.get("library"):
+        lines.append("   library: " + ", ".join(report["library"][:8]))
+    if report.get("scope"):
+        lines.append(f"   {report['scope']}")
+    lines += [_time_line(t) for t in report.get("timed", [])]
+    lines += [f"   not counted: {t['ms']:.4g} ms claimed beside {t['baseline']}" for t in report.get("claims", [])]
     return "\n".join(lines)
 
 
 def _time_line(t: dict[str, Any]) -> str:
     time_ = t.get("time") or t
-    said = "predicted" if time_.get("kind") == "predicted" else "measured"
+    kind = "predicted" if time_.get("kind") == "predicted" else "measured"
     low, high = t.get("ratio_low"), t.get("ratio_high")
     between = f" ({low:.3f} to {high:.3f})" if low is not None and high is not None else ""
-    mark = "~" if said == "predicted" else ""
+    mark = "~" if kind == "predicted" else ""
     theirs = f"{t['baseline']} {mark}{t['baseline_ms']:.4g} ms"
     if t.get("confirmed") is False:
-        told = f"{t['ms']:.4g} ms claimed, {t['wall_ms']:.4g} ms a call by the engine's clock"
-        return f"   {told}; {theirs}; ratio of call times {t['ratio']:.3f}{between}"
-    return f"   {mark}{time_['ms']:.4g} ms {said}; {theirs}; ratio {t['ratio']:.3f}{between}"
+        times = f"{t['ms']:.4g} ms claimed, {t['wall_ms']:.4g} ms a call by the engine's clock"
+        return f"   {times}; {theirs}; ratio of call times {t['ratio']:.3f}{between}"
+    return f"   {mark}{time_['ms']:.4g} ms {kind}; {theirs}; ratio {t['ratio']:.3f}{between}"

@@ -43,8 +43,8 @@ def note_facts(report: Report, facts: dict) -> None:
     """Add the facts from the candidate's process that count against the candidate."""
     for name in text(facts.get("patched"))[:8]:
         report.add(Finding("patched", name, dynamic=True))
-    for said in text(facts.get("blocked"))[:4]:
-        report.add(Finding("sandbox", said, dynamic=True))
+    for message in text(facts.get("blocked"))[:4]:
+        report.add(Finding("sandbox", message, dynamic=True))
     for what in ("threads", "children"):
         n = facts.get(what)
         if isinstance(n, int) and n > 0:
@@ -59,11 +59,11 @@ def note_ended(report: Report, e: CandidateEnded, device: str) -> None:
     gpu = [k["name"] for k in report.kernels if k.get("gpu")]
     if device == "cpu" and e.code in ("raised", "not_loaded", "needs_gpu"):
         what = f"it launches {', '.join(gpu[:4])}" if gpu else "it asks for CUDA"
-        told = f"{what}, and there is no GPU here, so that nothing was verified"
+        evidence = f"{what}, and there is no GPU here, so that nothing was verified"
         if e.code == "needs_gpu":
-            return report.add(Finding("needs_gpu", told, e.line, dynamic=True))
+            return report.add(Finding("needs_gpu", evidence, e.line, dynamic=True))
         if gpu:
-            return report.add(Finding("needs_gpu", f"{told}; it ended with: {e.reason}", e.line, dynamic=True))
+            return report.add(Finding("needs_gpu", f"{evidence}; it ended with: {e.reason}", e.line, dynamic=True))
     report.add(Finding(e.code, e.reason, e.line, dynamic=True))
 
 
@@ -119,28 +119,28 @@ class Examination:
 
     def _right(self, r: Round) -> dict:
         """The place of the reference's answer, with PyTorch's own error in this class."""
-        made = self.examiner.reference.compute(r.family, r.seed, r.rows)
-        self.precision = made.precision
-        return made.region.to_json()
+        computed = self.examiner.reference.compute(r.family, r.seed, r.rows)
+        self.precision = computed.precision
+        return computed.region.to_json()
 
     def one(self, r: Round) -> dict:
         """Run one round and note it in the report. Returns the answer of the candidate's process."""
         shapes = self._lay_out(r)
         out_shapes = self._out_shapes(r)
-        said = self.c.ask(
+        reply = self.c.ask(
             "call", self.examiner.call_seconds, rows=r.rows, shapes={**shapes, **out_shapes}, late=r.late, probe=r.probe
         )
-        note_facts(self.report, said)
+        note_facts(self.report, reply)
         right = self._right(r)
-        if not self._fits(said, right):
+        if not self._fits(reply, right):
             self.bad.append(r.family)
-            return said
+            return reply
         looked = self.examiner.judge.ask(
             "look", region=self.c.region("own"), reference=right, result=self.c.region("result"), key=r.key,
             tolerance=self.tolerance, late=r.late,
         )  # fmt: skip
-        self.note(r, said, looked)
-        return said
+        self.note(r, reply, looked)
+        return reply
 
     def _out_shapes(self, r: Round) -> dict:
         if r.rows is None:
@@ -154,9 +154,9 @@ class Examination:
                 shapes[n] = [min(r.rows, full[0]), *full[1:]]
         return shapes
 
-    def _fits(self, said: dict, right: dict) -> bool:
+    def _fits(self, reply: dict, right: dict) -> bool:
         """Types and shapes as told; a lie here is met by the values."""
-        about = said.get("results")
+        about = reply.get("results")
         if not isinstance(about, list) or not all(isinstance(a, dict) for a in about):
             self.report.add(Finding("garbled", "something else than the harness answered", dynamic=True))
             return False
@@ -170,8 +170,8 @@ class Examination:
                 self.report.add(Finding("wrong_type", f"{what[:60]} where the module gives {dtype}", dynamic=True))
                 return False
             if a.get("shape") != list(wanted["shape"]):
-                told = f"{str(a.get('shape'))[:60]} where the module gives {list(wanted['shape'])}"
-                self.report.add(Finding("wrong_shape", told, dynamic=True))
+                evidence = f"{str(a.get('shape'))[:60]} where the module gives {list(wanted['shape'])}"
+                self.report.add(Finding("wrong_shape", evidence, dynamic=True))
                 return False
             if a.get("device") != self.c.device:
                 self.report.add(Finding("wrong_type", f"a tensor on {str(a.get('device'))[:20]}", dynamic=True))
@@ -179,21 +179,23 @@ class Examination:
                 self.report.add(Finding("reused_output", "two results lie in the same memory", dynamic=True))
         return True
 
-    def note(self, r: Round, said: dict, looked: dict) -> None:
+    def note(self, r: Round, reply: dict, looked: dict) -> None:
         pytorch = self.examiner.pytorch_error(r.family, self.cls, r.rows, r.seed)
-        if not looked["guards"] or said.get("intact") is False:
+        if not looked["guards"] or reply.get("intact") is False:
             self.report.add(Finding("out_of_bounds", "the bands beside its tensors changed", dynamic=True))
         if looked["inputs"]:
             names = ", ".join(looked["inputs"][:4])
             self.report.add(Finding("input_written", f"{names} after the call", dynamic=True))
         right = True
-        for a, told in zip(looked["results"], said["results"], strict=False):
-            found = explain(self.cls, a, r.family, pytorch, told if isinstance(told, dict) else {}, loose=self.loose)
-            if not found:
+        for a, result in zip(looked["results"], reply["results"], strict=False):
+            faults = explain(
+                self.cls, a, r.family, pytorch, result if isinstance(result, dict) else {}, loose=self.loose
+            )
+            if not faults:
                 continue
             right = False
-            self.report.add(*found)
-            if {f.code for f in found} == {"wrong_result"} and r.family in ("normal", "own"):
+            self.report.add(*faults)
+            if {f.code for f in faults} == {"wrong_result"} and r.family in ("normal", "own"):
                 self.report.add(*self._coarser(r, a["error"]))
         (self.good if right else self.bad).append(r.family)
         tried = set.intersection(*(set(a["trivial"]) for a in looked["results"])) if looked["results"] else set()
@@ -206,17 +208,17 @@ class Examination:
         self.report.rounds.append({
             "family": r.family, "seed": r.seed, "rows": r.rows, "right": right, "error": max(errors, default=0.0),
             "max_error": largest, "pytorch_error": pytorch and pytorch.error, "allowed": bound(self.cls, pytorch),
-            "seconds": number(said.get("seconds")),
+            "seconds": number(reply.get("seconds")),
         })  # fmt: skip
 
     def _coarser(self, r: Round, error: float) -> list[Finding]:
         """Whether the error is what a coarser class makes."""
-        made = {}
+        errors = {}
         for cls in CLASSES[CLASSES.index(self.cls) :] if self.cls in CLASSES else ():
             own = self.examiner.pytorch_error(r.family, cls, r.rows, r.seed)
             if own is not None:
-                made[cls] = own.error
-        return precision_of(self.cls, error, made)
+                errors[cls] = own.error
+        return precision_of(self.cls, error, errors)
 
     # ---- other shapes, many calls ----
 
@@ -244,31 +246,31 @@ class Examination:
         began = time.monotonic()
         self.c.ask("lay", self.examiner.call_seconds * 2, turns=turns)
         laid = time.monotonic() - began  # the harness's own part of what follows
-        said = self.c.ask("burst", self.examiner.call_seconds * 2, turns=turns)
+        reply = self.c.ask("burst", self.examiner.call_seconds * 2, turns=turns)
         passed = time.monotonic() - began - 2 * laid
-        note_facts(self.report, said)
-        seconds = said.get("seconds")
+        note_facts(self.report, reply)
+        seconds = reply.get("seconds")
         claimed = sum(map(number, seconds)) if isinstance(seconds, list) else 0.0
         if passed > 0.2 and claimed < FASTER * passed:
             self.report.add(Finding("clock", f"{claimed:.3g} s claimed, {passed:.3g} s passed outside", dynamic=True))
         looked = {BURST - 1, *(self.examiner.random.randrange(BURST) for _ in range(LOOKED_AT))}
         for at in sorted(looked):
-            told = self.c.ask("fetch", self.examiner.call_seconds, at=at)
+            reply = self.c.ask("fetch", self.examiner.call_seconds, at=at)
             r = rounds[turns[at]]
             self._lay_out(r)
             right = self._right(r)
-            if not self._fits(told, right):
+            if not self._fits(reply, right):
                 return
             looked_at = self.examiner.judge.ask(
                 "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
             )
-            self.note(r, told, {"inputs": [], "guards": True, **looked_at})
+            self.note(r, reply, {"inputs": [], "guards": True, **looked_at})
 
     # ---- who did the work ----
 
-    def library(self, said: dict, r: Round) -> None:
-        ops = {str(o[0]) for o in said.get("ops", []) if isinstance(o, list) and o}
-        native = said.get("native") if isinstance(said.get("native"), int) else 0
+    def library(self, reply: dict, r: Round) -> None:
+        ops = {str(o[0]) for o in reply.get("ops", []) if isinstance(o, list) and o}
+        native = reply.get("native") if isinstance(reply.get("native"), int) else 0
         heavy = sorted(ops & ATEN_PRODUCTS)
         light = sorted(ops - ATEN_PRODUCTS - ATEN_MOVES)
         module_heavy = any(op.op in ATEN_PRODUCTS for op in self.examiner.graph.ops)
@@ -294,32 +296,32 @@ class Examination:
     def ran_on_the_gpu(self, r: Round, native: int) -> None:
         """By CUPTI's list of one call: whose kernels ran, and on which streams."""
         self._lay_out(r)
-        said = self.c.ask("kernels", self.examiner.call_seconds * 3).get("kernels")
-        found = [k for k in said if isinstance(k, dict)] if isinstance(said, list) else []
+        reply = self.c.ask("kernels", self.examiner.call_seconds * 3).get("kernels")
+        kernels = [k for k in reply if isinstance(k, dict)] if isinstance(reply, list) else []
         written = [k["name"] for k in self.report.kernels]
         # Names tell libraries' kernels from others, but not all of them (PyTorch's softmax has a plain one): a text
         # that has no kernel and called no native function cannot have brought what ran.
         brought = self.c.kind == "cuda" or bool(written) or native > 0
-        own = [k for k in found if k.get("library") is not True and brought]
-        theirs = [k for k in found if k not in own]
-        names = list(dict.fromkeys(str(k.get("name"))[:80] for k in found))[:12]
+        own = [k for k in kernels if k.get("library") is not True and brought]
+        theirs = [k for k in kernels if k not in own]
+        names = list(dict.fromkeys(str(k.get("name"))[:80] for k in kernels))[:12]
         self.report.kernels += [{"name": n, "where": "device"} for n in names]
         products = [str(k.get("name"))[:80] for k in theirs if PRODUCT.search(str(k.get("name")))]
-        if not found:
+        if not kernels:
             self.report.add(Finding("dressed", "CUPTI saw nothing run on the GPU", dynamic=True))
         elif not own:
             if written:
-                told = f"{', '.join(written[:4])} in the text; only {', '.join(names[:3])} ran"
-                self.report.add(Finding("dressed", told, dynamic=True))
+                evidence = f"{', '.join(written[:4])} in the text; only {', '.join(names[:3])} ran"
+                self.report.add(Finding("dressed", evidence, dynamic=True))
             self.report.verdict = "library only"
             self.report.library += names
         elif products and any(op.op in ATEN_PRODUCTS for op in self.examiner.graph.ops):
             self.report.verdict = "minor"
             self.report.add(Finding("library_calls", ", ".join(products[:4]), dynamic=True, severity=NOTE))
-        streams = {k.get("stream") for k in found}
+        streams = {k.get("stream") for k in kernels}
         if len(streams) > 1:
-            told = f"{len(streams)} streams in one call"
-            self.report.add(Finding("own_stream", told, dynamic=True))
+            evidence = f"{len(streams)} streams in one call"
+            self.report.add(Finding("own_stream", evidence, dynamic=True))
         if own and native and not self.bad and self.c.kind == "python":
             self.without_kernel(r)
 
@@ -327,7 +329,7 @@ class Examination:
         """The same call with every native function doing nothing must not be right."""
         shapes = self._lay_out(r)
         try:
-            said = self.c.ask(
+            reply = self.c.ask(
                 "call", self.examiner.call_seconds, rows=r.rows, shapes={**shapes, **self._out_shapes(r)}, probe="noop"
             )
         except CandidateEnded as e:
@@ -335,7 +337,7 @@ class Examination:
                 raise
             return
         right = self._right(r)
-        about = said.get("results")
+        about = reply.get("results")
         shapes = [list(right["tensors"][n]["shape"]) for n in self.examiner.graph.outputs]
         if not isinstance(about, list) or [a.get("shape") for a in about] != shapes:
             return
@@ -343,18 +345,18 @@ class Examination:
             "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
         )
         if all(verdict(self.cls, _comparison(a)) is None for a in looked["results"]):
-            told = (
+            evidence = (
                 f"the result is right (error {looked['results'][0]['error']:.2g}) when its native functions do nothing"
             )
-            self.report.add(Finding("dressed", told, dynamic=True))
+            self.report.add(Finding("dressed", evidence, dynamic=True))
 
     def conclude(self, rows: int | None) -> None:
         if self.trivial and not self.bad:
-            told = f"{' and '.join(sorted(self.trivial))} would have passed in every round"
-            self.report.add(Finding("uninformative", told, dynamic=True))
+            evidence = f"{' and '.join(sorted(self.trivial))} would have passed in every round"
+            self.report.add(Finding("uninformative", evidence, dynamic=True))
         if self.good and self.bad and self.good[0] == "normal" and "normal" in self.bad:
-            told = f"right in {len(self.good)} rounds, wrong in {len(self.bad)} later ones on data of the same kind"
-            self.report.add(Finding("late_change", told, dynamic=True))
+            evidence = f"right in {len(self.good)} rounds, wrong in {len(self.bad)} later ones on data of the same kind"
+            self.report.add(Finding("late_change", evidence, dynamic=True))
         normal = [x for x in self.report.rounds if x["family"] == "normal" and x["right"]]
         if normal and not self.bad:
             self.report.cls = self._derived(max(x["error"] for x in normal), normal[0])

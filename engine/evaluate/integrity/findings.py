@@ -93,10 +93,10 @@ class Finding:
     @property
     def clause(self) -> str:
         """The finding without its position in the text."""
-        said = self.evidence
-        if self.line and said.lower().startswith((f"line {self.line}:", f"line {self.line} ")):
-            said = said[len(f"line {self.line}") :].lstrip(": ")
-        return f"{CODES[self.code][1]}: {said}"
+        evidence = self.evidence
+        if self.line and evidence.lower().startswith((f"line {self.line}:", f"line {self.line} ")):
+            evidence = evidence[len(f"line {self.line}") :].lstrip(": ")
+        return f"{CODES[self.code][1]}: {evidence}"
 
     @property
     def sentence(self) -> str:
@@ -141,9 +141,9 @@ class Report:
     def codes(self) -> set[str]:
         return {f.code for f in self.findings}
 
-    def add(self, *found: Finding) -> None:
+    def add(self, *findings: Finding) -> None:
         """Each (code, line) once; at most 60, so that a hostile text cannot make a report without end."""
-        for f in found:
+        for f in findings:
             if len(self.findings) < 60 and (f.code, f.line) not in {(o.code, o.line) for o in self.findings}:
                 self.findings.append(f)
 

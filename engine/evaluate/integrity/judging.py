@@ -13,14 +13,14 @@ NEAR = 3.0  # an error within this factor of a coarser class's own error is attr
 
 
 def explain(
-    cls: str, a: dict, family: str, pytorch: PyTorchError | None, told: dict, *, loose: bool = False
+    cls: str, a: dict, family: str, pytorch: PyTorchError | None, facts: dict, *, loose: bool = False
 ) -> list[Finding]:
-    """Findings about one result `a` (judge_main._one); [] if it is right. `told`: what its process reported about
+    """Findings about one result `a` (judge_main._one); [] if it is right. `facts`: what its process reported about
     it."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
 
     def add(code: str, evidence: str) -> None:
-        found.append(Finding(code, evidence, dynamic=True))
+        findings.append(Finding(code, evidence, dynamic=True))
 
     c = Comparison(a["error"], a["max_error"], a["unexpected"], a["elements"])
     wrong = verdict(cls, c, pytorch)
@@ -32,11 +32,11 @@ def explain(
     if a["unequal"] and not loose and not a.get("late"):
         add("unsteady", f"the second time {on}")
     if wrong is None:
-        return found
+        return findings
     if a["input"]:
         add("passthrough", f"the result is {a['input']}, bit for bit, {on}")
-    elif told.get("aliases_input"):
-        add("passthrough", f"the result lies in the memory of {str(told['aliases_input'])[:60]}")
+    elif facts.get("aliases_input"):
+        add("passthrough", f"the result lies in the memory of {str(facts['aliases_input'])[:60]}")
     elif a["same_as"]:
         same, others = len(a["same_as"]), a["others"]
         if same == others and others > 1:
@@ -50,17 +50,17 @@ def explain(
         b = a["blocks"]
         where = f"{b['span'][0]} to {b['span'][1]} of {b['size']} along axis {b['axis']}"
         add("skipped", f"right elsewhere, wrong at {where}, {on}; {wrong}")
-    if not found or {f.code for f in found} <= {"unsteady", "late"}:
+    if not findings or {f.code for f in findings} <= {"unsteady", "late"}:
         add("wrong_result", f"{on}, {wrong}")
-    return found
+    return findings
 
 
-def precision_of(cls: str, error: float, made: dict[str, float]) -> list[Finding]:
-    """`precision_lowered` if the error is that of a coarser class than `cls`; `made`: PyTorch's own errors by class."""
-    for other, own in made.items():
-        if other != cls and own > 3 * made.get(cls, 0.0) and own / NEAR <= error <= own * NEAR:
-            told = f"error {error:.2g} is what {other} makes ({own:.2g}); {cls} makes {made.get(cls, 0.0):.2g}"
-            return [Finding("precision_lowered", told, dynamic=True)]
+def precision_of(cls: str, error: float, errors: dict[str, float]) -> list[Finding]:
+    """`precision_lowered` if the error is that of a coarser class than `cls`; `errors`: PyTorch's errors by class."""
+    for other, own in errors.items():
+        if other != cls and own > 3 * errors.get(cls, 0.0) and own / NEAR <= error <= own * NEAR:
+            evidence = f"error {error:.2g} is what {other} makes ({own:.2g}); {cls} makes {errors.get(cls, 0.0):.2g}"
+            return [Finding("precision_lowered", evidence, dynamic=True)]
     return []
 
 

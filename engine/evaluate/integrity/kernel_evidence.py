@@ -52,8 +52,8 @@ def of_rounds(report: Report, device: str) -> list[dict[str, Any]]:
     if not _broken(codes) and lines[0]["verdict"] == PASSED:
         lines.append(_who_worked(report, device))
         if report.cls is not None:
-            said = f"its error is that of {report.cls}, and it declares {report.declared}"
-            lines.append(check("precision", PASSED, said))
+            evidence = f"its error is that of {report.cls}, and it declares {report.declared}"
+            lines.append(check("precision", PASSED, evidence))
     return lines
 
 
@@ -64,10 +64,10 @@ def results(report: Report) -> dict[str, Any]:
     at = f"relative error {top['error']:.1e} on {family_name(top['family'])} inputs"
     own = f", PyTorch's own {top['pytorch_error']:.1e}" if top.get("pytorch_error") is not None else ""
     if wrong:
-        said = f"{len(wrong)} of {count(len(report.rounds), 'round')} are wrong"
+        evidence = f"{len(wrong)} of {count(len(report.rounds), 'round')} are wrong"
         if top["error"] > top["allowed"][0]:  # else it is NaN, Inf or single elements, which a finding of its own says
-            said += f"; the largest {at}, allowed {top['allowed'][0]:.1e}{own}"
-        return check("results", WRONG, said)
+            evidence += f"; the largest {at}, allowed {top['allowed'][0]:.1e}{own}"
+        return check("results", WRONG, evidence)
     return check("results", PASSED, f"{report.scope}; the largest {at}{own}")
 
 
@@ -105,14 +105,14 @@ def of_timing(timed: Any) -> list[dict[str, Any]]:
     codes = {f.code for f in timed.findings}
     if "side_stream" not in codes:
         streams = len({k["stream"] for k in timed.kernels})
-        said = f"{timed.busy_ms:.4g} ms on {count(streams, 'stream')}, {timed.ms:.4g} ms by events"
-        lines.append(check("streams", PASSED, said))
+        evidence = f"{timed.busy_ms:.4g} ms on {count(streams, 'stream')}, {timed.ms:.4g} ms by events"
+        lines.append(check("streams", PASSED, evidence))
     if not codes & {"clock", "unconfirmed"}:
-        said = f"{timed.call_ms:.4g} ms a call by its process, {timed.wall_ms:.4g} ms by the engine's clock"
-        lines.append(check("clocks", PASSED, said))
+        evidence = f"{timed.call_ms:.4g} ms a call by its process, {timed.wall_ms:.4g} ms by the engine's clock"
+        lines.append(check("clocks", PASSED, evidence))
     if not codes & {"wrong_result", "nan", "replayed", "constant", "unwritten", "late", "skipped", "passthrough"}:
-        said = f"{timed.looked_at} of {count(len(timed.sample), 'timed result')} were compared, and right"
-        lines.append(check("timed results", PASSED, said))
+        evidence = f"{timed.looked_at} of {count(len(timed.sample), 'timed result')} were compared, and right"
+        lines.append(check("timed results", PASSED, evidence))
     return lines
 
 

@@ -128,8 +128,8 @@ class Run:
         call_ms = median(p.call_ms for p in pairs)
         busy = busy_us(self.kernels) / 1e3
         if busy > HIDDEN * ms + SLACK_US / 1e3:
-            told = f"{ms:.4g} ms by events on its stream, {busy:.4g} ms on all streams"
-            self.findings.append(Finding("side_stream", told, dynamic=True))
+            evidence = f"{ms:.4g} ms by events on its stream, {busy:.4g} ms on all streams"
+            self.findings.append(Finding("side_stream", evidence, dynamic=True))
         wall, calls = self._wall(call_ms)
         limit = clocks.limit_ms(self.examiner.graph, str(after.get("name") or ""), self.cls)
         request = median(p.request_ms for p in pairs)
@@ -151,25 +151,25 @@ class Run:
         for i in range(SETS):
             self.examiner.judge.ask("draw", family="normal", seed=seed + i, rows=None, region=self.c.region("own"))
             self.c.ask("keep", CALL_SECONDS)
-            made = self.examiner.reference.compute("normal", seed + i)
+            computed = self.examiner.reference.compute("normal", seed + i)
             keys.append(f"{seed}:{i}:")
-            self.examiner.judge.ask("hold", key=keys[-1], reference=made.region.to_json())
+            self.examiner.judge.ask("hold", key=keys[-1], reference=computed.region.to_json())
         self.error = self.examiner.pytorch_error("normal", self.cls, None, seed)
         return keys
 
     def _kernels(self) -> list[dict]:
-        said = self.c.ask("kernels", CALL_SECONDS).get("kernels")
-        good = isinstance(said, list) and all(isinstance(k, dict) for k in said)
-        found = []
-        for k in said[:400] if good else []:
-            found.append(
+        reply = self.c.ask("kernels", CALL_SECONDS).get("kernels")
+        good = isinstance(reply, list) and all(isinstance(k, dict) for k in reply)
+        kernels = []
+        for k in reply[:400] if good else []:
+            kernels.append(
                 {
                     "name": "".join(ch for ch in str(k.get("name")) if ch.isprintable())[:160],
                     "start_us": number(k.get("start_us")), "us": number(k.get("us")),
                     "stream": int(number(k.get("stream"))), "library": k.get("library") is True,
                 }
             )  # fmt: skip
-        return found
+        return kernels
 
     def _pairs(self, keys: list[str]) -> tuple[list[Pair], dict]:
         ratio = low = high = 0.0
@@ -198,8 +198,8 @@ class Run:
                 tolerance=TOLERANCES[self.cls].error,
             )  # fmt: skip
             for a in looked["results"]:
-                found = explain(self.cls, a, "timed", self.error, {}, loose=True)
-                self.findings += [f for f in found if f.code not in {o.code for o in self.findings}]
+                faults = explain(self.cls, a, "timed", self.error, {}, loose=True)
+                self.findings += [f for f in faults if f.code not in {o.code for o in self.findings}]
         return Pair(net(theirs.ms, self.overhead), theirs.call_ms, net(ms, self.overhead), call_ms, request_ms)
 
     def _wall(self, call_ms: float) -> tuple[float, int]:

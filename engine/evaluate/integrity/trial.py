@@ -20,16 +20,16 @@ SLACK_US = 20.0  # for a kernel's start and CUPTI's clock
 _FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
 
 
-def check(name: str, verdict: str, said: str, line: int | None = None) -> dict[str, Any]:
+def check(name: str, verdict: str, sentence: str, line: int | None = None) -> dict[str, Any]:
     """One line of evidence: {name, verdict, said}; `verdict` is one of those above, `said` one clause. With `line` if
     it has a position in the candidate's text."""
-    return {"name": name, "verdict": verdict, "said": said, **({"line": line} if line else {})}
+    return {"name": name, "verdict": verdict, "said": sentence, **({"line": line} if line else {})}
 
 
 def worst(checks: Iterable[dict[str, Any]]) -> str:
     """clean | minor | library only | wrong | gaming: the worst of the checks."""
-    found = max((_ORDER.index(c["verdict"]) for c in checks), default=0)
-    return "clean" if found <= _ORDER.index(UNSEEN) else _ORDER[found]
+    rank = max((_ORDER.index(c["verdict"]) for c in checks), default=0)
+    return "clean" if rank <= _ORDER.index(UNSEEN) else _ORDER[rank]
 
 
 def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list[dict[str, str]]:
@@ -84,8 +84,8 @@ def _ran(facts: dict[str, Any]) -> dict[str, str]:
     theirs = list(dict.fromkeys(k["name"][:60] for k in kernels if k["library"]))
     if not own:
         return check(name, LIBRARY, f"only library kernels ran: {', '.join(theirs[:3])}")
-    said = f"CUPTI saw {len(own)} of {len(kernels)} kernels that are the program's own"
-    return check(name, PASSED, said + (f"; besides {', '.join(theirs[:3])}" if theirs else ""))
+    sentence = f"CUPTI saw {len(own)} of {len(kernels)} kernels that are the program's own"
+    return check(name, PASSED, sentence + (f"; besides {', '.join(theirs[:3])}" if theirs else ""))
 
 
 def _streams(facts: dict[str, Any], ms: float) -> dict[str, str]:
@@ -93,10 +93,10 @@ def _streams(facts: dict[str, Any], ms: float) -> dict[str, str]:
     if not isinstance(kernels, list) or not kernels:
         return check(name, UNSEEN, "no kernel was seen")
     streams, busy = len({k["stream"] for k in kernels}), facts["busy_us"] / 1e3
-    told = f"{busy:.4g} ms on {streams} stream{'s' if streams > 1 else ''}, {ms:.4g} ms by events"
+    times = f"{busy:.4g} ms on {streams} stream{'s' if streams > 1 else ''}, {ms:.4g} ms by events"
     if busy > HIDDEN * ms + SLACK_US / 1e3:
-        return check(name, GAMING, f"work is hidden from the clock: {told}")
-    return check(name, PASSED if streams == 1 else MINOR, told)
+        return check(name, GAMING, f"work is hidden from the clock: {times}")
+    return check(name, PASSED if streams == 1 else MINOR, times)
 
 
 def _clocks(patched: list[str]) -> dict[str, str]:
@@ -112,8 +112,8 @@ def of_precision(derived: str, declared: str, roof: str | None = None) -> dict[s
     if _FINE_TO_COARSE.index(derived) > _FINE_TO_COARSE.index(declared):
         return check("precision", GAMING, f"its products are in {derived}, it is compared in {declared}")
     if roof not in (None, derived):
-        said = f"its products are in {roof} under a guard that computes all again in f32 outside of {roof}'s range"
-        return check("precision", PASSED, f"{said}, which stands in {derived}; its class is {declared}")
+        sentence = f"its products are in {roof} under a guard that computes all again in f32 outside of {roof}'s range"
+        return check("precision", PASSED, f"{sentence}, which stands in {derived}; its class is {declared}")
     return check("precision", PASSED, f"its products are in {derived}, its class is {declared}")
 
 

@@ -53,12 +53,12 @@ class Kept:
             if baseline is not None:
                 yield baseline
 
-    def write(self, timed: events.Baseline, taken: float | None = None) -> None:
-        """`taken`: seconds since the epoch; None: now."""
+    def write(self, timed: events.Baseline, moment: float | None = None) -> None:
+        """`moment`: seconds since the epoch; None: now."""
         t, call_ms = timed.time, timed.time.call_ms or 0.0
-        taken = time.time() if taken is None else taken
-        kept = baseline_cache.Timed(
-            timed.name, timed.cls, t.ms, t.low, t.high, call_ms, t.sample, t.method, timed.note, t.device, taken,
+        moment = time.time() if moment is None else moment
+        entry = baseline_cache.Timed(
+            timed.name, timed.cls, t.ms, t.low, t.high, call_ms, t.sample, t.method, timed.note, t.device, moment,
             timed.beside, timed.ratio,
         )  # fmt: skip
-        baseline_cache.store(self.cache, self._key(timed.name), kept)
+        baseline_cache.store(self.cache, self._key(timed.name), entry)

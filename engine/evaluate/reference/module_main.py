@@ -21,20 +21,20 @@ from engine.trace.load import Bad, Loaded, load
 from sol.graph import OpGraph
 
 F64_FLOPS_ON_CPU = 6e10  # above this, the CPU computes its reference in f32: some 3 s on two cores
-_held: Held | None = None
+_module: Held | None = None
 
 
 def serve(message: dict) -> dict:
-    global _held
+    global _module
     what = message["do"]
     try:
         if what == "open":
             child.watch()
-            _held = Held(message)
-            return {"ok": _held.share_own()}
-        if _held is None:
+            _module = Held(message)
+            return {"ok": _module.share_own()}
+        if _module is None:
             raise Bad("internal", "no module is open")
-        return {"ok": getattr(_held, f"do_{what}")(**message.get("with", {}))}
+        return {"ok": getattr(_module, f"do_{what}")(**message.get("with", {}))}
     except Bad as e:
         return {"error": {"code": e.code, "reason": e.reason[:2000], "line": e.line}}
 
@@ -82,7 +82,7 @@ class Held:
             if tuple(value.shape) != want.shape or value.dtype != data.torch_dtype(want.dtype):
                 raise Bad("unsteady", f"{name} has another shape or type than when the module was traced.")
         self.wide: Any = None  # the module in float64, created on first use
-        self.made: tuple[tuple, dict] | None = None  # the data of the last request: the next class asks for it again
+        self.data: tuple[tuple, dict] | None = None  # the data of the last request: the next class asks for it again
         self.last: tuple[tuple, tuple] | None = None
         self.baselines: list[Baseline] = []  # the open ones: the one that is timed, and one beside it
         self.host_clock = bool(message.get("host_clock"))
@@ -150,9 +150,9 @@ class Held:
 
     def _values(self, family: str, seed: int, rows: int | None) -> dict[str, Any]:
         key = (family, seed, rows)
-        if self.made is not None and self.made[0] == key:
-            return self.made[1]
-        self.made = None
+        if self.data is not None and self.data[0] == key:
+            return self.data[1]
+        self.data = None
         values = dict(self.own)
         if rows is not None:
             for name in self.graph.inputs:
@@ -160,7 +160,7 @@ class Held:
                 values[name] = values[name][: data.shape_at(t, self.roles[name], rows)[0]] if t.shape else values[name]
         if family != "own":
             values.update(data.fill_graph(self.graph, family, seed, self.device, rows=rows))
-        self.made = (key, values)
+        self.data = (key, values)
         return values
 
     def _run(self, model: Any, values: dict[str, Any], wide: bool) -> list:
@@ -168,8 +168,8 @@ class Held:
         torch = self.torch
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in values:
-                held = self._state(model, t.path)
-                held.data = values[t.name].to(torch.float64) if wide else values[t.name]
+                tensor = self._state(model, t.path)
+                tensor.data = values[t.name].to(torch.float64) if wide else values[t.name]
         named = iter(self.graph.inputs)
         arguments = []
         for v in self.inputs:
@@ -303,7 +303,7 @@ class Held:
         if self.device != "cuda" and not self.host_clock:
             raise Bad("no_cuda", "Times are taken on a GPU only.")
         self.baselines = []
-        self.wide, self.last, self.made = None, None, None
+        self.wide, self.last, self.data = None, None, None
         self._empty()
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in self.own:

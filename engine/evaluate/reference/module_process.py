@@ -243,9 +243,9 @@ class Reference:
         if family not in (*data.FAMILIES, *data.GUARD_FAMILIES):
             raise ValueError(f"unknown family {family!r}")
         ok = self._ask("validate", "compute", timeout, family=family, seed=seed, rows=rows)
-        slots, said = {}, ok.get("outputs")
+        slots, listing = {}, ok.get("outputs")
         for name in self.problem.graph.outputs:
-            one = said.get(name) if isinstance(said, dict) else None
+            one = listing.get(name) if isinstance(listing, dict) else None
             slots[name] = self._slot(name, one if isinstance(one, dict) else {}, rows)
         precision = ok.get("precision")
         precision = precision if precision in ("f64", "f32", "as written") else "f32"
@@ -291,11 +291,11 @@ class Reference:
         return sample
 
 
-def _order(said: object, inputs: list[str]) -> list[dict]:
+def _order(order: object, inputs: list[str]) -> list[dict]:
     """The arguments of forward from the child, or only the graph's inputs if its answer is invalid."""
-    good = isinstance(said, list) and all(isinstance(a, dict) for a in said)
-    if good and [a["tensor"] for a in said if "tensor" in a] == list(inputs):
-        return said
+    good = isinstance(order, list) and all(isinstance(a, dict) for a in order)
+    if good and [a["tensor"] for a in order if "tensor" in a] == list(inputs):
+        return order
     return [{"tensor": n} for n in inputs]
 
 

@@ -52,21 +52,21 @@ def kernels(call: Callable[[], object]) -> list[dict]:
     return record(call)[:MOST]
 
 
-def busy_us(found: list[dict]) -> float:
+def busy_us(kernels: list[dict]) -> float:
     """Microseconds in which at least one of these ran, on any stream."""
     total, end = 0.0, float("-inf")
-    for k in sorted(found, key=lambda k: k["start_us"]):
+    for k in sorted(kernels, key=lambda k: k["start_us"]):
         start, stop = k["start_us"], k["start_us"] + k["us"]
         total += max(0.0, stop - max(start, end))
         end = max(end, stop)
     return total
 
 
-def span_us(found: list[dict]) -> float:
+def span_us(kernels: list[dict]) -> float:
     """Microseconds from the start of the first to the end of the last, as events around them measure."""
-    if not found:
+    if not kernels:
         return 0.0
-    return max(k["start_us"] + k["us"] for k in found) - min(k["start_us"] for k in found)
+    return max(k["start_us"] + k["us"] for k in kernels) - min(k["start_us"] for k in kernels)
 
 
 def beside_events(call: Callable[[], object], timer: Any, repeats: int) -> list[tuple[float, float]]:
@@ -84,12 +84,12 @@ def beside_events(call: Callable[[], object], timer: Any, repeats: int) -> list[
     return list(zip(events, spans[-len(events) :], strict=False))
 
 
-def groups(found: list[dict], flushed: list[str]) -> list[list[dict]]:
+def groups(records: list[dict], flushed: list[str]) -> list[list[dict]]:
     """The kernels between the holds: after each flush (kernels named `flushed`) and the kernel that held the stream, up
     to the next flush."""
     calls: list[list[dict]] = []
     waiting: list[str] = []
-    for k in found:
+    for k in records:
         if not waiting and k["name"] == flushed[0] and (not calls or calls[-1]):
             calls.append([])
             waiting = [*flushed[1:], HOLD]

@@ -170,26 +170,26 @@ class Original:
     def bind(self):
         """The program's inputs: the module's tensors, seen in the program's shapes and element types."""
         torch, facts = self.torch, self.program.FACTS
-        found = []
+        bound = []
         for (name, shape, dtype), (_, x) in zip(self.program.PARAMETERS, self.sources(), strict=True):
             x = x.transpose(-2, -1) if name in facts.get("swapped", ()) else x
             if x.numel() != torch.Size(shape).numel():
                 raise CannotRun(f"`{name}` is {list(shape)} in the program and {list(x.shape)} in the module")
-            found.append(x.reshape(shape).to(self.program.torch_dtype(dtype)).contiguous())
-        return found
+            bound.append(x.reshape(shape).to(self.program.torch_dtype(dtype)).contiguous())
+        return bound
 
     def sources(self):
         """(name, tensor) of the module for each of the program's parameters: as facts.json says, else by the name."""
         facts = self.program.FACTS
-        given = [x for x in self.inputs if self.torch.is_tensor(x)]
+        tensors = [x for x in self.inputs if self.torch.is_tensor(x)]
         values = dict(zip(self.forward, self.inputs, strict=False))
         state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         values |= {path: t.detach() for path, t in state.items()}
         names = {plain(path): path for path in reversed(values)}
         for name, _, _ in self.program.PARAMETERS:
             place = facts.get("inputs", {}).get(name)
-            if place is not None and place < len(given):
-                yield next((n for n, x in values.items() if x is given[place]), f"input {place + 1}"), given[place]
+            if place is not None and place < len(tensors):
+                yield next((n for n, x in values.items() if x is tensors[place]), f"input {place + 1}"), tensors[place]
                 continue
             path = facts["tensors"].get(name) or names.get(name) or names.get(re.sub(r"_\d+$", "", name))
             if path not in values:
@@ -234,22 +234,22 @@ def one(torch, program, backend, inputs, module, others):
                 out.fill_(float("nan"))  # what is not written shows
         call(inputs, results)
         torch.cuda.synchronize()
-        kept = [x.clone() for x in results]
+        first = [x.clone() for x in results]
         call(inputs, results)
         torch.cuda.synchronize()
     except Exception as e:
         return {"ok": False, "why": f"{type(e).__name__}: {e}"[:1500]}
-    twice = zip(kept, results, strict=True)
+    twice = zip(first, results, strict=True)
     row = {"repeats": all(torch.equal(bits(torch, a), bits(torch, b)) for a, b in twice)}
-    right = module.right if module else others or kept
+    right = module.right if module else others or first
     row["against"] = f"module in {module.right_as}" if module else "another back end" if others else "itself"
-    if [x.numel() for x in kept] != [x.numel() for x in right]:
+    if [x.numel() for x in first] != [x.numel() for x in right]:
         return row | {"ok": False, "why": "the results have other sizes than the module's"}
-    error, top, unexpected = worst([compare(torch, a, b) for a, b in zip(kept, right, strict=True)])
+    error, top, unexpected = worst([compare(torch, a, b) for a, b in zip(first, right, strict=True)])
     allowed = TOLERANCES[program.FACTS["class"]]
     if module and module.own and not module.own[2]:  # a module can amplify rounding: PyTorch's then does so too
         allowed = tuple(2 * own if own > a else a for a, own in zip(allowed, module.own, strict=False))
-    row |= {"error": error, "max_error": top, "unexpected": unexpected, "allowed": allowed[0], "outputs": kept}
+    row |= {"error": error, "max_error": top, "unexpected": unexpected, "allowed": allowed[0], "outputs": first}
     row["ok"] = unexpected == 0 and error <= allowed[0] and top <= allowed[1]
     return row | times(torch, lambda: call(inputs, results), module)
 
@@ -289,13 +289,13 @@ def times(torch, call, module):
 def line(backend, row):
     if "error" not in row:
         return f"{backend:5} FAILED  {row['why']}"
-    said = f"{backend:5} {'right ' if row['ok'] else 'WRONG '} error {row['error']:.2e} (allowed {row['allowed']:.2e})"
-    said += f" against {row['against']}, worst element {row['max_error']:.2e}, {row['ms']:.4f} ms"
+    text = f"{backend:5} {'right ' if row['ok'] else 'WRONG '} error {row['error']:.2e} (allowed {row['allowed']:.2e})"
+    text += f" against {row['against']}, worst element {row['max_error']:.2e}, {row['ms']:.4f} ms"
     if row["unexpected"]:
-        said += f", {row['unexpected']} elements NaN or Inf"
+        text += f", {row['unexpected']} elements NaN or Inf"
     if "ratio" in row:
-        said += f", the module {row['module_ms']:.4f} ms: {row['ratio']:.2f} times as fast"
-    return said
+        text += f", the module {row['module_ms']:.4f} ms: {row['ratio']:.2f} times as fast"
+    return text
 
 
 if __name__ == "__main__":

@@ -92,10 +92,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def read(cls: type[T], data: Object, **given: Any) -> T:
-    """The dataclass with its fields read from `data` by their types, except the fields in `given`."""
-    fields = (f for f in dataclasses.fields(cls) if f.name not in given)  # type: ignore[arg-type]
-    return cls(**{f.name: _READERS[f.type](data.get(f.name)) for f in fields}, **given)
+def read(cls: type[T], data: Object, **known: Any) -> T:
+    """The dataclass with its fields read from `data` by their types, except the fields in `known`."""
+    fields = (f for f in dataclasses.fields(cls) if f.name not in known)  # type: ignore[arg-type]
+    return cls(**{f.name: _READERS[f.type](data.get(f.name)) for f in fields}, **known)
 
 
 # ---- the parts of a view ----

@@ -86,7 +86,7 @@ class Search:
         self.problem: Prepared = context.problem
         self._under_way: set[int] = set()  # open trials that a job has
         self._receiving = strategy.receives
-        self._given = State()  # what the script was given last
+        self._state = State()  # what the script was given last
 
     def run(self) -> Logged[Ending]:
         """The script to its end, and why it came. Raises Stopped and StrategyChanged."""
@@ -97,7 +97,7 @@ class Search:
             while True:
                 verb, reason = yield from self._think(script, answer)
                 if verb is None:
-                    code = code if reason == self._given.stop else "search_over"
+                    code = code if reason == self._state.stop else "search_over"
                     break
                 place += 1
                 answer = yield from self._answer(str(place), verb)
@@ -163,8 +163,8 @@ class Search:
         if not self.journal.holds(event):
             yield from self.lanes.run(more=self._owners)
             yield from self.journal.emit(event)
-        self._given = self.fold.at(self.journal.index(event) + 1)
-        return self._given
+        self._state = self.fold.at(self.journal.index(event) + 1)
+        return self._state
 
     def _job(self, path: str, verb: Verb) -> Job | None:
         match verb:

@@ -76,7 +76,7 @@ class PlannerStrategy(Strategy):
         """The results of measured trials. A pasted program's structures belong to its author and teach nothing."""
         from engine.strategies.planner import memory
 
-        if problem.given.source_kind != "module":
+        if problem.task.source_kind != "module":
             return ""
         facts = self._of(problem).learned(tuple(trials), memory.session_of(problem.graph))
         return memory.lines_of(facts)

@@ -55,7 +55,7 @@ class Planner:
                 self.lines[line.cls] = line
 
     def _line(self, part: Part) -> Line:
-        own = part.algebraic is None and self.problem.given.source_kind == "module"
+        own = part.algebraic is None and self.problem.task.source_kind == "module"
         eager, remembered = 0.0, self.memory
         if own:
             theirs = pytorch_class(part.cls, part.graph)

@@ -124,13 +124,13 @@ class Command(BaseCommand):
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda number, frame: leaving.append(number))
         running = {name: self._start(command) for name, command in commands.items()}
-        pauses, restart_at, told = Pauses(), 0.0, False
+        pauses, restart_at, announced = Pauses(), 0.0, False
         if "engine" in running:
             pauses.started(time.monotonic())
         try:
             while not leaving:
                 time.sleep(0.1)
-                if not told and (told := self._answers(address)):
+                if not announced and (announced := self._answers(address)):
                     self.stdout.write(f"\n  μCUTLASS playground   {address}\n  Ctrl-C ends it.\n")
                     self.stdout.flush()
                 if (code := running["web"].poll()) is not None:

@@ -51,9 +51,9 @@ function card(row) {
 
 function fits(row) {
   const words = $("filter-text").value.trim().toLowerCase();
-  const said = `${row.title} ${row.about ?? ""} ${row.summary?.sentence ?? ""}`.toLowerCase();
+  const text = `${row.title} ${row.about ?? ""} ${row.summary?.sentence ?? ""}`.toLowerCase();
   const device = $("filter-device").value, cls = $("filter-class").value, kind = $("filter-kind").value;
-  return (!words || said.includes(words)) && (!device || deviceOf(row) === device)
+  return (!words || text.includes(words)) && (!device || deviceOf(row) === device)
     && (!cls || classesOf(row).includes(cls)) && (!kind || kindOf(row) === kind);
 }
 

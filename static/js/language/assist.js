@@ -50,20 +50,20 @@ async function complete(context) {
   const abort = new AbortController();
   context.addEventListener("abort", () => abort.abort());
   const { doc } = context.state;
-  let told;
+  let completion;
   try {
-    told = await request("/api/complete", {
+    completion = await request("/api/complete", {
       body: { text: doc.toString(), ...place(doc, context.pos) },
       signal: abort.signal,
     });
   } catch {
     return null;
   }
-  if (!told.options.length) return null;
+  if (!completion.options.length) return null;
   return {
-    from: offset(doc, place(doc, context.pos).line, told.start),
-    options: told.options.map((o, i) => option(o, i)),
-    validFor: told.options.length < 60 ? /^[A-Za-z0-9_]*$/ : undefined,
+    from: offset(doc, place(doc, context.pos).line, completion.start),
+    options: completion.options.map((o, i) => option(o, i)),
+    validFor: completion.options.length < 60 ? /^[A-Za-z0-9_]*$/ : undefined,
   };
 }
 
@@ -89,19 +89,23 @@ function option({ label, kind, doc }, i) {
   };
 }
 
-const asked = new WeakMap(); // the last answer of each document, so that the pointer and the caret share a request
+const answers = new WeakMap(); // the last answer of each document, so that the pointer and the caret share a request
 
 /** The word at an offset: {word, kind, use, doc, values, from, to} or null. */
 export async function about(doc, at) {
   const where = place(doc, at);
   const key = `${where.line}:${where.col}`;
-  const known = asked.get(doc) ?? asked.set(doc, new Map()).get(doc);
+  const known = answers.get(doc) ?? answers.set(doc, new Map()).get(doc);
   if (!known.has(key)) {
     try {
-      const told = await request("/api/hover", { body: { text: doc.toString(), ...where } });
+      const answer = await request("/api/hover", { body: { text: doc.toString(), ...where } });
       known.set(
         key,
-        told && { ...told, from: offset(doc, told.line, told.col), to: offset(doc, told.end_line, told.end_col) },
+        answer && {
+          ...answer,
+          from: offset(doc, answer.line, answer.col),
+          to: offset(doc, answer.end_line, answer.end_col),
+        },
       );
     } catch {
       return null;
@@ -111,29 +115,29 @@ export async function about(doc, at) {
 }
 
 /** The answer as a line of a page: syntax, description, values, and a link to its own page. */
-export function told(found, short = false) {
-  const of = found.kind !== "name";
+export function describe(entry, short = false) {
+  const of = entry.kind !== "name";
   return [
-    h("code", { class: "use" }, of && short ? found.word : found.use),
-    h("span", { class: "doc" }, of ? found.doc : `, ${found.doc}`),
-    !short && found.values?.length
-      ? h("span", { class: "values" }, found.values.slice(0, 14).join(" "), found.values.length > 14 ? " …" : "")
+    h("code", { class: "use" }, of && short ? entry.word : entry.use),
+    h("span", { class: "doc" }, of ? entry.doc : `, ${entry.doc}`),
+    !short && entry.values?.length
+      ? h("span", { class: "values" }, entry.values.slice(0, 14).join(" "), entry.values.length > 14 ? " …" : "")
       : null,
-    of && found.word !== "T"
-      ? h("a", { href: `/language/${found.word}`, target: "_blank", rel: "noopener" }, "Reference")
+    of && entry.word !== "T"
+      ? h("a", { href: `/language/${entry.word}`, target: "_blank", rel: "noopener" }, "Reference")
       : null,
   ];
 }
 
 const hover = hoverTooltip(
   async (view, pos) => {
-    const found = await about(view.state.doc, pos);
-    if (!found) return null;
+    const entry = await about(view.state.doc, pos);
+    if (!entry) return null;
     return {
-      pos: found.from,
-      end: found.to,
+      pos: entry.from,
+      end: entry.to,
       above: true,
-      create: () => ({ dom: h("div", { class: "about" }, told(found)) }),
+      create: () => ({ dom: h("div", { class: "about" }, describe(entry)) }),
     };
   },
   { hoverTime: 350 },

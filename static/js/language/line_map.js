@@ -15,16 +15,16 @@ export function aligned(typed, resolved) {
   const words = (line) => line.replace(/#.*/, "").trim().split(/\s+/).slice(0, 2).join(" ");
   const first = (line) => words(line).split(" ")[0];
   const theirs = resolved.split("\n");
-  const found = [];
+  const pairs = [];
   let from = 0;
   typed.split("\n").forEach((line, i) => {
     if (!words(line)) return;
     let at = theirs.findIndex((other, k) => k >= from && words(other) === words(line));
     if (at < 0) at = theirs.findIndex((other, k) => k >= from && first(other) === first(line));
     if (at >= 0) {
-      found.push([i + 1, at + 1]);
+      pairs.push([i + 1, at + 1]);
       from = at + 1;
     }
   });
-  return found;
+  return pairs;
 }

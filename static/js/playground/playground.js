@@ -1,6 +1,6 @@
 // The page with the editor. The text survives a reload; mistakes are shown under the caret while typing.
 import { $, boot, debounce, h, request, select, tablist, toast, Told } from "../page.js";
-import { about, offset, told } from "../language/assist.js";
+import { about, offset, describe } from "../language/assist.js";
 import { fixName, makeEditor } from "../language/editor.js";
 import { drawExamples } from "./examples.js";
 import { className } from "../format.js";
@@ -93,10 +93,10 @@ const check = debounce(async () => {
   asking?.abort();
   asking = new AbortController();
   try {
-    const found = fromServer(await request("/api/check", { body: { text }, signal: asking.signal }));
+    const result = fromServer(await request("/api/check", { body: { text }, signal: asking.signal }));
     if (state.kind !== "program" || text !== state.program) return; // the next answer is on its way
-    tell(found.diagnostics);
-    if (found.ok) preview.show(text);
+    tell(result.diagnostics);
+    if (result.ok) preview.show(text);
     else preview.stale();
   } catch (e) {
     if (e.name !== "AbortError") say("", e instanceof Told ? e.message : "The check failed.");
@@ -212,9 +212,9 @@ addEventListener("keydown", (e) => {
 /** The word at the caret, in a line under the editor: for keyboards and touch screens, which cannot hover. */
 const explain = debounce(async (doc, at) => {
   if (state.kind !== "program" || doc !== editor.view.state.doc) return;
-  const found = doc.length ? ((await about(doc, at)) ?? (at > 0 ? await about(doc, at - 1) : null)) : null;
+  const entry = doc.length ? ((await about(doc, at)) ?? (at > 0 ? await about(doc, at - 1) : null)) : null;
   if (doc === editor.view.state.doc && at === editor.view.state.selection.main.head)
-    $("about").replaceChildren(...(found ? told(found, true).filter(Boolean) : []));
+    $("about").replaceChildren(...(entry ? describe(entry, true).filter(Boolean) : []));
 }, 250);
 
 async function format() {
@@ -256,7 +256,7 @@ $("form").addEventListener("submit", async (e) => {
   $("run").disabled = true;
   $("run").firstElementChild.textContent = "Starting…";
   try {
-    const made = await request("/api/sessions", {
+    const session = await request("/api/sessions", {
       body: {
         source: state[state.kind],
         source_kind: state.kind,
@@ -271,7 +271,7 @@ $("form").addEventListener("submit", async (e) => {
       },
     });
     keep();
-    location.assign(new URL(made.control_url, location.href).pathname);
+    location.assign(new URL(session.control_url, location.href).pathname);
   } catch (error) {
     fail(error.message, error.fix, error.data?.field);
     $("run").disabled = false;

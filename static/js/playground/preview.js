@@ -56,31 +56,31 @@ export class Preview {
     this.asking?.abort();
     this.asking = new AbortController();
     try {
-      const made = await request("/api/compile", { body: { text }, signal: this.asking.signal });
+      const compilation = await request("/api/compile", { body: { text }, signal: this.asking.signal });
       this.text = text;
-      this.take(made);
+      this.take(compilation);
     } catch (e) {
       if (e.name === "AbortError") return;
       this.root.hidden = true;
     }
   }
 
-  take(made) {
-    this.sources = made.sources ?? {};
-    this.refused = made.refused ?? {};
-    this.lines = aligned(this.text, made.resolved ?? "");
-    const p = made.prediction;
+  take(compilation) {
+    this.sources = compilation.sources ?? {};
+    this.refused = compilation.refused ?? {};
+    this.lines = aligned(this.text, compilation.resolved ?? "");
+    const p = compilation.prediction;
     $("preview-report").hidden = !p;
     const bound = p ? `bound by ${BOUND[p.bound_by] ?? p.bound_by}` : "";
     $("preview-report").textContent = p
       ? `Predicted ${time(p.ms)} on ${p.device.toUpperCase()}, ${bound}. Run verifies it and searches around it.`
       : "";
-    if (made.resolved)
+    if (compilation.resolved)
       this.sources = {
         resolved: {
-          text: made.resolved,
+          text: compilation.resolved,
           language: "ucutlass",
-          line_map: made.resolved.split("\n").map((_, i) => [i + 1, i + 1, i + 1]),
+          line_map: compilation.resolved.split("\n").map((_, i) => [i + 1, i + 1, i + 1]),
         },
         ...this.sources,
       };

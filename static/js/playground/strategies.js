@@ -18,16 +18,16 @@ export function drawStrategies(choices, options, list, state, store) {
 }
 
 function drawOptions(node, strategy, state, store) {
-  const given = valuesOf(state, strategy?.name);
+  const values = valuesOf(state, strategy?.name);
   node.hidden = !strategy?.options.length;
   node.replaceChildren(...(strategy?.options ?? []).map((o) => {
     const set = (value) => {
-      if (value === null || value === o.default) delete given[o.name]; else given[o.name] = value;
-      state.strategyOptions = { ...state.strategyOptions, [strategy.name]: given };
+      if (value === null || value === o.default) delete values[o.name]; else values[o.name] = value;
+      state.strategyOptions = { ...state.strategyOptions, [strategy.name]: values };
       store();
     };
     const title = o.name[0].toUpperCase() + o.name.slice(1);
-    return h("label", { title: o.about }, title, field(o, given[o.name] ?? o.default, set));
+    return h("label", { title: o.about }, title, field(o, values[o.name] ?? o.default, set));
   }));
 }
 

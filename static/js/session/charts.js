@@ -67,9 +67,9 @@ class Group {
 
   async ask() {
     const wanted = this.wanted;
-    if (wanted === this.held) return;
+    if (wanted === this.address) return;
     this.figures = wanted ? await request(wanted) : {};
-    this.held = wanted;
+    this.address = wanted;
   }
 }
 

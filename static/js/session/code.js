@@ -215,11 +215,11 @@ export class Code {
           this[`${there}View`]?.link([]);
           return;
         }
-        const found = which === "program" ? forward(this.map, line) : backward(this.map, line);
+        const matches = which === "program" ? forward(this.map, line) : backward(this.map, line);
         this[`${here}View`].link(
-          found.length ? (which === "program" ? [[line, line]] : found.flatMap(([n]) => forward(this.map, n))) : [],
+          matches.length ? (which === "program" ? [[line, line]] : matches.flatMap(([n]) => forward(this.map, n))) : [],
         );
-        this[`${there}View`]?.link(found, true);
+        this[`${there}View`]?.link(matches, true);
       },
     });
   }

@@ -140,10 +140,10 @@ const HANDLERS = {
     v.notes.push(read(NOTE, d));
   },
   baseline: (v, d) => {
-    const taken = read(BASELINE, d, timed(d));
-    const at = v.baselines.findIndex((b) => b.name === taken.name && b.cls === taken.cls);
-    if (at < 0) v.baselines.push(taken);
-    else v.baselines[at] = taken;
+    const baseline = read(BASELINE, d, timed(d));
+    const at = v.baselines.findIndex((b) => b.name === baseline.name && b.cls === baseline.cls);
+    if (at < 0) v.baselines.push(baseline);
+    else v.baselines[at] = baseline;
   },
   screened: (v, d) => {
     const ran = Object.values(obj(d.quick)).filter((ms) => number(ms) !== null).length;

@@ -28,9 +28,9 @@ const info = {
 // ---- the address holds the selection ----------------------------------------------------------------------------
 const place = { trial: null, diff: null, tab: null };
 {
-  const asked = new URLSearchParams(location.search);
-  const number = (name) => (/^\d{1,6}$/.test(asked.get(name) ?? "") ? Number(asked.get(name)) : null);
-  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: asked.get("tab") });
+  const query = new URLSearchParams(location.search);
+  const number = (name) => (/^\d{1,6}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null);
+  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: query.get("tab") });
 }
 let chosen = place.trial !== null; // until a person chooses, the page follows the best
 
@@ -149,8 +149,8 @@ const stream = new Stream(session.id, {
         ($("session-error").hidden = false));
     soon();
   },
-  onInfo(told) {
-    for (const name of ["viewers", "queue", "engine", "state", "text"]) if (name in told) info[name] = told[name];
+  onInfo(message) {
+    for (const name of ["viewers", "queue", "engine", "state", "text"]) if (name in message) info[name] = message[name];
     soon();
   },
 });

@@ -32,11 +32,11 @@ export class TryForm {
     if (classes().includes(cls)) this.cls.value = cls;
     this.ofClass = h("label", {}, "Precision class", this.cls);
     this.box = h("div", { class: "editor" });
-    this.said = h("p", { class: "faint", role: "status", id: "try-said" });
+    this.message = h("p", { class: "faint", role: "status", id: "try-said" });
     this.example = h("details", { hidden: true }, h("summary", {}, "A kernel that would be accepted"), h("pre", {}));
     this.body = [
       h("div", { class: "choices" }, h("label", {}, "This is a", this.select), this.ofClass),
-      this.box, this.said, this.example,
+      this.box, this.message, this.example,
     ];
     this.begin = { text, run };
   }
@@ -83,10 +83,10 @@ export class TryForm {
     const text = this.editor.text();
     try {
       const language = this.chosen && this.kind !== "program" ? this.kind : "";
-      const seen = await request("/api/tries/check", { body: { text, language } });
+      const verdict = await request("/api/tries/check", { body: { text, language } });
       if (turn !== this.turn) return;
-      if (!this.chosen && KINDS[seen.looks] && seen.looks !== this.kind) this.show(seen.looks);
-      if (this.kind !== "program") return this.kernel(seen);
+      if (!this.chosen && KINDS[verdict.looks] && verdict.looks !== this.kind) this.show(verdict.looks);
+      if (this.kind !== "program") return this.kernel(verdict);
       const { diagnostics } = fromServer(await request("/api/check", { body: { text } }));
       if (turn === this.turn) this.program(diagnostics);
     } catch (e) {
@@ -106,7 +106,7 @@ export class TryForm {
   }
 
   say(words, example = "") {
-    this.said.textContent = words;
+    this.message.textContent = words;
     this.example.hidden = !example;
     this.example.lastChild.textContent = example;
   }

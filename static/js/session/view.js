@@ -26,10 +26,10 @@ export const objects = (v) => (Array.isArray(v) ? v.filter(isObject) : []);
 export const wholes = (v) => (Array.isArray(v) ? v.filter((x) => whole(x) !== null) : []);
 export const numbers = (v) => Object.fromEntries(Object.entries(obj(v)).filter(([, x]) => number(x) !== null));
 
-/** An object with the fields of `shape` ({name: reader}), read from `data`; `given` fields are taken as they are. */
-export function read(shape, data, given = {}) {
+/** An object with the fields of `shape` ({name: reader}), read from `data`; `known` fields are taken as they are. */
+export function read(shape, data, known = {}) {
   const fields = Object.entries(shape).map(([name, reader]) => [name, reader(data[name])]);
-  return { ...Object.fromEntries(fields), ...given };
+  return { ...Object.fromEntries(fields), ...known };
 }
 
 // ---- the parts of a view ----

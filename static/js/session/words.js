@@ -89,8 +89,8 @@ export function standing(one) {
     return `${parts}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
   }
   const limit = j.gap === null ? "" : `, ${j.gap.toFixed(2)} times the limit`;
-  const held = one.roof && one.roof !== one.cls ? ` of ${className(one.roof)} (${classWords(one)})` : "";
-  parts[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && held}`;
+  const roof = one.roof && one.roof !== one.cls ? ` of ${className(one.roof)} (${classWords(one)})` : "";
+  parts[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && roof}`;
   if (part.region && part.region_eager_ms) {
     const ratio = faster(part.region_eager_ms / part.region_ms);
     const theirs = `PyTorch’s own ${time(part.region_eager_ms)} for it`;

@@ -27,11 +27,11 @@ class Report:
         self._known: dict[str, dict] = {}
         if path is not None and path.exists():
             with contextlib.suppress(ValueError, KeyError):
-                held = json.loads(path.read_text())["results"]
-                self._known = {r["source"]: r for r in held if r["ok"] and "source" in r}
+                earlier = json.loads(path.read_text())["results"]
+                self._known = {r["source"]: r for r in earlier if r["ok"] and "source" in r}
 
     def without_known(self, todo: list[Job]) -> list[Job]:
-        """The builds whose generated text an earlier run has not compiled; the others' rows are taken over."""
+        """The builds whose generated text an earlier run has not compiled; the others' rows are by_backend over."""
         left = []
         for job in todo:
             row = self._known.get(job.digest)
@@ -45,8 +45,8 @@ class Report:
         with self._lock:
             self.rows.append(row)
             if "refused" not in row:
-                said = "" if row["ok"] else row["message"].strip().partition("\n")[0][:160]
-                print(f"{row['name']:20} {row['backend']:8} {row['seconds']:7.1f} s  {said or 'ok'}", flush=True)
+                reason = "" if row["ok"] else row["message"].strip().partition("\n")[0][:160]
+                print(f"{row['name']:20} {row['backend']:8} {row['seconds']:7.1f} s  {reason or 'ok'}", flush=True)
             if time.time() - self._last > 3:
                 self.write()
 
@@ -98,17 +98,17 @@ def main() -> int:
     report = Report(args.json)
     todo = []
     for family in args.family.split(",") if args.family else FAMILIES:
-        kept, report.rejected[family] = configurations(family)
-        kept = kept[: args.sample or None]
-        report.names |= {c.name for c in kept}
-        todo += jobs(kept, report.add, args.backend)
+        members, report.rejected[family] = configurations(family)
+        members = members[: args.sample or None]
+        report.names |= {c.name for c in members}
+        todo += jobs(members, report.add, args.backend)
     if args.generate:
-        for family, backend, said in report.gaps():
-            print(f"{family:16} {backend:9} {said}")
-        taken = Counter((j.configuration.family, j.backend) for j in todo)
+        for family, backend, reason in report.gaps():
+            print(f"{family:16} {backend:9} {reason}")
+        by_backend = Counter((j.configuration.family, j.backend) for j in todo)
         for family in report.rejected:
             many = len(configurations(family)[0])
-            print(f"{family:16} {many:4}  cute {taken[family, 'cute']:4}  cpp {taken[family, 'cpp']:4}")
+            print(f"{family:16} {many:4}  cute {by_backend[family, 'cute']:4}  cpp {by_backend[family, 'cpp']:4}")
     else:
         build(report.without_known(todo), args.jobs, report.add)
     report.write()

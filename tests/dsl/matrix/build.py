@@ -59,27 +59,27 @@ def compiled(configurations: list[Configuration]) -> Compiled:
 
 
 def row(c: Configuration, backend: str, ok: bool, seconds: float, message: str = "", **more: object) -> dict:
-    made = {"name": c.name, "family": c.family, "backend": backend, "ok": ok, "seconds": round(seconds, 2), **more}
-    return made if ok else made | {"message": message[:3000], "program": program([c])}
+    result = {"name": c.name, "family": c.family, "backend": backend, "ok": ok, "seconds": round(seconds, 2), **more}
+    return result if ok else result | {"message": message[:3000], "program": program([c])}
 
 
 def jobs(configurations: Iterable[Configuration], say: Callable[[dict], None], only: str | None = None) -> list[Job]:
     """The builds of each configuration. A back end that raises, and a program that no back end takes, is a failure."""
-    found = []
+    work = []
     for c in configurations:
         try:
-            made = compiled([c])
+            sources = compiled([c])
         except Exception as e:
             say(row(c, "generate", False, 0.0, f"{type(e).__name__}: {e}"))
             continue
-        for backend, refusal in made.refused.items():
+        for backend, refusal in sources.refused.items():
             if only in (None, backend):
                 say(row(c, backend, True, 0.0, refused=refusal.code, why=refusal.message))
-        if not made.sources:
-            said = "; ".join(f"{n}: {r.code} {r.message}" for n, r in made.refused.items())
-            say(row(c, "none", False, 0.0, f"passes every check and no back end takes it: {said}"))
-        found += [Job(c, n, s) for n, s in made.sources.items() if only in (None, n)]
-    return found
+        if not sources.sources:
+            reasons = "; ".join(f"{n}: {r.code} {r.message}" for n, r in sources.refused.items())
+            say(row(c, "none", False, 0.0, f"passes every check and no back end takes it: {reasons}"))
+        work += [Job(c, n, s) for n, s in sources.sources.items() if only in (None, n)]
+    return work
 
 
 def build(todo: list[Job], workers: int, say: Callable[[dict], None]) -> None:
@@ -131,8 +131,8 @@ def build_cpp(todo: list[Job], workers: int, say: Callable[[dict], None]) -> Non
     """Units of up to UNIT stages of one family; one that fails is built again a stage at a time."""
     units = []
     for _, members in groupby(todo, key=lambda j: (j.configuration.arch, j.configuration.family)):
-        held = list(members)
-        units += [held[i : i + UNIT] for i in range(0, len(held), UNIT)]
+        group = list(members)
+        units += [group[i : i + UNIT] for i in range(0, len(group), UNIT)]
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(lambda unit: _unit(unit, say), units))
 

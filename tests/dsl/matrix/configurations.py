@@ -358,18 +358,18 @@ def _drawn(family: str) -> Iterator[Configuration]:
 @cache
 def configurations(family: str) -> tuple[tuple[Configuration, ...], dict[str, int]]:
     """(those of a family that pass `check`, how many drawn ones were rejected by code)."""
-    kept: dict[str, Configuration] = {}
+    members: dict[str, Configuration] = {}
     rejected: Counter[str] = Counter()
     for c in _drawn(family):
-        if len(kept) == FAMILIES[family][0]:
+        if len(members) == FAMILIES[family][0]:
             break
         text = program([c])
-        if text in kept:
+        if text in members:
             continue
         checked = check(text)
         if checked.program is None:
             rejected[checked.diagnostics[0].code] += 1
         else:
-            name = f"{family}_{len(kept):02d}"
-            kept[text] = Configuration(name, c.family, c.params, c.body, c.result, c.arch)
-    return tuple(kept.values()), dict(rejected)
+            name = f"{family}_{len(members):02d}"
+            members[text] = Configuration(name, c.family, c.params, c.body, c.result, c.arch)
+    return tuple(members.values()), dict(rejected)

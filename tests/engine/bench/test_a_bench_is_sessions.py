@@ -49,20 +49,23 @@ def play(request, out, device=None, say=lambda text: None):
 
 
 def test_every_problem_is_a_session_with_the_pages_fields(asked, tmp_path):
-    said, out = [], tmp_path / "b.json"
-    results = play(asked, out, say=said.append)
-    held = json.loads(out.read_text())
-    assert list(held["problems"]) == ["one", "two"] and held["problems"] == json.loads(json.dumps(results.problems))
-    one = held["problems"]["one"]
+    progress, out = [], tmp_path / "b.json"
+    results = play(asked, out, say=progress.append)
+    file = json.loads(out.read_text())
+    assert list(file["problems"]) == ["one", "two"] and file["problems"] == json.loads(json.dumps(results.problems))
+    one = file["problems"]["one"]
     assert one["id"] == "L1/1" and one["session"]["state"] == "done" and len(one["trials"]) == 3
     assert {t["class"] for t in one["trials"]} == {"f16"} and all(t["ok"] and t["ms"] > 0 for t in one["trials"])
     assert one["limits"]["f16"] > 0 and one["baselines"]["eager_f16"]["ms"] > 0
     assert not out.with_name("b.json.session").exists()
-    assert len([line for line in said if " trial " in line]) == 6 and sum("done after" in line for line in said) == 2
+    assert (
+        len([line for line in progress if " trial " in line]) == 6
+        and sum("done after" in line for line in progress) == 2
+    )
     page = SessionSpec(title="t", source="s").to_dict()
     alone = Request({}, {}).settings
     assert alone == {n: v for n, v in page.items() if n not in ("title", "source", "source_kind")}
-    assert held["about"]["sessions"] == Request({}, FIELDS).settings
+    assert file["about"]["sessions"] == Request({}, FIELDS).settings
 
 
 def test_a_finished_session_is_not_run_again(asked, tmp_path):
@@ -76,9 +79,9 @@ def test_a_finished_session_is_not_run_again(asked, tmp_path):
 def test_one_that_failed_by_a_mistake_of_ours_is(asked, tmp_path):
     out = tmp_path / "b.json"
     play(asked, out)
-    held = json.loads(out.read_text())
-    held["problems"]["two"]["session"]["state"] = "failed"
-    out.write_text(json.dumps(held))
+    file = json.loads(out.read_text())
+    file["problems"]["two"]["session"]["state"] = "failed"
+    out.write_text(json.dumps(file))
     device = Bench()
     assert play(asked, out, device).problems["two"]["session"]["state"] == "done"
     assert device.asked["validate", 1] == 1
@@ -114,10 +117,12 @@ def test_the_log_of_a_session_with_other_fields_is_not_gone_on_from(asked, tmp_p
 
 
 def test_after_the_time_given_nothing_goes_on_and_a_later_call_does(asked, tmp_path, monkeypatch):
-    out, said, device = tmp_path / "b.json", [], Bench()
-    play(Request(asked.problems, asked.fields, 0.0, asked.folder), out, device, said.append)
+    out, progress, device = tmp_path / "b.json", [], Bench()
+    play(Request(asked.problems, asked.fields, 0.0, asked.folder), out, device, progress.append)
     assert not device.asked["open"] and not device.asked["validate", 1]
-    assert said == ["stopped after 0 s; the same command continues"] and json.loads(out.read_text())["problems"] == {}
+    assert (
+        progress == ["stopped after 0 s; the same command continues"] and json.loads(out.read_text())["problems"] == {}
+    )
     assert len(play(asked, out).problems) == 2
 
 

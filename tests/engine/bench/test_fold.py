@@ -55,20 +55,20 @@ def row(*more, **end):
 
 
 def test_baselines_have_their_ratio_to_the_one_that_all_were_alternated_with():
-    found = row()
-    assert found["beside"] == "eager_tf32"
-    assert found["baselines"]["eager_tf32"] == {"ms": 2.5, "cls": "tf32", "ratio": 1.0}
-    assert found["baselines"]["eager_f16"] == {"ms": 1.0, "cls": "f16", "ratio": 0.5, "low": 0.49, "high": 0.51}
+    result = row()
+    assert result["beside"] == "eager_tf32"
+    assert result["baselines"]["eager_tf32"] == {"ms": 2.5, "cls": "tf32", "ratio": 1.0}
+    assert result["baselines"]["eager_f16"] == {"ms": 1.0, "cls": "f16", "ratio": 0.5, "low": 0.49, "high": 0.51}
 
 
 def test_torch_compile_keeps_the_names_that_results_have_since_the_first_bench():
-    found = row(
+    result = row(
         events.Baseline("compile_tf32", "tf32", ms(1.5), "", "eager_tf32", 0.6),
         events.Baseline("compile_max_f16", "f16", ms(0.7), "", "eager_f16", 0.8),  # kept from a session in f16 alone
         events.Baseline("compile", "f32", ms(7.0), "", "eager_bf16", 0.9),  # from one whose first class is unknown here
     )["baselines"]
-    assert found["compile"]["ratio"] == 0.6 and found["compile_max_f16"]["ratio"] == pytest.approx(0.4)
-    assert found["compile_f32"]["ms"] == 7.0 and "ratio" not in found["compile_f32"]
+    assert result["compile"]["ratio"] == 0.6 and result["compile_max_f16"]["ratio"] == pytest.approx(0.4)
+    assert result["compile_f32"]["ms"] == 7.0 and "ratio" not in result["compile_f32"]
 
 
 def test_a_trial_has_what_its_steps_said():
@@ -107,10 +107,10 @@ def test_a_module_in_regions_says_what_is_covered_and_what_stays():
         [{"number": 1}, {"number": 2}], [{"name": "cumsum_0", "op": "cumsum", "line": 8, "reason": "no rule"}],
         {"flops": 0.0, "bytes": 0.5, "time": 0.25}, "2 regions cover 75%",
     )  # fmt: skip
-    found = row(covered)
-    assert found["coverage"] == {"share": {"flops": 1.0, "bytes": 0.5, "time": 0.75}, "regions": 2,
+    result = row(covered)
+    assert result["coverage"] == {"share": {"flops": 1.0, "bytes": 0.5, "time": 0.75}, "regions": 2,
                                  "text": "2 regions cover 75%"}  # fmt: skip
-    assert found["uncovered"] == [{"op": "cumsum", "line": 8, "reason": "no rule"}]
+    assert result["uncovered"] == [{"op": "cumsum", "line": 8, "reason": "no rule"}]
 
 
 def test_a_session_without_its_end_is_no_row():

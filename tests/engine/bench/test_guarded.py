@@ -21,9 +21,9 @@ RESCUED = HELD | {"error": 1e-6, "graph_error": 1e-6, "plain_error": 0.02, "flag
 
 
 def row(**sets):
-    made = {"own": HELD, "large": RESCUED, "tiny": RESCUED, "row": RESCUED, "spread": HELD}
+    outcomes = {"own": HELD, "large": RESCUED, "tiny": RESCUED, "row": RESCUED, "spread": HELD}
     return {
-        "program": "p", "sets": deepcopy(made | sets), "rescue_ms": 6.0, "build_s": {"guarded": 3.0, "plain": 2.0},
+        "program": "p", "sets": deepcopy(outcomes | sets), "rescue_ms": 6.0, "build_s": {"guarded": 3.0, "plain": 2.0},
         "ms": {"guarded": 0.262, "graph": 0.26, "plain": 0.257, "eager_tf32": 0.35},
     }  # fmt: skip
 
@@ -51,19 +51,22 @@ def test_a_program_that_was_lost_is_one_line_with_the_reason():
 
 
 def test_without_its_guard_a_program_is_the_same_in_every_other_clause():
-    made = {kind: check(text).program for kind, text in guarded.texts("conv_transpose2d_square_f16").items()}
-    assert class_of(made["guarded"]) == "tf32" and made["guarded"].guard and made["graph"].graph
-    assert not made["plain"].guard and made["plain"].stages == made["guarded"].stages == made["graph"].stages
-    assert all(s.config.tile for s in made["plain"].stages if hasattr(s, "config"))
-    assert replace(made["graph"], graph=False) == replace(made["guarded"], graph=False)
+    programs = {kind: check(text).program for kind, text in guarded.texts("conv_transpose2d_square_f16").items()}
+    assert class_of(programs["guarded"]) == "tf32" and programs["guarded"].guard and programs["graph"].graph
+    assert (
+        not programs["plain"].guard
+        and programs["plain"].stages == programs["guarded"].stages == programs["graph"].stages
+    )
+    assert all(s.config.tile for s in programs["plain"].stages if hasattr(s, "config"))
+    assert replace(programs["graph"], graph=False) == replace(programs["guarded"], graph=False)
 
 
 def test_programs_that_read_images_as_they_lie_are_one_launch_of_cpp_and_say_whether_their_guard_tripped():
     for name in guarded.ROWS:
-        made = guarded.texts(name)
-        assert "transform" not in made["guarded"] and len(check(made["guarded"]).program.stages) == 1
-        assert "run.tripped = " in sources(made["guarded"])["cpp"].binding
-        assert "tripped" not in sources(made["plain"])["cpp"].binding
+        texts = guarded.texts(name)
+        assert "transform" not in texts["guarded"] and len(check(texts["guarded"]).program.stages) == 1
+        assert "run.tripped = " in sources(texts["guarded"])["cpp"].binding
+        assert "tripped" not in sources(texts["plain"])["cpp"].binding
 
 
 def test_a_module_of_cute_says_so_too():
@@ -93,9 +96,9 @@ def test_the_plan_needs_no_gpu_and_mistakes_get_one_line(capsys, tmp_path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_what_is_committed_held_on_every_set(path):
-    told = json.loads(path.read_text(encoding="utf-8"))
-    assert told.keys() >= {"date", "gpu", "driver", "toolchain", "command", "method"}
-    ran = {r["program"] for r in told["results"]}  # the first file is older than those of cpp
+    results = json.loads(path.read_text(encoding="utf-8"))
+    assert results.keys() >= {"date", "gpu", "driver", "toolchain", "command", "method"}
+    ran = {r["program"] for r in results["results"]}  # the first file is older than those of cpp
     assert set(guarded.NAMES) - set(guarded.ROWS) <= ran <= set(guarded.NAMES)
-    for r in told["results"]:
+    for r in results["results"]:
         assert guarded.faults(r) == r["faults"] == [] and r["cost_us"] == guarded.cost_us(r)

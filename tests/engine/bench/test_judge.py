@@ -17,56 +17,59 @@ def trial(cls, ms, **more):
 
 
 def row(*trials, **more):
-    made = {"id": "L1/1", "baselines": BASE, "trials": list(trials), "refused": "",
+    result = {"id": "L1/1", "baselines": BASE, "trials": list(trials), "refused": "",
             "limits": {"f32": 3.0, "tf32": 0.5, "f16": 0.25, "bf16": 0.25}} | more  # fmt: skip
-    judge(made)
-    return made
+    judge(result)
+    return result
 
 
 def test_the_f16_entry_may_be_won_by_a_tf32_program_and_never_the_other_way_round():
-    found = row(trial("tf32", 1.0), trial("f16", 1.1), trial("bf16", 0.4))
-    assert (best(found, "f16")["ms"], best(found, "f16")["by"]) == (1.0, "tf32")
-    assert best(found, "tf32")["ms"] == 1.0
-    assert best(found, "f16")["gap"] == pytest.approx(4.0)  # against f16's own limit
+    result = row(trial("tf32", 1.0), trial("f16", 1.1), trial("bf16", 0.4))
+    assert (best(result, "f16")["ms"], best(result, "f16")["by"]) == (1.0, "tf32")
+    assert best(result, "tf32")["ms"] == 1.0
+    assert best(result, "f16")["gap"] == pytest.approx(4.0)  # against f16's own limit
     faster = row(trial("tf32", 1.0), trial("f16", 0.9))
     assert best(faster, "tf32")["ms"] == 1.0 and best(faster, "f16")["ms"] == 0.9
-    assert "won by products of a finer class: a (tf32)" in table({"a": found}, ("f16",))
+    assert "won by products of a finer class: a (tf32)" in table({"a": result}, ("f16",))
 
 
 def test_products_narrower_than_the_class_said_do_not_count():
-    found = row(trial("tf32", 1.0, derived="f16"), trial("tf32", 1.5))
-    assert found["trials"][0]["verdict"] == "gaming" and not counts(found["trials"][0])
-    assert best(found, "tf32")["ms"] == 1.5
-    assert line("a", found, "tf32").refuted == 1
+    result = row(trial("tf32", 1.0, derived="f16"), trial("tf32", 1.5))
+    assert result["trials"][0]["verdict"] == "gaming" and not counts(result["trials"][0])
+    assert best(result, "tf32")["ms"] == 1.5
+    assert line("a", result, "tf32").refuted == 1
 
 
 def test_guarded_f16_stands_in_tf32_under_the_roof_of_f16_and_is_named():
-    found = row(trial("tf32", 0.4, roof="f16"))
-    assert counts(found["trials"][0])  # faster than tf32 allows, not than f16 does
-    assert best(found, "tf32")["gap"] == pytest.approx(0.4 / 0.25) and best(found, "tf32")["guarded"]
-    assert "with a guard that falls back to f32" in table({"a": found}, ("tf32",))
+    result = row(trial("tf32", 0.4, roof="f16"))
+    assert counts(result["trials"][0])  # faster than tf32 allows, not than f16 does
+    assert best(result, "tf32")["gap"] == pytest.approx(0.4 / 0.25) and best(result, "tf32")["guarded"]
+    assert "with a guard that falls back to f32" in table({"a": result}, ("tf32",))
     assert not counts(row(trial("tf32", 0.2, roof="f16"))["trials"][0])
 
 
 def test_a_time_below_the_limit_or_a_check_that_failed_does_not_count():
-    said = {"name": "kernels", "verdict": "library only", "said": "only library kernels ran: gemm"}
-    found = row(trial("tf32", 0.3), trial("tf32", 1.0, checks=[said]))
-    assert [t["verdict"] for t in found["trials"]] == ["gaming", "library only"]
-    assert best(found, "tf32") is None and "only library kernels ran" in line("a", found, "tf32").why
+    failure = {"name": "kernels", "verdict": "library only", "said": "only library kernels ran: gemm"}
+    result = row(trial("tf32", 0.3), trial("tf32", 1.0, checks=[failure]))
+    assert [t["verdict"] for t in result["trials"]] == ["gaming", "library only"]
+    assert best(result, "tf32") is None and "only library kernels ran" in line("a", result, "tf32").why
 
 
 def test_baselines_that_come_later_are_set_against_trials_that_are_there():
-    found = row(trial("tf32", 1.0), baselines={"eager_tf32": BASE["eager_tf32"]})
-    assert set(found["trials"][0]["over"]) == {"eager_tf32"}
-    found["baselines"] = BASE
+    result = row(trial("tf32", 1.0), baselines={"eager_tf32": BASE["eager_tf32"]})
+    assert set(result["trials"][0]["over"]) == {"eager_tf32"}
+    result["baselines"] = BASE
     over = {"eager": 8.0, "eager_tf32": 2.0, "eager_f16": 1.2, "compile": 1.6}
-    assert line("a", found, "tf32").over == pytest.approx(over)
+    assert line("a", result, "tf32").over == pytest.approx(over)
 
 
 def test_the_best_baseline_of_a_class_is_no_coarser_than_the_class():
-    found = row()
-    assert rival(found, "tf32") == ("compile", 0.8) and rival(found, "f16") == ("eager_f16", 0.6)
-    assert rival(found, "f32") == ("eager", 4.0) and rival(found, "fp8") == rival(found, "bf16") == ("eager_f16", 0.6)
+    result = row()
+    assert rival(result, "tf32") == ("compile", 0.8) and rival(result, "f16") == ("eager_f16", 0.6)
+    assert rival(result, "f32") == ("eager", 4.0) and rival(result, "fp8") == rival(result, "bf16") == (
+        "eager_f16",
+        0.6,
+    )
 
 
 def test_a_rewrite_that_drops_work_is_shown_beside_the_best_and_is_none():
@@ -99,9 +102,9 @@ def test_without_guarded_programs_the_next_best_stands():
 def test_a_problem_costs_its_steps_its_trials_and_the_slowest_build_of_each_wave():
     spent = {"trace": 1.0, "plan": 0.5, "open": 2.0, "baselines": 0.5, "compile": 40.0}
     waves = [trial("tf32", 1.0, wave=1), trial("tf32", 0.9, build_seconds=20.0, wave=1), trial("tf32", 0.8, wave=2)]
-    found = row(*waves, trial("f16", 0.9), spent=spent)
-    assert line("a", found, "tf32").seconds == pytest.approx(4.0 + 3 * 0.5 + 30.0 + 30.0)
-    s = summary({"a": found}, "tf32")
+    result = row(*waves, trial("f16", 0.9), spent=spent)
+    assert line("a", result, "tf32").seconds == pytest.approx(4.0 + 3 * 0.5 + 30.0 + 30.0)
+    s = summary({"a": result}, "tf32")
     assert (s["trials"], s["seconds"]) == (3.0, pytest.approx(65.5))
 
 
@@ -137,24 +140,24 @@ def timed(cls, ms, beside, ratio, **more):
 
 
 def test_a_speedup_is_a_product_of_ratios_from_alternation_whatever_the_single_times_say():
-    found = of_session(timed("f16", 0.5, "eager_f16", 2.0))
+    result = of_session(timed("f16", 0.5, "eager_f16", 2.0))
     over = {"eager": 16.0, "eager_tf32": 4.0, "eager_f16": 2.0, "compile_f16": 1.6}
-    assert found["trials"][0]["over"] == pytest.approx(over)  # nothing over `compile`, which was never alternated
-    assert rival(found, "f16") == ("compile_f16", 0.4) and rival(found, "tf32") == ("eager_tf32", 1.0)
-    assert best(found, "f16")["score"] == score(0.5, 0.25, 1.0)  # by the 1.0 ms of eager f16 beside it
+    assert result["trials"][0]["over"] == pytest.approx(over)  # nothing over `compile`, which was never alternated
+    assert rival(result, "f16") == ("compile_f16", 0.4) and rival(result, "tf32") == ("eager_tf32", 1.0)
+    assert best(result, "f16")["score"] == score(0.5, 0.25, 1.0)  # by the 1.0 ms of eager f16 beside it
 
 
 def test_what_a_session_judged_stands():
-    found = of_session(timed("tf32", 0.9, "eager_tf32", 2.0, verdict="minor", gap=1.9, score=0.61, roof="f16"))
-    (t,) = found["trials"]
+    result = of_session(timed("tf32", 0.9, "eager_tf32", 2.0, verdict="minor", gap=1.9, score=0.61, roof="f16"))
+    (t,) = result["trials"]
     assert (t["verdict"], t["gap"], t["score"]) == ("minor", 1.9, 0.61) and counts(t)
 
 
 def test_a_problem_costs_the_time_until_the_search_and_its_trials():
-    found = of_session(timed("tf32", 1.0, "eager_tf32", 2.0), timed("f16", 1.0, "eager_f16", 2.0))
-    assert line("a", found, "tf32").seconds == 10.0
+    result = of_session(timed("tf32", 1.0, "eager_tf32", 2.0), timed("f16", 1.0, "eager_f16", 2.0))
+    assert line("a", result, "tf32").seconds == 10.0
 
 
 def test_a_class_without_a_trial_says_what_the_session_said():
-    found = of_session(timed("tf32", 1.0, "eager_tf32", 2.0), notes=["fp8 is left out: no matrix product"])
-    assert line("a", {**found, "trials": []}, "fp8").why == "fp8 is left out: no matrix product"
+    result = of_session(timed("tf32", 1.0, "eager_tf32", 2.0), notes=["fp8 is left out: no matrix product"])
+    assert line("a", {**result, "trials": []}, "fp8").why == "fp8 is left out: no matrix product"

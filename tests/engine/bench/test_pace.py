@@ -22,20 +22,20 @@ class Slow(CountingDevice):
 
 
 def test_the_window_is_filled_session_by_session():
-    made = pace.play(MODULES, CountingDevice(), 60.0, trials=3)
-    assert [(e.module, e.trial) for e in made.judged] == [(name, n) for name, *_ in MODULES for n in (1, 2, 3)]
-    assert made.seconds < 60.0  # nothing was left to try
-    told = made.to_json()
-    assert told["trials"] == 6 and told["failed"] == 0 and told["trial_s"]["n"] == 6
-    assert [s["end"].split(":")[0] for s in told["sessions"]] == ["done", "done"]
-    assert all(0 < s["first_trial_s"] <= s["stages"]["measured"] for s in told["sessions"])
+    window = pace.play(MODULES, CountingDevice(), 60.0, trials=3)
+    assert [(e.module, e.trial) for e in window.judged] == [(name, n) for name, *_ in MODULES for n in (1, 2, 3)]
+    assert window.seconds < 60.0  # nothing was left to try
+    report = window.to_json()
+    assert report["trials"] == 6 and report["failed"] == 0 and report["trial_s"]["n"] == 6
+    assert [s["end"].split(":")[0] for s in report["sessions"]] == ["done", "done"]
+    assert all(0 < s["first_trial_s"] <= s["stages"]["measured"] for s in report["sessions"])
 
 
 def test_a_trial_that_the_clock_cuts_is_not_counted_and_the_session_is_stopped():
-    made = pace.play(MODULES, Slow(), 4.0, trials=50)
-    assert 1 <= len(made.judged) <= 6
-    assert all(e.at <= 4.0 and e.seconds >= 0.6 for e in made.judged) and not [e for e in made.ended if e.failed]
-    assert made.sessions[-1]["end"].startswith("stopped") and len(made.sessions) == 1
+    window = pace.play(MODULES, Slow(), 4.0, trials=50)
+    assert 1 <= len(window.judged) <= 6
+    assert all(e.at <= 4.0 and e.seconds >= 0.6 for e in window.judged) and not [e for e in window.ended if e.failed]
+    assert window.sessions[-1]["end"].startswith("stopped") and len(window.sessions) == 1
 
 
 def test_a_session_that_cannot_begin_ends_the_window_at_once():
@@ -44,9 +44,9 @@ def test_a_session_that_cannot_begin_ends_the_window_at_once():
 
 
 def test_a_failed_trial_is_told_and_does_not_count():
-    made = pace.play(MODULES[:1], CountingDevice(fail={2: "validate"}), 60.0, trials=3)
-    assert [(e.trial, e.failed) for e in made.ended] == [(1, ""), (2, "validate: broken"), (3, "")]
-    assert made.to_json()["trials"] == 2 and made.to_json()["failed"] == 1
+    window = pace.play(MODULES[:1], CountingDevice(fail={2: "validate"}), 60.0, trials=3)
+    assert [(e.trial, e.failed) for e in window.ended] == [(1, ""), (2, "validate: broken"), (3, "")]
+    assert window.to_json()["trials"] == 2 and window.to_json()["failed"] == 1
 
 
 class Ahead(CountingDevice):
@@ -71,8 +71,8 @@ def test_the_loop_builds_every_program_by_nvcc_and_none_ahead():
         return SimpleNamespace(seconds=36.0, cached=False, resources=())
 
     device = Ahead()
-    made = pace.play(MODULES[:1], pace.Loop(device, build), 60.0, trials=2)
-    assert built == ["cpp", "cpp"] and [e.built_s for e in made.judged] == [36.0, 36.0]
+    window = pace.play(MODULES[:1], pace.Loop(device, build), 60.0, trials=2)
+    assert built == ["cpp", "cpp"] and [e.built_s for e in window.judged] == [36.0, 36.0]
     assert device.ahead == 0
     pace.play(MODULES[:1], device, 60.0, trials=2)
     assert device.ahead > 0
@@ -82,9 +82,9 @@ def test_what_nvcc_refuses_costs_the_loop_one_trial():
     def build(source, cancelled):
         raise BuildError("compile_failed", "nvcc failed: error: no", "log")
 
-    made = pace.play(MODULES[:1], pace.Loop(CountingDevice(), build), 60.0, trials=1)
-    assert [e.failed for e in made.ended] == ["compile: compile_failed"]
-    assert made.to_json()["a_trial_every_s"] is None
+    window = pace.play(MODULES[:1], pace.Loop(CountingDevice(), build), 60.0, trials=1)
+    assert [e.failed for e in window.ended] == ["compile: compile_failed"]
+    assert window.to_json()["a_trial_every_s"] is None
 
 
 @pytest.mark.parametrize(("cute", "loop", "times"), [((40, 1.5), (3, 30.0), 20.0), ((40, 1.5), (0, None), None)])

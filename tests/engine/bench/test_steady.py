@@ -9,12 +9,12 @@ from engine.trace.load import load
 
 
 def seen(**changes):
-    made = {
+    fields = {
         "name": "gate", "ms": [0.1, 0.1], "baseline_ms": [0.1, 0.1], "ratio": [1.0, 1.01],
         "interval": [(0.99, 1.01), (1.0, 1.02)], "pairs": [15, 15], "cupti_ms": 0.099,
         "events_ms": 0.1, "wall_ms": 0.1, "call_ms": 0.2,
     }  # fmt: skip
-    return Seen(**{**made, **changes})
+    return Seen(**{**fields, **changes})
 
 
 def test_two_ratios_within_two_percent_and_clocks_within_three_are_good():

@@ -50,5 +50,5 @@ def test_the_plan_needs_no_gpu_and_mistakes_get_one_line(capsys):
 
 def test_a_file_of_the_command_is_a_sweep():
     problem = RECORDED["problems"][0]
-    made = {"problems": [{"id": "a", "program": BY_ID[problem["id"]].program, "configs": problem["configs"][:3]}]}
-    assert len(judge(json.dumps(made), load("h200"))[0].runs) == 3
+    sweep_file = {"problems": [{"id": "a", "program": BY_ID[problem["id"]].program, "configs": problem["configs"][:3]}]}
+    assert len(judge(json.dumps(sweep_file), load("h200"))[0].runs) == 3

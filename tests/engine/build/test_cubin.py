@@ -25,13 +25,21 @@ extern "C" __global__ void spilling(float* x, int n) {
 @pytest.mark.toolchain
 def test_what_is_read_is_what_ptxas_said(tmp_path):
     (tmp_path / "k.cu").write_text(KERNELS)
-    found = find_toolchain()
-    args = [found.nvcc, "-cubin", "-arch=sm_90a", "-Xptxas", "-v", *(f"-I{i}" for i in found.includes[2:]), "k.cu"]
-    said = subprocess.run([*args, "-o", "k.cubin"], cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+    toolchain = find_toolchain()
+    args = [
+        toolchain.nvcc,
+        "-cubin",
+        "-arch=sm_90a",
+        "-Xptxas",
+        "-v",
+        *(f"-I{i}" for i in toolchain.includes[2:]),
+        "k.cu",
+    ]
+    log = subprocess.run([*args, "-o", "k.cubin"], cwd=tmp_path, capture_output=True, text=True, check=True).stderr
     read = {k.name: k for k in cubin.kernels((tmp_path / "k.cubin").read_bytes())}
     assert set(read) == {"plain", "shared", "spilling"}
     for name, kernel in read.items():
-        part = said[said.index(f"entry function '{name}'") :]
+        part = log[log.index(f"entry function '{name}'") :]
         assert kernel.registers == int(re.search(r"Used (\d+) registers", part)[1])
         assert kernel.stack_bytes == int(re.search(r"(\d+) bytes stack frame", part)[1])
         static = re.search(r"(\d+) bytes smem", part.partition("entry function '")[2].partition("Compiling")[0])

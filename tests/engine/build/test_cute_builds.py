@@ -23,10 +23,10 @@ BIAS = """program p(x: f16[{m}, 512], w: f16[256, 512], b: f32[256]) -> f16[{m},
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory):
-    made = CuteBuilder(Cache(tmp_path_factory.mktemp("cache")))
-    made.warm()
-    yield made
-    made.close()
+    cute_builder = CuteBuilder(Cache(tmp_path_factory.mktemp("cache")))
+    cute_builder.warm()
+    yield cute_builder
+    cute_builder.close()
 
 
 def test_a_gemm_with_its_resources(builder):
@@ -68,11 +68,11 @@ def test_a_second_process_takes_the_kernels_from_the_cache(builder):
     )
     env = {**os.environ, **environment(builder.cache), "PYTHONPATH": ".", "CUDA_VISIBLE_DEVICES": ""}
     objects = sorted(builder.cache.folder("quack").rglob("*.o"))
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(built.path)], env=env, capture_output=True, text=True, check=True
     )
     assert sorted(builder.cache.folder("quack").rglob("*.o")) == objects
-    assert float(said.stdout) < 1.5  # 0.02 to 0.05 s of a core; a compile takes 1.5 to 4.5
+    assert float(process.stdout) < 1.5  # 0.02 to 0.05 s of a core; a compile takes 1.5 to 4.5
 
 
 def test_pruned_kernels_are_compiled_again(builder):

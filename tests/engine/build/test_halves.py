@@ -17,10 +17,10 @@ pytestmark = pytest.mark.toolchain
 
 @pytest.fixture(scope="module")
 def toolchain():
-    found = cuda_toolchain.find_toolchain()
-    if found is None or found.nvcc is None:
+    cuda = cuda_toolchain.find_toolchain()
+    if cuda is None or cuda.nvcc is None:
         pytest.skip("needs requirements-gpu.txt")
-    return found
+    return cuda
 
 
 @pytest.fixture(scope="module")
@@ -30,38 +30,38 @@ def built(toolchain, tmp_path_factory):
 
 
 def test_the_library_tells_what_ptxas_and_cutlass_said(built):
-    source, made = built
-    (stage,) = made.resources
+    source, library = built
+    (stage,) = library.resources
     assert stage["stage"] == "y" and 128 <= stage["registers"] <= 255 and stage["spill_bytes"] == 0
     assert stage["stages"] == 4 and stage["threads"] == 384 and stage["shared_bytes"] > 150_000
     space = {}
     exec(source.binding, space)
-    run = space["load"](str(made.path))
+    run = space["load"](str(library.path))
     with pytest.raises(ValueError, match="contiguous CUDA tensor"):
         run([torch.empty(shape) for _, shape, _ in space["INPUTS"]], [torch.empty(1024, 8192)])
 
 
 def test_its_machine_code_is_found_as_in_one_built_whole(built):
-    source, made = built
-    (kernel,) = kernels(made.path.read_bytes())
-    assert kernel.name == f"{source.namespace}_stage_y" and kernel.registers == made.resources[0]["registers"]
+    source, library = built
+    (kernel,) = kernels(library.path.read_bytes())
+    assert kernel.name == f"{source.namespace}_stage_y" and kernel.registers == library.resources[0]["registers"]
 
 
 def test_it_was_built_by_halves_and_not_whole(built):
     """nvcc puts a fat binary into what it builds whole; the cubin of a half lies there as it is."""
-    _, made = built
-    assert b".nv_fatbin" not in made.path.read_bytes()
+    _, library = built
+    assert b".nv_fatbin" not in library.path.read_bytes()
 
 
 def test_parameters_that_host_and_device_lay_out_differently_are_no_library(built):
-    source, made = built
-    data = made.path.read_bytes()
+    source, library = built
+    data = library.path.read_bytes()
     at = next(i for i in range(len(data)) if data[i : i + 5] == b"\x7fELF\x02" and data[i + 18 : i + 20] == b"\xbe\x00")
     (size,) = {v for k, v in halves.constant_bank(data[at:]).items() if k.endswith("_y")}
     start = halves.PARAMETERS_AT["sm_90a"]
-    said = ({"stage": "y", "params": size - start - 64, "params_align": 64},)
+    resources = ({"stage": "y", "params": size - start - 64, "params_align": 64},)
     with pytest.raises(limited.BuildError, match=r"lay out the parameters of .*_stage_y differently"):
-        halves._agree(data[at:], said, source)
+        halves._agree(data[at:], resources, source)
 
 
 def test_what_gpp_cannot_read_is_built_whole(toolchain, tmp_path, caplog):
@@ -73,6 +73,6 @@ def test_what_gpp_cannot_read_is_built_whole(toolchain, tmp_path, caplog):
         f'extern "C" char const* {source.namespace}_facts() {{ return "[]"; }}\n'
     )
     odd = dataclasses.replace(source, text=text)
-    made = pool.build_cpp(odd, Cache(tmp_path), seconds=400)
-    assert made.path.exists() and "is built whole" in caplog.text
-    assert struct.unpack_from("<4s", made.path.read_bytes())[0] == b"\x7fELF"
+    library = pool.build_cpp(odd, Cache(tmp_path), seconds=400)
+    assert library.path.exists() and "is built whole" in caplog.text
+    assert struct.unpack_from("<4s", library.path.read_bytes())[0] == b"\x7fELF"

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.toolchain
 
 @pytest.fixture(scope="module")
 def toolchain():
-    found = find_toolchain()
-    if found is None or not shutil.which("g++"):
+    cuda = find_toolchain()
+    if cuda is None or not shutil.which("g++"):
         pytest.skip("needs requirements-gpu.txt and g++")
-    return found
+    return cuda
 
 
 @pytest.mark.parametrize("text", [programs.LINEAR_LEAKY, programs.CAST_ATTENTION, programs.SPLIT_K])

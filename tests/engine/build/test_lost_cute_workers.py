@@ -32,9 +32,9 @@ serve({"warm": lambda r: {"pid": os.getpid()}, "build": build})
 @pytest.fixture
 def builder(tmp_path, monkeypatch):
     monkeypatch.setattr(cute.toolchain.Toolchain, "missing", lambda self, *names: [])
-    made = CuteBuilder(Cache(tmp_path), memory=200 << 20, command=[sys.executable, "-c", WORKER])
-    yield made
-    made.close()
+    cute_builder = CuteBuilder(Cache(tmp_path), memory=200 << 20, command=[sys.executable, "-c", WORKER])
+    yield cute_builder
+    cute_builder.close()
 
 
 def source(text: str) -> Source:

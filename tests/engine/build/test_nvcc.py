@@ -14,10 +14,10 @@ pytestmark = pytest.mark.toolchain
 
 @pytest.fixture(scope="module")
 def toolchain():
-    found = cuda_toolchain.find_toolchain()
-    if found is None or found.nvcc is None:
+    cuda = cuda_toolchain.find_toolchain()
+    if cuda is None or cuda.nvcc is None:
         pytest.skip("needs requirements-gpu.txt")
-    return found
+    return cuda
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def test_a_unit_becomes_a_library(toolchain, tmp_path_factory):
     run = space["load"](str(built.path))
     with pytest.raises(ValueError, match=f"{len(space['INPUTS'])} inputs, not 0"):
         run([], [])
-    given, made = ([torch.empty(shape) for _, shape, _ in space[name]] for name in ("INPUTS", "OUTPUTS"))
+    inputs, outputs = ([torch.empty(shape) for _, shape, _ in space[name]] for name in ("INPUTS", "OUTPUTS"))
     with pytest.raises(ValueError, match="contiguous CUDA tensor"):
-        run(given, made)
+        run(inputs, outputs)
     with pytest.raises(ValueError, match=r"input x is float32\[.*\], not torch.float32\[7\]"):
-        run([torch.empty(7), *given[1:]], made)
+        run([torch.empty(7), *inputs[1:]], outputs)
 
 
 def test_a_unit_that_does_not_compile_is_one_sentence_and_a_short_log(toolchain, source, tmp_path):

@@ -64,9 +64,9 @@ def builds(monkeypatch):
 
 @pytest.fixture
 def pool(builds, tmp_path):
-    made = BuildPool(Cache(tmp_path), size=1)
-    yield made
-    made.close()
+    build_pool = BuildPool(Cache(tmp_path), size=1)
+    yield build_pool
+    build_pool.close()
 
 
 def until(condition, seconds: float = 5.0) -> None:

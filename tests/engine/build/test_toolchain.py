@@ -14,8 +14,8 @@ def test_looking_imports_nothing_heavy():
         "print([m for m in ('torch', 'cutlass', 'quack', 'triton') if m in sys.modules])"
     )
     env = {**os.environ, "PYTHONPATH": "."}
-    said = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_each_tool_has_a_version_or_a_way_to_get_it():

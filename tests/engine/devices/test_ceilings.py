@@ -21,19 +21,19 @@ def here(monkeypatch, name="NVIDIA H200"):
     return ceilings.machine()[1]
 
 
-def keep(about, found=FOUND):
+def keep(about, probe=FOUND):
     path = ceilings._file(about)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(probe))
 
 
 def test_the_probe_times_a_copy_and_products_of_this_machine():
     pytest.importorskip("torch")
     from engine.devices import ceilings_main
 
-    found = ceilings_main.main("cpu", each=0.01)
-    assert {"copy", "f32", "f64"} <= set(found["rates"])
-    assert 1e8 < found["rates"]["copy"] < 1e13 and 1e8 < found["rates"]["f32"] < 1e14
+    probe = ceilings_main.main("cpu", each=0.01)
+    assert {"copy", "f32", "f64"} <= set(probe["rates"])
+    assert 1e8 < probe["rates"]["copy"] < 1e13 and 1e8 < probe["rates"]["f32"] < 1e14
 
 
 def test_rates_replace_those_of_the_file_and_stay_below_the_peaks():
@@ -63,7 +63,7 @@ def test_a_broken_file_counts_as_none(monkeypatch, text):
     about = here(monkeypatch)
     keep(about)
     ceilings._file(about).write_text(text)
-    assert ceilings.kept(about) is None
+    assert ceilings.stored(about) is None
 
 
 def test_a_second_probe_reads_what_the_first_kept(monkeypatch, capsys):

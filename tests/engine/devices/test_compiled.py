@@ -18,18 +18,18 @@ TIMED = events.Baseline(
 )
 
 
-def kept(cache, *, problem=PROBLEM, gpu="H200", driver="580"):
+def cache_of(cache, *, problem=PROBLEM, gpu="H200", driver="580"):
     return compiled.Kept(cache, problem, gpu, driver)
 
 
 def test_what_was_timed_is_read_back_with_its_day(tmp_path):
     cache = Cache(tmp_path)
-    assert kept(cache).read("compile_tf32") is None
-    kept(cache).write(TIMED, 1_796_000_000.0)
-    found = kept(cache).read("compile_tf32")
-    assert (found.cls, found.time) == ("tf32", TIMED.time)
-    assert found.note == "torch.compile, timed on 2026-11-30 in another run"
-    assert list(kept(cache).known(["compile", "compile_tf32"])) == [found]
+    assert cache_of(cache).read("compile_tf32") is None
+    cache_of(cache).write(TIMED, 1_796_000_000.0)
+    baseline = cache_of(cache).read("compile_tf32")
+    assert (baseline.cls, baseline.time) == ("tf32", TIMED.time)
+    assert baseline.note == "torch.compile, timed on 2026-11-30 in another run"
+    assert list(cache_of(cache).known(["compile", "compile_tf32"])) == [baseline]
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_what_was_timed_is_read_back_with_its_day(tmp_path):
 )  # fmt: skip
 def test_another_module_shape_gpu_or_driver_has_its_own(tmp_path, other):
     cache = Cache(tmp_path)
-    kept(cache).write(TIMED, 0.0)
-    assert kept(cache, **other).read("compile_tf32") is None
+    cache_of(cache).write(TIMED, 0.0)
+    assert cache_of(cache, **other).read("compile_tf32") is None
 
 
 def test_its_classes_are_those_of_the_session():
@@ -76,10 +76,10 @@ def test_a_session_times_them_when_its_search_is_over_and_only_when_asked():
     for asked in (False, True):
         device = Compiles()
         log = [e.event for e in run(spec(compile=asked), device=device)]
-        found = [i for i, e in enumerate(log) if isinstance(e, events.Baseline) and e.name == "compile_tf32"]
-        assert len(found) == device.asked["compiled", "f16"] == asked
+        places = [i for i, e in enumerate(log) if isinstance(e, events.Baseline) and e.name == "compile_tf32"]
+        assert len(places) == device.asked["compiled", "f16"] == asked
         last = max(i for i, e in enumerate(log) if isinstance(e, events.TrialJudged))
-        assert all(i > last for i in found) and log[-1].state == "done"
+        assert all(i > last for i in places) and log[-1].state == "done"
 
 
 def test_whether_to_compile_is_yes_or_no():

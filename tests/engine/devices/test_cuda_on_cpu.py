@@ -65,10 +65,10 @@ def load(artifact=None):
 
 @pytest.fixture
 def device(tmp_path, monkeypatch):
-    made = Evaluator(cuda_on_cpu(tmp_path, monkeypatch))
-    yield made
-    made.close()
-    made.machine.shutdown()
+    evaluator = Evaluator(cuda_on_cpu(tmp_path, monkeypatch))
+    yield evaluator
+    evaluator.close()
+    evaluator.machine.shutdown()
 
 
 def candidate(text: str, code: str, inputs=None, outputs=None, **changes) -> Candidate:
@@ -76,8 +76,8 @@ def candidate(text: str, code: str, inputs=None, outputs=None, **changes) -> Can
     if inputs is None:
         inputs, outputs = program_graph.bindings(program)
     source = Source("cute", "python", code, code, "n", ())
-    made = Candidate(1, program, to_text(program), "tf32", "cute", {"cute": source}, inputs, outputs)
-    return replace(made, **changes)
+    base = Candidate(1, program, to_text(program), "tf32", "cute", {"cute": source}, inputs, outputs)
+    return replace(base, **changes)
 
 
 def opened(device: Evaluator) -> Evaluator:
@@ -94,9 +94,9 @@ def failure(device: Evaluator, code: str) -> TrialError:
 def test_a_program_is_validated_and_timed_against_its_own_graph(device):
     opened(device)
     mine = candidate(PROGRAM, generated(RIGHT))
-    found = device.validate(mine)
-    assert [c["family"] for c in found.checks] == ["normal", "normal", "large", "tiny", "closed_form"]
-    assert found.error < 1e-6 and "two runs equal" in found.scope
+    validation = device.validate(mine)
+    assert [c["family"] for c in validation.checks] == ["normal", "normal", "large", "tiny", "closed_form"]
+    assert validation.error < 1e-6 and "two runs equal" in validation.scope
     baselines = list(device.baselines(["tf32"]))
     assert [(b.name, b.cls) for b in baselines] == [("eager", "f32"), ("eager_tf32", "tf32")]
     measured = device.measure(mine, baselines[1])
@@ -115,12 +115,12 @@ def test_a_module_is_the_authority_and_its_own_tensors_are_one_round(device):
     inputs = tuple(Binding(p, n, s) for p, (n, s) in zip("xwb", order, strict=True))
     outputs = (Binding("y", graph.outputs[0], (64, 96)),)
     right = candidate(MODULE_PROGRAM, generated(MODULE_RIGHT), inputs, outputs)
-    found = device.validate(right)
-    assert [c["family"] for c in found.checks] == list(gpu_rounds.FAMILIES)
-    assert all(c["pytorch_error"] > 0 for c in found.checks if c["family"] == "normal")
-    assert "the module in float64" in found.scope
+    validation = device.validate(right)
+    assert [c["family"] for c in validation.checks] == list(gpu_rounds.FAMILIES)
+    assert all(c["pytorch_error"] > 0 for c in validation.checks if c["family"] == "normal")
+    assert "the module in float64" in validation.scope
     before = dict(device.workbench.programs.rounds.pytorch)
-    assert device.validate(right).error == found.error  # the same data for every trial
+    assert device.validate(right).error == validation.error  # the same data for every trial
     assert device.workbench.programs.rounds.pytorch == before
     with pytest.raises(TrialError, match="relative error"):
         device.validate(candidate(MODULE_PROGRAM, generated(RIGHT), inputs, outputs))
@@ -270,10 +270,10 @@ def test_a_baseline_that_could_not_be_opened_leaves_none_open(device):
 def test_quick_times_are_of_what_is_built_and_runs(device):
     opened(device)
     eager = next(iter(device.baselines(["tf32"])))
-    made = [candidate(PROGRAM, generated(RIGHT)), candidate(PROGRAM, generated(RIGHT, "raise ValueError('no')"))]
-    first, second = device.quick(made, eager)
+    candidates = [candidate(PROGRAM, generated(RIGHT)), candidate(PROGRAM, generated(RIGHT, "raise ValueError('no')"))]
+    first, second = device.quick(candidates, eager)
     assert first > 0 and second is None
-    assert device.quick(made[:1], eager)[0] > 0  # what failed has left nothing behind
+    assert device.quick(candidates[:1], eager)[0] > 0  # what failed has left nothing behind
 
 
 # ---- PyTorch's own times, and several programs in one run ----
@@ -292,25 +292,25 @@ def of_module(device, cls="tf32"):
 
 def test_every_baseline_is_alternated_with_that_of_the_first_class(device):
     mine = of_module(device)
-    found = {b.name: b for b in device.baselines(["tf32", "f16"])}
-    assert {n: (b.cls, b.beside) for n, b in found.items()} == {
+    baselines = {b.name: b for b in device.baselines(["tf32", "f16"])}
+    assert {n: (b.cls, b.beside) for n, b in baselines.items()} == {
         "eager": ("f32", "eager_tf32"), "eager_tf32": ("tf32", ""), "eager_f16": ("f16", "eager_tf32"),
     }  # fmt: skip
-    assert found["eager_tf32"].ratio is None
-    assert all(0 < b.ratio_low <= b.ratio <= b.ratio_high for n, b in found.items() if n != "eager_tf32")
-    assert all(len(b.time.sample) == 15 for b in found.values())
-    measured = device.measure(mine, found["eager_f16"])
+    assert baselines["eager_tf32"].ratio is None
+    assert all(0 < b.ratio_low <= b.ratio <= b.ratio_high for n, b in baselines.items() if n != "eager_tf32")
+    assert all(len(b.time.sample) == 15 for b in baselines.values())
+    measured = device.measure(mine, baselines["eager_f16"])
     assert measured.baseline == "eager_f16" and measured.ratio > 0
 
 
 def test_a_slow_baseline_is_alternated_a_few_times_only(device, monkeypatch):
     monkeypatch.setattr(paired_timing, "SLOW_MS", 0.0)
     of_module(device)
-    timing, taken = device.workbench.programs.timing, []
+    timing, samples = device.workbench.programs.timing, []
     sample = timing.baseline_sample
-    monkeypatch.setattr(timing, "baseline_sample", lambda beside=False: taken.append(beside) or sample(beside))
+    monkeypatch.setattr(timing, "baseline_sample", lambda beside=False: samples.append(beside) or sample(beside))
     assert timing.baseline("eager", "eager_tf32").ratio > 0
-    assert taken.count(True) == paired_timing.WARM_UP + paired_timing.SLOW_PAIRS
+    assert samples.count(True) == paired_timing.WARM_UP + paired_timing.SLOW_PAIRS
 
 
 def test_programs_are_compared_in_turns_in_one_run(device):

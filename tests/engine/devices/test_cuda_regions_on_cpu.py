@@ -62,14 +62,14 @@ def tail(expression: str) -> str:
 
 def test_the_module_is_verified_as_a_whole_and_the_program_timed_alone_too(opened, cut):
     assert [r.ops for r in cut.regions] == [("linear",), ("mul", "relu")]
-    made = candidate(cut, generated(RIGHT))
-    found = opened.validate(made)
-    assert found.error < 1e-5 and "the module in float64" in found.scope
+    whole = candidate(cut, generated(RIGHT))
+    validation = opened.validate(whole)
+    assert validation.error < 1e-5 and "the module in float64" in validation.scope
     base = opened.baseline("eager_tf32")
-    measured = opened.measure(made, base)
+    measured = opened.measure(whole, base)
     assert measured.part["region"] == 1 and measured.part["programs"] == 1
     assert 0 < measured.part["region_ms"] == measured.part["covered_ms"] and measured.part["region_eager_ms"] > 0
-    (quick,) = opened.quick([made], base)
+    (quick,) = opened.quick([whole], base)
     assert quick > 0
 
 
@@ -94,5 +94,5 @@ def test_a_wrong_program_in_a_region_is_found_out(opened, cut):
 
 
 def test_what_runs_beside_regions_may_add_in_any_order(cut):
-    made = candidate(cut, generated(RIGHT))
-    assert repeatable(made) and not repeatable(made, cut.graph)  # cumsum's blocks do
+    whole = candidate(cut, generated(RIGHT))
+    assert repeatable(whole) and not repeatable(whole, cut.graph)  # cumsum's blocks do

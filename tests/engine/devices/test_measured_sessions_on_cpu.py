@@ -31,10 +31,10 @@ IN_REGIONS = MODULE.replace("self.linear(x) * 2", "torch.cumsum(self.linear(x), 
 @pytest.fixture
 def evaluator(tmp_path, monkeypatch):
     compile_meanings(monkeypatch, "engine.session.trial", "engine.bench.run.ahead", "engine.bench.studies.sweep")
-    made = Evaluator(cuda_on_cpu(tmp_path, monkeypatch))
-    yield made
-    made.close()
-    made.machine.shutdown()
+    device = Evaluator(cuda_on_cpu(tmp_path, monkeypatch))
+    yield device
+    device.close()
+    device.machine.shutdown()
 
 
 def of(log, kind):
@@ -80,8 +80,8 @@ def test_a_bench_of_two_problems_has_speedups_by_alternation_over_every_way(eval
     for name in ("one", "two"):
         (tmp_path / f"{name}.py").write_text(MODULE)
     asked = Request({"one": "L1/1", "two": "L1/2"}, {"device": "cuda", "trials": 2}, folder=tmp_path)
-    said = []
-    results = runner.run(asked, evaluator, tmp_path / "b.json", said.append)
+    progress = []
+    results = runner.run(asked, evaluator, tmp_path / "b.json", progress.append)
     assert results.about["kind"] == "measured" and results.about["gpu"] == "NVIDIA H200"
     for row in results.problems.values():
         assert row["session"]["state"] == "done" and row["beside"] == "eager_tf32"

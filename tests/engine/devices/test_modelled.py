@@ -112,9 +112,9 @@ def test_a_session_lost_in_the_middle_of_a_trial_goes_on_to_the_same_end():
 
 def strip(log):
     """The log without seconds, and without the word that a meaning was checked before: the new engine checks again."""
-    kept = [e for e in log if not isinstance(e, events.Resumed)]
-    kept = [dataclasses.replace(e, scope="") if isinstance(e, events.TrialValidated) else e for e in kept]
-    return [dataclasses.replace(e, seconds=0.0) if hasattr(e, "seconds") else e for e in kept]
+    rest = [e for e in log if not isinstance(e, events.Resumed)]
+    rest = [dataclasses.replace(e, scope="") if isinstance(e, events.TrialValidated) else e for e in rest]
+    return [dataclasses.replace(e, seconds=0.0) if hasattr(e, "seconds") else e for e in rest]
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def candidate(problem, text_of=lambda text: text, trial=1):
 
     planner = planned(problem, ("f16",), load("h200"), "predicted")
     text = text_of(planner.next(State()).text)
-    made = generate(check(text).program)
-    return Candidate(trial, made.resolved, made.text, "f16", "cute", made.sources, *planner.problem.bind(text))
+    output = generate(check(text).program)
+    return Candidate(trial, output.resolved, output.text, "f16", "cute", output.sources, *planner.problem.bind(text))
 
 
 WRONG = {

@@ -48,12 +48,12 @@ def test_a_traced_module_gives_what_the_module_gives():
     torch.manual_seed(0)
     model, inputs = Mixture().eval(), (torch.randn(2, 5, 32), torch.randint(0, 10, (2, 5)))
     graph, values = traced(model, inputs)
-    found = Composed(graph, [], "cpu", "f32").run(values)
+    results = Composed(graph, [], "cpu", "f32").run(values)
     with torch.no_grad():
         wanted = model(*inputs)
     for name, want in zip(graph.outputs, wanted, strict=True):
-        assert found[name].dtype == want.dtype
-        torch.testing.assert_close(found[name], want, rtol=1e-5, atol=1e-5)
+        assert results[name].dtype == want.dtype
+        torch.testing.assert_close(results[name], want, rtol=1e-5, atol=1e-5)
 
 
 class Assigns(torch.nn.Module):
@@ -72,8 +72,8 @@ def test_writes_to_parts_of_a_tensor_that_forward_made_give_what_the_module_give
     inputs = torch.randn(4, 5), torch.tensor([1, 3])
     graph, values = traced(Assigns(), inputs)
     assert {"slice_scatter", "select_scatter", "index_put"} <= {op.op for op in graph.ops}
-    (found,) = Composed(graph, [], "cpu", "f32").run(values).values()
-    torch.testing.assert_close(found, Assigns()(*inputs))
+    (result,) = Composed(graph, [], "cpu", "f32").run(values).values()
+    torch.testing.assert_close(result, Assigns()(*inputs))
 
 
 @pytest.mark.parametrize("name", ["from_file", "_cudnn_rnn", "as_strided", "set_", "rand", "empty", "no_such_op"])
@@ -107,5 +107,5 @@ def test_a_factory_makes_its_tensor_where_the_rest_runs_wherever_it_was_traced()
         "device": "cuda:7",
         "pin_memory": False,
     }
-    (made,) = operation(Op("x", "full", (), ("y",), attrs), "cpu")([])
-    assert made.device.type == "cpu" and made.dtype is torch.float16 and torch.isinf(made).all()
+    (tensor,) = operation(Op("x", "full", (), ("y",), attrs), "cpu")([])
+    assert tensor.device.type == "cpu" and tensor.dtype is torch.float16 and torch.isinf(tensor).all()

@@ -54,14 +54,14 @@ def test_programs_stand_in_their_places_whatever_order_they_are_given_in():
         assert x[0].shape[0] == 32 and x[0].is_contiguous()  # as its binding sees the tensor
         return [x[0].reshape(-1, 4) * 2 + x[1]]
 
-    made = Composed(chain(), [tail(second), product(first)], "cpu", "f32")
-    torch.testing.assert_close(made.run(values())["add_3"], right(values()))
+    module = Composed(chain(), [tail(second), product(first)], "cpu", "f32")
+    torch.testing.assert_close(module.run(values())["add_3"], right(values()))
     assert calls == ["product", "tail"]
 
 
 def test_a_wrong_program_gives_a_wrong_module():
-    made = Composed(chain(), [product(lambda x: [x[0] @ x[1] + 1])], "cpu", "f32")
-    assert not torch.allclose(made.run(values())["add_3"], right(values()))
+    module = Composed(chain(), [product(lambda x: [x[0] @ x[1] + 1])], "cpu", "f32")
+    assert not torch.allclose(module.run(values())["add_3"], right(values()))
 
 
 def test_machine_code_writes_into_the_modules_own_result():
@@ -69,14 +69,14 @@ def test_machine_code_writes_into_the_modules_own_result():
         outputs[0].copy_(inputs[0].reshape(8, 4) * 2 + inputs[1])
 
     into = torch.empty(8, 4)
-    found = Composed(chain(), [tail(run=write)], "cpu", "f32").run(values(), {"add_3": into})["add_3"]
-    assert found.data_ptr() == into.data_ptr()
+    result = Composed(chain(), [tail(run=write)], "cpu", "f32").run(values(), {"add_3": into})["add_3"]
+    assert result.data_ptr() == into.data_ptr()
     torch.testing.assert_close(into, right(values()))
 
 
 def test_fewer_rows_run_through_the_same_steps():
-    made = Composed(chain(), [product(lambda x: [x[0] @ x[1]])], "cpu", "f32")
-    torch.testing.assert_close(made.run(values(3))["add_3"], right(values(3)))
+    module = Composed(chain(), [product(lambda x: [x[0] @ x[1]])], "cpu", "f32")
+    torch.testing.assert_close(module.run(values(3))["add_3"], right(values(3)))
 
 
 def test_under_autocast_a_program_still_reads_the_type_that_it_was_written_for():
@@ -86,16 +86,16 @@ def test_under_autocast_a_program_still_reads_the_type_that_it_was_written_for()
         seen.append(x[0].dtype)
         return [x[0].reshape(8, 4) * 2 + x[1]]
 
-    found = Composed(chain(), [tail(meaning)], "cpu", "bf16").run(values())["add_3"]
-    assert seen == [torch.float32] and found.dtype is torch.float32
-    torch.testing.assert_close(found, right(values()), rtol=5e-2, atol=5e-2)
+    result = Composed(chain(), [tail(meaning)], "cpu", "bf16").run(values())["add_3"]
+    assert seen == [torch.float32] and result.dtype is torch.float32
+    torch.testing.assert_close(result, right(values()), rtol=5e-2, atol=5e-2)
 
 
 def test_what_pytorch_hands_on_under_autocast_keeps_its_type_until_it_is_a_result():
     g = Builder()
     graph = g.graph(g.op("mm", [g.input("x", (8, 16)), g.parameter("w", (16, 4))], (8, 4)))
-    made, given = Composed(graph, [], "cpu", "bf16"), {"x": torch.randn(8, 16), "w": torch.randn(16, 4)}
-    assert made.play(given)["mm_0"].dtype is torch.bfloat16 and made.run(given)["mm_0"].dtype is torch.float32
+    module, inputs = Composed(graph, [], "cpu", "bf16"), {"x": torch.randn(8, 16), "w": torch.randn(16, 4)}
+    assert module.play(inputs)["mm_0"].dtype is torch.bfloat16 and module.run(inputs)["mm_0"].dtype is torch.float32
 
 
 def test_precision_switches_are_as_before_afterwards():
@@ -110,17 +110,17 @@ def test_the_programs_alone_can_be_called_with_what_they_read():
         calls.append(outputs[0])
 
     calls = []
-    (one,), held = Composed(chain(), [product(run=write)], "cpu", "f32").alone(values())
+    (one,), tensors = Composed(chain(), [product(run=write)], "cpu", "f32").alone(values())
     assert one[0].ops == {"mm_0"}
     one[1]()
     torch.testing.assert_close(calls[-1], values()["x"] @ values()["w"])
-    torch.testing.assert_close(held["cumsum_1"], torch.cumsum(values()["x"] @ values()["w"], 0))
+    torch.testing.assert_close(tensors["cumsum_1"], torch.cumsum(values()["x"] @ values()["w"], 0))
 
 
 def test_what_a_program_leaves_out_is_no_number_that_was_right_before():
     watched = []
-    found = Composed(chain(), [product(run=lambda inputs, outputs: None)], "cpu", "f32").run(values(), {}, watched)
-    assert torch.isnan(found["add_3"]).all()
+    results = Composed(chain(), [product(run=lambda inputs, outputs: None)], "cpu", "f32").run(values(), {}, watched)
+    assert torch.isnan(results["add_3"]).all()
     (guard,) = watched
     assert guard.unwritten() == 32 and guard.intact()
 

@@ -6,16 +6,16 @@ from engine.evaluate.timing import gpu_condition
 
 
 def test_a_file_of_results_begins_with_its_day_machine_tools_and_command():
-    made = gpu_condition.about(
+    header = gpu_condition.about(
         "python -m engine.bench.studies.steady", {"name": "NVIDIA H200", "driver": "580", "sm_mhz": 1980}
     )
-    assert list(made) == ["date", "gpu", "driver", "toolchain", "command"]
-    assert (made["gpu"], made["driver"], made["command"]) == (
+    assert list(header) == ["date", "gpu", "driver", "toolchain", "command"]
+    assert (header["gpu"], header["driver"], header["command"]) == (
         "NVIDIA H200",
         "580",
         "python -m engine.bench.studies.steady",
     )
-    datetime.date.fromisoformat(made["date"])
+    datetime.date.fromisoformat(header["date"])
 
 
 def test_where_nothing_was_measured_no_gpu_is_named():

@@ -153,6 +153,6 @@ def test_where_pytorch_leaves_the_class_s_range_a_program_may_too():
     assert verdict("f16", Comparison(1e-4, 1e-3, unexpected=80, elements=1000), beyond) is None
     wrong = verdict("f16", Comparison(0.5, 2.0, unexpected=40, elements=1000), beyond)
     assert wrong.startswith("relative error 0.5")  # the others are held
-    said = verdict("f16", Comparison(1e-4, 1e-3, unexpected=81, elements=1000), beyond)
-    assert said == "81 of 1,000 elements are NaN or Inf where the reference is not (PyTorch's own in class f16: 40)"
+    reason = verdict("f16", Comparison(1e-4, 1e-3, unexpected=81, elements=1000), beyond)
+    assert reason == "81 of 1,000 elements are NaN or Inf where the reference is not (PyTorch's own in class f16: 40)"
     assert verdict("f16", Comparison(1e-4, 1e-3, unexpected=1, elements=1000), PyTorchError(1e-4, 1e-3))

@@ -46,8 +46,8 @@ def test_two_processes_make_the_same_bits():
         "x = [fill((33, 65), d, f, 7, 'w') for d in ('f32', 'f16', 'bf16') for f in ('normal', 'closed_form')]\n"
         "print(hashlib.sha256(b''.join(t.view(torch.uint8).numpy().tobytes() for t in x)).hexdigest())"
     )
-    said = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
-    assert len(said) == 1 and len(said.pop()) == 65
+    outputs = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
+    assert len(outputs) == 1 and len(outputs.pop()) == 65
 
 
 def test_seed_name_and_family_each_change_the_data():
@@ -59,8 +59,8 @@ def test_seed_name_and_family_each_change_the_data():
 
 @pytest.mark.parametrize("family, scale", [("normal", 1.0), ("large", 128.0), ("tiny", 2.0**-10)])
 def test_products_have_the_magnitude_of_their_family(family, scale):
-    made = inputs.fill_graph(linear(), family, 3)
-    y = made["x"] @ made["w"].T
+    tensors = inputs.fill_graph(linear(), family, 3)
+    y = tensors["x"] @ tensors["w"].T
     assert abs(float(y.mean())) < 0.05 * scale  # zero-mean
     assert 0.9 * scale < float(y.std()) < 1.1 * scale
     assert torch.isfinite(y.to(torch.float16)).all()
@@ -70,8 +70,8 @@ def test_products_have_the_magnitude_of_their_family(family, scale):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_closed_form_is_exact_in_every_class(make, dtype):
     g = make()
-    made = inputs.fill_graph(g, "closed_form", 5)
-    a, b = (made[n] for n in g.ops[-1].inputs[:2])
+    tensors = inputs.fill_graph(g, "closed_form", 5)
+    a, b = (tensors[n] for n in g.ops[-1].inputs[:2])
     b = b.T if make is linear else b
     exact = a.double() @ b.double()
     assert torch.equal(exact, exact.round())
@@ -100,8 +100,8 @@ def test_rows_shorten_what_has_rows_and_nothing_else():
         [Op("m", "matmul", ("a", "b"), ("m",)), Op("y", "add", ("m", "r"), ("y",))],
         ("y",),
     )
-    made = inputs.fill_graph(square, "normal", 0, rows=8)
-    assert {n: tuple(t.shape) for n, t in made.items()} == {"a": (8, 64), "b": (64, 64), "r": (8, 64), "v": (64,)}
+    tensors = inputs.fill_graph(square, "normal", 0, rows=8)
+    assert {n: tuple(t.shape) for n, t in tensors.items()} == {"a": (8, 64), "b": (64, 64), "r": (8, 64), "v": (64,)}
 
 
 def test_indices_buffers_and_constants_keep_the_module_s_own_values():
@@ -129,9 +129,9 @@ def test_int8_is_made_only_where_it_is_multiplied_and_fp8_saturates():
     ]  # fmt: skip
     g = graph(tensors, [Op("y", "_int_mm", ("a", "w"), ("y",))], ("y",))
     for family in ("normal", "large", "tiny", "closed_form"):
-        made = inputs.fill_graph(g, family, 3)
-        assert set(made) == {"a", "w"} and made["a"].dtype is torch.int8
-        assert 0 < made["w"].abs().max() <= 127
+        values = inputs.fill_graph(g, family, 3)
+        assert set(values) == {"a", "w"} and values["a"].dtype is torch.int8
+        assert 0 < values["w"].abs().max() <= 127
     narrow = inputs.fill((4096,), "e4m3", "large", 1, "x")
     assert narrow.dtype is torch.float8_e4m3fn and narrow.float().abs().max() == 448
 
@@ -144,8 +144,8 @@ def test_the_sizes_of_groups_add_up_to_the_rows():
     g = graph(tensors, [Op("y", "_grouped_mm", ("a", "w", "sizes"), ("y",))], ("y",))
     seen = set()
     for seed in range(20):
-        made = inputs.fill_graph(g, "normal", seed, rows=16)  # a grouped product has no fewer rows
-        assert made["sizes"].dtype is torch.int32 and int(made["sizes"].sum()) == 128 and made["a"].shape == (128, 64)
-        assert int(made["sizes"].min()) >= 0
-        seen.add(tuple(made["sizes"].tolist()))
+        values = inputs.fill_graph(g, "normal", seed, rows=16)  # a grouped product has no fewer rows
+        assert values["sizes"].dtype is torch.int32 and int(values["sizes"].sum()) == 128
+        assert values["a"].shape == (128, 64) and int(values["sizes"].min()) >= 0
+        seen.add(tuple(values["sizes"].tolist()))
     assert len(seen) > 10

@@ -46,8 +46,8 @@ def run(stages, *, exact=False, results=None, **tensors):
     params = tuple(Param(n, TensorType(NAMES[t.dtype], tuple(t.shape))) for n, t in tensors.items())
     stages = tuple(stages) if isinstance(stages, (list, tuple)) else (stages,)
     names = tuple(results or [stages[-1].name])
-    found = oracle.run(Program("p", params, stages, names, ()), list(tensors.values()), exact=exact)
-    return found if results else found[0]
+    outputs = oracle.run(Program("p", params, stages, names, ()), list(tensors.values()), exact=exact)
+    return outputs if results else outputs[0]
 
 
 def same(out, want, tolerance=1e-5):
@@ -175,8 +175,8 @@ def test_a_reductions_epilogue_names_the_axes_that_are_left():
     e = Call("mul", (Acc(), Load("g", ("m",))))
     stage = Reduce(name="y", x=o("x"), op="sum", over=("n",), of=product, epilogue=e)
     same(run(stage, x=x, v=v, g=g), (x @ v) * g)
-    kept = Reduce(name="y", x=o("x"), op="sum", over=("n",), of=product, epilogue=e, keepdim=True)
-    same(run(kept, x=x, v=v, g=g), ((x @ v) * g)[:, None])
+    reduction = Reduce(name="y", x=o("x"), op="sum", over=("n",), of=product, epilogue=e, keepdim=True)
+    same(run(reduction, x=x, v=v, g=g), ((x @ v) * g)[:, None])
 
 
 def test_argmax_is_an_integer():

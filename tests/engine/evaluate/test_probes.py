@@ -26,8 +26,8 @@ def quiet(run):
 
 
 def test_what_a_program_without_its_kernels_leaves_alone_is_its_kernels_work():
-    said = probed(quiet(lambda inputs, out: None), [X], outputs(), [X, X])
-    assert said == {"launches": ["product"], "same": False, "unwritten": 12, "elements": 12}
+    reply = probed(quiet(lambda inputs, out: None), [X], outputs(), [X, X])
+    assert reply == {"launches": ["product"], "same": False, "unwritten": 12, "elements": 12}
 
 
 def test_a_result_that_is_there_without_them_is_not():
@@ -35,16 +35,16 @@ def test_a_result_that_is_there_without_them_is_not():
         for o in out:
             o.copy_(inputs[0])
 
-    said = probed(quiet(library), [X], outputs(), [X, X.reshape(6)])  # as the module shapes it
-    assert said["same"] and said["unwritten"] == 0
+    reply = probed(quiet(library), [X], outputs(), [X, X.reshape(6)])  # as the module shapes it
+    assert reply["same"] and reply["unwritten"] == 0
 
 
 def test_one_of_several_results_that_differs_is_enough():
     def half(inputs, out):
         out[0].copy_(inputs[0])
 
-    said = probed(quiet(half), [X], outputs(), [X, X])
-    assert not said["same"] and said["unwritten"] == 6
+    reply = probed(quiet(half), [X], outputs(), [X, X])
+    assert not reply["same"] and reply["unwritten"] == 6
     assert probed(quiet(half), [X], outputs(), [X])["same"]  # where the first alone was verified
 
 

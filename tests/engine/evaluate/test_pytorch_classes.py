@@ -47,7 +47,7 @@ def test_of_fp8_the_error_is_that_of_operands_rounded_by_rows():
     x[0] *= 1e20
     right = x.double() @ w.double().T
     with as_class("fp8", "cpu"):
-        found = torch.nn.functional.linear(x, w).double()
+        result = torch.nn.functional.linear(x, w).double()
         assert torch.equal(torch.mv(w, x[1]), w @ x[1])  # no matrix product
-    rows = (found - right).norm(dim=1) / right.norm(dim=1)
+    rows = (result - right).norm(dim=1) / right.norm(dim=1)
     assert rows.min() > 0.01 and rows.max() < 0.08 and casting("fp8", "cpu").__class__.__name__ == "nullcontext"

@@ -179,12 +179,12 @@ def test_tf32_that_pytorch_was_allowed_and_did_not_use_is_none_of_the_class():
     torch.manual_seed(1)
     a, b = torch.randn(64, 512), torch.randn(512, 32)
     right = a.double() @ b.double()
-    held = SimpleNamespace(
+    process = SimpleNamespace(
         device="cuda", model=None, _reference=lambda *_: ("f64", [right]), _values=lambda *_: {},
         _run=lambda model, values, wide: [a @ b], _compared=Held._compared,
     )  # fmt: skip
-    held._error_in = lambda *args: Held._error_in(held, *args)
-    said = Held.do_error(held, "normal", 1, "tf32", None)
-    assert 2e-4 < said["error"] < 2e-3  # that of rounded operands
-    assert Held.do_error(held, "normal", 1, "f32", None)["error"] < 1e-6
+    process._error_in = lambda *args: Held._error_in(process, *args)
+    reply = Held.do_error(process, "normal", 1, "tf32", None)
+    assert 2e-4 < reply["error"] < 2e-3  # that of rounded operands
+    assert Held.do_error(process, "normal", 1, "f32", None)["error"] < 1e-6
     assert torch.get_float32_matmul_precision() == "highest"

@@ -37,19 +37,19 @@ def load(artifact):
 
 
 def module(text):
-    made = ModuleType("generated")
-    exec(text, made.__dict__)
-    return made
+    result = ModuleType("generated")
+    exec(text, result.__dict__)
+    return result
 
 
 def test_the_stages_of_a_cute_module_are_left_out_and_named():
-    made = module(STAGED)
-    first, x, y = made.load(), [3], [0]
-    with silenced(made, None) as (run, launches):
+    source = module(STAGED)
+    first, x, y = source.load(), [3], [0]
+    with silenced(source, None) as (run, launches):
         run([x], [y])
         assert y == [0] and launches.names == ["scaled", "sum"]
     first([x], [y])
-    made.load()([x], [y])
+    source.load()([x], [y])
     assert y == [9]
 
 
@@ -59,12 +59,12 @@ def test_the_library_of_a_cpp_binding_is_asked_everything_but_to_run(tmp_path):
     source, library = tmp_path / "k.c", tmp_path / "k.so"
     source.write_text("int uc_0_run(int* y) { *y = 7; return 0; } long long uc_0_workspace(void) { return 64; }")
     subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
-    made, y = module(BOUND), ctypes.c_int(0)
-    with silenced(made, str(library)) as (run, launches):
+    binding, y = module(BOUND), ctypes.c_int(0)
+    with silenced(binding, str(library)) as (run, launches):
         run([], [y])
         assert y.value == 0 and launches.names == ["uc_0_run"]
-    made.load(str(library))([], [y])
-    assert y.value == 7 and made.ctypes is ctypes
+    binding.load(str(library))([], [y])
+    assert y.value == 7 and binding.ctypes is ctypes
 
 
 def test_a_program_that_names_no_kernel_cannot_be_probed():

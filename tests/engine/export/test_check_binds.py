@@ -83,9 +83,9 @@ def test_every_parameter_is_bound_to_the_tensor_that_the_planner_meant(name, gra
     graph = graphs[name]
     lowered = lower(graph, name)
     bound = places(map(vars, lowered.inputs), graph)
-    for kept in (bound, {}):  # without bindings, as of an older log, tensors are known by their names
-        what = Exported(to_text(lowered.program("tf32")), "tf32", "cute", text, **kept)
-        out = tmp_path / ("bound" if kept else "named")
+    for bindings in (bound, {}):  # without bindings, as of an older log, tensors are known by their names
+        what = Exported(to_text(lowered.program("tf32")), "tf32", "cute", text, **bindings)
+        out = tmp_path / ("bound" if bindings else "named")
         write(package.files(what), out)
         (binding,) = out.glob("ucutlass_*/__init__.py")
         with imported(out / "check.py", "shipped_check") as check, imported(binding, "shipped_program") as program:

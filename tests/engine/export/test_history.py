@@ -13,8 +13,8 @@ DIV = next(path for path in RECORDINGS if path.stem == "linear_div_gelu")
 
 
 def rows(path):
-    told = recording.read(path)
-    return [(r.kind, r.data) for r in told.rows], told.blobs
+    log = recording.read(path)
+    return [(r.kind, r.data) for r in log.rows], log.blobs
 
 
 def test_a_raw_kernel_is_no_package():

@@ -35,11 +35,11 @@ def test_it_holds_the_program_both_sources_a_package_and_a_check(files):
         "ucutlass_mlp/program.ucutlass", "ucutlass_mlp/cute_kernel.py", "ucutlass_mlp/cpp_kernel.cu",
         "ucutlass_mlp/cpp_kernel.py", "ucutlass_mlp/_nvcc.py",
     }  # fmt: skip
-    made = generate(check(MLP).program)
+    output = generate(check(MLP).program)
     assert files["ucutlass-mlp/program.ucutlass"] == MLP and files["ucutlass-mlp/module.py"] == MODULE
-    assert files["ucutlass-mlp/ucutlass_mlp/cute_kernel.py"] == made.sources["cute"].text
-    assert files["ucutlass-mlp/ucutlass_mlp/cpp_kernel.cu"] == made.sources["cpp"].text
-    assert files["ucutlass-mlp/ucutlass_mlp/cpp_kernel.py"] == made.sources["cpp"].binding
+    assert files["ucutlass-mlp/ucutlass_mlp/cute_kernel.py"] == output.sources["cute"].text
+    assert files["ucutlass-mlp/ucutlass_mlp/cpp_kernel.cu"] == output.sources["cpp"].text
+    assert files["ucutlass-mlp/ucutlass_mlp/cpp_kernel.py"] == output.sources["cpp"].binding
 
 
 def test_its_python_imports_nothing_of_ours(files):
@@ -70,13 +70,13 @@ def test_every_python_file_is_python_and_every_requirement_is_pinned_here(files)
 @pytest.mark.parametrize("name", ["gemm_scale_leaky", "conv_bn_relu", "mixture_of_experts", "fp8_linear"])
 def test_a_back_end_that_refuses_is_left_out_and_the_readme_says_why(name):
     text = (EXAMPLES / f"{name}.ucutlass").read_text()
-    made, files = generate(check(text).program), package.files(history.of_program(text))
+    output, files = generate(check(text).program), package.files(history.of_program(text))
     readme = next(text for path, text in files.items() if path.endswith("/README.md"))
     for backend in ("cute", "cpp"):
         has = any(path.endswith("/cute_kernel.py" if backend == "cute" else "/cpp_kernel.cu") for path in files)
-        assert has == (backend in made.sources)
+        assert has == (backend in output.sources)
         if not has:
-            assert f"no `{backend}`: {made.refused[backend].code}" in readme
+            assert f"no `{backend}`: {output.refused[backend].code}" in readme
 
 
 def test_the_zip_has_no_times_and_no_way_out(files):
@@ -100,8 +100,8 @@ def test_pip_installs_the_folder_without_a_network_and_the_package_imports_witho
         "import sys, ucutlass_mlp as p; print(p.PARAMETERS[0], p.RESULTS, p.BACKENDS, p.__file__);"
         "print([m for m in sys.modules if m in ('torch', 'cutlass', 'dsl', 'engine')])"
     )
-    told = subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True, env={"PYTHONPATH": "site"})
-    assert "('x', (4096, 1024), 'bf16')" in told and str(tmp_path / "site") in told and told.endswith("[]\n")
+    output = subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True, env={"PYTHONPATH": "site"})
+    assert "('x', (4096, 1024), 'bf16')" in output and str(tmp_path / "site") in output and output.endswith("[]\n")
 
 
 def test_the_check_says_what_is_missing_on_a_machine_that_cannot_run_it(files, tmp_path):

@@ -26,9 +26,9 @@ def session():
         ),
         events.Traced(events.blob_name(text), len(experts().ops), 0.1),
     ]
-    given = SessionSpec(source=MODULE, device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
+    spec = SessionSpec(source=MODULE, device="modelled:h200", classes=("tf32",), trials=3, eps=0.0)
     past = list(enumerate(log, 1))
-    for e in run(given, device=Evaluator(Priced("h200")), history=past, read_blob=blobs.__getitem__, teaches=False):
+    for e in run(spec, device=Evaluator(Priced("h200")), history=past, read_blob=blobs.__getitem__, teaches=False):
         log.append(e.event)
         blobs |= e.blobs
     return [(e.KIND, events.encode(e)) for e in log], blobs

@@ -28,22 +28,22 @@ def main(argv: list[str] | None = None) -> int:
     rows = []
     for folder in FOLDERS:
         for a in zoo.animals(folder):
-            said = [f.evidence for f in opinion.ask(a.text)]
-            rows.append({"where": folder, "name": a.path.name, "said": said[0] if said else None})
+            evidence = [f.evidence for f in opinion.ask(a.text)]
+            rows.append({"where": folder, "name": a.path.name, "said": evidence[0] if evidence else None})
     cheats = [r for r in rows if "cheats" in r["where"]]
     honest = [r for r in rows if r not in cheats]
     counts = {
         "cheats": len(cheats), "cheats named": sum(r["said"] is not None for r in cheats),
         "honest": len(honest), "honest accused": sum(r["said"] is not None for r in honest),
     }  # fmt: skip
-    told = {
+    report = {
         "date": datetime.now(UTC).date().isoformat(), "gpu": None, "driver": None,
         "toolchain": {"kernelguard": importlib.metadata.version("kernelguard"), "profile": opinion.PROFILE},
         "command": "python -m tests.engine.integrity.opinions --json kernelguard.json", "counts": counts,
         "results": [r for r in rows if r["said"]],
     }  # fmt: skip
     if args.json:
-        Path(args.json).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        Path(args.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(counts)
     return 0
 

@@ -56,12 +56,16 @@ class Run:
             if self.out:
                 ordered = sorted(self.rows, key=lambda r: (r["where"], r["name"]))
                 bad = sum(not r["ok"] for r in ordered)
-                told = {**self.about, "counts": {"animals": len(ordered), "not as expected": bad}, "results": ordered}
-                self.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-            told = "" if row["ok"] else "  " + " | ".join(row["told"])[:700]
+                document = {
+                    **self.about,
+                    "counts": {"animals": len(ordered), "not as expected": bad},
+                    "results": ordered,
+                }
+                self.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            document = "" if row["ok"] else "  " + " | ".join(row["told"])[:700]
             mark = "ok " if row["ok"] else "BAD"
             print(
-                f"{mark} {row['where']:12} {row['name']:30} {row['verdict']:13} {row['seconds']:5.1f} s{told}",
+                f"{mark} {row['where']:12} {row['name']:30} {row['verdict']:13} {row['seconds']:5.1f} s{document}",
                 flush=True,
             )
 
@@ -133,8 +137,8 @@ def main(argv: list[str] | None = None) -> int:
         box.close()
     drain()
     bad, whole = [r for r in run.rows if not r["ok"]], len(cpu) + len(cuda) + len(hangs)
-    said = f"{len(run.rows)} of {whole}, {len(bad)} not as expected, {time.monotonic() - run.began:.0f} s"
-    print(said, flush=True)
+    summary = f"{len(run.rows)} of {whole}, {len(bad)} not as expected, {time.monotonic() - run.began:.0f} s"
+    print(summary, flush=True)
     return 0 if not bad and len(run.rows) == whole else 1
 
 

@@ -89,9 +89,9 @@ def test_what_can_be_true_is_not_held_against_a_candidate(claim):
     ],
 )
 def test_what_cannot_be_true_is_named(claim, code, says):
-    (found,) = clocks.findings(claim)
-    assert found.code == code and says in found.evidence
-    assert found.severity == ("note" if code == "unconfirmed" else "cheat")
+    (finding,) = clocks.findings(claim)
+    assert finding.code == code and says in finding.evidence
+    assert finding.severity == ("note" if code == "unconfirmed" else "cheat")
 
 
 def test_the_limit_is_the_least_of_the_ways_into_a_class():
@@ -108,11 +108,11 @@ def test_the_limit_is_the_least_of_the_ways_into_a_class():
 
 @pytest.fixture(scope="module")
 def verifier():
-    with Verifier(zoo.module("softmax"), "cpu", local_user=True) as made:
+    with Verifier(zoo.module("softmax"), "cpu", local_user=True) as process:
         # PyTorch's side is timed on a GPU only; the candidate's process is the real one.
-        made.examiner.reference.baseline_open = lambda name, seed: ("f32", "")
-        made.examiner.reference.baseline_sample = lambda: Sample(4.1, 4.1)
-        yield made
+        process.examiner.reference.baseline_open = lambda name, seed: ("f32", "")
+        process.examiner.reference.baseline_sample = lambda: Sample(4.1, 4.1)
+        yield process
 
 
 def timed(verifier, ms, lie, how=REPLACED):
@@ -123,8 +123,8 @@ def timed(verifier, ms, lie, how=REPLACED):
 def test_replaced_clocks_are_named_though_the_text_was_never_read(verifier):
     one = timed(verifier, "0.04", LIE_OF_DEVICE)
     patched = [f.evidence for f in one.findings if f.code == "patched"]
-    assert any("Held.do_time_open" in said and said.endswith("while it was timed") for said in patched)
-    assert any("Held.do_kernels" in said for said in patched)
+    assert any("Held.do_time_open" in name and name.endswith("while it was timed") for name in patched)
+    assert any("Held.do_kernels" in name for name in patched)
 
 
 def test_a_device_time_that_the_engine_cannot_confirm_is_no_speedup(verifier):
@@ -137,8 +137,8 @@ def test_a_device_time_that_the_engine_cannot_confirm_is_no_speedup(verifier):
 
 def test_a_call_time_that_contradicts_the_engines_clock_is_named(verifier):
     one = timed(verifier, "0.04", LIE_OF_BOTH)
-    (found,) = (f for f in one.findings if f.code == "clock")
-    assert "by the engine's clock" in found.evidence and found.severity == "cheat"
+    (finding,) = (f for f in one.findings if f.code == "clock")
+    assert "by the engine's clock" in finding.evidence and finding.severity == "cheat"
     assert one.ratio < 2
 
 
@@ -168,7 +168,7 @@ def test_a_program_below_its_limit_is_not_accepted():
 
 def test_a_person_reads_what_was_claimed_and_what_was_seen():
     row = {"ms": 0.04, "wall_ms": 4.0, "baseline": "eager", "baseline_ms": 4.1, "ratio": 1.02, "confirmed": False}
-    said = report_text({"verdict": "clean", "timed": [row]}, "mine.py")
-    assert "0.04 ms claimed, 4 ms a call by the engine's clock" in said and "ratio of call times 1.020" in said
-    said = report_text({"verdict": "gaming", "timed": [], "claims": [row]}, "mine.py")
-    assert "not counted: 0.04 ms claimed beside eager" in said and "ratio" not in said
+    text = report_text({"verdict": "clean", "timed": [row]}, "mine.py")
+    assert "0.04 ms claimed, 4 ms a call by the engine's clock" in text and "ratio of call times 1.020" in text
+    text = report_text({"verdict": "gaming", "timed": [], "claims": [row]}, "mine.py")
+    assert "not counted: 0.04 ms claimed beside eager" in text and "ratio" not in text

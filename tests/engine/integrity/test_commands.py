@@ -19,19 +19,19 @@ def test_a_cheat_is_named_with_its_line_and_the_status_says_so(tmp_path, capsys)
     out = tmp_path / "made.json"
     cheat = str(zoo.HERE / "cheats" / "late_replay.py")
     assert main(["verify", cheat, "--reference", SOFTMAX, "--device", "cpu", "--json", str(out)]) == 1
-    said = capsys.readouterr().out
-    assert said.startswith("late_replay.py: gaming") and "line 15: keeps results and gives them again" in said
-    made = json.loads(out.read_text())
-    assert not made["accepted"] and {"memoized", "replayed"} <= {f["code"] for f in made["findings"]}
-    assert made["rounds"][0]["family"] == "normal" and made["rounds"][-1]["right"] is False
+    output = capsys.readouterr().out
+    assert output.startswith("late_replay.py: gaming") and "line 15: keeps results and gives them again" in output
+    report = json.loads(out.read_text())
+    assert not report["accepted"] and {"memoized", "replayed"} <= {f["code"] for f in report["findings"]}
+    assert report["rounds"][0]["family"] == "normal" and report["rounds"][-1]["right"] is False
 
 
 def test_a_program_is_predicted_and_says_so(capsys):
     program = str(zoo.HERE.parents[2] / "dsl/examples/suite59/linear_scale_leaky.ucutlass")
     asked = ["measure", program, "--reference", "linear_scale_leaky", "--device", "modelled:h200", "--json", "-"]
     assert main(asked) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["accepted"] and made["timed"][0]["time"]["kind"] == "predicted"
+    report = json.loads(capsys.readouterr().out)
+    assert report["accepted"] and report["timed"][0]["time"]["kind"] == "predicted"
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_program_is_predicted_and_says_so(capsys):
 )
 def test_what_cannot_be_done_is_one_sentence(arguments, says, capsys):
     assert main([*arguments, "--reference", SOFTMAX]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ") and says in said and said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error: ") and says in message and message.count("\n") == 1
 
 
 def test_a_byte_order_mark_that_an_editor_wrote_is_no_part_of_a_candidate(tmp_path):
@@ -59,8 +59,8 @@ def test_a_byte_order_mark_that_an_editor_wrote_is_no_part_of_a_candidate(tmp_pa
 @pytest.fixture(scope="module")
 def verifier():
     shared = verify.Shared(local_user=True)
-    with verify.Verifier(zoo.module("softmax"), shared=shared, local_user=True) as made:
-        yield made
+    with verify.Verifier(zoo.module("softmax"), shared=shared, local_user=True) as instance:
+        yield instance
     shared.close()
 
 
@@ -77,8 +77,8 @@ def verifier():
     ],
 )
 def test_a_candidate_that_cannot_be_judged_is_told_what_to_change(verifier, text, says):
-    said = report_text(verifier.verify(text).to_json(), "mine.py")
-    assert said.startswith("mine.py: wrong") and says in said and said.count("Line 1") == 0
+    output = report_text(verifier.verify(text).to_json(), "mine.py")
+    assert output.startswith("mine.py: wrong") and says in output and output.count("Line 1") == 0
 
 
 def test_a_weaker_sandbox_is_said_before_anything_runs(tmp_path, capsys, monkeypatch):
@@ -87,5 +87,5 @@ def test_a_weaker_sandbox_is_said_before_anything_runs(tmp_path, capsys, monkeyp
     monkeypatch.setattr(command.Sandbox, "strength", lambda gpu=False: "weak: no bubblewrap")
     (tmp_path / "mine.py").write_text("")
     assert main(["verify", str(tmp_path / "mine.py"), "--reference", SOFTMAX, "--device", "abacus"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("note: the sandbox is weak: no bubblewrap") and "there is no device 'abacus'" in said
+    output = capsys.readouterr().err
+    assert output.startswith("note: the sandbox is weak: no bubblewrap") and "there is no device 'abacus'" in output

@@ -47,9 +47,9 @@ def test_raw_cuda_is_compiled_inside_and_once(toolkit, tmp_path, monkeypatch):
     if Sandbox.strength() != "full":
         pytest.skip(Sandbox.strength())
     monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path / "cache"))
-    told = compiler.find()
-    assert told["nvcc"] == f"{toolkit}/bin/nvcc" and told["runtime"].startswith("-l:libcudart.so.")
-    assert not [p for p in told["includes"] if p != os.path.realpath(p)]
+    toolchain = compiler.find()
+    assert toolchain["nvcc"] == f"{toolkit}/bin/nvcc" and toolchain["runtime"].startswith("-l:libcudart.so.")
+    assert not [p for p in toolchain["includes"] if p != os.path.realpath(p)]
     with verify.Verifier(zoo.module("gate")) as v, v.candidate("cuda") as c:
         text = (zoo.HERE / "cuda_honest" / "gate.cu").read_text()
         assert c.open(text, timeout=120)["entry"] == "run"
@@ -75,6 +75,6 @@ def test_without_a_compiler_it_is_said_how_to_get_one(tmp_path, monkeypatch):
     monkeypatch.setattr(compiler, "find", lambda: None)
     with verify.Verifier(zoo.module("gate")) as v:
         report = v.verify((zoo.HERE / "cuda_honest" / "gate.cu").read_text(), "cuda")
-    (told,) = report.findings
-    assert told.code == "no_compiler" and "put CUDA's nvcc on PATH" in told.sentence
+    (finding,) = report.findings
+    assert finding.code == "no_compiler" and "put CUDA's nvcc on PATH" in finding.sentence
     assert report.verdict == "unverified" and not report.accepted

@@ -63,16 +63,16 @@ def judge(files, graph, reports):
 
 def problems(path, report):
     """What is not as it should be with one file's report."""
-    told = [f"{f.code}: {f.sentence}" for f in report.findings]
+    findings = [f"{f.code}: {f.sentence}" for f in report.findings]
     expected = re.search(r"^# expect: (.+)$", path.read_text(), re.MULTILINE)
     if report.accepted:
-        yield path.stem, "accepted", told
-    if any("LEAK" in t for t in told):
-        yield path.stem, "a leak", told
-    if not all(t.isprintable() and len(t) < 1500 for t in told):
-        yield path.stem, "a report that is no line of text", told
+        yield path.stem, "accepted", findings
+    if any("LEAK" in t for t in findings):
+        yield path.stem, "a leak", findings
+    if not all(t.isprintable() and len(t) < 1500 for t in findings):
+        yield path.stem, "a report that is no line of text", findings
     if expected and not set(expected[1].split()) & report.codes:
-        yield path.stem, f"expected {expected[1]}", told
+        yield path.stem, f"expected {expected[1]}", findings
 
 
 def test_nothing_gets_out_everything_ends_and_the_engine_keeps_serving(monkeypatch):

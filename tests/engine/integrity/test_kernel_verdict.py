@@ -57,13 +57,13 @@ def test_a_time_below_the_limit_is_flagged_whatever_it_says():
 
 
 def timed(**changes):
-    given = {
+    fields = {
         "ms": 1.0, "low": 0.9, "high": 1.1, "call_ms": 1.2, "baseline": "eager", "baseline_cls": "f32",
         "baseline_ms": 2.0, "ratio": 2.0, "ratio_low": 1.9, "ratio_high": 2.1, "busy_ms": 1.0, "wall_ms": 1.2,
         "kernels": [{"name": "mine", "us": 1000.0, "stream": 7, "library": False}], "sample": [1.0] * 15,
         "looked_at": 3,
     }  # fmt: skip
-    return Timed(**given | changes)
+    return Timed(**fields | changes)
 
 
 def test_the_evidence_of_timed_calls_says_what_was_looked_at():
@@ -75,8 +75,8 @@ def test_the_evidence_of_timed_calls_says_what_was_looked_at():
 
 
 def test_hidden_streams_and_false_clocks_are_gaming():
-    found = [Finding("side_stream", "1 ms, 3 ms on all streams"), Finding("clock", "1 ms claimed, 9 ms passed")]
-    lines = kernel_evidence.of_timing(timed(findings=found))
+    findings = [Finding("side_stream", "1 ms, 3 ms on all streams"), Finding("clock", "1 ms claimed, 9 ms passed")]
+    lines = kernel_evidence.of_timing(timed(findings=findings))
     assert {line["name"]: line["verdict"] for line in lines} == {
         "side_stream": GAMING, "clock": GAMING, "timed results": PASSED,
     }  # fmt: skip

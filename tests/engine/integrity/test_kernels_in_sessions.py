@@ -45,7 +45,7 @@ CUDA_TEXTS = {
 }  # fmt: skip
 
 
-def said(**tries: tuple[str, str]):
+def owner(**tries: tuple[str, str]):
     """The owner's words: all at once, when the engine first listens."""
     words = [("try", {"program": text, "form": "kernel", "language": language}) for text, language in tries.values()]
     listened = iter([words])
@@ -53,21 +53,21 @@ def said(**tries: tuple[str, str]):
 
 
 def spec(**changes):
-    given = {
+    fields = {
         "title": "t",
         "source": zoo.module("softmax"),
         "device": "modelled:h200",
         "trials": 1,
         "classes": ("tf32",),
     }
-    return SessionSpec(**given | changes)
+    return SessionSpec(**fields | changes)
 
 
 class Log:
     """The events of a session, trial by trial of the tries that it was given."""
 
     def __init__(self, tries, **changes):
-        self.emitted = list(run(spec(**changes), control=said(**tries), local_user=True))
+        self.emitted = list(run(spec(**changes), control=owner(**tries), local_user=True))
         self.events = [e.event for e in self.emitted]
         self.blobs = {k: v for e in self.emitted for k, v in e.blobs.items()}
         own = [e for e in self.events if isinstance(e, events.TrialProposed) and e.by == "owner"]
@@ -86,12 +86,12 @@ def log():
         pytest.skip(Sandbox.strength())
     tries = {name: (text, "python") for name, text in PYTHON.items()}
     tries |= {name: (text, "cuda") for name, text in CUDA_TEXTS.items()}
-    kept = kernel_trial.CALL_SECONDS
+    limit = kernel_trial.CALL_SECONDS
     kernel_trial.CALL_SECONDS = 6.0
     try:
         yield Log(tries)
     finally:
-        kernel_trial.CALL_SECONDS = kept
+        kernel_trial.CALL_SECONDS = limit
 
 
 def kinds(trial):
@@ -213,11 +213,11 @@ def test_without_a_compiler_it_is_said(monkeypatch):
 def test_a_log_cut_inside_a_kernels_trial_gives_the_same_remainder(log, kind):
     first = log.of("right")
     cut = next(i for i, e in enumerate(log.events) if isinstance(e, kind) and e.trial == first[0].trial) + 1
-    kept = [(i + 1, e) for i, e in enumerate(log.events[:cut])]
+    past = [(i + 1, e) for i, e in enumerate(log.events[:cut])]
     # Without the other tries, which are as many trials again.
-    others = [e for _, e in kept if isinstance(e, events.Controlled)][1:]
-    kept = [(i, e) for i, e in kept if e not in others]
-    again = [e.event for e in run(spec(), history=kept, read_blob=log.blobs.__getitem__, local_user=True)]
+    others = [e for _, e in past if isinstance(e, events.Controlled)][1:]
+    past = [(i, e) for i, e in past if e not in others]
+    again = [e.event for e in run(spec(), history=past, read_blob=log.blobs.__getitem__, local_user=True)]
     rest = [e for e in again if getattr(e, "trial", None) == first[0].trial]
     assert kinds(rest) == kinds([e for e in first if e not in log.events[:cut]])
     end = rest[-1]

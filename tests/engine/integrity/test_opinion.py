@@ -31,9 +31,9 @@ def rules(tmp_path, monkeypatch):
 
 
 def test_its_word_is_a_note_with_its_rules_each_once(rules):
-    (said,) = opinion.ask(CHEAT)
-    assert said.code == "second_opinion" and said.severity == "note"
-    assert said.evidence == "kernelguard: hacked by sol-execbench: TIMER"
+    (finding,) = opinion.ask(CHEAT)
+    assert finding.code == "second_opinion" and finding.severity == "note"
+    assert finding.evidence == "kernelguard: hacked by sol-execbench: TIMER"
 
 
 def test_what_it_finds_nothing_in_or_fails_on_is_no_finding(rules, monkeypatch):

@@ -48,8 +48,8 @@ def test_an_honest_program_is_clean_and_each_check_says_what_was_seen():
     ],
 )
 def test_what_is_wrong_is_named(changes, verdict, name, says):
-    found, checks = verdicts(**changes)
-    assert found == verdict and checks[name]["verdict"] == verdict and says in checks[name]["said"]
+    worst, checks = verdicts(**changes)
+    assert worst == verdict and checks[name]["verdict"] == verdict and says in checks[name]["said"]
 
 
 def test_what_could_not_be_looked_at_is_told_and_accuses_nobody():
@@ -67,8 +67,8 @@ def test_a_coarser_product_than_its_class_is_no_honest_entry():
 
 
 def test_the_precision_of_guarded_products_is_what_they_multiply_in():
-    said = trial.of_precision("tf32", "tf32", "f16")
-    assert said["verdict"] == "passed" and "its products are in f16 under a guard" in said["said"]
+    check = trial.of_precision("tf32", "tf32", "f16")
+    assert check["verdict"] == "passed" and "its products are in f16 under a guard" in check["said"]
     assert "its products are in tf32" in trial.of_precision("tf32", "tf32", "tf32")["said"]
 
 

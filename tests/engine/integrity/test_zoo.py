@@ -28,28 +28,28 @@ GiB = 1 << 30
 def shared():
     if Sandbox.strength() != "full":
         pytest.skip(Sandbox.strength())
-    made = verify.Shared(memory_bytes=2 * GiB)
-    made.judge.start()
-    yield made
-    made.close()
+    processes = verify.Shared(memory_bytes=2 * GiB)
+    processes.judge.start()
+    yield processes
+    processes.close()
     sandbox.drain()
 
 
 @pytest.fixture(scope="module")
 def verifier(shared):
     """The verifier of a module; one at a time is open, and the files come module by module."""
-    held = {}
+    verifiers = {}
 
     def of(name: str) -> verify.Verifier:
-        if name not in held:
-            for other in held.values():
+        if name not in verifiers:
+            for other in verifiers.values():
                 other.close()
-            held.clear()
-            held[name] = verify.Verifier(zoo.module(name), shared=shared, memory_bytes=2 * GiB)
-        return held[name].start()
+            verifiers.clear()
+            verifiers[name] = verify.Verifier(zoo.module(name), shared=shared, memory_bytes=2 * GiB)
+        return verifiers[name].start()
 
     yield of
-    for other in held.values():
+    for other in verifiers.values():
         other.close()
 
 
@@ -58,16 +58,16 @@ def verifier(shared):
 )
 def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
     report = verifier(animal.module).verify(animal.text, animal.kind, animal.cls)
-    told = [f"{f.code}: {f.sentence}" for f in report.findings]
+    findings = [f"{f.code}: {f.sentence}" for f in report.findings]
     evidence = [*kernel_evidence.of_text(report), *kernel_evidence.of_rounds(report, "cpu")]
     if report.verdict != "wrong":  # what a session shows of it leads to the same verdict
         assert trial.worst(evidence) == report.verdict, evidence
     if animal.expect:
-        assert not report.accepted, (report.verdict, told)
-        assert animal.expect <= report.codes, told
+        assert not report.accepted, (report.verdict, findings)
+        assert animal.expect <= report.codes, findings
         assert all(f.evidence for f in report.findings)
     else:
-        assert report.accepted and report.verdict == animal.verdict, (report.verdict, told)
+        assert report.accepted and report.verdict == animal.verdict, (report.verdict, findings)
         assert report.cls is not None and CLASSES.index(report.cls) <= CLASSES.index(animal.cls)
 
 

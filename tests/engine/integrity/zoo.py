@@ -37,22 +37,22 @@ def module(name: str) -> str:
 
 def animals(folder: str) -> list[Animal]:
     """Every file of a folder (cheats, honest, cuda_cheats, cuda_honest), those of one module side by side."""
-    found = []
+    zoo = []
     for path in sorted((HERE / folder).glob("*.*")):
         if path.suffix in SUFFIXES:
             text = path.read_text()
 
-            def said(what: str, default: str = "", text: str = text) -> str:
+            def tag(what: str, default: str = "", text: str = text) -> str:
                 match = re.search(rf"^(?:#|//) {what}: (.+)$", text, re.MULTILINE)
                 return match[1].strip() if match else default
 
-            found.append(
+            zoo.append(
                 Animal(
                     path,
-                    said("module"),
-                    said("class", "f32"),
-                    frozenset(said("expect").split()),
-                    said("verdict", "clean"),
+                    tag("module"),
+                    tag("class", "f32"),
+                    frozenset(tag("expect").split()),
+                    tag("verdict", "clean"),
                 )
             )
-    return sorted(found, key=lambda a: (a.module, a.path.stem))
+    return sorted(zoo, key=lambda a: (a.module, a.path.stem))

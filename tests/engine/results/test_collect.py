@@ -18,15 +18,15 @@ DIV = RECORDINGS / "linear_div_gelu.jsonl"
 
 
 def test_the_best_of_a_class_is_the_trial_that_the_session_named_with_its_own_baseline():
-    made = collect.optimize([DIV])
-    (module,) = made["modules"]
+    results = collect.optimize([DIV])
+    (module,) = results["modules"]
     rows = recording.read(DIV).rows
     for cls, n in rows[-1].data["best"].items():
         measured = next(r.data for r in rows if r.kind == "trial.measured" and r.data["trial"] == n)
         best = module["best"][cls]
         assert (best["ms"], best["ratio_low"]) == (measured["time"]["ms"], measured["ratio_low"])
         assert best["baseline_ms"] == measured["baseline_ms"]  # of the alternation, not of the baseline's own event
-    assert made["driver"] and made["gpu"] and "linear_div_gelu" in module["command"]
+    assert results["driver"] and results["gpu"] and "linear_div_gelu" in module["command"]
     assert module["trials"] == sum(r.kind == "trial.proposed" for r in rows)
 
 
@@ -70,37 +70,37 @@ def test_the_suite_has_every_problem_right_and_its_table_is_of_its_data():
 
 def test_the_matrix_has_no_configuration_that_passed_the_checks_and_failed_to_compile():
     newest = max(RESULTS.glob("matrix-*.json"), key=lambda path: path.stem[-10:])
-    told = json.loads(newest.read_text(encoding="utf-8"))
-    assert told["counts"]["configurations"] >= 400
-    assert [r["name"] for r in told["results"] if not r["ok"] and "refused" not in r] == []
+    results = json.loads(newest.read_text(encoding="utf-8"))
+    assert results["counts"]["configurations"] >= 400
+    assert [r["name"] for r in results["results"] if not r["ok"] and "refused" not in r] == []
 
 
 def test_the_zoo_was_judged_as_expected_on_a_gpu():
     newest = max(RESULTS.glob("zoo-*.json"), key=lambda path: path.stem[-10:])
-    told = json.loads(newest.read_text(encoding="utf-8"))
-    assert told["gpu"] and [r["name"] for r in told["results"] if not r["ok"]] == []
+    results = json.loads(newest.read_text(encoding="utf-8"))
+    assert results["gpu"] and [r["name"] for r in results["results"] if not r["ok"]] == []
     zoo = ROOT / "tests/engine/integrity"
-    assert all((zoo / r["where"] / r["name"]).exists() for r in told["results"])
-    cheats = [r for r in told["results"] if "cheats" in r["where"]]
-    assert len(cheats) >= 45 and len(told["results"]) - len(cheats) >= 25
+    assert all((zoo / r["where"] / r["name"]).exists() for r in results["results"])
+    cheats = [r for r in results["results"] if "cheats" in r["where"]]
+    assert len(cheats) >= 45 and len(results["results"]) - len(cheats) >= 25
 
 
 def test_the_pace_is_what_its_rows_say():
     newest = max(RESULTS.glob("pace-*.json"), key=lambda path: path.stem[-10:])
-    told = json.loads(newest.read_text(encoding="utf-8"))
-    for side in (told["cute"], told["loop"]):
+    results = json.loads(newest.read_text(encoding="utf-8"))
+    for side in (results["cute"], results["loop"]):
         judged = [r["seconds"] for r in side["rows"] if not r["failed"]]
         assert side["trials"] == len(judged) and all(r["at"] <= side["seconds"] for r in side["rows"])
         assert side["trial_s"]["median"] == pytest.approx(median(judged), abs=2e-3)
-    assert told["times_as_many"] == times_as_many(told["cute"], told["loop"])
+    assert results["times_as_many"] == times_as_many(results["cute"], results["loop"])
 
 
 def test_ten_kernels_took_the_same_time_twice_by_two_clocks():
     newest = max(RESULTS.glob("steady-*.json"), key=lambda path: path.stem[-10:])
-    told = json.loads(newest.read_text(encoding="utf-8"))
-    aims = told["aims"]
-    assert len(told["results"]) == 10
-    for r in told["results"]:
+    results = json.loads(newest.read_text(encoding="utf-8"))
+    aims = results["aims"]
+    assert len(results["results"]) == 10
+    for r in results["results"]:
         assert abs(r["ratio"][0] - r["ratio"][1]) < aims["spread"] * max(r["ratio"]), r["name"]
         apart = abs(r["events_over_cupti"] - 1)
         assert r["cupti_ms"] < aims["from_ms"] or apart < aims["events_over_cupti"], r["name"]
@@ -109,7 +109,7 @@ def test_ten_kernels_took_the_same_time_twice_by_two_clocks():
 def test_every_result_says_where_it_is_from_and_names_no_place_of_that_machine():
     for path in RESULTS.glob("*.json"):
         text = path.read_text(encoding="utf-8")
-        told = json.loads(text)
-        assert {"date", "gpu", "driver", "toolchain"} <= told.keys(), path.name
-        assert all("command" in part for part in told.get("modules", [told])), path.name
+        results = json.loads(text)
+        assert {"date", "gpu", "driver", "toolchain"} <= results.keys(), path.name
+        assert all("command" in part for part in results.get("modules", [results])), path.name
         assert "/work" not in text and "/tmp" not in text

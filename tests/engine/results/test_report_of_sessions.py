@@ -50,38 +50,38 @@ def collected(tmp_path, problems, **about):
 
 
 @pytest.fixture
-def told(tmp_path):
+def bench(tmp_path):
     return collected(tmp_path, {
         "matmul_square": session("L1/1", trial("tf32", 1.0, 2.0), trial("f16", 0.5, 2.0)),
         "matmul_tril": session("L1/15", refused="it cannot be traced"),
     })  # fmt: skip
 
 
-def test_the_command_that_makes_it_again_has_every_field_of_the_session_that_is_not_the_pages(told, tmp_path):
-    assert told["command"].startswith("python -m engine bench suite59 ") and "--trials 12" in told["command"]
+def test_the_command_that_makes_it_again_has_every_field_of_the_session_that_is_not_the_pages(bench, tmp_path):
+    assert bench["command"].startswith("python -m engine bench suite59 ") and "--trials 12" in bench["command"]
     fields = ABOUT["sessions"] | {"strategy": "sweep", "compile": True, "classes": ["f16"], "trials": 24}
-    other = collected(tmp_path, told["problems"], sessions=fields)["command"]
+    other = collected(tmp_path, bench["problems"], sessions=fields)["command"]
     assert {"--strategy sweep", "--compile", "--class f16", "--trials 24"} <= {
         " ".join(pair) for pair in zip(other.split(), [*other.split()[1:], ""], strict=True)
     } | {"--compile"} and "--compile" in other
     assert "--json bench.json" in other
 
 
-def test_the_report_says_that_each_problem_is_a_session_and_under_which_settings(told):
-    text = bench_report.markdown(told, "bench-x.json")
+def test_the_report_says_that_each_problem_is_a_session_and_under_which_settings(bench):
+    text = bench_report.markdown(bench, "bench-x.json")
     assert "Each problem is one session, as a page starts it: strategy `planner`, at most\n12 trials over" in text
     assert "teaches nothing" in text and "eps\n0.25 and window 6, seed 0" in text
     assert "torch.compile in f16" in text  # a way of its own: old benches had torch.compile with TF32 alone
     assert "| L1/15 matmul_tril |" in text and "no program: it cannot be traced" in text
 
 
-def test_speedups_over_each_way_are_products_of_ratios(told):
-    (first, _) = lines(told["problems"], "f16")
+def test_speedups_over_each_way_are_products_of_ratios(bench):
+    (first, _) = lines(bench["problems"], "f16")
     assert first.over == pytest.approx({"eager": 16.0, "eager_tf32": 4.0, "eager_f16": 2.0, "compile": 3.2,
                                         "compile_f16": 1.4})  # fmt: skip
     assert (first.rival, first.seconds) == ("compile_f16", 11.0)
     assert "torch.compile in f16" in {t["name"] for t in fast_p([first], "f16").figure["data"]}
-    page = bench_report.page(told, "bench-x.json")
+    page = bench_report.page(bench, "bench-x.json")
     assert page["classes"]["f16"]["rows"][0][3] == "1.40× (torch.compile in f16)"
 
 
@@ -102,7 +102,7 @@ def test_predictions_are_no_results(tmp_path):
         collected(tmp_path, {"a": session("L1/1", trial("tf32", 1.0, 2.0))}, kind="predicted")
 
 
-def test_what_is_kept_is_replayed_as_one_session_a_class(told):
-    replayed = of_bench(json.dumps(told), "bench")
+def test_what_is_kept_is_replayed_as_one_session_a_class(bench):
+    replayed = of_bench(json.dumps(bench), "bench")
     assert [(r.name, len(r.trials)) for r in replayed] == [("L1/1 matmul_square (tf32)", 1),
                                                          ("L1/1 matmul_square (f16)", 1)]  # fmt: skip

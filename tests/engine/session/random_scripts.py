@@ -91,10 +91,10 @@ def _handed_in(rng: random.Random) -> Word:
 
 
 class Script:
-    """A plan's script. `given`: per verb its digest, the answer and the state that came with it."""
+    """A plan's script. `turns`: per verb its digest, the answer and the state that came with it."""
 
     def __init__(self, drawn: Plan):
-        self.plan, self.given = drawn, []
+        self.plan, self.turns = drawn, []
         self._digest = ""
 
     def __call__(self, problem: Any) -> Iterator[Verb]:
@@ -115,7 +115,7 @@ class Script:
         return "The script is over."
 
     def _take(self, asked: str, answers: Any, state: State, drawn: float) -> None:
-        self.given.append((asked, answers, state))
+        self.turns.append((asked, answers, state))
         quick = sorted(state.quick.items())  # screens that run at once may end in any order
         text = repr((self._digest, asked, answers, replace(state, quick={}), quick, drawn))
         self._digest = hashlib.sha256(text.encode()).hexdigest()
@@ -163,16 +163,16 @@ class Words:
             self._keys.add(self._newest)
             if not isinstance(event, events.Controlled) or event.action == "try":
                 self._asks = isinstance(event, events.Progress) and event.step == "receive"
-        self._read, said = len(log), []
-        while self.waiting and self._due(self.waiting[0][0], len(log), bool(said)):
-            said.append(self.waiting.pop(0)[1])
-            self.spoken.append((self._newest, said[-1]))
-        return said
+        self._read, words = len(log), []
+        while self.waiting and self._due(self.waiting[0][0], len(log), bool(words)):
+            words.append(self.waiting.pop(0)[1])
+            self.spoken.append((self._newest, words[-1]))
+        return words
 
-    def _due(self, when: int | str, length: int, said: bool) -> bool:
+    def _due(self, when: int | str, length: int, some: bool) -> bool:
         if isinstance(when, str):
             return when in self._keys
-        return length >= when or (self._asks and not said)
+        return length >= when or (self._asks and not some)
 
 
 def key(event: events.Event) -> str:
@@ -197,7 +197,7 @@ class Life:
 
     log: list[events.Event]
     blobs: list[dict[str, str]]
-    given: list[tuple[str, Any, State]]
+    turns: list[tuple[str, Any, State]]
     ending: tuple[str, str]
     spoken: list[tuple[str, Word]]
     asked: dict[tuple[str, int], int]
@@ -223,7 +223,7 @@ def live(
         searching.blobs |= emitted.blobs
         fresh.append(emitted.blobs)
     ending = (searching.code, searching.reason)
-    return Life(searching.journal.log, fresh, script.given, ending, words.spoken, dict(device.asked))
+    return Life(searching.journal.log, fresh, script.turns, ending, words.spoken, dict(device.asked))
 
 
 def reread(log: Sequence[events.Event]) -> list[events.Event]:

@@ -98,7 +98,7 @@ class KernelDevice(CountingDevice):
 
 
 @cache
-def given() -> Problem:
+def typed_problem() -> Problem:
     from dsl.check.program import check
 
     return Problem(PROGRAM, "program", program_graph.graph_of(check(PROGRAM).program))
@@ -106,7 +106,7 @@ def given() -> Problem:
 
 @cache
 def _prepared() -> Prepared:
-    return Prepared(given(), ("f16",), load("h200"), screens=True)
+    return Prepared(typed_problem(), ("f16",), load("h200"), screens=True)
 
 
 def problem(seed: int = 0) -> Prepared:

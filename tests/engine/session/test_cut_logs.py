@@ -63,38 +63,38 @@ def by_identity(function: Callable) -> Callable:
     """A function whose answers are kept by the first argument, which lives on with them."""
     answers: dict[int, tuple] = {}
 
-    def kept(first, *others):
+    def identity(first, *others):
         if id(first) not in answers:
             answers[id(first)] = (first, function(first, *others))
         return answers[id(first)][1]
 
-    return kept
+    return identity
 
 
 def by_text(method: Callable) -> Callable:
     """A method of the one problem of this file, whose answers are kept by the program's text."""
     answers: dict[tuple, object] = {}
 
-    def kept(self, *texts):
+    def pick(self, *texts):
         if texts not in answers:
             answers[texts] = method(self, *texts)
         return answers[texts]
 
-    return kept
+    return pick
 
 
 def play_from(cut: int, drawn: Plan, whole: Life) -> Life:
     """Another engine's life, from the first `cut` events of a whole log on."""
     past = whole.log[:cut]
-    told = sum(isinstance(e, events.Controlled) for e in past)
-    return live(drawn, past, whole.blobs[:cut], whole.spoken[told:])
+    commands = sum(isinstance(e, events.Controlled) for e in past)
+    return live(drawn, past, whole.blobs[:cut], whole.spoken[commands:])
 
 
 def differences(cut: int, whole: Life, again: Life, rows: dict[int, Row]) -> str:
     """What is not the same in the second life, in words; "" where nothing. `rows`: of the whole log's events."""
-    if again.given != whole.given:
-        place = next((i for i, (a, b) in enumerate(zip(again.given, whole.given, strict=False)) if a != b), -1)
-        return f"the script was given something else at {place}: {again.given[place]} for {whole.given[place]}"
+    if again.turns != whole.turns:
+        place = next((i for i, (a, b) in enumerate(zip(again.turns, whole.turns, strict=False)) if a != b), -1)
+        return f"the script was given something else at {place}: {again.turns[place]} for {whole.turns[place]}"
     log, extra = again.log, attempts(whole.log[:cut])
     if [e for e in log if isinstance(e, events.Asked) and e.attempt > 1] != extra:
         return "a turn was asked again"

@@ -15,8 +15,8 @@ MODULE = zoo.module("gate")
 
 def play(*data, **changes):
     words = iter([[("try", d) for d in data]])
-    given = {"title": "t", "source": MODULE, "device": "modelled:h200", "trials": 1, "classes": ("f32",)} | changes
-    log = [e.event for e in run(SessionSpec(**given), control=lambda: next(words, []), local_user=True, teaches=False)]
+    fields = {"title": "t", "source": MODULE, "device": "modelled:h200", "trials": 1, "classes": ("f32",)} | changes
+    log = [e.event for e in run(SessionSpec(**fields), control=lambda: next(words, []), local_user=True, teaches=False)]
     return log, log[-1]
 
 
@@ -43,7 +43,7 @@ def test_a_refused_session_says_how_many_candidates_it_did_not_try():
 
 def test_a_stopped_session_says_so_too():
     words = iter([[("try", KERNEL), ("stop", {})]])
-    given = SessionSpec(title="t", source=MODULE, device="modelled:h200", trials=1, classes=("tf32",))
-    (*_, end) = [e.event for e in run(given, control=lambda: next(words, []), local_user=True, teaches=False)]
+    fields = SessionSpec(title="t", source=MODULE, device="modelled:h200", trials=1, classes=("tf32",))
+    (*_, end) = [e.event for e in run(fields, control=lambda: next(words, []), local_user=True, teaches=False)]
     assert end.state == "stopped" and end.untried == 1
     assert end.reason == "Stopped by the owner. 1 candidate of the owner was not tried."

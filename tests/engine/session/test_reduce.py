@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[3]
 RECORDINGS = sorted((ROOT / "playground/recordings").glob("*.jsonl"))
 
 
-def rows(*given_):
-    return [{"seq": i, "kind": kind, "t": 100.0 + i, "data": data} for i, (kind, data) in enumerate(given_, 1)]
+def rows(*pairs):
+    return [{"seq": i, "kind": kind, "t": 100.0 + i, "data": data} for i, (kind, data) in enumerate(pairs, 1)]
 
 
-def of(*made):
+def of(*log):
     """The view of typed events."""
-    return fold(rows(*((e.KIND, events.encode(e)) for e in made)))
+    return fold(rows(*((e.KIND, events.encode(e)) for e in log)))
 
 
 def started(**changes):

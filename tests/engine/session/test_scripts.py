@@ -329,7 +329,7 @@ def words(*spoken):
     return control
 
 
-def heard(searching, control):
+def log_of(searching, control):
     searching.owner._control = lambda: control(searching.journal.log)
     return searching.run()
 
@@ -346,7 +346,7 @@ def test_the_owners_tries_have_numbers_of_their_own_and_shift_no_path():
 
     mine = ("try", {"program": "mine", "form": "kernel", "language": "cuda"})
     searching = Searching(Scripted(script))
-    log = heard(searching, words((after_advanced("0"), mine)))
+    log = log_of(searching, words((after_advanced("0"), mine)))
     proposed = [(e.trial, e.by, e.path, e.request) for e in of(log, events.TrialProposed)]
     assert proposed == [(1, "strategy", "1", None), (2, "owner", "", 1), (3, "strategy", "2", None)]
 
@@ -354,7 +354,7 @@ def test_the_owners_tries_have_numbers_of_their_own_and_shift_no_path():
 def test_a_try_of_a_kernel_keeps_its_form_language_entry_and_class():
     mine = ("try", {"program": "mine", "form": "kernel", "language": "python", "entry": "Fast", "cls": "f16"})
     searching = Searching(Scripted(lambda problem: iter_of(Try(kernel("bb")))))
-    log = heard(searching, words((after_advanced("0"), mine)))
+    log = log_of(searching, words((after_advanced("0"), mine)))
     own = next(e for e in of(log, events.TrialProposed) if e.by == "owner")
     assert (own.form, own.language, own.entry, own.cls, own.change) == (
         "kernel",
@@ -368,7 +368,7 @@ def test_a_try_of_a_kernel_keeps_its_form_language_entry_and_class():
 def test_a_try_runs_on_a_lane_that_is_free_while_the_strategys_trial_runs():
     searching = Searching(Scripted(lambda problem: iter_of(Try(kernel("slow")))), KernelDevice(2, {"slow": 0.2}))
     mine = ("try", {"program": "mine", "form": "kernel", "language": "cuda"})
-    log = heard(searching, words((after_advanced("0"), mine)))
+    log = log_of(searching, words((after_advanced("0"), mine)))
     ended = [e.trial for e in log if isinstance(e, events.TrialJudged | events.TrialFailed)]
     assert ended == [2, 1]
 
@@ -385,7 +385,7 @@ def test_a_script_that_receives_is_given_each_candidate_once():
 
     searching = Searching(Scripted(script, receives=True))
     mine = [("try", {"program": text, "form": "kernel", "language": "cuda"}) for text in ("m1", "m2", "m3")]
-    log = heard(searching, words(*((after_advanced("0"), w) for w in mine)))
+    log = log_of(searching, words(*((after_advanced("0"), w) for w in mine)))
     assert received == ["m1", "m2"]
     by = [(e.by, e.request) for e in of(log, events.TrialProposed)]
     assert by == [("strategy", None), ("strategy", None), ("owner", 3)]  # what is left over is tried at the end
@@ -455,7 +455,7 @@ def test_a_member_that_the_budget_refused_stays_refused_after_the_budget_was_rai
         return ""
 
     searching = Searching(Scripted(script), trials=1, handlers={"ask": lambda *_: Reply("r")})
-    log = heard(searching, raised("propose"))
+    log = log_of(searching, raised("propose"))
     assert [e.path for e in of(log, events.TrialProposed)] == ["1"] and answers[0].code == "budget"
     place = log.index(of(log, events.Controlled)[0])
     again, _ = resumed(script, searching, place + 1, trials=1, handlers={"ask": lambda *_: Reply("r")})
@@ -465,7 +465,7 @@ def test_a_member_that_the_budget_refused_stays_refused_after_the_budget_was_rai
 
 def test_a_search_that_the_budget_ended_stays_ended_after_the_budget_was_raised():
     searching = Searching(Scripted(lambda problem: iter_of(*tries("one", "two"))), trials=1)
-    log = heard(searching, raised("propose"))
+    log = log_of(searching, raised("propose"))
     again, second = resumed(lambda problem: iter_of(*tries("one", "two")), searching, len(log), trials=1)
     assert again == log and len(of(log, events.Controlled)) == len(of(log, events.TrialProposed)) == 1
     for one in (searching, second):

@@ -41,9 +41,9 @@ def values(graph):
     return {n: torch.randn(t.shape, dtype=torch.float64) for n, t in graph.tensors.items() if t.kind != "intermediate"}
 
 
-def result(graph, given):
+def result(graph, tensors):
     graph = replace(graph, tensors={n: replace(t, dtype="f64") for n, t in graph.tensors.items()})
-    return Composed(graph, [], "cpu", "f32").run(given)[graph.outputs[0]]
+    return Composed(graph, [], "cpu", "f32").run(tensors)[graph.outputs[0]]
 
 
 GRAPHS = {
@@ -57,18 +57,18 @@ GRAPHS = {
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_rewrite_gives_the_same_numbers_with_less_work(name):
     graph = GRAPHS[name]
-    made = rewritten(graph)
-    torch.testing.assert_close(result(made.graph, values(graph)), result(graph, values(graph)))
-    assert (made.graph.inputs, made.graph.outputs) == (graph.inputs, graph.outputs)
-    work = [sum(costs_of(g)[op.name].flops for op in g.ops) for g in (made.graph, graph)]
-    assert work[0] < 0.75 * work[1] and made.words
+    rewrite = rewritten(graph)
+    torch.testing.assert_close(result(rewrite.graph, values(graph)), result(graph, values(graph)))
+    assert (rewrite.graph.inputs, rewrite.graph.outputs) == (graph.inputs, graph.outputs)
+    work = [sum(costs_of(g)[op.name].flops for op in g.ops) for g in (rewrite.graph, graph)]
+    assert work[0] < 0.75 * work[1] and rewrite.words
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_what_was_rewritten_is_lowered(name):
-    made = rewritten(GRAPHS[name])
-    text = to_text(lower(made.graph).program("tf32"))
-    assert ("gemm(" in text) == ("order" in made.words)
+    rewrite = rewritten(GRAPHS[name])
+    text = to_text(lower(rewrite.graph).program("tf32"))
+    assert ("gemm(" in text) == ("order" in rewrite.words)
 
 
 @pytest.mark.parametrize(

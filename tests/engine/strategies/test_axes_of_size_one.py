@@ -33,12 +33,12 @@ def begun(before, shape):
 def theirs(before, shape, then):
     """(inputs by name, PyTorch's result in float64)."""
     torch.manual_seed(0)
-    given = {"x": torch.randn(shape, dtype=torch.float64)}
-    x = given["x"]
+    tensors = {"x": torch.randn(shape, dtype=torch.float64)}
+    x = tensors["x"]
     if before.startswith("linear"):
-        given["w"] = torch.randn(shape[-1], shape[-1], dtype=torch.float64)
-        x = torch.nn.functional.linear(x, given["w"])
-    return given, then(x.relu() if before.endswith("relu") else x)
+        tensors["w"] = torch.randn(shape[-1], shape[-1], dtype=torch.float64)
+        x = torch.nn.functional.linear(x, tensors["w"])
+    return tensors, then(x.relu() if before.endswith("relu") else x)
 
 
 def agree(graph, before, shape, then):
@@ -48,8 +48,8 @@ def agree(graph, before, shape, then):
     assert result.ok, result.diagnostics[0]
     if len(shape) < 3 and before == "relu":  # it takes most of the time
         assert generate(result.program, 132).sources
-    given, expected = theirs(before, shape, then)
-    inputs = [given[b.tensor].reshape(b.shape) for b in lowered.inputs]
+    tensors, expected = theirs(before, shape, then)
+    inputs = [tensors[b.tensor].reshape(b.shape) for b in lowered.inputs]
     (out,) = oracle.run(result.program, inputs, exact=True)
     torch.testing.assert_close(out.reshape(expected.shape), expected)
 
@@ -97,8 +97,8 @@ def test_softmax_of_one_element_is_nan_where_pytorchs_is():
     lowered = lower(g.graph(g.op("softmax", [x], (6, 1), dim=1)))
     program = check(to_text(lowered.program("tf32"))).program
     x = torch.tensor([1.0, float("inf"), -float("inf"), float("nan"), 0.0, 3e38]).reshape(6, 1)
-    given = {"x": x, "w": torch.ones(1, 1)}
-    (out,) = oracle.run(program, [given[b.tensor].reshape(b.shape) for b in lowered.inputs])
+    tensors = {"x": x, "w": torch.ones(1, 1)}
+    (out,) = oracle.run(program, [tensors[b.tensor].reshape(b.shape) for b in lowered.inputs])
     torch.testing.assert_close(out.reshape(6, 1), x.softmax(1), equal_nan=True)
 
 

@@ -51,20 +51,20 @@ GRAPHS = {
 def test_the_numbers_stay(name, monkeypatch):
     graph = GRAPHS[name]
     torch.manual_seed(0)
-    given = {n: torch.randn(t.shape) for n, t in graph.tensors.items() if t.kind != "intermediate"}
-    given["running_var"] = given["running_var"].abs() + 0.5
-    inputs = [given[b.tensor].reshape(b.shape) for b in lower(graph).inputs]
+    tensors = {n: torch.randn(t.shape) for n, t in graph.tensors.items() if t.kind != "intermediate"}
+    tensors["running_var"] = tensors["running_var"].abs() + 0.5
+    inputs = [tensors[b.tensor].reshape(b.shape) for b in lower(graph).inputs]
     (plain,) = oracle.run(programs(graph, monkeypatch, least=1 << 22), inputs)
-    (made,) = oracle.run(programs(graph, monkeypatch), inputs)
-    torch.testing.assert_close(made, plain, rtol=1e-4, atol=1e-4)
+    (result,) = oracle.run(programs(graph, monkeypatch), inputs)
+    torch.testing.assert_close(result, plain, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_no_root_and_no_division_is_left_to_each_element(name, monkeypatch):
     program = programs(GRAPHS[name], monkeypatch)
     first, *_, product = (s for s in program.stages if not s.name.endswith(("padded", "nhwc")) and s.name != "y_nchw")
-    kept = {x.name for e in expressions(product) for x in loads(e)}
-    assert isinstance(first, Map) and {"scale", "shift"} <= kept and not kept & {*NAMES}
+    names = {x.name for e in expressions(product) for x in loads(e)}
+    assert isinstance(first, Map) and {"scale", "shift"} <= names and not names & {*NAMES}
 
 
 def test_a_small_result_is_not_worth_another_kernel(monkeypatch):

@@ -36,9 +36,9 @@ def values(graph, seed=0, by=1.0):
     return {n: torch.randn(graph.tensors[n].shape, generator=generator) * by for n in graph.tensors}
 
 
-def error(graph, right, given, choice=None):
+def error(graph, right, tensors, choice=None):
     lowered, p = lower(graph), body(graph, choice)
-    out = oracle.run(p, [given[b.tensor].reshape(b.shape) for b in lowered.inputs])[0]
+    out = oracle.run(p, [tensors[b.tensor].reshape(b.shape) for b in lowered.inputs])[0]
     right = right.double().reshape(out.shape)
     return float((out.double() - right).norm() / right.norm())
 
@@ -79,12 +79,12 @@ def test_operands_are_scaled_by_rows_and_the_epilogue_gives_it_back():
 @pytest.mark.parametrize("by", [1e-12, 1.0, 1e12])
 def test_a_linear_means_what_it_meant_whatever_the_range_of_its_rows(by):
     graph = linear(bias=False, rows=40, k=256, n=48)
-    given = values(graph)
-    given["x"] = given["x"] * torch.logspace(-6, 6, 40)[:, None] * by
-    given["x"][3] = 0.0
-    right = given["x"].double() @ given["linear_weight"].double().T
+    tensors = values(graph)
+    tensors["x"] = tensors["x"] * torch.logspace(-6, 6, 40)[:, None] * by
+    tensors["x"][3] = 0.0
+    right = tensors["x"].double() @ tensors["linear_weight"].double().T
     lowered = lower(graph)
-    out = oracle.run(body(graph), [given[b.tensor] for b in lowered.inputs])[0].double()
+    out = oracle.run(body(graph), [tensors[b.tensor] for b in lowered.inputs])[0].double()
     rows = (out - right).norm(dim=1) / right.norm(dim=1).clamp(min=1e-300)
     assert out[3].abs().max() == 0 and rows.max() < 0.06  # each row for itself: 0.026 of each operand
 
@@ -98,9 +98,9 @@ def test_whatever_lies_the_other_way_is_copied_to_lie_along_k_and_odd_sizes_are_
     left = g.op("transpose", [a], (m, k), dim0=0, dim1=1) if swap_a else a
     right = g.op("transpose", [b], (k, n), dim0=0, dim1=1) if swap_b else b
     graph = g.graph(g.op("matmul", [left, right], (m, n)))
-    given = values(graph)
-    want = (given["a"].T if swap_a else given["a"]) @ (given["b"].T if swap_b else given["b"])
-    assert error(graph, want, given) < 0.06
+    tensors = values(graph)
+    want = (tensors["a"].T if swap_a else tensors["a"]) @ (tensors["b"].T if swap_b else tensors["b"])
+    assert error(graph, want, tensors) < 0.06
     for s in body(graph).stages:
         if isinstance(s, Gemm):
             assert not s.a.transposed and s.b.transposed
@@ -111,9 +111,9 @@ def test_of_batches_every_row_has_its_scale(shared):
     g = Builder()
     x, w = g.input("x", (3, 24, 64)), g.parameter("w", (64, 32) if shared else (3, 64, 32))
     graph = g.graph(g.op("matmul", [x, w], (3, 24, 32)))
-    given = values(graph)
-    given["x"] *= torch.tensor([1e-4, 1.0, 1e4])[:, None, None]
-    assert error(graph, given["x"] @ given["w"], given) < 0.06
+    tensors = values(graph)
+    tensors["x"] *= torch.tensor([1e-4, 1.0, 1e4])[:, None, None]
+    assert error(graph, tensors["x"] @ tensors["w"], tensors) < 0.06
 
 
 def chain(**kinds):
@@ -128,9 +128,9 @@ def test_what_lies_between_two_products_has_f32s_range_and_is_scaled_like_any_op
     p = body(graph)
     types = {s.name: s.type.dtype for s in p.stages}
     assert types["h1"] is DType.BF16 and types["h1_e4m3"] is DType.E4M3
-    given = values(graph, by=1e5)  # squares of what f16 holds
-    right = torch.relu(given["x"].double() @ given["up"].double().T) @ given["down"].double().T
-    assert error(graph, right, given) < 0.08
+    tensors = values(graph, by=1e5)  # squares of what f16 holds
+    right = torch.relu(tensors["x"].double() @ tensors["up"].double().T) @ tensors["down"].double().T
+    assert error(graph, right, tensors) < 0.08
 
 
 def test_a_tensor_that_two_products_read_is_scaled_once():
@@ -148,8 +148,8 @@ def test_a_product_whose_rows_are_reduced_in_the_epilogue_has_both_structures():
     reasons = []
     words = {s.words for s in structures(lower(graph), "fp8", H200, reasons)}
     assert {"each operation as it comes", "reduced in the epilogue"} <= words and not reasons
-    given = values(graph)
-    assert error(graph, (given["x"] @ given["w"].T).sum(1), given, Choice(fuse=True)) < 0.06
+    tensors = values(graph)
+    assert error(graph, (tensors["x"] @ tensors["w"].T).sum(1), tensors, Choice(fuse=True)) < 0.06
 
 
 def test_its_first_program_is_written_by_the_fast_back_end():
@@ -158,8 +158,8 @@ def test_its_first_program_is_written_by_the_fast_back_end():
 
 
 def test_the_planner_offers_it_where_it_is_asked_for():
-    made = planner(linear(), "tf32", "fp8")
-    assert made.problem.classes == ["tf32", "fp8"] and made.lines["fp8"].backend == "cute"
+    search = planner(linear(), "tf32", "fp8")
+    assert search.problem.classes == ["tf32", "fp8"] and search.lines["fp8"].backend == "cute"
     assert planner(linear(), "tf32", "f16").problem.classes == ["tf32", "f16"]
 
 
@@ -184,5 +184,5 @@ def test_a_module_without_a_matrix_product_is_left_out_with_the_reason():
 
 
 def test_rows_that_no_kernel_holds_are_left_out_with_the_reason():
-    made = planner(linear(k=65536, rows=128), "tf32", "fp8")
-    assert made.problem.classes == ["tf32"] and "at most 32,768 elements" in made.problem.notes[0].text
+    search = planner(linear(k=65536, rows=128), "tf32", "fp8")
+    assert search.problem.classes == ["tf32"] and "at most 32,768 elements" in search.problem.notes[0].text

@@ -45,8 +45,8 @@ def test_module(name):
     inputs = [values[b.tensor].reshape(b.shape) for b in lowered.inputs]
     assert oracle.tripped(p, inputs) is None
     (out,) = oracle.run(p, inputs)
-    found = compare(out.reshape(problem.right.shape), problem.right)
-    assert verdict("tf32", found, problem.rounded_error("tf32")) is None
+    comparison = compare(out.reshape(problem.right.shape), problem.right)
+    assert verdict("tf32", comparison, problem.rounded_error("tf32")) is None
 
 
 def attention(tokens: int):
@@ -67,19 +67,19 @@ def test_a_softmax_is_stored_times_a_power_of_two_that_the_product_takes_back(to
 
 def test_the_scaled_softmax_means_the_same_where_a_cast_of_its_own_would_trip():
     torch.manual_seed(4)
-    given = [torch.randn(2, 64, 1024) * 0.1, torch.randn(2, 1024, 32)]
+    inputs = [torch.randn(2, 64, 1024) * 0.1, torch.randn(2, 1024, 32)]
     scaled, cast = (
         check(to_text(program(lower(attention(1024)), "f16", Choice(guard=True, narrow=n)))).program
         for n in (True, False)
     )
-    assert oracle.tripped(scaled, given) is None and oracle.tripped(cast, given) is not None
-    right = torch.softmax(given[0].double(), -1) @ given[1].double()
-    (out,) = oracle.run(scaled, given)
+    assert oracle.tripped(scaled, inputs) is None and oracle.tripped(cast, inputs) is not None
+    right = torch.softmax(inputs[0].double(), -1) @ inputs[1].double()
+    (out,) = oracle.run(scaled, inputs)
     assert torch.linalg.vector_norm(out - right) < 5e-4 * torch.linalg.vector_norm(right)
 
 
 def test_casts_of_their_own_are_left_to_what_no_back_end_stores_in_half():
-    found = structures(lower(attention(1024)), "tf32", H200, [])
-    guarded = [s for s in found if s.base.guard]
+    candidates = structures(lower(attention(1024)), "tf32", H200, [])
+    guarded = [s for s in candidates if s.base.guard]
     assert [s.words for s in guarded] == ["intermediates stored in half precision, tf32 by guarded f16"]
     assert all("cute" in generate(s.base).sources for s in guarded)

@@ -29,8 +29,8 @@ def planned(name):
     with torch.no_grad(), torch.device("meta"):
         model, inputs = names["Model"](*names["get_init_inputs"]()).eval(), names["get_inputs"]()
         graph = Capture(export(model, tuple(inputs))).graph()
-    given = Problem("", "module", OpGraph.from_json(json.dumps(graph)))
-    return planning.planned(given, ("tf32",), load("h200"))
+    problem = Problem("", "module", OpGraph.from_json(json.dumps(graph)))
+    return planning.planned(problem, ("tf32",), load("h200"))
 
 
 @pytest.mark.parametrize("name", sorted(beside("heldout")))

@@ -107,10 +107,10 @@ def test_both_kinds_of_kernel_are_among_the_structures_whatever_the_model_expect
     for channels, filters in ((8, 32), (512, 512)):
         g, y = image(64, channels, filters)
         z = g.op("max_pool2d", [y], (64, filters, 32, 32), kernel_size=[2, 2])
-        found = structures(lower(g.graph(z)), cls, H200, [])
-        assert {s.rows for s in found} == {False, True}
-        assert found[0].rows is (channels == 8)
-        assert len({s.words for s in found}) == len(found)
+        drafts = structures(lower(g.graph(z)), cls, H200, [])
+        assert {s.rows for s in drafts} == {False, True}
+        assert drafts[0].rows is (channels == 8)
+        assert len({s.words for s in drafts}) == len(drafts)
 
 
 def test_a_program_of_our_own_kernels_costs_a_fifth_of_one_over_cutlass():
@@ -123,9 +123,9 @@ def test_a_program_of_our_own_kernels_costs_a_fifth_of_one_over_cutlass():
 
 def test_where_builds_take_time_a_search_tries_more_of_what_builds_quickly():
     g, y = image(64)
-    made = planned(Problem("", "module", g.graph(y)), ("tf32",), H200, "measured")
+    strategy = planned(Problem("", "module", g.graph(y)), ("tf32",), H200, "measured")
     trials, spent = [], 0.0
-    while (p := made.next(State(tuple(trials), 40))) is not None and len(trials) < 40:
+    while (p := strategy.next(State(tuple(trials), 40))) is not None and len(trials) < 40:
         trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
         spent += build_cost.cost(check(p.text).program, p.backend)
     assert len(trials) > 2 * CPP_TRIALS and spent <= CPP_TRIALS + 1e-6
@@ -134,8 +134,8 @@ def test_where_builds_take_time_a_search_tries_more_of_what_builds_quickly():
 def test_in_class_tf32_its_f16_under_a_guard_stands_beside_it():
     g, y = image(64)
     graph = g.graph(g.op("relu", [y], (64, 32, 64, 64)))
-    found = {(s.rows, s.base.guard): s for s in structures(lower(graph), "tf32", H200, [])}
-    own, twin = found[True, False], found[True, True]
+    by_kind = {(s.rows, s.base.guard): s for s in structures(lower(graph), "tf32", H200, [])}
+    own, twin = by_kind[True, False], by_kind[True, True]
     assert twin.backend == "cpp" and [s.config.compute.value for s in twin.base.stages] == ["f16"]
     assert twin.words == "images read as they lie, tf32 by guarded f16"
     assert class_of(twin.base) == "tf32" and roof_of(twin.base) == "f16"
@@ -148,7 +148,7 @@ def test_in_class_tf32_its_f16_under_a_guard_stands_beside_it():
 
 
 def search(graph, trials=8):
-    made, done = planned(Problem("", "module", graph), ("tf32",), H200, "modelled"), []
-    while len(done) < trials and (p := made.next(State(tuple(done), trials))) is not None:
+    strategy, done = planned(Problem("", "module", graph), ("tf32",), H200, "modelled"), []
+    while len(done) < trials and (p := strategy.next(State(tuple(done), trials))) is not None:
         done.append(Finished(len(done) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
         yield p

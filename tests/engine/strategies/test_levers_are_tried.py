@@ -31,25 +31,25 @@ PROBLEMS = {
 def tried_by_planner(graph, trials=24):
     """Class -> the actions that its trials show, times as predicted."""
     planner = planned(Problem("", "module", graph, 0), ("tf32", "f16"), H200, "predicted")
-    done, found = [], {}
+    done, actions = [], {}
     for number in range(1, trials + 1):
         proposal = planner.next(State(tuple(done), trials, {}))
         if proposal is None:
             break
         program = resolve(check(proposal.text).program, H200.sms)
-        found.setdefault(proposal.cls, set()).update(tried(program))
+        actions.setdefault(proposal.cls, set()).update(tried(program))
         done.append(Finished(number, proposal.text, proposal.cls, proposal.backend, ms=proposal.predicted_ms))
-    return found
+    return actions
 
 
 @pytest.mark.parametrize("pid", PROBLEMS)
 def test_each_lever_of_the_report_is_tried_in_its_class(pid):
     graph = gemm_problem(pid)
-    found = tried_by_planner(graph)
+    actions = tried_by_planner(graph)
     for cls in ("tf32", "f16"):
         recommended = {lever.action for lever in levers(graph, H200, cls, ())}
         assert PROBLEMS[pid] in recommended
-        assert recommended <= found[cls]
+        assert recommended <= actions[cls]
 
 
 def test_a_lower_class_that_is_allowed_is_searched():
@@ -80,13 +80,13 @@ def between(*steps):
 @pytest.mark.parametrize("steps", [("t", "contiguous"), ("clone",)])
 def test_a_copy_between_operations_is_dropped(steps):
     graph = between(*steps)
-    found = tried_by_planner(graph, 12)
-    assert "drop_copy" in {lever.action for lever in levers(graph, H200, "tf32", ())} <= found["tf32"]
+    actions = tried_by_planner(graph, 12)
+    assert "drop_copy" in {lever.action for lever in levers(graph, H200, "tf32", ())} <= actions["tf32"]
 
 
 def test_a_last_wave_with_little_to_do_is_filled():
     b = Builder()
     graph = b.done(b.op("relu", b.linear(b.input("x", 1536, 4096), 1536)))  # 144 tiles of 128x128 on 132 SMs
-    found = tried_by_planner(graph)
+    actions = tried_by_planner(graph)
     for cls in ("tf32", "f16"):
-        assert "stream_k" in {lever.action for lever in levers(graph, H200, cls, ())} <= found[cls]
+        assert "stream_k" in {lever.action for lever in levers(graph, H200, cls, ())} <= actions[cls]

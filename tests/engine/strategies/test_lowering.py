@@ -21,8 +21,8 @@ def body(graph, cls="tf32"):
 
 
 def epilogue(graph, cls="tf32"):
-    found = [line.strip().removeprefix("epilogue ") for line in body(graph, cls).splitlines() if "epilogue" in line]
-    return found[-1] if found else "acc"
+    clauses = [line.strip().removeprefix("epilogue ") for line in body(graph, cls).splitlines() if "epilogue" in line]
+    return clauses[-1] if clauses else "acc"
 
 
 def refusal(graph):

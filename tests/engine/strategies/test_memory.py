@@ -24,10 +24,14 @@ def won(where="L2/9", shape=(1024, 8192, 8192), tail="operands", settings=BEST, 
     return Won(where, kind, cls, "cute", shape, tail, settings, ms)
 
 
-def planner(held=(), outcomes=(), graph=None, classes=("f16",)):
+def planner(won_before=(), outcomes=(), graph=None, classes=("f16",)):
     graph = graph or linear([("relu", {})], rows=1024, k=8192, n=8192)
     return planned(
-        Problem("", "module", graph), classes, H200, "predicted", memory=Memory(list(held), Outcomes(list(outcomes)))
+        Problem("", "module", graph),
+        classes,
+        H200,
+        "predicted",
+        memory=Memory(list(won_before), Outcomes(list(outcomes))),
     )
 
 
@@ -62,8 +66,8 @@ def test_of_several_the_most_similar_is_taken_and_a_like_epilogue_counts():
 
 
 def test_a_problem_can_be_kept_from_its_own_result():
-    held = Memory([won()], Outcomes([Outcome("x", 2.0, 1.0, "L2/9", "f16")])).without("L2/9")
-    assert held.won == [] and held.outcomes.outcomes == []
+    rest = Memory([won()], Outcomes([Outcome("x", 2.0, 1.0, "L2/9", "f16")])).without("L2/9")
+    assert rest.won == [] and rest.outcomes.outcomes == []
 
 
 def product():
@@ -87,9 +91,9 @@ def test_a_promise_that_has_a_history_is_told():
 
 
 def test_the_repositorys_own_results_are_a_start():
-    held = memory.known("h200", H200.sms)
-    assert len(held.won) > 50 and {w.cls for w in held.won} >= {"tf32", "f16"}
-    assert all(w.ms > 0 and w.settings.startswith("tile ") and min(w.shape) > 0 for w in held.won)
+    start = memory.known("h200", H200.sms)
+    assert len(start.won) > 50 and {w.cls for w in start.won} >= {"tf32", "f16"}
+    assert all(w.ms > 0 and w.settings.startswith("tile ") and min(w.shape) > 0 for w in start.won)
 
 
 def test_a_benchs_session_in_regions_tells_what_won_in_each_region_by_the_time_of_its_program():
@@ -103,9 +107,9 @@ def test_a_benchs_session_in_regions_tells_what_won_in_each_region_by_the_time_o
 
     trials = [trial(2048, 1, 0.3, 2.0), trial(2048, 1, 0.2, 2.1), trial(8192, 2, 0.9, 1.5)]
     failed = {"class": "f16", "backend": "cpp", "change": "c", "ok": False}
-    found = Memory()
-    memory._of_bench({"problems": {"m": {"id": "outside", "trials": [*trials, failed]}}}, found, H200.sms)
-    assert [(w.shape, w.ms) for w in found.won] == [((1024, 2048, 4096), 0.2), ((1024, 8192, 4096), 0.9)]
+    store = Memory()
+    memory._of_bench({"problems": {"m": {"id": "outside", "trials": [*trials, failed]}}}, store, H200.sms)
+    assert [(w.shape, w.ms) for w in store.won] == [((1024, 2048, 4096), 0.2), ((1024, 8192, 4096), 0.9)]
 
 
 def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
@@ -113,12 +117,12 @@ def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "RESULTS", tmp_path)
     memory.committed.cache_clear()
     try:
-        made = planner()
+        strategy = planner()
         trials = []
         for number in range(1, 5):
-            p = made.next(State(tuple(trials)))
+            p = strategy.next(State(tuple(trials)))
             trials.append(Finished(number, p.text, p.cls, p.backend, ms=1.0 / number))
-        memory.keep("h200", memory.lines_of(made.learned(tuple(trials), "mine")))
+        memory.keep("h200", memory.lines_of(strategy.learned(tuple(trials), "mine")))
         config = resolve(check(trials[-1].text).program, H200.sms).stages[-1].config
         (entry,) = memory.known("h200", H200.sms).won
         assert (

@@ -23,11 +23,11 @@ def planner(graph=None, classes=("tf32", "f16"), kind="predicted"):
     return planned(Problem("", "module", graph), classes, H200, kind)
 
 
-def search(made, n, ms=lambda p: p.predicted_ms):
+def search(strategy, n, ms=lambda p: p.predicted_ms):
     """The planner's first n proposals, each finished in the time that `ms` gives it."""
     trials, proposals = [], []
     while len(proposals) < n:
-        p = made.next(State(tuple(trials), n))
+        p = strategy.next(State(tuple(trials), n))
         if p is None:
             break
         proposals.append(p)
@@ -66,18 +66,18 @@ def test_every_proposal_says_what_changed_and_why():
 
 
 def test_tf32_goes_to_nvcc_and_half_precision_to_the_fast_build_with_a_guard_in_class_tf32_too():
-    found = search(planner(), 12)
-    assert {(p.cls, p.backend) for p in found} == {("tf32", "cpp"), ("tf32", "cute"), ("f16", "cute")}
-    assert all(("guard f32" in p.text) == ((p.cls, p.backend) == ("tf32", "cute")) for p in found)
-    guarded = next(p for p in found if "guard f32" in p.text)
+    proposals = search(planner(), 12)
+    assert {(p.cls, p.backend) for p in proposals} == {("tf32", "cpp"), ("tf32", "cute"), ("f16", "cute")}
+    assert all(("guard f32" in p.text) == ((p.cls, p.backend) == ("tf32", "cute")) for p in proposals)
+    guarded = next(p for p in proposals if "guard f32" in p.text)
     assert "tf32 by guarded f16" in guarded.change and "store f16" not in guarded.text
     assert guarded.why.endswith("under a guard (all again in f32 where f16 lacks their range), timed")
 
 
 def test_where_builds_take_time_the_fast_ones_come_first_and_the_slow_ones_are_few():
-    found = search(planner(kind="measured"), 40)
-    assert [p.backend for p in found[:2]] == ["cute", "cute"]
-    assert 1 <= sum(p.backend == "cpp" for p in found) <= CPP_TRIALS
+    proposals = search(planner(kind="measured"), 40)
+    assert [p.backend for p in proposals[:2]] == ["cute", "cute"]
+    assert 1 <= sum(p.backend == "cpp" for p in proposals) <= CPP_TRIALS
 
 
 def test_the_slow_builds_are_announced_before_their_turn():
@@ -87,48 +87,48 @@ def test_the_slow_builds_are_announced_before_their_turn():
 
 
 def test_refinement_starts_from_the_best_measured_not_the_best_predicted():
-    made = planner(classes=("f16",))
-    favourite = search(made, 4)[3].text
-    found = search(made, 14, ms=lambda p: 0.1 if p.text == favourite else 1.0)
-    refined = [p for p in found if p.parent is not None]
+    strategy = planner(classes=("f16",))
+    favourite = search(strategy, 4)[3].text
+    proposals = search(strategy, 14, ms=lambda p: 0.1 if p.text == favourite else 1.0)
+    refined = [p for p in proposals if p.parent is not None]
     assert refined and {p.parent for p in refined} == {4}
     assert "->" in refined[0].change and "the best so far" in refined[0].why
 
 
 def test_a_structure_whose_guard_tripped_is_left_alone():
-    made = planner(classes=("tf32",), kind="measured")
+    strategy = planner(classes=("tf32",), kind="measured")
     trials = []
     for number in range(1, 9):
-        p = made.next(State(tuple(trials), 12))
+        p = strategy.next(State(tuple(trials), 12))
         if p is None:
             break
         trials.append(Finished(number, p.text, p.cls, p.backend, ms=1.0, tripped="guard f32" in p.text))
     assert trials[0].tripped and not any(t.tripped for t in trials[1:]) and len(trials) > 1
-    assert not any("guard f32" in p.text for p in made.screen(State(tuple(trials), 12)))
+    assert not any("guard f32" in p.text for p in strategy.screen(State(tuple(trials), 12)))
 
 
 def test_refinement_varies_every_clause_before_it_varies_one_twice():
-    found = [p for p in search(planner(classes=("f16",)), 14) if p.parent is not None]
-    clauses = [p.change.split()[0] for p in found[:3]]
+    proposals = [p for p in search(planner(classes=("f16",)), 14) if p.parent is not None]
+    clauses = [p.change.split()[0] for p in proposals[:3]]
     assert len(set(clauses)) == 3
 
 
 def test_a_closed_class_gets_no_trial():
-    made = planner()
-    assert made.next(State(closed={"f16": "done"})).cls == "tf32"
-    assert made.next(State(closed={"f16": "done", "tf32": "done"})) is None
+    strategy = planner()
+    assert strategy.next(State(closed={"f16": "done"})).cls == "tf32"
+    assert strategy.next(State(closed={"f16": "done", "tf32": "done"})) is None
 
 
 def test_failed_trials_are_neither_repeated_nor_followed():
-    made = planner(classes=("f16",))
-    first = made.next(State())
-    second = made.next(State((Finished(1, first.text, "f16", "cute", failed="validate"),)))
+    strategy = planner(classes=("f16",))
+    first = strategy.next(State())
+    second = strategy.next(State((Finished(1, first.text, "f16", "cute", failed="validate"),)))
     assert second.text != first.text and second.parent is None
 
 
 def test_a_small_space_is_exhausted_and_the_search_ends():
-    found = search(planner(linear(rows=64, k=64, n=64), ("f16",)), 500)
-    assert 3 < len(found) < 500
+    proposals = search(planner(linear(rows=64, k=64, n=64), ("f16",)), 500)
+    assert 3 < len(proposals) < 500
 
 
 def test_classes_without_a_back_end_are_refused():
@@ -150,9 +150,9 @@ def test_a_float64_part_of_another_module_stays_pytorch_and_is_named():
     y = g.op("linear", [g.input("x", (256, 128)), g.parameter("w", (192, 128))], (256, 192))
     g.dtype = "f64"
     z = g.op("linear", [g.input("d", (256, 128)), g.parameter("v", (64, 128))], (256, 64))
-    made = planner(g.graph(y, z))
-    assert [u.name for u in made.problem.uncovered] == [z]
-    assert "computes in float64, and programs in float32" in made.problem.uncovered[0].reason
+    strategy = planner(g.graph(y, z))
+    assert [u.name for u in strategy.problem.uncovered] == [z]
+    assert "computes in float64, and programs in float32" in strategy.problem.uncovered[0].reason
 
 
 def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkeypatch):
@@ -167,9 +167,9 @@ def test_a_class_that_no_program_can_stand_in_is_left_out_with_the_reason(monkey
         return real(p, words, hw, reasons)
 
     monkeypatch.setattr(structures, "opened", refuses_half)
-    made = planner()
-    assert made.problem.classes == ["tf32"]
-    assert made.problem.notes == [events.Noted("class_left_out", "f16 is left out: no half here", "f16")]
+    strategy = planner()
+    assert strategy.problem.classes == ["tf32"]
+    assert strategy.problem.notes == [events.Noted("class_left_out", "f16 is left out: no half here", "f16")]
 
 
 def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch):
@@ -183,18 +183,18 @@ def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch)
 def test_structures_are_tried_beside_configurations_the_expected_best_first():
     g = Builder()
     y = g.op("mm", [g.input("a", (4096, 4096)), g.input("b", (4096, 4096))], (4096, 4096))
-    found = search(planner(g.graph(y), ("tf32",)), 6)
-    assert "guard f32" in found[0].text  # f16's roof is twice as high
-    first, second = [p for p in found if "guard" not in p.text][:2]
+    proposals = search(planner(g.graph(y), ("tf32",)), 6)
+    assert "guard f32" in proposals[0].text  # f16's roof is twice as high
+    first, second = [p for p in proposals if "guard" not in p.text][:2]
     assert "permute 1x0" in first.text and "transposed along K" in first.change  # tf32 reads K alone at full speed
-    assert "permute" not in second.text and "tile" in found[2].change
+    assert "permute" not in second.text and "tile" in proposals[2].change
 
 
 def test_a_convolution_has_tiles_to_try():
     g = Builder()
     y = g.op("conv2d", [g.input("x", (8, 64, 64, 64)), g.parameter("w", (128, 64, 3, 3))], (8, 128, 62, 62))
-    found = search(planner(g.graph(y), ("f16",)), 8)
-    assert len({p.text for p in found}) == 8 and sum("tile" in p.change for p in found) >= 5
+    proposals = search(planner(g.graph(y), ("f16",)), 8)
+    assert len({p.text for p in proposals}) == 8 and sum("tile" in p.change for p in proposals) >= 5
 
 
 def test_a_module_without_products_is_one_trial():
@@ -204,24 +204,24 @@ def test_a_module_without_products_is_one_trial():
 
 
 def test_the_owners_program_is_bound_by_name_or_in_order():
-    made = planner()
-    text = made.next(State()).text
-    inputs, outputs = made.problem.bind(text)
+    strategy = planner()
+    text = strategy.next(State()).text
+    inputs, outputs = strategy.problem.bind(text)
     assert [b.name for b in outputs] == ["y"]
     assert [b.tensor for b in inputs] == ["x", "linear_weight", "linear_bias"]
     renamed = text.replace("linear_weight", "ww").replace("linear_bias", "bb")
-    bound = made.problem.bind(renamed)[0][1:]
+    bound = strategy.problem.bind(renamed)[0][1:]
     assert [(b.name, b.tensor) for b in bound] == [
         ("ww", "linear_weight"),
         ("bb", "linear_bias"),
     ]
     with pytest.raises(TrialError, match="must take what the module takes"):
-        made.problem.bind(text.replace("8192", "4096"))
+        strategy.problem.bind(text.replace("8192", "4096"))
 
 
 def test_ranking_is_by_predicted_time_and_every_entry_is_legal():
-    made = planner(classes=("f16",))
-    line = made.lines["f16"]
+    strategy = planner(classes=("f16",))
+    line = strategy.lines["f16"]
     predicted = [round(r.ms, 6) for r in line.ranked]
     assert predicted == sorted(predicted)
     stage = next(s for s in line.base.stages if s.name == line.main)

@@ -30,9 +30,9 @@ def test_regions_and_the_rest_are_told(planner):
 
 
 def test_a_module_that_is_one_program_has_nothing_to_tell():
-    made = planned(Problem("", "module", linear()), ("tf32",), H200, "predicted")
-    assert made.problem.covered is None and made.problem.notes == []
-    assert made.problem.region(made.next(State()).text) == 0
+    strategy = planned(Problem("", "module", linear()), ("tf32",), H200, "predicted")
+    assert strategy.problem.covered is None and strategy.problem.notes == []
+    assert strategy.problem.region(strategy.next(State()).text) == 0
 
 
 def search(planner, n, **of):

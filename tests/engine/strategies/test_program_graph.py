@@ -73,7 +73,7 @@ PROGRAMS = {
 }
 
 
-def made(text):
+def parse(text):
     checked = check(text)
     assert checked.ok, [d.render(text) for d in checked.diagnostics]
     return checked.program
@@ -81,28 +81,28 @@ def made(text):
 
 def values(program):
     gen = torch.Generator().manual_seed(5)
-    found = {}
+    tensors = {}
     for p in program.params:
         x = (
             torch.rand(p.type.shape, generator=gen) + 0.25
             if p.name == "v"
             else torch.randn(p.type.shape, generator=gen)
         )
-        found[p.name] = (
+        tensors[p.name] = (
             torch.tensor([5, 11], dtype=torch.int32) if p.name == "sizes" else x.to(torch_dtype(p.type.dtype.value))
         )
-    return found
+    return tensors
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_graph_means_what_the_program_means(name):
-    program = made(PROGRAMS[name])
+    program = parse(PROGRAMS[name])
     graph = OpGraph.from_json(graph_of(program).to_json())
     inputs = values(program)
     wanted = oracle.run(program, list(inputs.values()), exact=True)
-    found = eager_graph.run(graph, inputs)
-    assert set(graph.outputs) == set(program.results) and len(found) == len(wanted)
-    for out, want, t in zip(found, wanted, program.result_types, strict=True):
+    results = eager_graph.run(graph, inputs)
+    assert set(graph.outputs) == set(program.results) and len(results) == len(wanted)
+    for out, want, t in zip(results, wanted, program.result_types, strict=True):
         assert tuple(out.shape) == t.shape
         loose = 2e-2 if t.dtype.value == "f16" else 1e-4
         assert torch.allclose(out.double(), want, rtol=loose, atol=loose)
@@ -115,8 +115,8 @@ def test_every_program_of_the_suite_has_a_graph_that_is_priced(case):
     assert not bytes_only(graph.ops, graph.tensors)
     with FakeTensorMode():
         inputs = {p.name: torch.empty(p.type.shape, dtype=torch_dtype(p.type.dtype.value)) for p in program.params}
-        found = eager_graph.run(graph, inputs)
-    assert [tuple(x.shape) for x in found] == [t.shape for t in program.result_types]
+        results = eager_graph.run(graph, inputs)
+    assert [tuple(x.shape) for x in results] == [t.shape for t in program.result_types]
     assert class_of(program) == ("f16" if case.name.endswith("_f16") else class_of(program))
 
 
@@ -127,10 +127,10 @@ def test_a_guarded_program_asks_for_products_of_f32_so_that_tf32_applies_to_it()
       wh = transform(w) { to f16 }
       y = gemm(xh, wh.T) { epilogue relu(acc)  store f32 }
       return y }"""
-    guarded, plain = graph_of(made(text)), graph_of(made(text.replace("guard f32", "")))
+    guarded, plain = graph_of(parse(text)), graph_of(parse(text.replace("guard f32", "")))
     assert {t.dtype for t in guarded.tensors.values()} == {"f32"}
     assert "tf32" in legal_classes(guarded, load("h200")) and "tf32" not in legal_classes(plain, load("h200"))
-    inputs = values(made(text))
+    inputs = values(parse(text))
     assert torch.equal(eager_graph.run(guarded, inputs)[0], torch.relu(inputs["x"] @ inputs["w"].T))
 
 

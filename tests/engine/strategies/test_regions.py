@@ -25,31 +25,31 @@ def experts(count=2):
     return g.graph(y)
 
 
-def runs_in_order(found):
+def runs_in_order(parts):
     """Every region and every operation outside finds what it reads: by executing names, each as soon as it can."""
-    held = {n for n, t in found.graph.tensors.items() if t.kind != "intermediate"}
-    inside = {name for r in found.regions for name in r.ops}
-    todo = [(set(r.inputs), set(r.outputs)) for r in found.regions]
-    todo += [(set(op.inputs), set(op.outputs)) for op in found.graph.ops if op.name not in inside]
+    ready_names = {n for n, t in parts.graph.tensors.items() if t.kind != "intermediate"}
+    inside = {name for r in parts.regions for name in r.ops}
+    todo = [(set(r.inputs), set(r.outputs)) for r in parts.regions]
+    todo += [(set(op.inputs), set(op.outputs)) for op in parts.graph.ops if op.name not in inside]
     while todo:
-        ready = next((t for t in todo if t[0] <= held), None)
+        ready = next((t for t in todo if t[0] <= ready_names), None)
         if ready is None:
             return False
-        held |= ready[1]
+        ready_names |= ready[1]
         todo.remove(ready)
-    return set(found.graph.outputs) <= held
+    return set(parts.graph.outputs) <= ready_names
 
 
 def test_a_module_that_the_rules_take_whole_is_one_region():
-    found = partition(linear([("relu", {})]))
-    assert found.whole and not found.uncovered and found.regions[0].number == 1
+    parts = partition(linear([("relu", {})]))
+    assert parts.whole and not parts.uncovered and parts.regions[0].number == 1
 
 
 def test_what_no_rule_takes_is_named_with_its_line_and_reason():
-    found = partition(experts())
-    assert [(u.op, u.line) for u in found.uncovered] == [("slice", 6), ("slice", 11)]
-    assert found.uncovered[0].reason == "`aten.slice` (line 6) is not covered yet"
-    assert not found.whole and [op.op for op in found.rest.ops] == ["slice", "slice"]
+    parts = partition(experts())
+    assert [(u.op, u.line) for u in parts.uncovered] == [("slice", 6), ("slice", 11)]
+    assert parts.uncovered[0].reason == "`aten.slice` (line 6) is not covered yet"
+    assert not parts.whole and [op.op for op in parts.rest.ops] == ["slice", "slice"]
 
 
 def test_the_experts_wait_for_their_shares_which_their_epilogues_apply():
@@ -70,9 +70,9 @@ def test_an_operation_outside_parts_what_comes_before_from_what_comes_after():
     h = g.op("linear", [g.input("x", (64, 32)), g.parameter("a", (32, 32))], (64, 32))
     s = g.op("cumsum", [h], (64, 32), dim=0)
     y = g.op("linear", [g.op("add", [s, h], (64, 32), alpha=1), g.parameter("b", (32, 32))], (64, 32))
-    found = partition(g.graph(y))
-    assert [r.ops for r in found.regions] == [("linear_0",), ("add_2", "linear_3")]
-    assert found.regions[1].inputs[:2] == ("cumsum_1", "linear_0") and runs_in_order(found)
+    parts = partition(g.graph(y))
+    assert [r.ops for r in parts.regions] == [("linear_0",), ("add_2", "linear_3")]
+    assert parts.regions[1].inputs[:2] == ("cumsum_1", "linear_0") and runs_in_order(parts)
 
 
 def test_a_view_that_is_read_outside_stays_outside_with_its_reader():
@@ -81,8 +81,8 @@ def test_a_view_that_is_read_outside_stays_outside_with_its_reader():
     turned = g.op("transpose", [x], (32, 64), dim0=0, dim1=1)
     s = g.op("cumsum", [turned], (32, 64), dim=0)
     y = g.op("linear", [s, g.parameter("w", (16, 64))], (32, 16))
-    found = partition(g.graph(y))
-    assert {u.op for u in found.uncovered} == {"transpose", "cumsum"} and len(found.regions) == 1
+    parts = partition(g.graph(y))
+    assert {u.op for u in parts.uncovered} == {"transpose", "cumsum"} and len(parts.regions) == 1
 
 
 def test_a_second_result_that_is_read_leaves_its_operation_outside():
@@ -91,8 +91,8 @@ def test_a_second_result_that_is_read_leaves_its_operation_outside():
     g = linear()
     tensors = {**g.tensors, **{n: Tensor(n, (256, 1), "f32", "intermediate") for n in ("values", "where")}}
     top = Op("topk", "topk", g.outputs, ("values", "where"), {"k": 1, "dim": -1}, 2)
-    found = partition(OpGraph(tensors, (*g.ops, top), g.inputs, ("where",)))
-    assert [u.name for u in found.uncovered] == ["topk"] and "several results" in found.uncovered[0].reason
+    parts = partition(OpGraph(tensors, (*g.ops, top), g.inputs, ("where",)))
+    assert [u.name for u in parts.uncovered] == ["topk"] and "several results" in parts.uncovered[0].reason
 
 
 def test_a_region_that_no_back_end_takes_is_cut_until_the_fault_stands_alone():
@@ -104,9 +104,9 @@ def test_a_region_that_no_back_end_takes_is_cut_until_the_fault_stands_alone():
     def accept(lowered):
         return "too wide" if any(s.shape == (64, 64) for s in lowered.stages) else None  # the third alone
 
-    found = partition(g.graph(h), accept)
-    assert [u.name for u in found.uncovered] == ["linear_2"]
-    assert [r.ops for r in found.regions] == [("linear_0", "linear_1"), ("linear_3",)] and runs_in_order(found)
+    parts = partition(g.graph(h), accept)
+    assert [u.name for u in parts.uncovered] == ["linear_2"]
+    assert [r.ops for r in parts.regions] == [("linear_0", "linear_1"), ("linear_3",)] and runs_in_order(parts)
 
 
 def test_nothing_covered_is_refused_with_the_first_reason_in_full():
@@ -143,8 +143,8 @@ def test_a_view_of_what_pytorch_makes_is_said_to_be_one():
     g = Builder()
     y = g.op("linear", [g.input("x", (64, 32)), g.parameter("w", (48, 32))], (64, 48))
     summed = g.op("cumsum", [y], (64, 48), dim=0)
-    found = partition(g.graph(g.op("transpose", [summed], (48, 64), dim0=0, dim1=1)))
-    assert [u.op for u in found.uncovered] == ["cumsum", "transpose"]
-    assert found.uncovered[1].reason == (
+    parts = partition(g.graph(g.op("transpose", [summed], (48, 64), dim0=0, dim1=1)))
+    assert [u.op for u in parts.uncovered] == ["cumsum", "transpose"]
+    assert parts.uncovered[1].reason == (
         "`aten.transpose` (line 3) only changes how a tensor is seen that no program beside it makes"
     )

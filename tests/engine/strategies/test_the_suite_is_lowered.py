@@ -31,10 +31,10 @@ def traced(problem):
     """The op graph of a small instance, and the values of its tensors."""
     with torch.no_grad():
         graph = Capture(export(problem.model, tuple(problem.inputs))).graph()
-    made = OpGraph.from_json(json.dumps(graph))
-    values = dict(zip(made.inputs, problem.inputs, strict=True))
+    trace = OpGraph.from_json(json.dumps(graph))
+    values = dict(zip(trace.inputs, problem.inputs, strict=True))
     state = problem.model.state_dict()
-    return made, values | {t.name: state[t.path] for t in made.tensors.values() if t.path in state}
+    return trace, values | {t.name: state[t.path] for t in trace.tensors.values() if t.path in state}
 
 
 def in_class(problem, cls):
@@ -73,8 +73,8 @@ def test_module(name):
             assert checked.ok, checked.diagnostics[0].render(text)
             inputs = [values[b.tensor].reshape(b.shape) for b in lowered.inputs]
             (out,) = oracle.run(checked.program, inputs)
-            found = compare(out.reshape(problem.right.shape), problem.right)
-            wrong = verdict(cls, found)
+            comparison = compare(out.reshape(problem.right.shape), problem.right)
+            wrong = verdict(cls, comparison)
             if wrong:  # perhaps the module amplifies rounding
-                wrong = verdict(cls, found, in_class(problem, cls))
+                wrong = verdict(cls, comparison, in_class(problem, cls))
             assert wrong is None, f"{wrong}\n{text}"

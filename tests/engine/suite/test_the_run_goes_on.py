@@ -62,24 +62,24 @@ def traced_once(monkeypatch):
 
 
 def run(chosen, device=None, out=None, **more):
-    said = []
-    return runner.run(chosen, device or Suite(), out, said.append, **more), said
+    rows = []
+    return runner.run(chosen, device or Suite(), out, rows.append, **more), rows
 
 
 def test_each_program_is_a_trial_by_each_back_end_and_its_ratio_is_over_tf32(tmp_path):
     out, device = tmp_path / "suite.json", Suite()
-    results, said = run(cases(GOOD), device, out)
-    found = {(r["program"], r["backend"]): r for r in said}
-    assert set(found) == {("matrix_vector", "cute"), ("matmul_square", "cpp"), ("matmul_square_f16", "cute"),
+    results, rows = run(cases(GOOD), device, out)
+    by_key = {(r["program"], r["backend"]): r for r in rows}
+    assert set(by_key) == {("matrix_vector", "cute"), ("matmul_square", "cpp"), ("matmul_square_f16", "cute"),
                           ("matmul_square_f16", "cpp")}  # fmt: skip
-    assert all(r["ok"] and r["ms"] == 0.5 for r in said)
-    assert found["matmul_square", "cpp"]["ratio"] == 3.0 and found["matmul_square", "cpp"]["eager_ms"] == 1.5
-    narrow = found["matmul_square_f16", "cute"]  # three times as fast as autocast, which is twice as fast as TF32
+    assert all(r["ok"] and r["ms"] == 0.5 for r in rows)
+    assert by_key["matmul_square", "cpp"]["ratio"] == 3.0 and by_key["matmul_square", "cpp"]["eager_ms"] == 1.5
+    narrow = by_key["matmul_square_f16", "cute"]  # three times as fast as autocast, which is twice as fast as TF32
     assert (narrow["ratio"], narrow["ratio_low"]) == (6.0, 5.8) and narrow["baseline"] == "eager_f16"
-    assert "cute-tf32" in found["matmul_square", "cpp"]["refused"]["cute"]
+    assert "cute-tf32" in by_key["matmul_square", "cpp"]["refused"]["cute"]
     assert len(device.ahead) == 4
-    held = json.loads(out.read_text())
-    assert held["about"]["gpu"] == "NVIDIA H200" and len(held["results"]) == 4
+    document = json.loads(out.read_text())
+    assert document["about"]["gpu"] == "NVIDIA H200" and len(document["results"]) == 4
     assert "2 of 2 problems" in table(list(results.rows.values()))
 
 
@@ -87,23 +87,23 @@ def test_what_is_right_and_unchanged_is_not_run_again(tmp_path):
     out, (first,) = tmp_path / "suite.json", cases(GOOD[:1])
     run([first], out=out)
     device = Suite()
-    _, said = run([first], device, out)
-    assert not said and not device.asked
-    held = json.loads(out.read_text())
-    held["results"][0]["digest"] = "of another program text"
-    out.write_text(json.dumps(held))
-    _, said = run([first], out=out)
-    assert [r["program"] for r in said] == [GOOD[0]]
+    _, rows = run([first], device, out)
+    assert not rows and not device.asked
+    document = json.loads(out.read_text())
+    document["results"][0]["digest"] = "of another program text"
+    out.write_text(json.dumps(document))
+    _, rows = run([first], out=out)
+    assert [r["program"] for r in rows] == [GOOD[0]]
 
 
 def test_one_that_fails_costs_its_own_row_and_is_tried_again(tmp_path):
     out = tmp_path / "suite.json"
-    _, said = run(cases(GOOD), Suite(wrong=["matmul_square_f16"]), out)
-    failed = [r for r in said if not r["ok"]]
+    _, rows = run(cases(GOOD), Suite(wrong=["matmul_square_f16"]), out)
+    failed = [r for r in rows if not r["ok"]]
     assert {(r["program"], r["failed"]) for r in failed} == {("matmul_square_f16", "wrong_result")}
-    assert "relative error" in line(failed[0]) and sum(r["ok"] for r in said) == 2
-    _, said = run(cases(GOOD), out=out)
-    assert {r["program"] for r in said} == {"matmul_square_f16"} and all(r["ok"] for r in said)
+    assert "relative error" in line(failed[0]) and sum(r["ok"] for r in rows) == 2
+    _, rows = run(cases(GOOD), out=out)
+    assert {r["program"] for r in rows} == {"matmul_square_f16"} and all(r["ok"] for r in rows)
 
 
 def test_a_module_that_cannot_be_worked_on_is_said_in_each_of_its_rows(monkeypatch):
@@ -113,21 +113,21 @@ def test_a_module_that_cannot_be_worked_on_is_said_in_each_of_its_rows(monkeypat
         raise SessionRefused("memory_limit", "too large")
 
     monkeypatch.setattr("engine.session.runner._Session._graph", refuse)
-    _, said = run(cases(GOOD[1:]))
-    assert {(r["failed"], r["message"]) for r in said} == {("memory_limit", "too large")} and len(said) == 3
+    _, rows = run(cases(GOOD[1:]))
+    assert {(r["failed"], r["message"]) for r in rows} == {("memory_limit", "too large")} and len(rows) == 3
 
 
 def test_a_program_that_fails_its_check_is_a_row(tmp_path):
     (good,) = cases(GOOD[:1])
     bad = Case(good.pid, good.module, good.name, good.text.replace("op sum", "op total"))
-    _, said = run([bad], out=tmp_path / "suite.json")
-    assert said[0]["failed"] == "check" and "total" in said[0]["message"]
+    _, rows = run([bad], out=tmp_path / "suite.json")
+    assert rows[0]["failed"] == "check" and "total" in rows[0]["message"]
     assert json.loads((tmp_path / "suite.json").read_text())["results"][0]["ok"] is False
 
 
 def test_nothing_is_begun_after_the_time_given(tmp_path):
-    results, said = run(cases(GOOD), out=tmp_path / "suite.json", seconds=0.0)
-    assert not said and not results.rows
+    results, rows = run(cases(GOOD), out=tmp_path / "suite.json", seconds=0.0)
+    assert not rows and not results.rows
 
 
 def test_an_unknown_name_is_refused():

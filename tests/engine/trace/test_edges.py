@@ -46,7 +46,7 @@ def ops(g):
 
 
 @pytest.mark.parametrize(
-    ("forward", "said"),
+    ("forward", "words"),
     [
         ("if args[0].sum() > 0:\n    return args[0] * 2\nreturn args[0]", "reads the value of a tensor (if)"),
         ("return args[0] * args[0].max().item()", "reads the value of a tensor (item)"),
@@ -62,14 +62,14 @@ def ops(g):
         ("return torch.repeat_interleave(args[0], args[0][0].int(), dim=0)", "repeat_interleave"),
     ],
 )
-def test_dependence_on_values_names_the_operation_the_line_and_a_way_out(forward, said):
+def test_dependence_on_values_names_the_operation_the_line_and_a_way_out(forward, words):
     bad = refused(forward, f"{X}, torch.tensor(3)")
     assert (bad.code, bad.line) == ("data_dependent", 10)
-    assert f"Line 10, `{forward.splitlines()[0]}`" in bad.reason and said in bad.reason and "torch.where" in bad.reason
+    assert f"Line 10, `{forward.splitlines()[0]}`" in bad.reason and words in bad.reason and "torch.where" in bad.reason
 
 
 @pytest.mark.parametrize(
-    ("forward", "code", "said"),
+    ("forward", "code", "words"),
     [
         ("return torch.from_numpy(args[0].numpy()) * 2", "leaves_torch", ".numpy()"),
         ("return torch.nested.nested_tensor([args[0]])", "not_covered", "_nested_tensor_from_tensor_list"),
@@ -77,9 +77,9 @@ def test_dependence_on_values_names_the_operation_the_line_and_a_way_out(forward
         ("return args[0]", "nothing_computed", "its outputs are its inputs"),
     ],
 )
-def test_what_cannot_be_traced_is_named_with_its_line(forward, code, said):
+def test_what_cannot_be_traced_is_named_with_its_line(forward, code, words):
     bad = refused(forward)
-    assert (bad.code, bad.line) == (code, 10) and said in bad.reason
+    assert (bad.code, bad.line) == (code, 10) and words in bad.reason
 
 
 def test_a_compiled_function_is_what_it_compiles():
@@ -108,9 +108,9 @@ def test_a_block_that_only_switches_gradients_is_looked_into():
 
 
 def test_an_operation_without_a_rule_is_priced_by_its_bytes_and_named():
-    made = report(graph("return torch.linalg.svd(args[0])[0] * 2"), H200)
-    assert "Priced by bytes alone: linalg_svd." in made.notes
-    assert made.ops[0]["line"] == 10 and made.ops[0]["bytes"] > 0
+    sol_report = report(graph("return torch.linalg.svd(args[0])[0] * 2"), H200)
+    assert "Priced by bytes alone: linalg_svd." in sol_report.notes
+    assert sol_report.ops[0]["line"] == 10 and sol_report.ops[0]["bytes"] > 0
 
 
 def test_broadcasting_reads_each_tensor_at_its_own_size():
@@ -136,9 +136,9 @@ def test_a_shared_module_is_called_twice_and_read_once():
 
 def test_complex_products_are_four_real_ones():
     g = graph("return args[0] @ args[0]", "torch.randn(8, 8, dtype=torch.complex64)")
-    made = report(g, H200)
-    assert made.totals["matrix_flops"] == 4 * 2 * 8**3 and made.totals["bytes"] == 2 * 64 * 8
-    assert made.classes[0] == "f32" and any("complex" in note for note in made.notes)
+    sol_report = report(g, H200)
+    assert sol_report.totals["matrix_flops"] == 4 * 2 * 8**3 and sol_report.totals["bytes"] == 2 * 64 * 8
+    assert sol_report.classes[0] == "f32" and any("complex" in note for note in sol_report.notes)
 
 
 def test_integers_have_their_own_classes():
@@ -188,8 +188,8 @@ def test_a_reshape_that_strides_do_not_allow_is_a_copy():
 def test_a_change_of_layout_is_a_copy_and_what_changes_nothing_is_not_there():
     copies = ("contiguous()", "to(memory_format=torch.channels_last)", "clone(memory_format=torch.contiguous_format)")
     for copy in copies:
-        given = "args[0]" if "channels" in copy else "args[0].transpose(1, 2)"
-        g = graph(f"return {given}.{copy}", "torch.randn(2, 3, 4, 5)")
+        source = "args[0]" if "channels" in copy else "args[0].transpose(1, 2)"
+        g = graph(f"return {source}.{copy}", "torch.randn(2, 3, 4, 5)")
         assert sum(external_bytes(g).values()) == 2 * 4 * 120, copy
     assert ops(graph("return args[0].contiguous().clone().float().to('cpu') * 2")) == ["mul"]
 
@@ -214,14 +214,14 @@ def test_a_layer_with_seventy_billion_parameters_needs_no_memory():
 
 
 @pytest.mark.parametrize(
-    ("said", "dtype"),
+    ("layer", "dtype"),
     [("self.to(torch.bfloat16)", "bf16"), ("self.half()", "f16"), ("self.up.double(); self.down.double()", "f64")],
 )
-def test_a_layer_that_needs_no_memory_may_be_converted(said, dtype):
+def test_a_layer_that_needs_no_memory_may_be_converted(layer, dtype):
     init = "self.up = nn.Linear(131072, 262144, bias=False)\nself.down = nn.Linear(262144, 131072, bias=False)"
     g = graph(
         "return self.down(F.silu(self.up(args[0].to(self.up.weight.dtype))))", "torch.randn(8192, 131072)",
-        f"{init}\n{said}"
+        f"{init}\n{layer}"
     )  # fmt: skip
     assert {t.dtype for t in g.tensors.values() if t.kind == "parameter"} == {dtype}
     assert ops(g) == ["to", "linear", "silu", "linear"]
@@ -249,9 +249,9 @@ def test_a_converted_instance_and_a_tied_weight_stay_what_they_are():
     ],
 )
 def test_what_export_does_not_follow_fx_records(forward, init, expected):
-    made = child._trace(text(forward, init=init), True)
-    g = OpGraph.from_json(json.dumps(made["graph"]))
-    assert (made["has"]["by"], made["has"]["fake"]) == ("torch.fx", True)
+    trace = child._trace(text(forward, init=init), True)
+    g = OpGraph.from_json(json.dumps(trace["graph"]))
+    assert (trace["has"]["by"], trace["has"]["fake"]) == ("torch.fx", True)
     assert expected in ops(g) and {op.line for op in g.ops} == {10} and report(g, H200).bytes_only == []
     state = {t.path for t in g.tensors.values() if t.kind == "parameter"}
     assert state == ({"l.weight", "l.bias"} if "self.l" in init else set())
@@ -272,10 +272,10 @@ def test_export_goes_first():
 
 
 def test_a_sparse_tensor_is_refused_where_it_is_made_or_read():
-    made = refused("return torch.sparse.mm(args[0].to_sparse(), args[0])")
-    assert made.line == 10 and "makes a sparse tensor (sparse_coo)" in made.reason
-    held = refused("return torch.sparse.mm(self.a, args[0])", init="self.a = torch.eye(8).to_sparse()")
-    assert held.line is not None and "reads a, a sparse tensor" in held.reason
+    dense = refused("return torch.sparse.mm(args[0].to_sparse(), args[0])")
+    assert dense.line == 10 and "makes a sparse tensor (sparse_coo)" in dense.reason
+    second = refused("return torch.sparse.mm(self.a, args[0])", init="self.a = torch.eye(8).to_sparse()")
+    assert second.line is not None and "reads a, a sparse tensor" in second.reason
 
 
 def test_a_tuple_with_none_in_it_is_told_from_nothing_at_all():

@@ -11,7 +11,7 @@ COUNTS = 'self.register_buffer("n", torch.zeros(1))'
 
 
 @pytest.mark.parametrize(
-    ("forward", "said", "way"),
+    ("forward", "words", "way"),
     [
         ("return F.dropout(args[0] * 2, 0.3)", "drops elements at random (dropout)", "training=self.training"),
         (SDPA.format(0.1), "drops elements at random (scaled_dot_product_attention)", "dropout_p=0.1 if self.training"),
@@ -22,10 +22,10 @@ COUNTS = 'self.register_buffer("n", torch.zeros(1))'
         ("return args[0] + torch.empty_like(args[0]).normal_()", "draws random numbers (normal)", "get_inputs()"),
     ],
 )
-def test_chance_is_refused_with_the_operation_its_line_and_a_way_out(forward, said, way):
+def test_chance_is_refused_with_the_operation_its_line_and_a_way_out(forward, words, way):
     bad = refused(forward)
     assert (bad.code, bad.line) == ("random", 10)
-    assert bad.reason.startswith("Line 10, `") and said in bad.reason and way in bad.reason
+    assert bad.reason.startswith("Line 10, `") and words in bad.reason and way in bad.reason
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_what_draws_nothing_in_eval_mode_or_is_read_by_nobody_is_traced(forward)
 
 
 def test_a_recurrent_layer_with_dropout_between_its_layers_draws_nothing_in_eval_mode():
-    made = graph("return self.rnn(args[0])[0]", init="self.rnn = nn.LSTM(8, 8, 2, dropout=0.5)")
-    assert "lstm" in ops(made)
+    g = graph("return self.rnn(args[0])[0]", init="self.rnn = nn.LSTM(8, 8, 2, dropout=0.5)")
+    assert "lstm" in ops(g)
 
 
 @pytest.mark.parametrize(
-    ("forward", "line", "said", "way"),
+    ("forward", "line", "words", "way"),
     [
         ("self.n += 1\nreturn args[0] * self.n", 10, "the module's buffer n", "return it if the caller needs it"),
         ("self.n = self.n + 1\nreturn args[0] * self.n", 10, "the module's buffer n", "return it"),
@@ -58,10 +58,10 @@ def test_a_recurrent_layer_with_dropout_between_its_layers_draws_nothing_in_eval
         ("return F.relu(args[0], inplace=True) + 1", 10, "its input args_0", "inplace=True"),
     ],
 )
-def test_a_write_to_an_input_or_to_state_is_refused_with_its_line_and_a_way_out(forward, line, said, way):
+def test_a_write_to_an_input_or_to_state_is_refused_with_its_line_and_a_way_out(forward, line, words, way):
     bad = refused(forward, init=COUNTS)
     assert (bad.code, bad.line) == ("writes", line)
-    assert f"writes to {said}." in bad.reason and way in bad.reason
+    assert f"writes to {words}." in bad.reason and way in bad.reason
 
 
 def test_a_write_to_what_forward_made_itself_is_traced():

@@ -34,10 +34,10 @@ OVERLOADS = list(overloads())
 def entry(overload, **without):
     """The operation as engine.trace.capture writes it; `without`: arguments that are None."""
     names = [a.name for a in overload._schema.arguments]
-    given = [n for n in names if n in TENSORS and n not in without]
+    inputs = [n for n in names if n in TENSORS and n not in without]
     attrs = {n: VALUES[n] for n in names if n in VALUES} | {n: None for n in names if n in without}
     results = [f"y{i}" for i in range(len(overload._schema.returns))]
-    return {"name": "norm", "op": overload._schema.name.split("::")[1], "inputs": given, "outputs": results,
+    return {"name": "norm", "op": overload._schema.name.split("::")[1], "inputs": inputs, "outputs": results,
             "attrs": attrs, "line": 3, "module": ""}  # fmt: skip
 
 
@@ -56,14 +56,14 @@ def test_every_spelling_becomes_batch_norm_with_its_arguments_in_order(overload)
 def test_what_runs_beside_regions_gives_the_same_numbers(overload, without):
     if overload._schema.name.split("::")[1] not in CPU or overload._overloadname == "no_stats":
         pytest.skip("PyTorch computes this on a GPU or in training mode only")
-    made = entry(overload, **without)
+    op_entry = entry(overload, **without)
     torch.manual_seed(0)
     values = {n: torch.randn(SHAPES.get(n, (8,))).abs() + 0.1 for n in TENSORS}
     arguments = [None if n in without else values.get(n, VALUES.get(n)) for n in
                  (a.name for a in overload._schema.arguments)]  # fmt: skip
     theirs = overload(*arguments)
     theirs = theirs if isinstance(theirs, torch.Tensor) else theirs[0]
-    op = composite(made, {"y0"})
+    op = composite(op_entry, {"y0"})
     known = Op("norm", op["op"], tuple(op["inputs"]), tuple(op["outputs"]), op["attrs"])
     (ours,) = operation(known, "cpu")([values[n] for n in op["inputs"]])
     torch.testing.assert_close(ours, theirs)

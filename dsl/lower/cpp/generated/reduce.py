@@ -37,7 +37,7 @@ FILL = MULTIPROCESSORS * 1024  # threads that saturate memory
 class ReducePart:
     """A part of a reduction. `mode`: row | column | join.
 
-    It has `kept` outputs with `steps` vectors each, in `splits` pieces of `piece` vectors.
+    It has `results` outputs with `steps` vectors each, in `splits` pieces of `piece` vectors.
     """
 
     label: str
@@ -51,7 +51,7 @@ class ReducePart:
     struct: str
     of: str
     acc: str
-    kept: int
+    results: int
     steps: int
     splits: int
     piece: int
@@ -205,7 +205,7 @@ def reduction(
         builder.room(f"partial{len(builder.parts)}", splits * outer.count * size)
     partial = f"partial{len(builder.parts)}"
     final = tuple(outputs)
-    common = {"struct": struct, "of": of.call("e_x", "e_{}"), "acc": acc, "kept": outer.count, "unroll": unroll}
+    common = {"struct": struct, "of": of.call("e_x", "e_{}"), "acc": acc, "results": outer.count, "unroll": unroll}
     common |= {"wide": wide, "index": index}
     common["index_step"] = reduced.of("index").strides[-1] if index and reduced.sizes else 0
     pointers = [*early, *([partial] if splits > 1 else [*late, *out])]

@@ -48,10 +48,10 @@ class Layout:
     result_size: int
 
     @staticmethod
-    def of(graph: OpGraph, held: dict[str, Slot]) -> Layout:
-        """`held`: the tensors that the reference shares (without constants that export created)."""
+    def of(graph: OpGraph, by_name: dict[str, Slot]) -> Layout:
+        """`by_name`: the tensors that the reference shares (without constants that export created)."""
         own: dict[str, tuple[tuple[int, ...], str]] = {}
-        for i, t in enumerate(t for t in graph.tensors.values() if t.name in held):
+        for i, t in enumerate(t for t in graph.tensors.values() if t.name in by_name):
             own[f"guard:{i}"] = ((GUARD,), "u8")
             own[t.name] = (t.shape, t.dtype)
         own["guard:end"] = ((GUARD,), "u8")
@@ -139,8 +139,8 @@ class Candidate:
         except SandboxEnded as e:
             raise CandidateEnded(_code(e.code), e.reason, e.line, lost=True) from None
         if "ended" in answer:
-            said = f"its process ended with status {answer['ended']}"
-            raise CandidateEnded("crashed", said, self.box.line_written(), lost=True)
+            sentence = f"its process ended with status {answer['ended']}"
+            raise CandidateEnded("crashed", sentence, self.box.line_written(), lost=True)
         error, ok = answer.get("error"), answer.get("ok")
         if isinstance(error, dict):
             line = error.get("line")

@@ -23,27 +23,27 @@ from engine.trace.load import Bad
 HELD = 32  # results of a burst that are stored until the judge has chosen among them
 LATE_SECONDS = 0.03
 MAY_START = ("subprocess.Popen", "os.posix_spawn", "os.exec")  # compilers
-_held: Held | None = None
+_candidate: Held | None = None
 _watch: Watch | None = None
 
 
 def serve(message: dict) -> dict:
-    global _held, _watch
+    global _candidate, _watch
     try:
         if message["do"] == "open":
-            _held = None
+            _candidate = None
             if _watch is None:
                 _watch = Watch(allowed=MAY_START)
                 _watch.on()
             _watch.seen.clear()
-            _held = Held(message)
-            return {"ok": {**_held.loaded.facts, **_held.facts()}}
-        if _held is None:
+            _candidate = Held(message)
+            return {"ok": {**_candidate.loaded.facts, **_candidate.facts()}}
+        if _candidate is None:
             raise Bad("internal", "no candidate is open")
-        return {"ok": getattr(_held, f"do_{message['do']}")(**message.get("with", {}))}
+        return {"ok": getattr(_candidate, f"do_{message['do']}")(**message.get("with", {}))}
     except Bad as e:
         seen = [b.reason for b in _watch.seen] if _watch else []
-        facts = _held.facts() if _held is not None else {}
+        facts = _candidate.facts() if _candidate is not None else {}
         return {"error": {"code": e.code, "reason": e.reason[:2000], "line": e.line, "blocked": seen}, "facts": facts}
 
 
@@ -94,17 +94,17 @@ class Held:
     # ---- calls ----
 
     def _arguments(self, rows: int | None, shapes: dict[str, list[int]]) -> list[Any]:
-        found = []
+        arguments = []
         for a in self.order:
             if "tensor" not in a:
-                found.append(a["value"])
+                arguments.append(a["value"])
                 continue
             x = self.tensors[a["tensor"]]
             shape = shapes.get(a["tensor"])
-            found.append(x if shape is None else x.flatten()[: _count(shape)].view(shape))
+            arguments.append(x if shape is None else x.flatten()[: _count(shape)].view(shape))
         if not self.loaded.is_module:
-            found += [self.tensors[s["name"]] for s in self.state]
-        return found
+            arguments += [self.tensors[s["name"]] for s in self.state]
+        return arguments
 
     def _refresh(self) -> None:
         if self.device != "cpu":
@@ -114,15 +114,15 @@ class Held:
 
     def _poison_allocator(self) -> None:
         """Fill free memory of the results' sizes with NaN, so that unwritten returned memory holds NaN."""
-        held = []
+        blocks = []
         for name in self.outputs:
             slot = self.results[name]
             x = self.torch.empty(slot.shape, dtype=_dtype(slot.dtype), device=self.device)
             if x.is_floating_point() and x.element_size() in (2, 4, 8):
                 bits = {2: self.torch.int16, 4: self.torch.int32, 8: self.torch.int64}[x.element_size()]
                 x.view(bits).fill_(POISON[slot.dtype])
-            held.append(x)
-        del held
+            blocks.append(x)
+        del blocks
 
     def _sync(self) -> None:
         if self.device != "cpu":
@@ -138,8 +138,8 @@ class Held:
             raise Bad("wrong_type", f"it returned {len(leaves)} values; the module returns {len(self.outputs)} tensors")
         for x in leaves:
             if not isinstance(x, self.torch.Tensor):
-                said = "None: end it with `return`" if x is None else f"a {type(x).__name__}, not a tensor"
-                raise Bad("wrong_type", f"it returned {said}")
+                kind = "None: end it with `return`" if x is None else f"a {type(x).__name__}, not a tensor"
+                raise Bad("wrong_type", f"it returned {kind}")
         return leaves
 
     def _guards(self, shapes: dict[str, list[int]]) -> None:
@@ -193,7 +193,7 @@ class Held:
         else:
             self._sync()
         seconds = self.snapshot.real["time.perf_counter"]() - began
-        said = {
+        reply = {
             "seconds": seconds,
             "results": [self._about(x, shapes, n) for x, n in zip(leaves, self.outputs, strict=True)],
         }
@@ -207,11 +207,11 @@ class Held:
                 view.copy_(self.tensors[name])  # the judge looks whether an input was written
         self.loaded.give_back(self.tensors)
         if self.guarded:
-            said["intact"] = all(g.intact() for g in self.guarded)
-        said["native"] = self.native.calls - calls
-        said["ops"] = log.ops if log is not None else []
+            reply["intact"] = all(g.intact() for g in self.guarded)
+        reply["native"] = self.native.calls - calls
+        reply["ops"] = log.ops if log is not None else []
         self.previous = [x for x in leaves if type(x) is self.torch.Tensor] if self.loaded.library is None else []
-        return {**said, **self.facts()}
+        return {**reply, **self.facts()}
 
     def _wait_for_the_current_stream(self) -> None:
         """Wait only for what a caller on the same stream may rely on."""
@@ -220,17 +220,17 @@ class Held:
 
     def _about(self, x: Any, shapes: dict[str, list[int]], name: str) -> dict:
         torch = self.torch
-        said = {
+        facts = {
             "type": f"{type(x).__module__}.{type(x).__name__}",
             "plain": type(x) in (torch.Tensor, torch.nn.Parameter),
         }
-        said["shape"], said["dtype"] = list(x.shape), str(x.dtype).removeprefix("torch.")
-        said["device"], said["layout"] = x.device.type, str(x.layout).removeprefix("torch.")
-        if said["plain"] and x.layout == torch.strided:
+        facts["shape"], facts["dtype"] = list(x.shape), str(x.dtype).removeprefix("torch.")
+        facts["device"], facts["layout"] = x.device.type, str(x.layout).removeprefix("torch.")
+        if facts["plain"] and x.layout == torch.strided:
             mine = _span(x)
-            said["aliases_input"] = next((n for n, t in self.tensors.items() if _overlap(mine, _span(t))), None)
-            said["aliases_previous"] = any(_overlap(mine, _span(t)) for t in self.previous)
-        return said
+            facts["aliases_input"] = next((n for n, t in self.tensors.items() if _overlap(mine, _span(t))), None)
+            facts["aliases_previous"] = any(_overlap(mine, _span(t)) for t in self.previous)
+        return facts
 
     def _lay_down(self, leaves: list[Any], prefix: str) -> None:
         copy = self.snapshot.real["torch.Tensor.copy_"]

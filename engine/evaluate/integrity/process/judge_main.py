@@ -38,7 +38,7 @@ class Judge:
         self.values: dict[str, torch.Tensor] = {}
         self.prints: list[tuple[str, str, str]] = []  # (key of the values, print of the result, print of the right one)
         self.maps: dict[str, mmap.mmap] = {}
-        self.held: dict[str, dict[str, torch.Tensor]] = {}
+        self.references: dict[str, dict[str, torch.Tensor]] = {}
 
     def open(self, request: dict) -> dict:
         self.graph = OpGraph.from_json(request["graph"])
@@ -59,7 +59,7 @@ class Judge:
         """Start another candidate."""
         self.prints.clear()
         self.maps.clear()
-        self.held.clear()
+        self.references.clear()
         return {}
 
     def overhead(self, request: dict) -> dict:
@@ -80,7 +80,7 @@ class Judge:
     def hold(self, request: dict) -> dict:
         """Keep the correct results for the values of `key`, because the reference's memory holds one answer at a
         time."""
-        self.held[request["key"]] = shared_tensors.read(Region.from_json(request["reference"]))
+        self.references[request["key"]] = shared_tensors.read(Region.from_json(request["reference"]))
         return {}
 
     def _map(self, region: Region) -> Any:
@@ -131,10 +131,10 @@ class Judge:
 
     def results(self, request: dict) -> dict:
         """Compare each result with the correct one: see `_one`. `key` names the values that it was computed from."""
-        stored = self.held.get(request.get("held", ""))
+        stored = self.references.get(request.get("held", ""))
         right = stored if stored is not None else shared_tensors.read(Region.from_json(request["reference"]))
         region = Region.from_json(request["result"])
-        memory, found = self._map(region), []
+        memory, comparisons = self._map(region), []
         for name in self.graph.outputs:
             correct = right[name].to(self.device)
             slot = region.tensors[name]
@@ -144,8 +144,8 @@ class Judge:
             if late is not None:
                 again = tensor_at(memory, late).flatten()[: correct.numel()].view(correct.shape).to(self.device)
                 one["late"] = int((_bits(again) != _bits(out)).sum())
-            found.append(one)
-        return {"results": found}
+            comparisons.append(one)
+        return {"results": comparisons}
 
     def _one(self, out: torch.Tensor, correct: torch.Tensor, tolerance: float, key: str) -> dict:
         c = compare(out, correct)

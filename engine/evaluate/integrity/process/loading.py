@@ -54,14 +54,14 @@ class Loaded:
 
     def __init__(self, call: Any, is_module: bool, library: Any = None, facts: dict | None = None):
         self.call, self.is_module, self.library, self.facts = call, is_module, library, facts or {}
-        self._held: list[tuple[str, Any]] = []
+        self._tensors: list[tuple[str, Any]] = []
 
     def attach(self, state: list[dict], tensors: dict[str, Any], torch: Any, order: list[dict]) -> None:
         """Find the module's parameters. Raises Bad if they differ from the reference's, or if it cannot be called with
         the arguments of the reference's forward (`order`), for a function also the state."""
         if self.library is None:
-            given = [a.get("tensor", "a value") for a in order]
-            _callable(self.call, given + [s["name"] for s in state] * (not self.is_module), self.is_module)
+            names = [a.get("tensor", "a value") for a in order]
+            _callable(self.call, names + [s["name"] for s in state] * (not self.is_module), self.is_module)
         if not self.is_module:
             return
         wanted = [s for s in state if s["kind"] in ("parameter", "buffer")]
@@ -80,48 +80,48 @@ class Loaded:
                 )
             by_order = list(own.values())
         for i, s in enumerate(wanted):
-            held = by_order[i] if by_order else own.get(s["path"], _at(self.call, s["path"]))
-            if tuple(held.shape) != tuple(tensors[s["name"]].shape):
+            tensor = by_order[i] if by_order else own.get(s["path"], _at(self.call, s["path"]))
+            if tuple(tensor.shape) != tuple(tensors[s["name"]].shape):
                 raise Bad(
                     "not_loaded",
-                    f"ModelNew's {s['path']} has shape {list(held.shape)}; the module's has "
+                    f"ModelNew's {s['path']} has shape {list(tensor.shape)}; the module's has "
                     f"{list(tensors[s['name']].shape)}",
                 )
-            self._held.append((s["name"], held))
+            self._tensors.append((s["name"], tensor))
         self._copy = torch.Tensor.copy_
 
     def refresh(self, tensors: dict[str, Any]) -> None:
         """Copy the reference's values in place. Anything that a layer derived from the old values is then stale."""
-        for name, held in self._held:
-            self._copy(held.data, tensors[name])
+        for name, tensor in self._tensors:
+            self._copy(tensor.data, tensors[name])
 
     def give_back(self, tensors: dict[str, Any]) -> None:
         """Copy the module's parameters back after a call, so that the judge can detect writes."""
-        for name, held in self._held:
-            self._copy(tensors[name], held.data)
+        for name, tensor in self._tensors:
+            self._copy(tensors[name], tensor.data)
 
     def launch(self, inputs: list[Any], outputs: list[Any]) -> None:
         import torch
 
-        given = [x for x in inputs if isinstance(x, torch.Tensor)]
-        ins, outs = (CTensor * len(given))(*map(_c, given)), (CTensor * len(outputs))(*map(_c, outputs))
+        tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+        ins, outs = (CTensor * len(tensors))(*map(_c, tensors)), (CTensor * len(outputs))(*map(_c, outputs))
         stream = torch.cuda.current_stream().cuda_stream
-        code = self.library(ins, len(given), outs, len(outputs), ctypes.c_void_p(stream))
+        code = self.library(ins, len(tensors), outs, len(outputs), ctypes.c_void_p(stream))
         if code != 0:
             raise Bad("raised", f"{self.facts['entry']}() returned {code}")
 
 
-def _callable(call: Any, given: list[str], is_module: bool) -> None:
+def _callable(call: Any, arguments: list[str], is_module: bool) -> None:
     """Raise Bad if the arguments do not fit the signature, with the list of arguments."""
     try:
         signature = inspect.signature(call.forward if is_module else call)
-        signature.bind(*given)
+        signature.bind(*arguments)
     except ValueError:
         return  # a C function has no signature
     except TypeError:
         name = "ModelNew.forward" if is_module else "kernel"
-        many = f"{len(given)} argument{'' if len(given) == 1 else 's'}"
-        raise Bad("not_loaded", f"{name}{signature} cannot take the {many} given: {', '.join(given)}") from None
+        many = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
+        raise Bad("not_loaded", f"{name}{signature} cannot take the {many} given: {', '.join(arguments)}") from None
 
 
 def _c(x: Any) -> CTensor:

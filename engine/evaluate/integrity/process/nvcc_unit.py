@@ -57,8 +57,8 @@ def nvcc_library(source: str, path: str, compiler: dict | None, arch: str) -> st
         log = nvcc.trim(done.stdout + done.stderr)
         first = next(iter(errors(log)), None)
         if first is None:
-            said = next(iter(log.splitlines()), "") or f"exit status {done.returncode}"
-            raise NvccFailed(f"nvcc: {said}", None, log)
+            reason = next(iter(log.splitlines()), "") or f"exit status {done.returncode}"
+            raise NvccFailed(f"nvcc: {reason}", None, log)
         raise NvccFailed(f"line {first['line']}: {first['message']}", first["line"], log)
     return done.stdout + done.stderr
 

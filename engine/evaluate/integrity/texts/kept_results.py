@@ -23,12 +23,12 @@ def find(source: PythonSource, entries: Iterable[str]) -> Iterator[tuple[str, as
             continue
         for called in [entry, *_called_with_inputs(source, entry)]:
             for d in called.decorator_list:
-                said = source.dotted(d.func if isinstance(d, ast.Call) else d)
-                if said in ("functools.lru_cache", "functools.cache"):
-                    yield "memoized", called, f"@{said} on {called.name}, which takes the inputs"
+                decorator = source.dotted(d.func if isinstance(d, ast.Call) else d)
+                if decorator in ("functools.lru_cache", "functools.cache"):
+                    yield "memoized", called, f"@{decorator} on {called.name}, which takes the inputs"
         for node in ast.walk(entry):
-            if isinstance(node, ast.If) and (kept := _lone_return(source, node)):
-                yield "memoized", node, f"returns {kept} without computing"
+            if isinstance(node, ast.If) and (value := _lone_return(source, node)):
+                yield "memoized", node, f"returns {value} without computing"
             elif isinstance(node, ast.Assign):
                 for t in node.targets:
                     if isinstance(t, ast.Subscript) and (key := _value_key(t.slice, entry)):
@@ -73,9 +73,9 @@ def _looped_over_what_lasts(source: PythonSource, node: ast.AST, name: str) -> b
     function = source.functions.get(next(iter(source.within(node)), ""))
     for loop in ast.walk(function) if function else ():
         if isinstance(loop, ast.For) and any(n is node for n in ast.walk(loop)):
-            taken = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+            targets = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
             among = {n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name)}
-            if name in taken and among & ({"self"} | _globals(source)):
+            if name in targets and among & ({"self"} | _globals(source)):
                 return True
     return False
 

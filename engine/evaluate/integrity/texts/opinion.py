@@ -43,9 +43,11 @@ def ask(source: str) -> list[Finding]:
         done = subprocess.run(
             [sys.executable, "-c", _ASK, PROFILE], input=source, capture_output=True, text=True, timeout=SECONDS
         )
-        said = json.loads(done.stdout)
+        opinion = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return []
-    if said["classification"] in ("valid", "clean", "None") or not said["patterns"]:
+    if opinion["classification"] in ("valid", "clean", "None") or not opinion["patterns"]:
         return []
-    return [Finding("second_opinion", f"kernelguard: {said['classification']}: {', '.join(said['patterns'])}"[:300])]
+    return [
+        Finding("second_opinion", f"kernelguard: {opinion['classification']}: {', '.join(opinion['patterns'])}"[:300])
+    ]

@@ -67,21 +67,21 @@ def check(text: str, *, first_line: int = 1) -> list[Finding]:
     def line(at: int) -> int:
         return bare.count("\n", 0, at) + first_line
 
-    found = [
+    findings = [
         Finding(code, f"{what} ({m[0].strip(' (')[:60]})", line(m.start()))
         for code, pattern, what in _RULES
         for m in list(re.finditer(pattern, bare))[:3]
     ]
     streams = list(_STREAM.finditer(bare))
     if streams and not _JOIN.search(bare):
-        found.append(Finding("side_stream", streams[0][0].strip("( "), line(streams[0].start())))
+        findings.append(Finding("side_stream", streams[0][0].strip("( "), line(streams[0].start())))
     elif streams:
-        found.append(Finding("own_stream", streams[0][0].strip("( "), line(streams[0].start())))
+        findings.append(Finding("own_stream", streams[0][0].strip("( "), line(streams[0].start())))
     calls = list(_LIBRARIES.finditer(bare))
     if calls:
         names = ", ".join(dict.fromkeys(m[1] for m in calls[:8]))
-        found.append(Finding("library_calls", names, line(calls[0].start()), severity=NOTE))
-    return found
+        findings.append(Finding("library_calls", names, line(calls[0].start()), severity=NOTE))
+    return findings
 
 
 def has_kernel(text: str) -> bool:

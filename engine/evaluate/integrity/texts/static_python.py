@@ -53,7 +53,7 @@ def check(text: str, cls: str = "f32", entry: str = "") -> tuple[list[Finding], 
         reader.read()
     except RecursionError:
         return [Finding("hidden_code", "the text is nested so deeply that it cannot be checked")], Facts()
-    return reader.found, reader.facts
+    return reader.findings, reader.facts
 
 
 class _Reader(PythonSource):
@@ -61,15 +61,15 @@ class _Reader(PythonSource):
         super().__init__(tree)
         self.cls, self.entry = cls, entry
         self.entries = (*ENTRIES, entry) if entry else ENTRIES
-        self.found: list[Finding] = []
+        self.findings: list[Finding] = []
         self.facts = Facts()
 
     def add(self, code: str, node: ast.AST, evidence: str, severity: str = "") -> None:
-        self.found.append(Finding(code, evidence[:200], getattr(node, "lineno", None), severity=severity))
+        self.findings.append(Finding(code, evidence[:200], getattr(node, "lineno", None), severity=severity))
 
     def read(self) -> None:
         if not self._has_entry():
-            self.found.append(Finding("no_entry", no_entry(ast.unparse(self.tree), "python", self.entry).evidence))
+            self.findings.append(Finding("no_entry", no_entry(ast.unparse(self.tree), "python", self.entry).evidence))
         for node in ast.walk(self.tree):
             if any(name in EXAMPLES for name in self.within(node)) or self._main_guard(node):
                 continue  # the example inputs, a copy of the reference, a demonstration: none of these run here
@@ -77,8 +77,8 @@ class _Reader(PythonSource):
                 rule(self, node)
         self._streams_and_graphs()
         self._kernels()
-        for code, node, told in kept_results.find(self, self.entries):
-            self.add(code, node, told)
+        for code, node, evidence in kept_results.find(self, self.entries):
+            self.add(code, node, evidence)
 
     def _has_entry(self) -> bool:
         """Return True if the text binds the judge's entry outside of functions and classes. A text that imports every
@@ -304,7 +304,7 @@ class _Reader(PythonSource):
                     constants = [t.id for t in node.targets if isinstance(t, ast.Name)]
                     text_kernels += [(name, node) for name in constants]
                     self.facts.gpu += constants if "__global__" in value else []
-                    self.found += static_cuda.check(value, first_line=node.value.lineno)
+                    self.findings += static_cuda.check(value, first_line=node.value.lineno)
                     self.facts.narrow += static_cuda.narrow_types(value)
             elif isinstance(node, ast.Call):
                 last = (self.dotted(node.func) or getattr(node.func, "attr", "")).rpartition(".")[2]

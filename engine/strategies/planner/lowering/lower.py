@@ -226,7 +226,7 @@ class _Finish:
 
     def __init__(self, walk: Walk, results: list[str], title: str):
         self.graph, self.drafts, self.results, self.title = walk.graph, walk.drafts, results, title
-        self.taken: set[str] = set(_RESERVED)
+        self.reserved: set[str] = set(_RESERVED)
         self.keys: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def run(self) -> Lowered:
@@ -252,7 +252,7 @@ class _Finish:
             params.append(ir.Param(name, ir.TensorType(self._dtype(tensor), shape)))
             inputs.append(Binding(name, tensor, shape))
         names = [
-            tuple(fresh("y" if i == len(stages) - 1 else f"h{i + 1}", self.taken) for _ in stage.outs)
+            tuple(fresh("y" if i == len(stages) - 1 else f"h{i + 1}", self.reserved) for _ in stage.outs)
             for i, stage in enumerate(stages)
         ]
         results = [moved[r] for r in self.results]
@@ -284,7 +284,7 @@ class _Finish:
     def _parameter(self, tensor: str, shape: tuple[int, ...]) -> None:
         if stage_of(tensor) is None and (tensor, shape) not in self.keys:
             t = self.graph.tensors[tensor]
-            self.keys[(tensor, shape)] = fresh(t.path or t.name, self.taken)
+            self.keys[(tensor, shape)] = fresh(t.path or t.name, self.reserved)
 
     def _dtype(self, tensor: str) -> DType:
         t = self.graph.tensors[tensor]

@@ -181,7 +181,7 @@ class Walk:
         results = [v for v in values if isinstance(v, Result) and prod(v.shape) == prod(shape)]
         if results:
             last = max(results, key=lambda r: r.stage)
-            latest = max((self._made(v) for v in values), default=-1)
+            latest = max((self._draft_of(v) for v in values), default=-1)
             if latest <= last.stage:
                 return replace(last, shape=shape)
             return self.elementwise(last, shape)
@@ -192,7 +192,7 @@ class Walk:
         stored = [v for v in whole if stage_of(v.source) is not None]
         return self.elementwise((stored or whole)[0], shape)
 
-    def _made(self, value: Value) -> int:
+    def _draft_of(self, value: Value) -> int:
         """The draft after which a value can be read."""
         if isinstance(value, Result):
             return value.stage
@@ -217,7 +217,7 @@ class Walk:
             dtype = self.graph.tensors[value.source].dtype
             raise self.refuse(f"reads a tensor of {dtype}; an epilogue reads f32, f16 and bf16")
         seen, value = value, self.plain(value)
-        if self._made(value) >= target.stage:  # the copy that `plain` made
+        if self._draft_of(value) >= target.stage:  # the copy that `plain` made
             at = stage_of(seen.source)
             what = f"`{self.graph.tensors[seen.source].path or seen.source}`" if at is None else "an earlier result"
             raise self.refuse(

@@ -60,9 +60,9 @@ class Build:
         self.drafts: tuple[Draft, ...] = lowered.stages
         self.readers = Readers(lowered, self.element, choice.narrow, choice.rows, choice.guard)
         self.types: dict[str, TensorType] = {p.name: p.type for p in lowered.params}
-        self.taken = {p.name for p in lowered.params} | {n for names in lowered.names for n in names}
-        self.taken |= {"acc", "acc2", *"lmnT"}
-        self.made: dict[tuple, str] = {}  # transforms
+        self.reserved = {p.name for p in lowered.params} | {n for names in lowered.names for n in names}
+        self.reserved |= {"acc", "acc2", *"lmnT"}
+        self.transforms: dict[tuple, str] = {}  # transforms
         self.vectors: dict[tuple, tuple[Expr, Expr]] = {}  # (axis, scale, shift) -> the expressions read in their place
         self.stages: list[ir.Stage] = []
         self.scales: dict[int, float] = {}  # softmax -> factor of its stored results
@@ -92,9 +92,9 @@ class Build:
 
     def fresh(self, wanted: str) -> str:
         name, i = wanted, 2
-        while name in self.taken:
+        while name in self.reserved:
             name, i = f"{wanted}{i}" if len(wanted) == 1 else f"{wanted}_{i}", i + 1
-        self.taken.add(name)
+        self.reserved.add(name)
         return name
 
     def name_of(self, reference: str, shape: tuple[int, ...]) -> str:
@@ -115,18 +115,18 @@ class Build:
         shape = tuple(shape[i] for i in permute) if permute else shape
         pad = None if pad == shape else pad
         crop = None if crop == shape else crop
-        kept = t.layout if view is None and permute is None else NCHW
-        layout = None if layout == kept else layout
+        own = t.layout if view is None and permute is None else NCHW
+        layout = None if layout == own else layout
         to = None if to is t.dtype else to
         key = (name, view, permute, pad, crop, layout, to)
         if not any(key[1:]) and result is None:
             return name
-        if key in self.made and result is None:
-            return self.made[key]
+        if key in self.transforms and result is None:
+            return self.transforms[key]
         words = [("t" if permute else ""), ("padded" if pad else ""), layout or "", to.value if to else ""]
         fresh = result or self.fresh("_".join([name, *(w for w in words if w)]))
-        self.made.setdefault(key, fresh)
-        self.types[fresh] = TensorType(to or t.dtype, pad or crop or shape, layout or kept)
+        self.transforms.setdefault(key, fresh)
+        self.types[fresh] = TensorType(to or t.dtype, pad or crop or shape, layout or own)
         self.stages.append(
             ir.Transform(
                 fresh, Operand(name), to=to, view=view, permute=permute, pad=pad, crop=crop, store_layout=layout
@@ -259,8 +259,8 @@ class Build:
         size = (columns, rows) if source.transposed != flip else (rows, columns)
         rank = len(source.shape)
         order = (*range(rank - 2), rank - 1, rank - 2) if flip else None
-        made = self.transform(name, permute=order, pad=(*source.shape[:-2], *size), to=self.element)
-        return Operand(made, source.transposed != flip)
+        operand = self.transform(name, permute=order, pad=(*source.shape[:-2], *size), to=self.element)
+        return Operand(operand, source.transposed != flip)
 
     def _product(self, i: int, draft: Product) -> None:
         reduced = self.fused.get(i)

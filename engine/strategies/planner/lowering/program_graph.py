@@ -51,20 +51,21 @@ def graph_of(program: Program) -> OpGraph:
 class _Builder:
     def __init__(self, program: Program):
         self.program = program
-        self.made = Expressions(program)
+        self.expressions = Expressions(program)
 
     def run(self) -> OpGraph:
         p = self.program
         for param in p.params:
             t = param.type
-            self.made.tensors[param.name] = Tensor(param.name, t.shape, t.dtype.value, "input")
+            self.expressions.tensors[param.name] = Tensor(param.name, t.shape, t.dtype.value, "input")
         for stage in p.stages:
-            self.made.line = stage.span.line or None
+            self.expressions.line = stage.span.line or None
             if isinstance(stage, Transform):
                 self._transform(stage)
             else:
                 self._stage(stage)
-        return OpGraph(self.made.tensors, tuple(self.made.ops), tuple(x.name for x in p.params), tuple(p.results))
+        e = self.expressions
+        return OpGraph(e.tensors, tuple(e.ops), tuple(x.name for x in p.params), tuple(p.results))
 
     # ---- one stage ----
 
@@ -78,26 +79,26 @@ class _Builder:
             acc, second = self._scaled_rows(stage)
         else:
             acc, second = self._own(stage), None
-        shape = self.made.tensors[acc].shape
+        shape = self.expressions.tensors[acc].shape
         axes = _axes_left(stage, len(self.program.type_of(stage.x.name).shape)) if isinstance(stage, Reduce) else None
-        self.made.open(axes if axes is not None else axes_of(stage, len(shape)), acc, second)
+        self.expressions.open(axes if axes is not None else axes_of(stage, len(shape)), acc, second)
         for let in stage.lets:
-            self.made.lets[let.name] = self.made.part(let.expr)
+            self.expressions.lets[let.name] = self.expressions.part(let.expr)
         for extra in stage.also:
             self._name(extra.expr, extra.name, extra.type or stage.type)
         self._name(stage.epilogue, stage.name, stage.type)
 
     def _name(self, e: Expr, name: str, t: TensorType) -> None:
         """The value of an expression as the tensor `name`, stored as `t`."""
-        before = len(self.made.ops)
-        out = self.made.value(e)
-        tensor = self.made.tensors[out]
+        before = len(self.expressions.ops)
+        out = self.expressions.value(e)
+        tensor = self.expressions.tensors[out]
         if tensor.dtype != t.dtype.value:
-            self.made.emit("to", [out], t, {"dtype": t.dtype.value}, name)
-        elif (isinstance(e, Acc) and out in self.made.fresh) or len(self.made.ops) > before:
-            self.made.rename(out, name)
+            self.expressions.emit("to", [out], t, {"dtype": t.dtype.value}, name)
+        elif (isinstance(e, Acc) and out in self.expressions.fresh) or len(self.expressions.ops) > before:
+            self.expressions.rename(out, name)
         else:  # it has another reader, or is a parameter
-            self.made.emit("clone", [out], t, {}, name)
+            self.expressions.emit("clone", [out], t, {}, name)
 
     def _product(self, stage: Collective) -> tuple[str, str | None]:
         types = [self.program.type_of(o.name) for o in stage.operands[:2]]
@@ -113,19 +114,20 @@ class _Builder:
             if stage.transposed:
                 attrs["output_padding"] = list(stage.output_padding or (0,) * n)
             names = [o.name for o in stage.operands]
-            return self.made.emit(stage.word, names, TensorType(dtype, stage.type.shape), attrs, fresh=True), None
+            result = TensorType(dtype, stage.type.shape)
+            return self.expressions.emit(stage.word, names, result, attrs, fresh=True), None
         a, b = self._side(stage.a), self._side(stage.b)
-        rows, columns = self.made.tensors[a].shape, self.made.tensors[b].shape
+        rows, columns = self.expressions.tensors[a].shape, self.expressions.tensors[b].shape
         lead = rows[:-1] if len(rows) >= len(columns) or isinstance(stage, GroupedGemm) else (*columns[:-2], rows[-2])
         result = TensorType(dtype, (*lead, columns[-1]))
         if isinstance(stage, GroupedGemm):
-            return self.made.emit("_grouped_mm", [a, b, stage.sizes.name], result, {}, fresh=True), None
-        acc = self.made.emit("matmul", [a, b], result, {}, fresh=True)
+            return self.expressions.emit("_grouped_mm", [a, b, stage.sizes.name], result, {}, fresh=True), None
+        acc = self.expressions.emit("matmul", [a, b], result, {}, fresh=True)
         if not stage.pairs:
             return acc, None
         half = TensorType(dtype, (*lead, columns[-1] // 2))
         step = {"dim": -1, "end": columns[-1], "step": 2}
-        first, second = (self.made.emit("slice", [acc], half, {**step, "start": i}, fresh=True) for i in (0, 1))
+        first, second = (self.expressions.emit("slice", [acc], half, {**step, "start": i}, fresh=True) for i in (0, 1))
         return first, second
 
     def _side(self, o: Operand) -> str:
@@ -133,27 +135,27 @@ class _Builder:
         if not o.transposed:
             return o.name
         shape = (*t.shape[:-2], t.shape[-1], t.shape[-2])
-        return self.made.emit("transpose", [o.name], TensorType(t.dtype, shape), {"dim0": -2, "dim1": -1})
+        return self.expressions.emit("transpose", [o.name], TensorType(t.dtype, shape), {"dim0": -2, "dim1": -1})
 
     def _scaled_rows(self, stage: Normalize) -> tuple[str, str]:
         """Each element divided by the largest magnitude of its row, and that magnitude."""
         x, t = stage.x.name, self.program.type_of(stage.x.name)
         if not isinstance(stage.of, Acc):
-            self.made.open(axes_of(stage, len(t.shape)), x, None)
-            x = self.made.value(stage.of)
+            self.expressions.open(axes_of(stage, len(t.shape)), x, None)
+            x = self.expressions.value(stage.of)
         row = TensorType(t.dtype, (*t.shape[:-1], 1))
-        size = self.made.emit("abs", [x], t, {})
-        most = self.made.emit("amax", [size], row, {"dim": [-1], "keepdim": True})
-        most = self.made.emit("clamp", [most], row, {"min": 2.0**-126})
-        return self.made.emit("div", [x, most], t, {}, fresh=True), most
+        size = self.expressions.emit("abs", [x], t, {})
+        most = self.expressions.emit("amax", [size], row, {"dim": [-1], "keepdim": True})
+        most = self.expressions.emit("clamp", [most], row, {"min": 2.0**-126})
+        return self.expressions.emit("div", [x, most], t, {}, fresh=True), most
 
     def _own(self, stage: Reduce | Normalize | Pool) -> str:
         x = stage.x.name
         t = self.program.type_of(x)
         rank = len(t.shape)
         if not isinstance(stage, Pool) and not isinstance(stage.of, Acc):
-            self.made.open(axes_of(stage, rank), x, None)
-            x = self.made.value(stage.of)
+            self.expressions.open(axes_of(stage, rank), x, None)
+            x = self.expressions.value(stage.of)
         if isinstance(stage, Pool):
             return self._pool(stage, x, t)
         dims = sorted({p for name in stage.over for p in axes_of(stage, rank)[name]})
@@ -161,7 +163,7 @@ class _Builder:
             op = {"max": "amax", "min": "amin"}.get(stage.op, stage.op)
             dtype = DType.I32 if op == "argmax" else t.dtype
             shape = tuple(1 if i in dims else d for i, d in enumerate(t.shape) if stage.keepdim or i not in dims)
-            return self.made.emit(
+            return self.expressions.emit(
                 op, [x], TensorType(dtype, shape), {"dim": dims, "keepdim": stage.keepdim}, fresh=True
             )
         op = {"layernorm": "layer_norm", "rmsnorm": "rms_norm", "groupnorm": "group_norm",
@@ -171,14 +173,14 @@ class _Builder:
             attrs["dim"] = dims
         attrs |= {"num_groups": stage.groups} if op == "group_norm" else {}
         attrs |= {"training": False} if op == "batch_norm" else {}
-        return self.made.emit(op, [x, *(p.name for p in stage.params)], t, attrs, fresh=True)
+        return self.expressions.emit(op, [x, *(p.name for p in stage.params)], t, attrs, fresh=True)
 
     def _pool(self, stage: Pool, x: str, t: TensorType) -> str:
         n = len(t.shape) - 2
         if stage.window is None:
             whole = TensorType(t.dtype, (*t.shape[:2], *(1,) * n))
             op, dims = {"max": "amax", "avg": "mean"}[stage.op], list(range(2, n + 2))
-            return self.made.emit(op, [x], whole, {"dim": dims, "keepdim": True}, fresh=True)
+            return self.expressions.emit(op, [x], whole, {"dim": dims, "keepdim": True}, fresh=True)
         attrs = {
             "kernel_size": list(stage.window),
             "stride": list(stage.stride or stage.window),
@@ -186,38 +188,40 @@ class _Builder:
         }
         sizes = zip(t.shape[2:], attrs["kernel_size"], attrs["stride"], attrs["padding"], strict=True)
         shape = (*t.shape[:2], *((d + 2 * p - k) // s + 1 for d, k, s, p in sizes))
-        return self.made.emit(f"{stage.op}_pool{n}d", [x], TensorType(t.dtype, shape), attrs, fresh=True)
+        return self.expressions.emit(f"{stage.op}_pool{n}d", [x], TensorType(t.dtype, shape), attrs, fresh=True)
 
     def _transform(self, stage: Transform) -> None:
-        made, t = self.made, self.program.type_of(stage.x.name)
-        x, dtype, shape, began = stage.x.name, t.dtype, t.shape, len(made.ops)
+        graph, t = self.expressions, self.program.type_of(stage.x.name)
+        x, dtype, shape, began = stage.x.name, t.dtype, t.shape, len(graph.ops)
         if stage.other is not None:
             axis = max(len(shape) - 2, 0)
             both = (*shape[: axis + 1], 2, *shape[axis + 1 :])
-            x = made.emit("stack", [x, stage.other.name], TensorType(dtype, both), {"dim": axis + 1})
+            x = graph.emit("stack", [x, stage.other.name], TensorType(dtype, both), {"dim": axis + 1})
             shape = (*shape[:axis], 2 * shape[axis], *shape[axis + 1 :])
-            x = made.emit("view", [x], TensorType(dtype, shape), {"size": list(shape)})
+            x = graph.emit("view", [x], TensorType(dtype, shape), {"size": list(shape)})
         if stage.view is not None:
             shape = stage.view
-            x = made.emit("view", [x], TensorType(dtype, shape), {"size": list(shape)})
+            x = graph.emit("view", [x], TensorType(dtype, shape), {"size": list(shape)})
         if stage.permute is not None:
             shape = tuple(shape[i] for i in stage.permute)
-            x = made.emit("permute", [x], TensorType(dtype, shape), {"dims": list(stage.permute)})
+            x = graph.emit("permute", [x], TensorType(dtype, shape), {"dims": list(stage.permute)})
         if stage.pad is not None:
             after = [n for p, d in reversed(list(zip(stage.pad, shape, strict=True))) for n in (0, p - d)]
             shape = stage.pad
-            x = made.emit("constant_pad_nd", [x], TensorType(dtype, shape), {"pad": after, "value": 0})
-        for axis, kept in enumerate(stage.crop or ()):
-            if kept != shape[axis]:
-                shape = (*shape[:axis], kept, *shape[axis + 1 :])
-                x = made.emit("slice", [x], TensorType(dtype, shape), {"dim": axis, "start": 0, "end": kept, "step": 1})
+            x = graph.emit("constant_pad_nd", [x], TensorType(dtype, shape), {"pad": after, "value": 0})
+        for axis, size in enumerate(stage.crop or ()):
+            if size != shape[axis]:
+                shape = (*shape[:axis], size, *shape[axis + 1 :])
+                x = graph.emit(
+                    "slice", [x], TensorType(dtype, shape), {"dim": axis, "start": 0, "end": size, "step": 1}
+                )
         assert prod(shape) == stage.type.elements
         if stage.type.dtype is not dtype:
-            made.emit("to", [x], stage.type, {"dtype": stage.type.dtype.value}, stage.name)
-        elif len(made.ops) > began:
-            made.rename(x, stage.name)
+            graph.emit("to", [x], stage.type, {"dtype": stage.type.dtype.value}, stage.name)
+        elif len(graph.ops) > began:
+            graph.rename(x, stage.name)
         else:
-            made.emit("clone", [x], stage.type, {}, stage.name)
+            graph.emit("clone", [x], stage.type, {}, stage.name)
 
 
 def _axes_left(stage: Reduce, rank: int) -> dict[str, tuple[int, ...]]:

@@ -39,12 +39,12 @@ def as_it_lies(draft: Convolution, dtype: str) -> bool:
 
 class Readers:
     """`narrow`: the inputs of our own stages are stored in the class's type `element` too; `rows`: convolutions read
-    operands in PyTorch's layout if they can; `kept`: nothing is stored narrower than in the module, except, with
+    operands in PyTorch's layout if they can; `lasting`: nothing is stored narrower than in the module, except, with
     `narrow`, what only products read, by kernels that can check its range (dsl.narrowed)."""
 
-    def __init__(self, lowered, element: DType, narrow: bool, rows: bool = False, kept: bool = False):
+    def __init__(self, lowered, element: DType, narrow: bool, rows: bool = False, lasting: bool = False):
         self.drafts: tuple[Draft, ...] = lowered.stages
-        self.element, self.narrow, self.kept = element, narrow, kept
+        self.element, self.narrow, self.lasting = element, narrow, lasting
         self.rows, self.native = rows, lowered.dtype
         self.results = {stage_of(r) for r in lowered.results}
         self._of: dict[int, list[tuple[int, str]]] = {i: [] for i in range(len(self.drafts))}
@@ -84,9 +84,9 @@ class Readers:
         """The element type in which a stage's results are stored."""
         roles = {role for _, role in self.of(stage)}
         own = DType(self.drafts[stage].dtype)
-        if self.kept and self.narrow and self._for_products(stage):
+        if self.lasting and self.narrow and self._for_products(stage):
             return self.element
-        if self.kept or roles & {"result", "param", "rows"}:
+        if self.lasting or roles & {"result", "param", "rows"}:
             return own
         return self.element if roles == {"operand"} or self.narrow else own
 

@@ -45,7 +45,7 @@ class _Edit:
 
     def __init__(self, graph: OpGraph, gone: list[Op], at: Op):
         self.graph, self.gone, self.at = graph, {op.name for op in gone}, at
-        self.tensors, self.made = dict(graph.tensors), []
+        self.tensors, self.ops = dict(graph.tensors), []
 
     def op(self, op: str, inputs: list[str], shape: tuple[int, ...], name: str = "", **attrs: Any) -> str:
         """Add an operation; `name`: of its result, if it replaces an old tensor."""
@@ -55,14 +55,14 @@ class _Edit:
             while (out := f"{op}_alg{i}") in self.tensors:
                 i += 1
         self.tensors[out] = Tensor(out, shape, dtype, "intermediate")
-        self.made.append(Op(out, op, tuple(inputs), (out,), attrs, self.at.line, self.at.module))
+        self.ops.append(Op(out, op, tuple(inputs), (out,), attrs, self.at.line, self.at.module))
         return out
 
     def done(self) -> OpGraph:
         ops = []
         for op in self.graph.ops:
             if op.name == self.at.name:
-                ops += self.made
+                ops += self.ops
             elif op.name not in self.gone:
                 ops.append(op)
         used = {n for op in ops for n in (*op.inputs, *op.outputs)} | {*self.graph.inputs, *self.graph.outputs}

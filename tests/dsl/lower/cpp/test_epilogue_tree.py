@@ -34,10 +34,10 @@ def test_row_and_column_are_told_apart_by_axis_when_m_equals_n():
 def test_arguments_stand_in_the_order_of_the_leaves_with_the_node_last():
     text = lower(programs.gemm("(s - acc) * b[n]", "b: f32[256], s: f32[]")).text
     assert "Sm90EVT<Compute, Leaf0, Leaf1, Leaf2>" in text
-    given = re.search(r"Fusion::Arguments tree\{(.*?)\};\n  cutlass", text, re.S)[1]
-    assert re.findall(r"typename (\w+)::Arguments", given) == ["Leaf0", "Leaf1", "Leaf2", "Compute"]
-    assert re.search(r"Leaf0::Arguments\{.*on\.in_s_scalar", given)
-    assert re.search(r"Leaf2::Arguments\{.*on\.in_b_row", given)
+    arguments = re.search(r"Fusion::Arguments tree\{(.*?)\};\n  cutlass", text, re.S)[1]
+    assert re.findall(r"typename (\w+)::Arguments", arguments) == ["Leaf0", "Leaf1", "Leaf2", "Compute"]
+    assert re.search(r"Leaf0::Arguments\{.*on\.in_s_scalar", arguments)
+    assert re.search(r"Leaf2::Arguments\{.*on\.in_b_row", arguments)
     operands = re.search(r"struct Operands \{(.*)\};", text)[1]
     assert re.findall(r"in_\w+", operands) == ["in_s_scalar", "in_b_row"]
     assert "{inputs[0], inputs[1], outputs[0], inputs[3], inputs[2]}" in text

@@ -164,11 +164,11 @@ def test_names_of_the_second_pipeline_are_its_own():
 @given(st.data())
 def test_what_the_checks_pass_is_written(data):
     """Convolutions of any shape that round their operands, with an epilogue of any kind."""
-    made = pipelines.Build(data.draw)
-    pipelines._rowmajor(made)
-    types = {s.name: s.type for s in made.stages} | {a.name: a.type for s in made.stages for a in s.also}
-    results = tuple(types[r] for r in made.results)
-    p = Program("p", tuple(made.params), tuple(made.stages), tuple(made.results), results, guard=True)
+    build = pipelines.Build(data.draw)
+    pipelines._rowmajor(build)
+    types = {s.name: s.type for s in build.stages} | {a.name: a.type for s in build.stages for a in s.also}
+    results = tuple(types[r] for r in build.results)
+    p = Program("p", tuple(build.params), tuple(build.stages), tuple(build.results), results, guard=True)
     checked = check(re.sub(r"compute (tf32|bf16)", "compute f16", to_text(p)))
     assert not checked.ok or list(compile(checked.program).sources) == ["cpp"]
 
@@ -181,8 +181,8 @@ def test_without_a_guard_nothing_watches():
 def test_the_guard_s_line_leads_to_its_flag_and_its_second_pipeline():
     source = lower(program(POOLED))
     lines = source.text.split("\n")
-    found = [lines[a - 1 : b] for number, a, b in source.line_map if number == 3]
-    assert "cudaMemsetAsync" in found[0][0] and "stage_y_f32::run" in found[-1][0]
+    parts = [lines[a - 1 : b] for number, a, b in source.line_map if number == 3]
+    assert "cudaMemsetAsync" in parts[0][0] and "stage_y_f32::run" in parts[-1][0]
 
 
 @pytest.mark.toolchain

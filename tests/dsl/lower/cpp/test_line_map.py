@@ -9,11 +9,11 @@ from . import programs
 def generated(program) -> dict[str, list[str]]:
     source = lower(program)
     printed, text = to_text(program).split("\n"), source.text.split("\n")
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for line, first, last in source.line_map:
         assert 1 <= first <= last <= len(text)
-        found.setdefault(printed[line - 1].strip(), []).append("\n".join(text[first - 1 : last]))
-    return found
+        texts.setdefault(printed[line - 1].strip(), []).append("\n".join(text[first - 1 : last]))
+    return texts
 
 
 def test_clauses_lead_to_their_types_and_the_stage_to_its_namespace():

@@ -19,12 +19,12 @@ NORM = "op groupnorm  groups 16  epilogue relu(acc + r[m, n])"
 
 
 def text(**changed) -> str:
-    said = {
+    clauses = {
         "result": "f32[512, 1024]", "w": "w.T", "shape": "1024, 256", "tile": "128x128x32", "norm": NORM,
         "returned": "y",
     } | changed  # fmt: skip
-    said["r"] = ", r: f32[512, 1024]" if "r[" in said["norm"] else ""
-    return lower(programs.program(TEXT.format(**said))).text
+    clauses["r"] = ", r: f32[512, 1024]" if "r[" in clauses["norm"] else ""
+    return lower(programs.program(TEXT.format(**clauses))).text
 
 
 def alone(source: str) -> bool:
@@ -69,12 +69,12 @@ def test_two_kernels_where_that_is_not_possible(changed):
 
 
 def test_a_whole_row_in_one_tile_is_a_layer_norm_s_group():
-    said = """
+    program = """
 program p(x: f16[512, 256], w: f16[256, 256], g: f16[256]) -> f16[512, 256] {
   arch sm_90a
   h = gemm(x, w.T) { tile 128x256x64  schedule cooperative }
   y = normalize(h, g) { op rmsnorm  over n }
   return y
 }"""
-    source = lower(programs.program(said)).text
+    source = lower(programs.program(program)).text
     assert alone(source) and "kWidth = 256" in source and "kCentred = false" in source

@@ -33,8 +33,8 @@ def test_a_program_with_auto_left():
 
 
 def test_an_architecture_that_nothing_is_written_for():
-    found = refusal(dataclasses.replace(programs.gemm(), arch="sm_70"))
-    assert found.code == "cpp-arch" and found.help == "write arch sm_90a"
+    fault = refusal(dataclasses.replace(programs.gemm(), arch="sm_70"))
+    assert fault.code == "cpp-arch" and fault.help == "write arch sm_90a"
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
@@ -43,8 +43,8 @@ def test_a_reduction_beside_a_product_of_an_older_architecture(arch):
       y = gemm(x, w.T) { tile 128x128x64  epilogue row_sum(acc) }
       return y
     }"""
-    found = refusal(dataclasses.replace(programs.program(text), arch=arch))
-    assert found.code == "cpp-2x-reduction" and "reduce(y)" in found.help
+    fault = refusal(dataclasses.replace(programs.program(text), arch=arch))
+    assert fault.code == "cpp-2x-reduction" and "reduce(y)" in fault.help
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_a_grouped_product_of_another_architecture():
       y = grouped_gemm(x, w.T, s) {}
       return y
     }"""
-    found = refusal(dataclasses.replace(programs.program(text), arch="sm_80"))
-    assert found.code == "cpp-arch" and "grouped product" in found.message
+    fault = refusal(dataclasses.replace(programs.program(text), arch="sm_80"))
+    assert fault.code == "cpp-arch" and "grouped product" in fault.message
 
 
 def test_a_precision_it_has_no_kernel_for():
-    found = refusal(config(programs.gemm(), compute=ir.DType.F64))
-    assert found.code == "cpp-compute" and "tf32" in found.help
+    fault = refusal(config(programs.gemm(), compute=ir.DType.F64))
+    assert fault.code == "cpp-compute" and "tf32" in fault.help
 
 
 def test_operands_of_another_type_than_compute_reads():
-    found = refusal(config(programs.gemm(), compute=ir.DType.F16))
-    assert found.code == "cpp-operand" and "transform(x)" in found.help
+    fault = refusal(config(programs.gemm(), compute=ir.DType.F16))
+    assert fault.code == "cpp-operand" and "transform(x)" in fault.help
 
 
 def test_pingpong_with_a_scheduler_that_splits_k():
@@ -87,8 +87,8 @@ def test_pingpong_with_a_scheduler_that_splits_k():
 
 
 def test_a_tile_of_192_rows_which_cutlass_cannot_store_in_pieces_of_128():
-    found = refusal(config(programs.gemm(), tile=(192, 128, 64)))
-    assert found.code == "cpp-config" and "`cute`" in found.help
+    fault = refusal(config(programs.gemm(), tile=(192, 128, 64)))
+    assert fault.code == "cpp-config" and "`cute`" in fault.help
 
 
 def test_a_result_whose_rows_tma_cannot_write():
@@ -96,8 +96,8 @@ def test_a_result_whose_rows_tma_cannot_write():
     program = programs.gemm()
     program = dataclasses.replace(program, params=(program.params[0], ir.Param("w", shape)))
     program = changed(program, type=ir.TensorType(ir.DType.F32, (256, 250)))
-    found = refusal(program)
-    assert found.code == "cpp-alignment" and "1,000 bytes" in found.message
+    fault = refusal(program)
+    assert fault.code == "cpp-alignment" and "1,000 bytes" in fault.message
 
 
 def test_prepacking_what_is_computed_in_the_same_call():
@@ -112,8 +112,8 @@ def test_tf32_with_both_operands_along_their_free_axis_needs_k_of_32():
         "program p(x: f32[512, 256], w: f32[512, 256]) -> f32[256, 256] {{ arch sm_90a "
         "y = gemm(x.T, w) {{ compute tf32 tile {} }} return y }}"
     )
-    found = refusal(config(programs.program(text.format("128x128x32")), tile=(128, 128, 16), stages=2))
-    assert found.code == "cpp-tf32-layout" and found.help == "write tile 128x128x32"
+    fault = refusal(config(programs.program(text.format("128x128x32")), tile=(128, 128, 16), stages=2))
+    assert fault.code == "cpp-tf32-layout" and fault.help == "write tile 128x128x32"
     assert "through registers" in lower(programs.program(text.format("128x128x32"))).text
 
 
@@ -124,5 +124,5 @@ def test_tf32_with_the_second_operand_along_n_splits_the_tile_along_n():
     )
     program = programs.program(text)
     lower(program)
-    found = refusal(config(program, tile=(128, 64, 32), stages=2))
-    assert found.code == "cpp-tf32-layout" and found.help == "write tile 128x128x32"
+    fault = refusal(config(program, tile=(128, 64, 32), stages=2))
+    assert fault.code == "cpp-tf32-layout" and fault.help == "write tile 128x128x32"

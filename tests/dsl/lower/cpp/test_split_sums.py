@@ -18,9 +18,9 @@ program p(a: f32[256, 65536], b: f32[256, 65536]{more}) -> {result} {{
 
 def text(scheduler: str = "split_k(33)", epilogue: str = "relu(acc * g[m] + r[m, n])"):
     whole = "row_sum" not in epilogue
-    said = {"scheduler": scheduler, "epilogue": epilogue, "more": ", g: f32[256], r: f32[256, 256]" if whole else ""}
+    clauses = {"scheduler": scheduler, "epilogue": epilogue, "more": ", g: f32[256], r: f32[256, 256]" if whole else ""}
     result, store = ("f16[256, 256]", "store f16") if whole else ("f32[256]", "")
-    return lower(programs.program(TEXT.format(result=result, store=store, **said)))
+    return lower(programs.program(TEXT.format(result=result, store=store, **clauses)))
 
 
 def test_splits_lie_side_by_side_and_the_epilogue_comes_after_the_sum():

@@ -11,13 +11,13 @@ ALONG_M, ALONG_N = 1, 2  # of the kernel, whose m is the program's n where it co
 
 def order(a: str, b: str, text: str, clauses: str = "") -> int:
     """The order that the binding passes to the launch."""
-    said = f"""
+    program = f"""
 program p(a: f32[{a}], b: f32[{b}]) -> f32[4096, 4096] {{
   arch sm_90a
   y = gemm({text}) {{ compute tf32  tile 128x128x32  {clauses} }}
   return y
 }}"""
-    binding = lower(programs.program(said)).binding
+    binding = lower(programs.program(program)).binding
     launch = next(line for line in binding.splitlines() if line.startswith("LAUNCH = ["))
     return int(launch.split(", ")[1]) >> 4
 

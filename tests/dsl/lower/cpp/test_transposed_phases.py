@@ -63,8 +63,8 @@ def test_phases_make_the_whole(window, stride, padding, dilation, output_padding
     exact = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[s - 1](
         x, w, None, stage.stride, stage.padding, stage.output_padding, groups, stage.dilation
     )
-    found = by_phases(plan, x, w)
-    torch.testing.assert_close(found, exact, atol=1e-9, rtol=1e-9)
+    result = by_phases(plan, x, w)
+    torch.testing.assert_close(result, exact, atol=1e-9, rtol=1e-9)
 
 
 def test_packed_filters_lie_one_phase_after_the_other():

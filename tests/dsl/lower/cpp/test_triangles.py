@@ -22,13 +22,13 @@ program p(a: f32[{m}, 512], b: f32[{k}]{r}) -> f32[{m}, {n}] {{
 
 
 def text(**changed) -> str:
-    said = {
+    clauses = {
         "m": 2048, "n": 2048, "t": ".T", "tile": "256x128x32", "cluster": "1x2", "scheduler": "persistent",
         "epilogue": "triu(acc + r[m, n])",
     } | changed  # fmt: skip
-    said["k"] = f"{said['n']}, 512" if said["t"] else f"512, {said['n']}"
-    said["r"] = f", r: f32[{said['m']}, {said['n']}]" if "r[" in said["epilogue"] else ""
-    return lower(programs.program(TEXT.format(**said))).text
+    clauses["k"] = f"{clauses['n']}, 512" if clauses["t"] else f"512, {clauses['n']}"
+    clauses["r"] = f", r: f32[{clauses['m']}, {clauses['n']}]" if "r[" in clauses["epilogue"] else ""
+    return lower(programs.program(TEXT.format(**clauses))).text
 
 
 def test_the_scheduler_deals_eight_tiles_a_side_of_two_blocks_each():

@@ -151,8 +151,8 @@ class View:
         tensor = self.pointer.tensor
         at = np.where(_Device.mask, self.where(i), 0)
         kind = tensor.element_type
-        found = tensor.flat[torch.from_numpy(np.ascontiguousarray(at))]
-        return found.to(torch.float32).numpy().astype(kind.numpy) if kind is not Int32 else found.numpy()
+        values = tensor.flat[torch.from_numpy(np.ascontiguousarray(at))]
+        return values.to(torch.float32).numpy().astype(kind.numpy) if kind is not Int32 else values.numpy()
 
     def __setitem__(self, i, value):
         tensor = self.pointer.tensor

@@ -55,20 +55,20 @@ def conv_program(transposed, x, w, clauses, result, store):
 
 def reference(transposed, x, w, clauses):
     words = clauses.split()
-    said = dict(zip(words[::2], words[1::2], strict=True))
-    options = {k: tuple(map(int, v.split("x"))) for k, v in said.items() if k not in ("tile", "groups")}
-    options["groups"] = int(said.get("groups", 1))
+    by_name = dict(zip(words[::2], words[1::2], strict=True))
+    options = {k: tuple(map(int, v.split("x"))) for k, v in by_name.items() if k not in ("tile", "groups")}
+    options["groups"] = int(by_name.get("groups", 1))
     name = f"conv{'_transpose' * transposed}{x.ndim - 2}d"
     return getattr(F, name)(x, w, **options)
 
 
 def kernels(text):
     """The arguments of every ConvKernel in a module."""
-    found = []
+    launches = []
     calls = text.split("= ConvKernel(\n    y_epilogue,\n")[1:]
     for call in calls:
-        exec("ConvKernel(" + call.split("\n)\n")[0] + ")", {"ConvKernel": lambda **k: found.append(k)})
-    return found
+        exec("ConvKernel(" + call.split("\n)\n")[0] + ")", {"ConvKernel": lambda **k: launches.append(k)})
+    return launches
 
 
 def run(kernel, x, w, y):
@@ -136,6 +136,6 @@ def test_every_pixel_gets_its_window(transposed, x, w, clauses, store):
 
 def test_phases_along_w_share_a_launch():
     text = lower(conv_program(True, *TRANSPOSED["two phases in a tile"], (2, 32, 12, 16), "f32 nchw")).text
-    found = kernels(text)
-    assert len(found) == 2  # the phases along h
-    assert all(len(k["seen"]) == 2 and k["vector"] == 4 for k in found)
+    launches = kernels(text)
+    assert len(launches) == 2  # the phases along h
+    assert all(len(k["seen"]) == 2 and k["vector"] == 4 for k in launches)

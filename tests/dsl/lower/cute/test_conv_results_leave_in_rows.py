@@ -13,9 +13,9 @@ class Dtype:
 def kernel(pixels, part, phases=1):
     scope = {"cute": type("cute", (), {"jit": staticmethod(lambda f: f)})}
     exec(STORE, scope)
-    made = scope["ConvResults"]()
-    made.pixels, made.part, made.phases = pixels, part, phases
-    return made
+    instance = scope["ConvResults"]()
+    instance.pixels, instance.part, instance.phases = pixels, part, phases
+    return instance
 
 
 # A warp holds 8 rows by 4 pairs of columns of the sums (warp-group MMA's fragment).

@@ -73,9 +73,11 @@ def run(text: str, change=lambda tensors: None):
     # A product on tensor cores is not emulated.
     tensor_cores = r" = (reducing\(GemmStage\)|GemmStage|ConvStage)\("
     source = re.sub(tensor_cores, " = (lambda *a, **k: lambda *tensors: None)(", source)
-    made = emulator.load(source)
-    made(inputs, outputs)
-    assert made.tripped() == (oracle.tripped(p, inputs) is not None)  # of inputs where how chunks are cut is no matter
+    module = emulator.load(source)
+    module(inputs, outputs)
+    assert module.tripped() == (
+        oracle.tripped(p, inputs) is not None
+    )  # of inputs where how chunks are cut is no matter
     return outputs[0], oracle.run(rescue(p), inputs)[0]
 
 

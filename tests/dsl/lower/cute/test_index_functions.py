@@ -79,12 +79,12 @@ def test_views_see_the_same_elements_or_nothing(shape, view):
     strides = (shape[1] * shape[2], shape[2], 1)
     moved = tuple(strides[i] for i in (1, 0, 2))
     for have, steps in ((tuple(shape), strides), ((shape[1], shape[0], shape[2]), moved)):
-        found = view_strides(have, steps, view)
-        if found is None:
+        result = view_strides(have, steps, view)
+        if result is None:
             assert steps is moved
             continue
         flat = [sum(p * s for p, s in zip(at, steps, strict=True)) for at in itertools.product(*map(range, have))]
-        seen = [sum(p * s for p, s in zip(at, found, strict=True)) for at in itertools.product(*map(range, view))]
+        seen = [sum(p * s for p, s in zip(at, result, strict=True)) for at in itertools.product(*map(range, view))]
         assert seen == flat and math.prod(view) == math.prod(have)
 
 

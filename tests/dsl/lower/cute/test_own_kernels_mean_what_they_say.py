@@ -15,11 +15,11 @@ TOLERANCE = {torch.float16: 2e-3, torch.int32: 0}
 
 def values(program, seed: int) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    made = []
+    tensors = []
     for p in program.params:
         x = torch.randn(p.type.shape, generator=generator)
-        made.append((x.abs() + 0.5 if p.name == "variance" else x).to(TORCH[p.type.dtype]))
-    return made
+        tensors.append((x.abs() + 0.5 if p.name == "variance" else x).to(TORCH[p.type.dtype]))
+    return tensors
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -47,9 +47,9 @@ def build(p: Program, folder: Path):
         for o in outputs:
             o.view(torch.uint8).fill_(0xFF) if o.dim() else o.fill_(0)
         start = -(-room.data_ptr() // guard) * guard
-        given = (ctypes.c_void_p * max(1, len(inputs)))(*(t.data_ptr() for t in inputs))
-        taken = (ctypes.c_void_p * len(outputs))(*(t.data_ptr() for t in outputs))
-        assert entry(given, taken, ctypes.c_void_p(start), None, choices) == 0
+        arguments = (ctypes.c_void_p * max(1, len(inputs)))(*(t.data_ptr() for t in inputs))
+        results = (ctypes.c_void_p * len(outputs))(*(t.data_ptr() for t in outputs))
+        assert entry(arguments, results, ctypes.c_void_p(start), None, choices) == 0
         return outputs
 
     return source, run
@@ -57,15 +57,15 @@ def build(p: Program, folder: Path):
 
 def inputs_of(p: Program, seed: int = 0) -> list[torch.Tensor]:
     g = torch.Generator().manual_seed(seed)
-    found = []
+    tensors = []
     for param in p.params:
         if param.type.dtype in (DType.I8, DType.I32):
-            found.append(torch.randint(-100, 100, param.type.shape, generator=g).to(oracle.TORCH[param.type.dtype]))
+            tensors.append(torch.randint(-100, 100, param.type.shape, generator=g).to(oracle.TORCH[param.type.dtype]))
         else:
             x = torch.randn(param.type.shape, generator=g)
             x = x.abs() + 0.5 if param.name.startswith("positive") else x
-            found.append(x.to(oracle.TORCH[param.type.dtype]))
-    return found
+            tensors.append(x.to(oracle.TORCH[param.type.dtype]))
+    return tensors
 
 
 def agree(text: str, folder: Path, inputs: list[torch.Tensor] | None = None) -> list[torch.Tensor]:
