@@ -15,7 +15,7 @@ PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "li
 WRONG = "wrong"  # in the evidence of a raw kernel's trial that failed
 _ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, WRONG, GAMING)
 GUARD = "guard"  # the name of a guarded program's check
-HIDDEN = 1.5  # ratio of all streams' time to the events' time above which work is hidden (design/measuring.md)
+HIDDEN = 1.5  # ratio of all streams' time to the events' time above which work is hidden
 SLACK_US = 20.0  # for a kernel's start and CUPTI's clock
 _FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
 
