@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from engine.evaluate.integrity.texts.symbols import plain_name
+
 PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
 WRONG = "wrong"  # in the evidence of a raw kernel's trial that failed
 _ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, WRONG, GAMING)
@@ -81,7 +83,7 @@ def _ran(facts: dict[str, Any]) -> dict[str, str]:
     if not kernels:
         return check(name, GAMING, "CUPTI saw nothing run on the GPU")
     own = [k for k in kernels if not k["library"]]
-    theirs = list(dict.fromkeys(k["name"][:60] for k in kernels if k["library"]))
+    theirs = list(dict.fromkeys(plain_name(k["name"]) for k in kernels if k["library"]))
     if not own:
         return check(name, LIBRARY, f"only library kernels ran: {', '.join(theirs[:3])}")
     said = f"CUPTI saw {len(own)} of {len(kernels)} kernels that are the program's own"
