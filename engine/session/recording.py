@@ -53,7 +53,7 @@ class Writer:
     """Writes a recording event by event, as a context manager. Each line reaches the file before `add` returns."""
 
     def __init__(self, path: str | Path):
-        self._file = Path(path).open("w", encoding="utf-8")
+        self._file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - __exit__ closes it
         self._blobs: dict[str, str] = {}  # texts that no event has named yet
         self._named: set[str] = set()
 
