@@ -107,8 +107,12 @@ EMPTY = """async () => {
 
 def test_an_empty_form_reports_no_mistake(page):
     assert page.evaluate(EMPTY) == ""
-    page.evaluate("""() => { form.editor.setText("program", "ucutlass"); form.look(); }""")
-    page.wait_for_function("form.said.textContent.startsWith('Line 1')")
+    typed = """async () => {
+      form.editor.setText("program", "ucutlass");
+      for (let i = 0; i < 100 && !form.said.textContent; i++) await new Promise((done) => setTimeout(done, 100));
+      return form.said.textContent;
+    }"""
+    assert page.evaluate(typed).startswith("Line 1")
 
 
 @pytest.mark.parametrize(
