@@ -23,6 +23,7 @@ Exit status: 0 done, 1 failed, 2 the input was refused.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import signal
 import sys
@@ -194,7 +195,7 @@ def _bench(args: argparse.Namespace) -> int:
 
 def _optimize(args: argparse.Namespace) -> int:
     from engine import progress
-    from engine.session import spec_arguments
+    from engine.session import recording, spec_arguments
     from engine.session.runner import BadSpec, run
 
     text, kind, title = _read(args.file)
@@ -204,13 +205,14 @@ def _optimize(args: argparse.Namespace) -> int:
         raise BadInput(str(e)) from None
     for out in {args.json, args.record} - {None, "-"}:
         _writable(out)
-    collected = progress.Collected()
-    with _Interrupt() as stop, progress.Display(sys.stderr if args.json == "-" else sys.stdout) as display:
+    with contextlib.ExitStack() as stack:
+        writer = stack.enter_context(recording.Writer(args.record)) if args.record else None
+        collected = progress.Collected(writer, spec_arguments.command_of(spec, title))
+        stop = stack.enter_context(_Interrupt())
+        display = stack.enter_context(progress.Display(sys.stderr if args.json == "-" else sys.stdout))
         for emitted in run(spec, control=stop, local_user=True):
             collected.add(emitted)
             display.show(emitted.event)
-    if args.record:
-        collected.record(args.record, spec_arguments.command_of(spec, title))
     if args.json:
         json_text = collected.to_json()
         if args.json == "-":

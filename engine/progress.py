@@ -158,16 +158,23 @@ class Display:
 
 
 class Collected:
-    """Every event of a run with its blobs, for a recording and for the result as JSON."""
+    """Every event of a run with its blobs, for the result as JSON. With a `writer` each event is recorded at once, and
+    the first one with `command`, so that a reader can run the session again."""
 
-    def __init__(self) -> None:
+    def __init__(self, writer: recording.Writer | None = None, command: str = "") -> None:
         self.rows: list[tuple[int, float, events.Event]] = []
         self.blobs: dict[str, str] = {}
         self.started = time.time()
+        self._writer, self._command = writer, command
 
     def add(self, emitted: Any) -> None:
-        self.rows.append((len(self.rows) + 1, emitted.t, emitted.event))
+        seq, event = len(self.rows) + 1, emitted.event
+        self.rows.append((seq, emitted.t, event))
         self.blobs.update(emitted.blobs)
+        if self._writer is not None:
+            if isinstance(event, events.SessionStarted):
+                event = dataclasses.replace(event, device=event.device | {"command": self._command})
+            self._writer.add(seq, emitted.t, event, emitted.blobs)
 
     @property
     def view(self) -> View:
@@ -178,16 +185,6 @@ class Collected:
     def state(self) -> str:
         view = self.view
         return view.state if view.end is not None else "failed"
-
-    def record(self, path: str, command: str) -> None:
-        """Write the session as a recording, with `command`, so that a reader can run it again."""
-        rows = [
-            (seq, t, dataclasses.replace(e, device=e.device | {"command": command}))
-            if isinstance(e, events.SessionStarted)
-            else (seq, t, e)
-            for seq, t, e in self.rows
-        ]
-        recording.write(path, rows, self.blobs)
 
     def to_json(self) -> str:
         """{state, code, reason, closed, title, device, bounds_ms, covered, baselines, trials, best: class -> trial with

@@ -25,7 +25,23 @@ from playground.live import log
 from playground.models import Blob, Command, Session, SessionEvent
 
 logger = logging.getLogger(__name__)
-api = NinjaAPI(
+
+
+class Api(NinjaAPI):
+    """The API, whose description names the limits of this server (playground.conf)."""
+
+    def get_openapi_schema(self, **more: Any) -> Any:
+        schema, most = super().get_openapi_schema(**more), requests.most_trials()
+        for name in ("SpecFields", "BudgetIn"):
+            about = f"Trials of the strategy at most: a whole number from 1 to {most}"
+            trials = schema["components"]["schemas"][name]["properties"]["trials"]
+            for number in [s for s in (trials, *trials.get("anyOf", ())) if s.get("type") == "integer"]:
+                number |= {"minimum": 1, "maximum": most}
+            trials |= {"description": about} | ({"allowed": about.partition(": ")[2]} if "allowed" in trials else {})
+        return schema
+
+
+api = Api(
     title="μCUTLASS playground",
     version="1",
     description="Start a session, follow its log, read its texts; check and generate programs of the language, whose "
@@ -214,7 +230,11 @@ def read_events(
 
 
 @api.post(
-    "/sessions/{session_id}/commands", response={202: dict}, summary="The owner's commands: pause, stop, budget, try"
+    "/sessions/{session_id}/commands",
+    response={202: dict},
+    summary="The owner's commands: pause, stop, budget, try",
+    description="The answer is {kind, ended}. That to a `try` of a paused session has `waits`: `paused`, too: the try "
+    "begins when the session resumes.",
 )
 def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_token: str = Header("")):
     session = find(session_id)
@@ -229,8 +249,15 @@ def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_to
     _limited(commands_limit, session.id, "commands")
     if body.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
         return Status(202, {"kind": body.kind, "ended": True})
+    waits = {"waits": "paused"} if body.kind == "try" and paused(session) else {}
     Command.objects.create(session=session, kind=body.kind, data=data)
-    return Status(202, {"kind": body.kind, "ended": False})
+    return Status(202, {"kind": body.kind, "ended": False, **waits})
+
+
+def paused(session: Session) -> bool:
+    """Return True if the session is paused when it has obeyed the commands that wait for it."""
+    last = session.commands.filter(kind__in=("pause", "resume"), handled=None).last()
+    return last.kind == "pause" if last is not None else bool(session.summary.get("paused"))
 
 
 @api.post("/tries/check", response=LookedAt, summary="The type of a text to try, and its visible faults")

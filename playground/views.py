@@ -23,7 +23,7 @@ from django.views.decorators.http import require_safe
 from dsl.editor.vocabulary import vocabulary
 from engine.session.spec import strategies
 from playground import api, conf, engines, exports
-from playground.access import limits, tokens
+from playground.access import limits, requests, tokens
 from playground.language import examples, reference
 from playground.models import Session
 
@@ -55,7 +55,7 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
         "examples": examples.all_examples(),
         "engines": [engines.describe(e) for e in engines.alive()],
         "queued": Session.objects.filter(state=Session.QUEUED).count(),
-        "limits": {"source_kib": conf.get("UCUTLASS_SOURCE_KIB"), "trials": conf.get("UCUTLASS_MAX_TRIALS")},
+        "limits": {"source_kib": conf.get("UCUTLASS_SOURCE_KIB"), "trials": requests.most_trials()},
         "strategies": strategies(),
         "words": vocabulary(),
     }

@@ -211,7 +211,7 @@ class _Levers:
                     before,
                 )
             stage = self.stage[op.name]
-            if "aligned" in stage.note:
+            if stage.slowed == "unaligned":
                 good = library_product(p, self.hw)
                 self.add(
                     "align",

@@ -3,8 +3,8 @@
     ROI = S^(1 + max(0, log10(g / 5))) / (R_impl * R_perf)
 
 S is the predicted speedup, g the gap to the limit, R_impl and R_perf (each at least 1) the risks that it cannot be
-built and that it brings less than predicted (design/sol.md, Steering; after the orchestrated steering of
-arXiv 2603.29010). Far from the limit (g over 5) the exponent grows, so bold moves win; near it, safe ones win.
+built and that it brings less than predicted (after the orchestrated steering of arXiv 2603.29010). Far from the limit
+(g over 5) the exponent grows, so bold moves win; near it, safe ones win.
 
 `Memory` stores the action, prediction and outcome of every finished trial over all problems. R_impl is computed from
 the share of an action's trials that ran, R_perf from the share of the predicted gain that was observed.
@@ -144,9 +144,12 @@ def triage(hypotheses: Iterable[Hypothesis], gap: float, memory: Memory | None =
         build, perform = memory.implementation_risk(h.action), memory.performance_risk(h.action, h.speedup)
         past_trials = memory.of(h.action)
         ran = sum(o.observed is not None for o in past_trials)
-        past = f"{ran} of {len(past_trials)} tries of it ran" if past_trials else "never tried before"
+        past = f"earlier trials: {ran} of {len(past_trials)} ran" if past_trials else "not tried before"
         expected = memory.expected(h.action, h.speedup)
-        why = f"{past}; predicted {h.speedup:.2f}x, expected {expected:.2f}x at {gap:.2g} times the limit"
+        why = (
+            f"the model predicts {h.speedup:.2f}x over the best so far, which takes {gap:.2g} times its limit; "
+            f"after past trials expect {expected:.2f}x ({past})"
+        )
         ranked.append(Ranked(h, roi(h.speedup, max(gap, 1e-9), build, perform), build, perform, expected, why))
     return sorted(ranked, key=lambda r: -r.roi)
 

@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from engine.devices import SessionRefused
 from engine.sandbox import channel, confine, tree
+from engine.sandbox.ended import SandboxEnded
 from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
 
 REGIONS = ("own", "result")  # shared memory that each child inherits; its size is set later
@@ -34,16 +35,6 @@ POLL = 0.05
 # The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so one thread that lives
 # as long as the engine starts all of them.
 _starter = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
-
-
-class SandboxEnded(Exception):
-    """The child ended. `code`: time_limit | memory_limit | process_limit | output_limit | cancelled | exited |
-    crashed | garbled | no_cuda. `reason`: for a person; `line` of the pasted text, if known; `log`: its printed
-    text."""
-
-    def __init__(self, code: str, reason: str, line: int | None = None, log: str = ""):
-        super().__init__(reason)
-        self.code, self.reason, self.line, self.log = code, reason, line, log
 
 
 def default_memory() -> int:
@@ -73,7 +64,7 @@ class Sandbox:
         self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # per process, over all its threads
         self.mode = ""
         self._process: subprocess.Popen | None = None
-        self._ended: tuple[str, str, int | None] | None = None
+        self._ended: tuple[str, str, str | None, int | None] | None = None
         self._regions: dict[str, int] = {}
         self._maps: dict[str, mmap.mmap] = {}
         self._printed = Printed()
@@ -164,7 +155,7 @@ class Sandbox:
             self._first = self._inner
         answer = self.request({"fork": True}, timeout=timeout)
         if not isinstance(answer.get("forked"), int):
-            self._finish("garbled", "it did not fork")
+            self._finish("garbled", "did not fork", "")
             raise self._error()
         self._inner = answer["forked"]
 
@@ -179,7 +170,7 @@ class Sandbox:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > end:
-                self._finish("process_limit", "its processes could not be ended")
+                self._finish("process_limit", "could not be ended", "processes")
                 raise self._error()
             time.sleep(0.002)
         self._inner = self._first
@@ -190,7 +181,7 @@ class Sandbox:
         while answer.get("back") != word:
             answer = self._receive(end, None, late)
         if self._buffer:
-            self._finish("garbled", "its copy left unread output")
+            self._finish("garbled", "left unread output", "copy")
             raise self._error()
         self._printed.clear()
 
@@ -251,7 +242,7 @@ class Sandbox:
                 raise self._error()
             self._buffer += data
             if len(self._buffer) > channel.MAX_REPLY:
-                self._finish("garbled", "its answer is longer than the engine reads")
+                self._finish("garbled", "is longer than the engine reads", "answer")
                 raise self._error()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -259,12 +250,12 @@ class Sandbox:
         try:
             return channel.decode(line)
         except channel.Garbled as e:
-            self._finish("garbled", f"its answer could not be read ({e})")
+            self._finish("garbled", f"could not be read ({e})", "answer")
             raise self._error() from None
 
     def _pause(self, deadline: float, cancelled: Callable[[], bool] | None, late: str, write: bool = False) -> None:
         if time.monotonic() > deadline:
-            self._finish("time_limit", late, self._current_line())
+            self._finish("time_limit", late, line=self._current_line())
         elif cancelled is not None and cancelled():
             self._finish("cancelled", "stopped")
         if self._ended is not None:
@@ -273,25 +264,26 @@ class Sandbox:
 
     def _error(self) -> SandboxEnded:
         self._watcher.join(timeout=1.0)
-        code, reason, line = self._ended or ("exited", "the process ended", None)
-        return SandboxEnded(code, reason, line if line is not None else self._stacks.line(), self.log)
+        code, what, part, line = self._ended or ("exited", "ended", "process", None)
+        return SandboxEnded(code, what, line if line is not None else self._stacks.line(), self.log, part)
 
-    def _why_gone(self) -> tuple[str, str]:
+    def _why_gone(self) -> tuple[str, str, str | None]:
+        """Code, what happened, and the part that it happened to, as in SandboxEnded."""
         if self._ended is not None:
-            return self._ended[:2]
+            return self._ended[:3]
         assert self._process is not None
         try:
             status = self._process.wait(timeout=3.0)
         except subprocess.TimeoutExpired:
-            return "exited", "it closed its side of the pipe"
+            return "exited", "closed its side of the pipe", ""
         number = -status if status < 0 else status - 128
         if number == signal.SIGXCPU:
-            return "time_limit", "it used all of its processor time"
+            return "time_limit", "used all of its processor time", ""
         if number in (signal.SIGKILL, signal.SIGTERM):
-            return "crashed", "its process was killed (by itself, or by the system because memory ran out)"
+            return "crashed", "was killed (by itself, or by the system because memory ran out)", "process"
         if 0 < number < 65 and number in set(signal.Signals):
-            return "crashed", f"its process crashed ({signal.Signals(number).name})"
-        return "exited", f"it ended the Python process with status {status} (for example by os._exit)"
+            return "crashed", f"crashed ({signal.Signals(number).name})", "process"
+        return "exited", f"ended the Python process with status {status} (for example by os._exit)", ""
 
     # ---- the watcher ----
 
@@ -304,8 +296,8 @@ class Sandbox:
                     while data := os.read(printed, 1 << 16):
                         self._printed.add(data)
                         if self._printed.too_much:
-                            limit = f"it printed more than {MAX_PRINTED >> 20} MB"
-                            self._finish("output_limit", limit, self._current_line())
+                            limit = f"printed more than {MAX_PRINTED >> 20} MB"
+                            self._finish("output_limit", limit, "", self._current_line())
                             break
                     else:
                         return  # end of file: every process that could print is gone
@@ -329,10 +321,10 @@ class Sandbox:
         # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
         many = len(members) > FORKS
         if tasks > MAX_PROCESSES + 8 * (os.cpu_count() or 1) or (many and resident > self.memory_bytes):
-            self._finish("process_limit", "it started too many processes", self._current_line())
+            self._finish("process_limit", "started too many processes", "", self._current_line())
         elif resident > self.memory_bytes:
             limit = f"{self.memory_bytes / 2**30:.3g} GiB"
-            self._finish("memory_limit", f"it used more memory than the limit of {limit}", self._current_line())
+            self._finish("memory_limit", f"used more memory than the limit of {limit}", "", self._current_line())
 
     def _current_line(self) -> int | None:
         """The line of the pasted text that the child runs now, or None."""
@@ -346,10 +338,11 @@ class Sandbox:
 
     # ---- the end ----
 
-    def _finish(self, code: str, reason: str, line: int | None = None) -> None:
+    def _finish(self, code: str, what: str, part: str | None = None, line: int | None = None) -> None:
+        """End the child for the reason that SandboxEnded gives."""
         with self._lock:
             if self._ended is None:
-                self._ended = (code, reason, line)
+                self._ended = (code, what, part, line)
         self._kill()
 
     def _kill(self) -> None:

@@ -152,7 +152,8 @@ class Screened(Event):
 @dataclass(frozen=True)
 class Controlled(Event):
     """The engine received a command of the owner: pause | resume | stop | budget | try. `data` of try: {program: blob,
-    form, language, entry, cls}; all but the first are optional."""
+    form, language, entry, cls, waits}; all but the first are optional. `waits`: paused, if the try begins only when the
+    session resumes."""
 
     KIND: ClassVar[str] = "controlled"
     action: str

@@ -76,17 +76,19 @@ _MODULE = re.compile(r"^class[ \t]+Model\b", re.MULTILINE)
 @dataclass(frozen=True)
 class Complaint:
     """Why a text cannot be tried as a kernel. `code`: empty | unknown_language | wrong_language | no_entry; `reason`
-    and `fix`: a sentence each; `example`: a short valid text, or ""."""
+    and `fix`: a sentence each; `example`: a short valid text, or ""; `there`: of no_entry, what the text defines
+    instead."""
 
     code: str
     reason: str
     fix: str
     example: str = ""
+    there: str = ""
 
     @property
     def evidence(self) -> str:
         """The text for a finding, whose code already says that there is no entry."""
-        return f"{self.reason.removeprefix('There is no entry: ')} {self.fix}"
+        return f"{self.there}. {self.fix}" if self.there else f"{self.reason} {self.fix}"
 
 
 def bare(text: str) -> str:
@@ -153,7 +155,7 @@ def no_entry(text: str, language: str, entry: str = "") -> Complaint:
     elif language == "cuda" and "run" in there:
         what = '`run` is not declared extern "C", so that its name cannot be found'
         fix = f"Declare it as `{CUDA_ENTRY}`."
-    return Complaint("no_entry", f"There is no entry: {what}.", fix, "" if entry else EXAMPLES[language])
+    return Complaint("no_entry", f"There is no entry: {what}.", fix, "" if entry else EXAMPLES[language], what)
 
 
 __all__ = [

@@ -53,6 +53,7 @@ class Owner:
             if kind == "try":
                 text = str(data.get("program", ""))
                 data = {"program": events.blob_name(text), **{k: str(data[k]) for k in TRY if data.get(k)}}
+                data |= {"waits": "paused"} if self.paused else {}
                 texts = [text]
             self._obey(kind, data)
             yield from self.journal.emit(events.Controlled(kind, dict(data)), *texts)

@@ -1,11 +1,13 @@
-"""A finished session as one file of JSON lines: one event per line, then the blobs that they name.
+"""A session as one file of JSON lines: one event per line, each after the blobs that it is the first to name.
 
+    {"blobs": {"<sha-256>": "text", ...}}
     {"seq": 1, "kind": "session.started", "t": 1796050000.0, "data": {...}}
     ...
-    {"blobs": {"<sha-256>": "text", ...}}
 
-The gallery replays such files through the page of a live session, so a recording holds exactly the event log of its
-session. This module imports only `engine.session.events`, because the web process loads it.
+A recording is written while its session runs, so a process that is killed leaves a valid recording of what happened
+until then. Older files hold all blobs in their last line. The gallery replays such files through the page of a live
+session, so a recording holds exactly the event log of its session. This module imports only `engine.session.events`,
+because the web process loads it.
 """
 
 from __future__ import annotations
@@ -47,29 +49,54 @@ class Recording:
         return self.rows[0].data["title"]
 
 
+class Writer:
+    """Writes a recording event by event, as a context manager. Each line reaches the file before `add` returns."""
+
+    def __init__(self, path: str | Path):
+        self._file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - __exit__ closes it
+        self._blobs: dict[str, str] = {}  # texts that no event has named yet
+        self._named: set[str] = set()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, seq: int, t: float, event: events.Event, blobs: Mapping[str, str]) -> None:
+        """Append an event, after the texts that it or an earlier event names. `blobs`: texts that are new."""
+        data = events.encode(event)
+        self._named |= _blob_names(data)
+        self._blobs |= blobs
+        texts = {name: self._blobs.pop(name) for name in sorted(self._named & self._blobs.keys())}
+        self._named -= texts.keys()
+        lines = [{"blobs": texts}] if texts or seq == 1 else []
+        lines.append({"seq": seq, "kind": event.KIND, "t": round(t, 3), "data": data})
+        self._file.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        self._file.flush()
+
+
 def write(path: str | Path, rows: Iterable[tuple[int, float, events.Event]], blobs: Mapping[str, str]) -> None:
     """Write (seq, t, event) rows and their blobs. Blobs that no event names are omitted."""
-    lines, named = [], set()
-    for seq, t, event in rows:
-        data = events.encode(event)
-        named |= _blob_names(data)
-        lines.append(json.dumps({"seq": seq, "kind": event.KIND, "t": round(t, 3), "data": data}, ensure_ascii=False))
-    contents = {name: blobs[name] for name in sorted(named) if name in blobs}
-    lines.append(json.dumps({"blobs": contents}, ensure_ascii=False))
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with Writer(path) as writer:
+        for seq, t, event in rows:
+            writer.add(seq, t, event, blobs if seq == 1 else {})
 
 
 def read(path: str | Path) -> Recording:
-    """Read and check a whole recording. Raises RecordingError with the line."""
+    """Read and check a whole recording. A last line that a kill cut is ignored. Raises RecordingError with the line."""
     rows: list[Row] = []
     blobs: dict[str, str] | None = None
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+    lines = Path(path).read_bytes().split(b"\n")  # bytes, because a cut line may end inside a character
+    if len(lines) > 1 and not _is_json(lines[-1]):
+        lines.pop()
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             raw = json.loads(line)
             if "blobs" in raw:
-                blobs = dict(raw["blobs"])
+                blobs = (blobs or {}) | raw["blobs"]
                 continue
             row = Row(int(raw["seq"]), raw["kind"], float(raw["t"]), raw["data"])
             events.decode(row.kind, row.data)
@@ -81,11 +108,19 @@ def read(path: str | Path) -> Recording:
     if not rows or rows[0].kind != events.SessionStarted.KIND:
         raise RecordingError(f"a recording begins with {events.SessionStarted.KIND}")
     if blobs is None:
-        raise RecordingError('the last line, {"blobs": {...}}, is missing: the file was cut short')
+        raise RecordingError('there is no line {"blobs": {...}}: the file was cut short')
     for name, text in blobs.items():
         if events.blob_name(text) != name:
             raise RecordingError(f"blob {name[:12]} does not hold the text that its name is the SHA-256 of")
     return Recording(tuple(rows), blobs)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _blob_names(value: Any) -> set[str]:

@@ -30,16 +30,18 @@ Class = Literal["f32", "tf32", "f16", "bf16", "fp8"]
 CLASSES = get_args(Class)
 MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000
+MAX_SEED = 2**63 - 1
 ARCH = "sm_90a"  # programs are written for it: no time may be predicted for another chip
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class BadSpec(ValueError):
-    """One field of a spec is wrong: `field`, and a message that says what is allowed."""
+    """One field of a spec is wrong: `field`, a message that says what is allowed, and `fix`, a valid value as a
+    sentence."""
 
-    def __init__(self, field: str, message: str):
+    def __init__(self, field: str, message: str, way_out: str = ""):
         super().__init__(f"{field}: {message}")
-        self.field, self.message = field, message
+        self.field, self.message, self.fix = field, message, way_out or fix(field)
 
 
 def _field(default: Any, about: str, allowed: str, fix: str, **limits: Any) -> Any:
@@ -50,6 +52,14 @@ def _field(default: Any, about: str, allowed: str, fix: str, **limits: Any) -> A
 
 def _listed(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+class _BadOption(ValueError):
+    """An option of a strategy is wrong. `fix`: as in BadSpec."""
+
+    def __init__(self, message: str, fix: str):
+        super().__init__(message)
+        self.fix = fix
 
 
 class SpecFields(BaseModel):
@@ -96,7 +106,9 @@ class SpecFields(BaseModel):
         6, "Stop after so many trials without a better one", f"a whole number from 1 to {MAX_TRIALS}",
         "Write for example 6, to stop after 6 trials without gain.", ge=1, le=MAX_TRIALS,
     )  # fmt: skip
-    seed: int = _field(0, "Random seed", "a whole number from 0", "Write for example 0.", ge=0, le=2**63 - 1)
+    seed: int = _field(
+        0, "Random seed", f"a whole number from 0 to {MAX_SEED}", "Write for example 0.", ge=0, le=MAX_SEED
+    )
     compile: bool = _field(
         False, "On a GPU, time torch.compile too when the search is over (minutes)", "true or false",
         "Write true or false.",
@@ -149,7 +161,7 @@ class SpecFields(BaseModel):
         try:
             return chosen.Options(**raw)
         except ValidationError as e:
-            raise ValueError(_option_error(chosen, e)) from None
+            raise _option_error(chosen, e) from None
 
     @field_validator("classes")
     @classmethod
@@ -234,7 +246,8 @@ def bad_spec(error: ValidationError) -> BadSpec:
     """The first mistake of a spec in words; an unknown field before all others."""
     first = min(error.errors(include_url=False), key=lambda mistake: mistake["type"] != "extra_forbidden")
     field = str(first["loc"][0])[:40] if first["loc"] else "spec"
-    return BadSpec(field, _message(field, first))
+    raised = first.get("ctx", {}).get("error")
+    return BadSpec(field, _message(field, first), raised.fix if isinstance(raised, _BadOption) else "")
 
 
 def _message(field: str, mistake: dict[str, Any]) -> str:
@@ -251,14 +264,27 @@ def _message(field: str, mistake: dict[str, Any]) -> str:
     return allowed(field)
 
 
-def _option_error(strategy: type[Strategy], error: ValidationError) -> str:
+def _option_error(strategy: type[Strategy], error: ValidationError) -> _BadOption:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])[:40] if first["loc"] else ""
-    known = strategy.Options.model_fields
+    known = {option["name"]: option for option in _options_of(strategy)}
     if first["type"] == "extra_forbidden":
         has = f"it has {', '.join(known)}" if known else "it has none"
-        return f"strategy {strategy.name} has no option {short(name)}; {has}"
-    return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]} ({known[name].description})"
+        return _BadOption(f"strategy {strategy.name} has no option {short(name)}; {has}", fix("options"))
+    option = known[name]
+    values = _option_values(option)
+    example = f"Write for example {json.dumps({name: option['default']})}, or leave {name} out."
+    return _BadOption(f"{name}: {values} ({option['about']})", f"{name} takes {values}. {example}")
+
+
+def _option_values(option: dict[str, Any]) -> str:
+    """Which values an option takes, in words. `option`: a row of `_options_of`."""
+    low, high = option["low"], option["high"]
+    if option["kind"] == "choice":
+        return f"one of {', '.join(map(str, option['choices']))}"
+    if option["kind"] == "text":
+        return "a text"
+    return "a whole number" + (f" from {low}" if low is not None else "") + (f" to {high}" if high is not None else "")
 
 
 def device_error(name: Any) -> str | None:

@@ -166,7 +166,7 @@ class Prepared:
         if pasted is None:
             raise SessionRefused("bad_program", "the program does not pass its checks")
         reasons: list[str] = []
-        structure = opened(pasted, "your program", self.hardware, reasons)
+        structure = opened(pasted, "the given program", self.hardware, reasons)
         if structure is None:
             raise SessionRefused("not_covered", f"no back end takes this program: {reasons[0]}")
         structure.base = _plain(pasted)

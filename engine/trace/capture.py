@@ -45,9 +45,14 @@ def _module(node: Any) -> str:
     return ""
 
 
+def _name_of(target: Any) -> str:
+    """The name of a node without a schema: autocast of wrap_with_autocast."""
+    return getattr(target, "__name__", str(target)).removeprefix("wrap_with_")
+
+
 def _foreign(target: Any) -> str:
     """A description of a node without a schema, for a person, with a way out."""
-    name = getattr(target, "__name__", str(target)).removeprefix("wrap_with_")
+    name = _name_of(target)
     if str(getattr(target, "__module__", "")).startswith("torch._functorch"):
         return "torch.vmap or another of torch.func's transforms, which the tracer does not follow; write the axis out"
     if name in ("cond", "while_loop", "map", "map_impl", "scan", "associative_scan"):
@@ -226,7 +231,8 @@ class Capture:
             if getattr(node.target, "__module__", "") == "_operator" or "sym" in getattr(node.target, "__name__", ""):
                 raise depends_on_values("", line, "forward")  # arithmetic on a size that depends on values
             where = f"Line {line} uses" if line else "The module uses"
-            raise Bad("not_covered", f"{where} {_foreign(node.target)}.", line)
+            reason = f"{where} {_foreign(node.target)}."
+            raise Bad("not_covered", reason, line, of_device=_name_of(node.target) == "autocast")
         op = schema.name.split("::")[-1]
         tensors = (value,) if isinstance(value, torch.Tensor) else value
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):

@@ -89,8 +89,7 @@ def _graph(model: Any, inputs: tuple[Any, ...], fake: bool) -> tuple[dict, str]:
     try:
         return _exported(model, inputs), "torch.export"
     except Bad as e:
-        # An autocast for one device does not apply on another, so its graph would be that of another module.
-        if e.code not in ("not_covered", "cannot_trace") or "autocast" in e.reason:
+        if e.code not in ("not_covered", "cannot_trace") or e.of_device:
             raise
         try:
             with fake_tensors() if fake else contextlib.nullcontext():

@@ -22,11 +22,12 @@ EXAMPLES = ("inputs", "example_inputs")
 
 
 class Bad(Exception):
-    """The pasted text is refused. Becomes engine.devices.SessionRefused in the engine."""
+    """The pasted text is refused. Becomes engine.devices.SessionRefused in the engine. `of_device`: the text does
+    something that PyTorch does on one device only, so a graph of it would be that of another module elsewhere."""
 
-    def __init__(self, code: str, reason: str, line: int | None = None):
+    def __init__(self, code: str, reason: str, line: int | None = None, of_device: bool = False):
         super().__init__(reason)
-        self.code, self.reason, self.line = code, reason, line
+        self.code, self.reason, self.line, self.of_device = code, reason, line, of_device
 
 
 @dataclass

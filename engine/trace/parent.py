@@ -79,19 +79,16 @@ def warm(*, gpu: bool = False, local_user: bool = False) -> None:
 
 def refuse(ended: SandboxEnded) -> SessionRefused:
     """The refusal for a child that ended while it ran the pasted text."""
-    at = f"Line {ended.line}: the module" if ended.line else "The module"
+    whose = f"module's {ended.part}" if ended.part else "module"
+    at = f"Line {ended.line}: the {whose}" if ended.line else f"The {whose}"
     advice = {
         "time_limit": "; it may loop without end.",
         "memory_limit": "; make its tensors smaller.",
     }.get(ended.code, ".")
     subject = {"cancelled": "Tracing was", "no_cuda": "No GPU in the sandbox:"}.get(ended.code, at)
-    reason = ended.reason.removeprefix("it ")
-    if ended.code == "crashed" or ended.reason.startswith("its "):
-        subject, reason = (
-            at.replace("the module", "the module's process").replace("The module", "The module's process"),
-            (ended.reason.removeprefix("its process ").removeprefix("its ")),
-        )
-    return SessionRefused(ended.code, f"{subject} {reason}{advice}", ended.line)
+    if ended.code == "crashed" and ended.part is None:
+        subject = "Tracing did not begin:"
+    return SessionRefused(ended.code, f"{subject} {ended.what}{advice}", ended.line)
 
 
 def _read(answer: dict, seconds: float) -> Traced:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.session.spec import UNTITLED, BadSpec, SessionSpec, SpecFields, fix
+from engine.session.spec import MAX_TRIALS, UNTITLED, BadSpec, SessionSpec, SpecFields
 from engine.session.titles import LONGEST, first_sentence, opening_text
 from playground import conf
 from playground.models import Session
@@ -63,17 +63,22 @@ def invalid(body: bytes) -> Refused | None:
     try:
         SessionSpec.from_json(body.decode("utf-8", "replace"))
     except BadSpec as e:
-        return None if e.field == "spec" else refusal_of(e.field, e.message)
+        return None if e.field == "spec" else refusal_of(e)
     return None
 
 
-def refusal_of(field: str, message: str) -> Refused:
+def most_trials() -> int:
+    """The largest budget of trials that a session may ask for on this server."""
+    return min(MAX_TRIALS, conf.get("UCUTLASS_MAX_TRIALS"))
+
+
+def refusal_of(wrong: BadSpec) -> Refused:
     """The refusal of a wrong field: the values that this server allows, and a valid value."""
-    way_out = fix(field)
-    if field == "trials":
-        most = conf.get("UCUTLASS_MAX_TRIALS")
+    message, way_out = wrong.message, wrong.fix
+    if wrong.field == "trials":
+        most = most_trials()
         message, way_out = f"a whole number from 1 to {most}", f"Write for example 12; this server allows {most}."
-    return Refused(422, f"{field}: {message.removesuffix('.')}.", way_out, field=field)
+    return Refused(422, f"{wrong.field}: {message.removesuffix('.')}.", way_out, field=wrong.field)
 
 
 def _checked(fields: dict[str, Any]) -> SessionSpec:
@@ -81,9 +86,9 @@ def _checked(fields: dict[str, Any]) -> SessionSpec:
     try:
         spec = SessionSpec(**fields)
     except BadSpec as e:
-        raise refusal_of(e.field, e.message) from None
-    if spec.trials > conf.get("UCUTLASS_MAX_TRIALS"):
-        raise refusal_of("trials", "")
+        raise refusal_of(e) from None
+    if spec.trials > most_trials():
+        raise refusal_of(BadSpec("trials", ""))
     return spec
 
 

@@ -1,7 +1,7 @@
 """An owner's candidate: a program of the language, or a raw kernel, distinguished by its text.
 
-Only regular expressions read the text here (engine.session.kernel_text); it is parsed, loaded and run in the engine's
-sandbox.
+A program is parsed here, and what cannot be parsed becomes no trial. Only regular expressions read the text of a kernel
+(engine.session.kernel_text); it is parsed, loaded and run in the engine's sandbox.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dsl.syntax import ProgramError, parse
 from engine.session.kernel_text import CLASSES, LANGUAGES, complaint, language_of
 from playground.access.requests import Refused, limit_text
 from playground.models import Session
@@ -31,6 +32,7 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
     form, language = form_of(data)
     if form == "program":
         limit_text(text, "The program", "Paste only the program.")
+        _parsed(text)
         return {"program": text}
     limit_text(text, "The kernel", LESS)
     if session.spec.get("source_kind") == "program":
@@ -45,6 +47,19 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
         raise Refused(422, problem.reason, problem.fix, field="program", **more)
     fields = {"program": text, "form": "kernel", "language": language, "cls": class_of(session, data.get("cls"))}
     return fields | ({"entry": entry} if entry else {})
+
+
+def _parsed(text: str) -> None:
+    """Raise Refused(400), with the line, for a text that is no program of the language: it can be no trial."""
+    try:
+        parse(text)
+    except ProgramError as e:
+        first = e.diagnostics[0]
+        at = f"Line {first.span.line}: " if first.span.line else ""
+        way_out = f"{first.help[:1].upper()}{first.help[1:]}." if first.help else "The language is at /language."
+        more = {"code": first.code, "line": first.span.line, "diagnostics": [d.to_json() for d in e.diagnostics]}
+        error = f"{at}this is no program of the language: {first.message}."
+        raise Refused(400, error, way_out, field="program", **more) from None
 
 
 def form_of(data: dict[str, Any]) -> tuple[str, str]:

@@ -120,16 +120,16 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
         )
     p = Product(l, m, n, k, cls, bytes_, DTYPE_BYTES[out.dtype], extra_flops=1.0 if len(ins) > 2 else 0.0)
     time = library_product(p, hw)
-    note, slow = "", 1.0
+    note, slow, slowed = "", 1.0, ""
     a_strided = layout.strided(op.inputs[a])
     b_strided = layout.strided(op.inputs[b]) ^ (name == "linear")  # linear's weight is stored [N, K]
     rows = (m if a_strided else k, k if b_strided else n)
     if cls in _MISALIGNED and any(r * bytes_ % 16 for r in rows):
         rate = _MISALIGNED[cls] * hw.peak(cls)
         slow = max(1.0, p.flops / rate * 1e3 / max(1e-9, time.main_ms))
-        note = "rows not 16-byte aligned: the library falls back to slow kernels"
+        slowed, note = "unaligned", "rows not 16-byte aligned: the library falls back to slow kernels"
     elif cls == "tf32" and a_strided and not b_strided:
-        slow, note = 1 / _TF32_BOTH_STRIDED, "tf32 with neither operand contiguous along K"
+        slow, slowed, note = 1 / _TF32_BOTH_STRIDED, "strided", "tf32 with neither operand contiguous along K"
     main = time.main_ms * slow
     ms = time.ms - time.main_ms + main
     parts = {
@@ -139,7 +139,7 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
         "epilogue": time.epilogue_ms,
         "reduction": time.reduction_ms,
     }
-    return StageTime(op.name, "library", ms, time.bound_by, parts, c.flops, time.hbm_bytes, note)
+    return StageTime(op.name, "library", ms, time.bound_by, parts, c.flops, time.hbm_bytes, note, slowed)
 
 
 def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, cls: str) -> StageTime:

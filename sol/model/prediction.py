@@ -21,6 +21,7 @@ class StageTime:
     flops: float = 0.0
     bytes: float = 0.0  # to and from device memory, re-reads included
     note: str = ""
+    slowed: str = ""  # why a library uses slow kernels: unaligned | strided | "" for neither
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,68 @@ def test_a_lost_engine_is_said_instead_of_a_clock_that_runs_on(page):
 
 
 @pytest.mark.parametrize(
+    ("commands", "words"),
+    [
+        (["pause"], "Paused by the owner"),
+        (["try", "pause"], "Paused by the owner"),
+        (["pause", "try"], "Paused by the owner; 1 try of the owner waits until the session resumes"),
+        (["pause", "try", "pause", "try"], "Paused by the owner; 2 tries of the owner wait until the session resumes"),
+        (["pause", "try", "resume", "pause"], "Paused by the owner"),
+    ],
+)
+def test_a_try_that_a_pause_holds_is_said_to_wait(page, commands, words):
+    rows, paused = [("session.started", {})], False
+    for action in commands:
+        paused = {"pause": True, "resume": False}.get(action, paused)
+        rows.append(
+            ("controlled", {"action": action, "data": {"waits": "paused"} if action == "try" and paused else {}})
+        )
+    assert page.evaluate(WORDS, [log(*rows), {"live": True, "state": "running"}]) == words
+
+
+OWN = """async ([events, control]) => {
+  const { boot } = await import("/static/js/page.js");
+  const { content } = await import("/static/js/session/timeline.js");
+  const { fold } = await import("/static/js/session/reduce.js");
+  if (control) boot.control = { token: "t" };
+  return content([...fold(events).trials.values()][0], false).filter(Boolean).map((n) => n.textContent).join(" ");
+}"""
+
+
+@pytest.mark.parametrize(
+    ("control", "word", "other"), [(True, "yours", "the owner’s"), (False, "the owner’s", "yours")]
+)
+def test_only_the_owner_reads_that_a_trial_is_theirs(page, control, word, other):
+    judged = {"trial": 1, "verdict": "clean", "cls": "f16", "kind": "measured", "ms": 1.0, "speedup": 1.0}
+    rows = log(("session.started", {}), ("trial.proposed", {"trial": 1, "by": "owner"}), ("trial.judged", judged))
+    text = page.evaluate(OWN, [rows, control])
+    assert word in text and other not in text
+
+
+EMPTY = """async () => {
+  const { TryForm } = await import("/static/js/session/try_form.js");
+  const { boot } = await import("/static/js/page.js");
+  boot.session = { spec: { classes: ["f16"] } };
+  const form = new TryForm("", "program", null, () => {});
+  document.body.append(...form.body);
+  form.open();
+  window.form = form;
+  await form.look();
+  return form.said.textContent;
+}"""
+
+
+def test_an_empty_form_reports_no_mistake(page):
+    assert page.evaluate(EMPTY) == ""
+    typed = """async () => {
+      form.editor.setText("program", "ucutlass");
+      for (let i = 0; i < 100 && !form.said.textContent; i++) await new Promise((done) => setTimeout(done, 100));
+      return form.said.textContent;
+    }"""
+    assert page.evaluate(typed).startswith("Line 1")
+
+
+@pytest.mark.parametrize(
     ("step", "cause", "word"),
     [
         ("validate", "program", "wrong result"),

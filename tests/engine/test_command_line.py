@@ -146,3 +146,22 @@ def test_ctrl_c_ends_in_order_with_what_was_found(program, tmp_path):
     assert child.wait(timeout=60) == 0
     assert "stopped: Stopped by the owner." in rest
     assert recording.read(record).rows[-1].data["state"] == "stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_run_leaves_a_recording_of_what_happened_until_then(number, program, tmp_path):
+    record = tmp_path / "one.jsonl"
+    args = [sys.executable, "-m", "engine", "optimize", str(program), "--device", "modelled:h200"]
+    args += ["--trials", "900", "--eps", "0", "--window", "900", "--record", str(record)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    child = subprocess.Popen(args, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    for line in child.stdout:
+        if line.startswith("trial 2 "):
+            break
+    child.send_signal(number)
+    child.stdout.read()
+    assert child.wait(timeout=60) == -number
+    killed = recording.read(record)
+    assert {r.data["trial"] for r in killed.rows if r.kind == "trial.proposed"} >= {1, 2}
+    assert killed.rows[0].data["source"] in killed.blobs and killed.rows[0].data["device"]["command"]
+    assert command.main(["replay", str(record)]) == 0

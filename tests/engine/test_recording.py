@@ -38,21 +38,45 @@ def test_the_texts_of_screened_candidates_are_kept(tmp_path):
     assert recording.read(path).blobs == {events.blob_name(text): text}
 
 
-def test_every_line_is_an_object_of_its_own_and_the_blobs_come_last(recorded):
-    *rows, last = [json.loads(line) for line in recorded[0].read_text().splitlines()]
-    assert [r["seq"] for r in rows] == list(range(1, len(rows) + 1))
-    assert set(rows[0]) == {"seq", "kind", "t", "data"} and set(last) == {"blobs"}
+def test_each_text_comes_before_the_event_that_names_it(recorded):
+    lines = [json.loads(line) for line in recorded[0].read_text().splitlines()]
+    rows, texts = [], set()
+    for line in lines:
+        if "blobs" in line:
+            texts |= set(line["blobs"])
+        else:
+            assert set(line) == {"seq", "kind", "t", "data"}
+            rows.append(line["seq"])
+            assert not [v for v in line["data"].values() if isinstance(v, str) and v in recorded[2] and v not in texts]
+    assert rows == list(range(1, len(rows) + 1))
+
+
+def test_a_recording_that_is_killed_at_any_byte_of_its_last_lines_is_valid(recorded):
+    path, rows, _ = recorded
+    text = path.read_bytes()
+    first = text.index(b"\n", text.index(b'"session.started"')) + 1
+    for size in (first, len(text) // 2, *range(len(text) - 400, len(text))):
+        path.write_bytes(text[:size])
+        cut = recording.read(path)
+        assert [r.event for r in cut.rows] == [e for _, _, e in rows[: len(cut.rows)]] and cut.rows
+
+
+def test_a_file_of_an_older_engine_has_its_blobs_in_the_last_line(recorded):
+    path, rows, blobs = recorded
+    lines = [line for line in path.read_text().splitlines() if not line.startswith('{"blobs"')]
+    path.write_text("\n".join([*lines, json.dumps({"blobs": blobs})]) + "\n")
+    assert recording.read(path).blobs == blobs and len(recording.read(path).rows) == len(rows)
 
 
 @pytest.mark.parametrize(
     "spoil, words",
     [
-        (lambda lines: lines[:-1], "cut short"),
-        (lambda lines: lines[1:], "line 1 has seq 2"),
-        (lambda lines: [lines[0], *lines[2:]], "line 2 has seq 3"),
-        (lambda lines: [lines[0], "{", *lines[2:]], "line 2"),
-        (lambda lines: [lines[0].replace("session.started", "session.dreamt"), *lines[1:]], "unknown event kind"),
-        (lambda lines: [*lines[:-1], lines[-1].replace("program scale", "program other")], "SHA-256"),
+        (lambda lines: [line for line in lines if not line.startswith('{"blobs"')], "cut short"),
+        (lambda lines: [lines[0], *lines[2:]], "line 2 has seq 2"),
+        (lambda lines: [line for line in lines if not line.startswith('{"seq": 2,')], "has seq 3 where 2 comes next"),
+        (lambda lines: [*lines[:2], "{", *lines[3:]], "line 3"),
+        (lambda lines: [line.replace("session.started", "session.dreamt") for line in lines], "unknown event kind"),
+        (lambda lines: [line.replace("program scale", "program other") for line in lines], "SHA-256"),
     ],
     ids=["cut", "beheaded", "gap", "no json", "kind", "blob"],
 )

@@ -59,7 +59,7 @@ def test_every_blob_that_an_event_names_travels_with_it():
 def test_the_first_trial_of_a_pasted_program_is_that_program():
     log, blobs = play()
     first = of(log, events.TrialProposed)[0]
-    assert "tile 128x128x64" in blobs[first.program] and first.change == "your program"
+    assert "tile 128x128x64" in blobs[first.program] and first.change == "the given program"
 
 
 def test_a_pasted_program_with_a_guard_stands_in_tf32():

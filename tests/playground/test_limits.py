@@ -1,5 +1,7 @@
 """What a visitor may ask for: sizes, rates, fields. Each refusal is one {error, fix} with the status that fits."""
 
+import json
+
 import pytest
 
 from engine.session import events
@@ -40,8 +42,14 @@ def start(client, **fields):
         ({"strategy": "x" * 10_000}, 422, "xxx… is not one of planner"),
         ({"device": "modelled:gameboy"}, 422, "modelled:h200"),
         ({"options": {"order": "listed"}}, 422, "options: strategy planner has no option 'order'; it has none"),
-        ({"strategy": "sweep", "options": {"order": "best"}}, 422, "options: order: input should be 'predicted'"),
-        ({"strategy": "sweep", "options": {"limit": -1}}, 422, "options: limit: "),
+        (
+            {"strategy": "sweep", "options": {"order": "best"}},
+            422,
+            "options: order: one of predicted, listed, shuffled (",
+        ),
+        ({"strategy": "sweep", "options": {"limit": -1}}, 422, "options: limit: a whole number from 0 ("),
+        ({"strategy": "sweep", "options": {"structure": 9}}, 422, "options: structure: a whole number from 1 to 8 ("),
+        ({"seed": 2**63}, 422, "seed: a whole number from 0 to 9223372036854775807."),
         ({"strategy": "sweep", "options": 7}, 422, "options: an object with the strategy's own options"),
         ({"foo": 1}, 422, "foo: no such field"),
         ({"x" * 10_000: 1}, 422, "no such field"),
@@ -57,6 +65,25 @@ def test_a_field_that_is_wrong_is_named(client, fields, status, word):
     assert reply.status_code == status and word in reply.json()["error"] and reply.json()["fix"]
     assert "Correct the field" not in reply.json()["fix"] and len(reply.content) < 600
     assert not Session.objects.exists()
+
+
+def test_an_option_out_of_range_names_the_values_that_fit(client):
+    refusal = start(client, strategy="sweep", options={"structure": 9}).json()
+    assert refusal["fix"] == (
+        'structure takes a whole number from 1 to 8. Write for example {"structure": 1}, or leave structure out.'
+    )
+
+
+@pytest.mark.parametrize("most", [None, "77"])
+def test_the_description_of_the_api_names_the_limit_that_the_server_keeps(client, monkeypatch, most):
+    if most:
+        monkeypatch.setenv("UCUTLASS_MAX_TRIALS", most)
+    most = int(most or 400)
+    schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
+    trials = schemas["SpecFields"]["properties"]["trials"]
+    assert (trials["minimum"], trials["maximum"]) == (1, most) and f"from 1 to {most}" in trials["description"]
+    assert f'"maximum": {most}' in json.dumps(schemas["BudgetIn"]["properties"]["trials"])
+    assert start(client, trials=most + 1).status_code == 422 and start(client, trials=most).status_code == 201
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", '"x"', "9" * 50])

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.utils import timezone
 
 from engine.session.kernel_text import EXAMPLES
 from playground.access import limits
@@ -11,6 +12,7 @@ from tests.engine.integrity import zoo
 
 pytestmark = pytest.mark.django_db
 PROGRAM = "program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] { y = gemm(x, w.T) { } return y }"
+WRONG = PROGRAM.replace("return y", "return z")
 PYTHON, CUDA = EXAMPLES["python"], EXAMPLES["cuda"]
 
 
@@ -33,8 +35,7 @@ def look(client, text, **more):
     ("data", "columns"),
     [
         ({"program": PROGRAM}, {"program": PROGRAM}),
-        ({"program": "gemm me"}, {"program": "gemm me"}),  # the language says what is wrong with it
-        ({"program": PYTHON, "form": "program"}, {"program": PYTHON}),
+        ({"program": WRONG}, {"program": WRONG}),  # it parses, and the engine says what is wrong with it
         ({"program": PYTHON}, {"program": PYTHON, "form": "kernel", "language": "python", "cls": "f16"}),
         ({"program": CUDA, "cls": "f32"}, {"program": CUDA, "form": "kernel", "language": "cuda", "cls": "f32"}),
         (
@@ -53,6 +54,9 @@ def test_what_is_handed_in_reaches_the_engine_with_what_it_is(client, session, d
     ("data", "status", "words"),
     [
         ({"program": " \n"}, 422, "There is no program or kernel to try."),
+        ({"program": "x"}, 400, "Line 1: this is no program of the language"),
+        ({"program": "program p(x: f16[4]) -> f16[4] {\n  y = \n}"}, 400, "Line 3: this is no program"),
+        ({"program": PYTHON, "form": "program"}, 400, "Line 1: this is no program of the language"),
         ({"program": 7}, 422, "There is no program or kernel to try."),
         ({"program": PYTHON, "language": "cuda"}, 422, "This reads as Python, and it was sent as CUDA C++."),
         ({"program": PROGRAM, "form": "kernel", "language": "python"}, 422, "Choose μCUTLASS program."),
@@ -81,6 +85,23 @@ def test_a_refusal_for_want_of_an_entry_shows_a_kernel_that_would_do(client, ses
     reply = hand_in(client, session, program="import torch\ndef softmax(x): return x").json()
     assert reply["code"] == "no_entry" and reply["field"] == "program" and reply["error"].endswith("defines softmax.")
     assert hand_in(client, session, program=reply["example"]).status_code == 202
+
+
+def waits(client, session, kind="try", **data):
+    body = {"kind": kind, "data": data, "control_token": session["control_token"]}
+    reply = client.post(f"/api/sessions/{session['id']}/commands", body, content_type="application/json")
+    assert reply.status_code == 202
+    return reply.json().get("waits")
+
+
+def test_a_try_of_a_paused_session_is_said_to_wait(client, session):
+    assert waits(client, session, program=PROGRAM) is None
+    assert waits(client, session, "pause") is None and waits(client, session, program=PROGRAM) == "paused"
+    Command.objects.update(handled=timezone.now())  # the engine has obeyed: its log says that the session is paused
+    Session.objects.update(summary={"paused": True})
+    assert waits(client, session, program=PROGRAM) == "paused"
+    waits(client, session, "resume")
+    assert waits(client, session, program=PROGRAM) is None
 
 
 def test_a_session_of_a_program_takes_no_kernel(client):

@@ -67,7 +67,7 @@ def test_half_of_a_float32_module_pays_for_its_casts():
 def test_rows_that_are_not_aligned_fall_off_a_cliff_and_the_note_says_so():
     a = predict_eager(gemm_problem("L1/8"), H200, "tf32")
     assert a.ms > 3 * t_sol(gemm_problem("L1/8"), H200, "tf32")
-    assert "16-byte" in a.notes[0]
+    assert "16-byte" in a.notes[0] and a.stages[0].slowed == "unaligned"
 
 
 def test_a_convolution_pays_for_layout_changes_on_the_tensor_cores_only():

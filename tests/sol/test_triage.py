@@ -41,7 +41,7 @@ def test_an_action_that_never_ran_falls_behind_one_that_did():
     taught = memory(*[("split_k", 3.0, None)] * 20, *[("fuse_tail", 1.5, 1.5)] * 20)
     first, second = triage([BOLD, SAFE], 2, taught)
     assert first.hypothesis is SAFE and second.implementation > 5
-    assert "0 of 20 tries of it ran" in second.why
+    assert "(earlier trials: 0 of 20 ran)" in second.why
 
 
 def test_a_promise_that_is_never_kept_is_discounted():
@@ -53,7 +53,7 @@ def test_a_promise_that_is_never_kept_is_discounted():
 
 def test_an_unknown_action_is_trusted_by_half():
     (one,) = triage([SAFE], 2)
-    assert one.expected == pytest.approx(1.5**0.5) and "never tried" in one.why
+    assert one.expected == pytest.approx(1.5**0.5) and "not tried before" in one.why
     assert one.implementation == pytest.approx(4 / 3)
 
 

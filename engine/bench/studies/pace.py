@@ -44,7 +44,7 @@ MODULES = (
 )  # fmt: skip
 CLS = "f16"
 TRIALS = 24  # per session; then the next module
-AIMS = {"median_s": 2.5, "first_trial_s": 5.0, "times_as_many": 10.0}  # design/measuring.md, section Fast
+AIMS = {"median_s": 2.5, "first_trial_s": 5.0, "times_as_many": 10.0}  # goals of this study
 STAGES = {
     "traced": events.Traced, "reported": events.Reported, "baseline": events.Baseline,
     "proposed": events.TrialProposed, "compiled": events.TrialCompiled, "validated": events.TrialValidated,

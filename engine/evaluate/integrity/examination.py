@@ -16,6 +16,7 @@ from engine.evaluate.integrity.findings import NOTE, Finding, Report
 from engine.evaluate.integrity.judging import explain, number, precision_of, text
 from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
 from engine.evaluate.integrity.texts.names import ATEN_MOVES, ATEN_PRODUCTS
+from engine.evaluate.integrity.texts.symbols import plain_name
 from engine.evaluate.timing.cupti import PRODUCT
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
@@ -304,9 +305,11 @@ class Examination:
         brought = self.c.kind == "cuda" or bool(written) or native > 0
         own = [k for k in kernels if k.get("library") is not True and brought]
         theirs = [k for k in kernels if k not in own]
-        names = list(dict.fromkeys(str(k.get("name"))[:80] for k in kernels))[:12]
-        self.report.kernels += [{"name": n, "where": "device"} for n in names]
-        products = [str(k.get("name"))[:80] for k in theirs if PRODUCT.search(str(k.get("name")))]
+        symbols = list(dict.fromkeys(str(k.get("name"))[:160] for k in kernels))[:12]
+        names = list(dict.fromkeys(map(plain_name, symbols)))
+        self.report.kernels += [{"name": plain_name(s), "symbol": s, "where": "device"} for s in symbols]
+        products = [str(k.get("name"))[:160] for k in theirs if PRODUCT.search(str(k.get("name")))]
+        products = list(dict.fromkeys(map(plain_name, products)))
         if not kernels:
             self.report.add(Finding("dressed", "CUPTI saw nothing run on the GPU", dynamic=True))
         elif not own:

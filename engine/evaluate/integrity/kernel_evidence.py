@@ -83,7 +83,7 @@ def _broken(codes: Iterable[str]) -> bool:
 
 
 def _who_worked(report: Report, device: str) -> dict[str, Any]:
-    ran = [k["name"] for k in report.kernels if k.get("where") == "device"]
+    ran = list(dict.fromkeys(k["name"] for k in report.kernels if k.get("where") == "device"))
     library = ", ".join(report.library[:6])
     if report.verdict == "library only":
         return check(

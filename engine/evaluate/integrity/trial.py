@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from engine.evaluate.integrity.texts.symbols import plain_name
+
 PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
 WRONG = "wrong"  # in the evidence of a raw kernel's trial that failed
 _ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, WRONG, GAMING)
 GUARD = "guard"  # the name of a guarded program's check
-HIDDEN = 1.5  # ratio of all streams' time to the events' time above which work is hidden (design/measuring.md)
+HIDDEN = 1.5  # ratio of all streams' time to the events' time above which work is hidden
 SLACK_US = 20.0  # for a kernel's start and CUPTI's clock
 _FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
 
@@ -81,7 +83,7 @@ def _ran(facts: dict[str, Any]) -> dict[str, str]:
     if not kernels:
         return check(name, GAMING, "CUPTI saw nothing run on the GPU")
     own = [k for k in kernels if not k["library"]]
-    theirs = list(dict.fromkeys(k["name"][:60] for k in kernels if k["library"]))
+    theirs = list(dict.fromkeys(plain_name(k["name"]) for k in kernels if k["library"]))
     if not own:
         return check(name, LIBRARY, f"only library kernels ran: {', '.join(theirs[:3])}")
     sentence = f"CUPTI saw {len(own)} of {len(kernels)} kernels that are the program's own"

@@ -322,7 +322,7 @@ class Search:
 
     def _owners_trial(self, request: int) -> Steps[None]:
         candidate = self._tries[request - 1]
-        what = "your kernel" if candidate.form == "kernel" else "your program"
+        what = f"the owner's {'kernel' if candidate.form == 'kernel' else 'program'}"
         number = self.journal.next_trial
         yield from self._log_proposal(
             trial.Proposal(candidate, what, "tried by the owner", by="owner", request=request)

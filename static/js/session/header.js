@@ -99,7 +99,12 @@ export function words(view, info) {
   if (now === "waiting" || info.state === "queued")
     return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is starting it…");
   if (info.text) return info.text;
-  if (now === "paused") return "Paused by the owner";
+  if (now === "paused") {
+    const since = view.controls.slice(view.controls.findLastIndex((c) => c.action === "resume") + 1);
+    const tries = since.filter((c) => c.action === "try" && c.data.waits === "paused").length;
+    const waiting = tries === 1 ? "1 try of the owner waits" : `${tries} tries of the owner wait`;
+    return `Paused by the owner${tries ? `; ${waiting} until the session resumes` : ""}`;
+  }
   const one = underWay(view);
   if (!view.progress && !one) return "Starting…";
   const began = one ? one.steps[one.step] : view.progress.t;

@@ -139,11 +139,15 @@ export class Owner {
       form.body,
       "Evaluate",
       () => command("try", form.data),
-      "Accepted: it becomes a trial of yours.",
+      (reply) =>
+        reply.waits === "paused"
+          ? "Accepted: it waits until the session resumes."
+          : "Accepted: it becomes a trial of yours.",
     );
     form.open();
   }
 
+  /** `done`: the words after `act()` succeeded, or a function of its reply that returns them. */
   dialog(title, body, verb, act, done) {
     const problem = h("p", { class: "notice bad", role: "alert", hidden: true });
     const go = h("button", { type: "submit", class: "button primary" }, verb);
@@ -155,9 +159,9 @@ export class Owner {
           e.preventDefault();
           go.disabled = true;
           try {
-            await act();
+            const reply = await act();
             $("dialog").close();
-            toast(done);
+            toast(typeof done === "function" ? done(reply) : done);
           } catch (error) {
             problem.replaceChildren(h("strong", {}, error.message), error.fix ?? "");
             problem.hidden = false;

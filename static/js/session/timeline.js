@@ -1,5 +1,5 @@
 // The trials, in order, each with its number, its change, its progress, and its time or its reason.
-import { $, h } from "../page.js";
+import { $, boot, h } from "../page.js";
 import { className, time, times } from "../format.js";
 import { mark } from "../marks.js";
 import { counts, STEPS, timeOf } from "./view.js";
@@ -36,7 +36,7 @@ export function content(one, isBest) {
   const kind = one.failed ? "failed" : one.untimed ? "untimed" : at ? at.kind : "pending";
   const speedup = one.judged?.speedup ?? one.measured?.ratio;
   const about = `${classWords(one)} · ${builtBy(one)}`;
-  const whose = one.by === "owner" ? h("span", {}, "yours") : null;
+  const whose = one.by === "owner" ? h("span", {}, boot.control ? "yours" : "the owner’s") : null;
   const rows = [
     h("span", { class: "n" }, String(one.number), mark(one.cls, kind)),
     h("span", { class: "change" }, one.change || "first program"),

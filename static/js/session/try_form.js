@@ -81,6 +81,11 @@ export class TryForm {
   async look() {
     const turn = (this.turn += 1);
     const text = this.editor.text();
+    if (!text.trim()) {
+      this.editor.diagnose([]);
+      this.say(""); // nothing is typed yet, so nothing is wrong
+      return;
+    }
     try {
       const language = this.chosen && this.kind !== "program" ? this.kind : "";
       const verdict = await request("/api/tries/check", { body: { text, language } });

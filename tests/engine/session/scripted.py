@@ -175,3 +175,20 @@ class Scripted(Strategy):
 
 def of(log: Iterable[events.Event], kind: type) -> list:
     return [e for e in log if isinstance(e, kind)]
+
+
+def play(script, device=None, **more):
+    searching = Searching(Scripted(script, more.pop("receives", False)), device, **more)
+    return searching.run(), searching
+
+
+def resumed(script, searching, cut, device=None, **more):
+    """The log of an engine that takes the session up after `cut` events."""
+    log = searching.journal.log[:cut]
+    return play(script, device, past=log, blobs=searching.blobs, **more)
+
+
+def iter_of(*verbs):
+    for verb in verbs:  # noqa: UP028 - a tuple takes no answers
+        yield verb
+    return ""

@@ -87,7 +87,7 @@ def test_a_promise_that_has_a_history_is_told():
     words = planner(graph=product(), classes=("tf32",)).lines["tf32"].structures[0].words
     good = [Outcome(words, 1.5, 1.4, f"p{i}", "tf32") for i in range(4)]
     first = planner(graph=product(), classes=("tf32",), outcomes=good).next(State())
-    assert "4 of 4 tries of it ran; predicted" in first.why and "\n" not in first.why
+    assert "earlier trials: 4 of 4 ran" in first.why and "\n" not in first.why
 
 
 def test_the_repositorys_own_results_are_a_start():

@@ -102,6 +102,13 @@ def test_what_the_tracer_does_not_follow_is_named_with_its_line(forward, what):
     assert bad.code == "not_covered" and what in bad.reason and f"Line {bad.line}" in bad.reason
 
 
+def test_a_scripted_module_is_traced_by_torch_fx_whatever_its_name_is():
+    """torch.export refuses scripted modules with a TypeError that quotes the class."""
+    head = "class autocast_rows(nn.Linear):\n    pass\n"
+    g = graph("return self.f(args[0])", init="self.f = torch.jit.script(autocast_rows(8, 8))", head=head)
+    assert "addmm" in ops(g)
+
+
 def test_a_block_that_only_switches_gradients_is_looked_into():
     g = graph("with torch.enable_grad():\n    y = args[0] * 2\n    z = y.relu()\nreturn z + y")
     assert ops(g) == ["mul", "relu", "add"] and g.ops[1].line == 12

@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 from engine.build import nvcc
+from engine.evaluate.integrity.texts.symbols import plain_name
 from engine.session.kernel_text import no_entry
 from engine.trace.load import Bad
 
@@ -76,30 +77,12 @@ def resources(log: str) -> list[dict[str, Any]]:
     """[{kernel, registers, shared_bytes, spill_bytes}] of each kernel, from ptxas' output."""
     return [
         {
-            "kernel": plain_name(k["stage"]), "registers": k.get("registers"), "shared_bytes": k.get("smem_static", 0),
+            "kernel": plain_name(k["stage"])[:80], "registers": k.get("registers"),
+            "shared_bytes": k.get("smem_static", 0),
             "spill_bytes": k.get("spill_stores", 0) + k.get("spill_loads", 0),
         }
         for k in nvcc.resources(log)
     ]  # fmt: skip
-
-
-_LENGTH = re.compile(r"(\d+)")
-
-
-def plain_name(symbol: str) -> str:
-    """The function's own name in a mangled symbol: `_Z4gatePKfPfl` is gate, `_ZN2ns4gateEPf` ns::gate."""
-    if not symbol.startswith("_Z"):
-        return symbol[:80]
-    at, parts = 3 if symbol.startswith("_ZN") else 2, []
-    while match := _LENGTH.match(symbol, at):
-        start = match.end()
-        at = start + int(match[1])
-        if at > len(symbol):
-            break
-        parts.append(symbol[start:at])
-        if not symbol.startswith("_ZN"):
-            break
-    return "::".join(parts)[:80] or symbol[:80]
 
 
 def check_entry(path: str, source: str, entry: str) -> None:

@@ -184,7 +184,7 @@ class Line:
 
     def _first(self, structure: Structure, p: Program, predicted) -> tuple[str, str]:
         """The pasted program, or a lowered one with every choice left to the compiler."""
-        change = "your program" if configured(p) else "every choice left to the compiler"
+        change = "the given program" if configured(p) else "every choice left to the compiler"
         why = f"the starting point in {self.cls}; predicted {predicted.ms:.3g} ms, bound by {predicted.bound_by}"
         if len(self.structures) > 1:
             change = f"{change}; {structure.words}"

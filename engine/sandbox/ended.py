@@ -1,0 +1,15 @@
+"""The end of a sandboxed process as data: what ended it, and what the reason is about."""
+
+from __future__ import annotations
+
+
+class SandboxEnded(Exception):
+    """The child ended. `code`: time_limit | memory_limit | process_limit | output_limit | cancelled | exited |
+    crashed | garbled | no_cuda. `what`: what happened, a predicate; `part`: its subject, "" for the child, or process |
+    processes | answer | copy of the child, or None where `what` names no subject. `reason`: both, for a person. `line`
+    of the pasted text, if known; `log`: its printed text."""
+
+    def __init__(self, code: str, what: str, line: int | None = None, log: str = "", part: str | None = None):
+        self.code, self.what, self.line, self.log, self.part = code, what, line, log, part
+        self.reason = what if part is None else f"its {part} {what}" if part else f"it {what}"
+        super().__init__(self.reason)
