@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dsl.fixes import Fix, Help
 from dsl.ir import NOWHERE, Span
 
 # Of a longer source line only a window around the caret is shown, since a whole file may be one line.
@@ -15,13 +16,31 @@ WIDTH = 110
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error in a program. `code` is stable (see dsl.codes); `help` describes the nearest program that passes."""
+    """One error in a program. `code` is stable (see dsl.codes); `help` describes the nearest program that passes.
+
+    `fixes`: the edits that the help names, as data for an editor, the nearest first; empty if it names none.
+    """
 
     code: str
     message: str
     span: Span = NOWHERE
     notes: tuple[str, ...] = ()
     help: str | None = None
+    fixes: tuple[Fix, ...] = ()
+
+    @classmethod
+    def of(
+        cls, code: str, message: str, span: Span, help: Help | str | None = None, notes: tuple[str, ...] = ()
+    ) -> Diagnostic:
+        """The diagnostic with the sentence of a help and its fixes. A help without an edit may be a plain sentence."""
+        if isinstance(help, Help):
+            return cls(code, message, span, notes, help.text, help.fixes)
+        return cls(code, message, span, notes, help)
+
+    @property
+    def mistake(self) -> tuple[str, str]:
+        """What is wrong, without the place: equal for the same mistake in an edited text."""
+        return self.code, self.message
 
     def render(self, source: str) -> str:
         """The message as the compiler prints it; `source` is the text that the span refers to.

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from dsl.fixes import Help, LeaveOut, help_of, leave_clause, or_else, write_clause
 from dsl.functions import REDUCTIONS
 from dsl.ir import (
     NCHW,
@@ -58,7 +59,9 @@ from dsl.rules.problem import is_direct, is_rowmajor, types_of
 LOW, HIGH = 2.0**-9, 65504.0  # bounds of a chunk's largest magnitude within which f16 is as accurate as tf32
 CHUNK = 256  # elements of a chunk in vectorised kernels; the CPU reference uses it everywhere
 
-Objection = tuple[str, Span | None, str | None]
+Objection = tuple[str, Span | None, Help | str | None]
+_NO_GUARD = help_of("leave guard out", LeaveOut())
+_STORE_F32 = write_clause("store", "f32")
 
 
 def watched(stage: Stage, source: TensorType) -> bool:
@@ -93,15 +96,15 @@ def objections(program: Program) -> Iterator[Objection]:
     for s in program.stages:
         if isinstance(s, GroupedGemm) or getattr(s, "pairs", False):
             description = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
-            yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, "leave guard out"
+            yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, _NO_GUARD
         elif getattr(s, "prepack", False):
-            yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), "leave prepack out"
+            yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), leave_clause("prepack")
         elif isinstance(s, Transform) and s.other is not None:
-            yield f"a guard does not check {s.name}, an interleave", s.span, "leave guard out"
+            yield f"a guard does not check {s.name}, an interleave", s.span, _NO_GUARD
         else:
             yield from _narrow(s, program)
     if not any(conversions(program, s) or rounded(s) for s in program.stages):
-        yield "no stage casts f32 to f16, so the guard has nothing to check", None, "leave guard out"
+        yield "no stage casts f32 to f16, so the guard has nothing to check", None, _NO_GUARD
     elif "cute" not in writers(program):
         yield from _of_cpp(program)
 
@@ -114,25 +117,25 @@ def _of_cpp(program: Program) -> Iterator[Objection]:
             yield (
                 f"one guard checks one kind: {reason}",
                 s.clause_span("to"),
-                "leave the cast out, or cast all operands",
+                or_else(help_of("leave the cast out", LeaveOut()), "cast all operands"),
             )
         elif watched_stores(program, s):
             reason = f"a convolution here converts its own operands, and {s.name} is stored in f16"
-            yield f"one guard checks one kind: {reason}", s.clause_span("store"), "store f32"
+            yield f"one guard checks one kind: {reason}", s.clause_span("store"), _STORE_F32
         elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1):
             kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution of a stride or groups"
             reason = f"{s.name}, {kind} beside a convolution that converts its own operands"
-            yield f"a guard has no f32 kernel for {reason}", s.span, "leave guard out"
+            yield f"a guard has no f32 kernel for {reason}", s.span, _NO_GUARD
 
 
 def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
     """Conversions from f32 that the guard does not check."""
     if isinstance(s, Transform):
         if s.type.dtype is DType.F16 and s.name in program.results:
-            yield f"result {s.name} is f16, which has less range than f32", s.clause_span("to"), "leave guard out"
+            yield f"result {s.name} is f16, which has less range than f32", s.clause_span("to"), _NO_GUARD
         if s.type.dtype not in (DType.F16, DType.F32) or (s.to is DType.F32):
             cast = f"{s.name} casts to {s.type.dtype.value}"
-            yield f"a guard checks casts of f32 to f16; {cast}", s.clause_span("to"), "leave guard out"
+            yield f"a guard checks casts of f32 to f16; {cast}", s.clause_span("to"), _NO_GUARD
         return
     yield from _stored(s, program)
     if not isinstance(s, Collective) or (isinstance(s, Conv) and is_direct(s, types_of(program))):
@@ -144,7 +147,7 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
         name = (s.config.compute or DType.TF32).value
         message = f"a guard needs products in f16; {s.name} computes {name} from {source.dtype.value}"
         rows = isinstance(s, Conv) and is_rowmajor(s, types_of(program))
-        help = "compute f16" if rows else f"{o.name}_h = transform({o.name}) {{ to f16 }}"
+        help = write_clause("compute", "f16") if rows else f"{o.name}_h = transform({o.name}) {{ to f16 }}"
         yield message, s.clause_span("compute"), help
         return
 
@@ -164,7 +167,7 @@ def _stored(s: Stage, program: Program) -> Iterator[Objection]:
             message += f", and {reader} may need the range of f32"
         else:
             message += "; a guard checks the stores of products, normalize and map only"
-        yield message, s.clause_span("store"), "store f32"
+        yield message, s.clause_span("store"), _STORE_F32
 
 
 # ---- the same program in f32 ----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from dsl.check import foreign_idioms
 from dsl.diagnostics import Diagnostic, ProgramError, closest, listing
+from dsl.fixes import Rewrite, did_you_mean, help_of
 from dsl.ir import Span
 from dsl.tree import (
     ArchNode,
@@ -304,33 +305,28 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
     before = _WORDS_BEFORE.findall(re.sub(r"#[^\n]*", "", text[:pos])[-200:])
     commas = token == "," and before[-2:-1] in (["tile"], ["cluster"]) and before[-1].isdigit()
     if ("DIMS" in allowed and token[0].isdigit()) or commas:
-        return Diagnostic("E001", "sizes are written with x between them", span, help="for example 128x256x64")
+        help = help_of("for example 128x256x64", Rewrite("128x256x64"))
+        return Diagnostic.of("E001", "sizes are written with x between them", span, help)
     if allowed & _CLAUSE_TERMINALS or token == "}":
         start = max(0, pos - 400)
         empty = _NO_VALUE.search(text[start:pos])
         if empty and (empty[2] or token == "}"):
             message = f"`{empty[1]}` has no value" + (f"; `{empty[2]}` after it is a clause" if empty[2] else "")
             span = _at(text, start + empty.start(1), len(empty[1]))
-            return Diagnostic("E001", message, span, help=f"leave out the `{empty[1]}`")
+            return Diagnostic.of("E001", message, span, foreign_idioms.leave_out(empty[1]))
     if token[0].isdigit() and "INT" in allowed:
         return Diagnostic("E001", f"`{token}` is not a whole number", span)
     if token == "return" and allowed & _CLAUSE_TERMINALS:
         return Diagnostic("E001", "the stage above is not closed: its `}` is missing", span)
     if allowed & _CLAUSE_TERMINALS and (token[0].isalpha() or token[0] == "_"):
-        near = closest(token, CLAUSES)
-        return Diagnostic(
-            "E006",
-            f"`{token}` is not a clause",
-            span,
-            (f"clauses are {listing(CLAUSES)}",),
-            foreign_idioms.of_clause(token, before) or (f"did you mean `{near}`?" if near else None),
-        )
+        help = foreign_idioms.of_clause(token, before) or did_you_mean(closest(token, CLAUSES))
+        return Diagnostic.of("E006", f"`{token}` is not a clause", span, help, (f"clauses are {listing(CLAUSES)}",))
     if not expected:
         message = f"unexpected `{token}`: the program ends with the `}}` before it"
-        help = "a text holds one program" if token == "program" else f"leave out the `{token}`"
-        return Diagnostic("E001", message, span, help=help)
+        help = "a text holds one program" if token == "program" else foreign_idioms.leave_out(token)
+        return Diagnostic.of("E001", message, span, help)
     message = f"unexpected `{token}`; expected {expected}"
-    return Diagnostic("E001", message, span, help=foreign_idioms.of_syntax(token, allowed, before))
+    return Diagnostic.of("E001", message, span, foreign_idioms.of_syntax(token, allowed, before))
 
 
 def parse(text: str) -> ProgramNode:

@@ -8,6 +8,17 @@ from itertools import product
 
 from dsl.arch import COMPUTE_FOR, Arch
 from dsl.diagnostics import closest, listing
+from dsl.fixes import (
+    Help,
+    LeaveClauses,
+    Rewrite,
+    SetArch,
+    did_you_mean,
+    help_of,
+    leave_clause,
+    or_else,
+    write_clause,
+)
 from dsl.ir import Collective, Config, Conv, DType, Scheduler, Span, Stage, TensorType
 from dsl.resolve import complete, possible
 from dsl.rules import legal
@@ -17,6 +28,9 @@ Error = Callable[..., None]
 PRECISIONS = ("tf32", "f16", "bf16", "e4m3", "e5m2", "i8", "f32")
 LATER_COMPUTE = ("f64",)
 _CLAUSES = ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle")
+_BACK_END_CLAUSES = ("tile", "scheduler", "backend")  # the clauses that decide which back ends take a stage
+_NOTHING_FITS = "leave more clauses to auto, store a narrower type or read fewer tensors"
+_COVERED_ARCH = help_of("arch sm_90a", SetArch("sm_90a"))
 
 
 def _word(clause, choices: tuple[str, ...], code: str, error: Error) -> str | None:
@@ -28,7 +42,7 @@ def _word(clause, choices: tuple[str, ...], code: str, error: Error) -> str | No
         return text
     near = closest(text, choices)
     message = f"`{text}` is not a {clause.keyword.text}; choices are {listing((*choices, 'auto'))}"
-    error(code, message, clause.span, f"did you mean `{near}`?" if near else None)
+    error(code, message, clause.span, did_you_mean(near))
     return None
 
 
@@ -55,16 +69,15 @@ def read_config(clauses: dict, error: Error) -> Config:
         else:
             near = closest(c.value.text, covered)
             message = f"`{c.value.text}` is not a precision; covered are {listing(covered)}"
-            error("E202", message, c.span, f"did you mean `{near}`?" if near else None)
+            error("E202", message, c.span, did_you_mean(near))
     tile = cluster = stages = swizzle = scheduler = None
     c = clauses.get("tile")
     if not _auto(c, error, "E203"):
         if len(c.value) == 3:
             tile = c.value
         else:
-            error(
-                "E203", f"tile has {len(c.value)} size{'s'[: len(c.value) > 1]}; it is MxNxK", c.span, "tile 128x128x64"
-            )
+            message = f"tile has {len(c.value)} size{'s'[: len(c.value) > 1]}; it is MxNxK"
+            error("E203", message, c.span, write_clause("tile", "128x128x64"))
     c = clauses.get("cluster")
     if not _auto(c, error, "E206"):
         if len(c.value) in (2, 3):
@@ -74,7 +87,7 @@ def read_config(clauses: dict, error: Error) -> Config:
                 "E206",
                 f"cluster has {len(c.value)} size{'s'[: len(c.value) > 1]}; it is MxNx1",
                 c.span,
-                "cluster 2x1x1",
+                write_clause("cluster", "2x1x1"),
             )
     c = clauses.get("stages")
     if not _auto(c, error, "E210"):
@@ -95,15 +108,20 @@ def _read_scheduler(c, error: Error) -> Scheduler | None:
     if word.text == "auto" and splits is None:
         return None
     if word.text == "split_k" and splits is None:
-        error("E208", "split_k needs its number of splits", c.span, "for example split_k(4)")
+        error(
+            "E208",
+            "split_k needs its number of splits",
+            c.span,
+            help_of("for example split_k(4)", Rewrite("split_k(4)")),
+        )
     elif word.text == "split_k":
         return Scheduler("split_k", splits)
     elif word.text not in (*legal.SCHEDULERS, "auto"):
         near = closest(word.text, legal.SCHEDULERS)
         message = f"`{word.text}` is not a scheduler; choices are persistent, stream_k, split_k(n) and auto"
-        error("E208", message, c.span, f"did you mean `{near}`?" if near else None)
+        error("E208", message, c.span, did_you_mean(near))
     elif splits is not None:
-        error("E208", f"{word.text} takes no number", c.span, f"write {word.text}")
+        error("E208", f"{word.text} takes no number", c.span, help_of(f"write {word.text}", Rewrite(word.text)))
     else:
         return Scheduler(word.text)
     return None
@@ -120,9 +138,9 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
     plain = stored is DType.F32 or isinstance(stage, Conv)  # the CUDA cores multiply it too, in f32
     rounds = legal.is_rowmajor(stage, types)  # this kernel rounds f32 operands to any type of the tensor cores
     if c.compute and c.compute is not default and not (c.compute is DType.F32 and plain) and not rounds:
-        help = f"compute {default.value}"
+        help = write_clause("compute", default.value)
         if c.compute not in (DType.TF32, DType.F32):
-            help = f"transform the operands to {c.compute.value} first, or {help}"
+            help = or_else(f"transform the operands to {c.compute.value} first", help)
         span = stage.clause_span("compute")
         error("E202", f"{first.name} is {stored.value}; compute {c.compute.value} needs other operands", span, help)
         return
@@ -130,7 +148,7 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
         for clause in _CLAUSES:
             if getattr(c, clause) is not None:
                 message = f"a direct convolution (compute f32) has no {clause}; convolutions on the tensor cores have"
-                error("E216", message, stage.clause_span(clause), f"leave {clause} out")
+                error("E216", message, stage.clause_span(clause), leave_clause(clause))
         return
     p = legal.problem_of(arch, stage, types)
     choices = [c.backend] if c.backend else list(legal.BACKENDS)
@@ -148,9 +166,9 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
             ways.append(_say(clause, completed))
     error(
         "E214",
-        f"no setting of the auto clauses fits {listing([_say(k, c) for k in settings])}",
+        f"no setting of the auto clauses fits {listing([_say(k, c).text for k in settings])}",
         stage.clause_span(settings[0] if settings else "epilogue"),
-        ", or ".join(ways) or "leave more clauses to auto, store a narrower type or read fewer tensors",
+        or_else(*ways) or help_of(_NOTHING_FITS, LeaveClauses(("store",))),
     )
 
 
@@ -167,11 +185,12 @@ def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorT
     free = next(
         (s for s, o in ((other, first), (first, other)) if able[o.name][0] in _able(arch, s, types, True)), None
     )
+    freed = free.name if free else first.name
     error(
         "E212",
         f"no back end takes both {first.name} and {other.name}",
         other.clause_span("backend" if other.config.backend else "tile"),
-        f"leave the tile, scheduler and backend of {free.name if free else first.name} to auto",
+        help_of(f"leave the tile, scheduler and backend of {freed} to auto", LeaveClauses(_BACK_END_CLAUSES, freed)),
         tuple(f"{s.name}: `{able[s.name][0]}` alone" for s in (first, other)),
     )
 
@@ -190,22 +209,25 @@ def _place(stage: Collective, o: legal.Objection) -> Span:
 
 def _help(
     p: legal.Problem, c: Config, choices: list[str], o: legal.Objection, all_: list[legal.Objection]
-) -> str | None:
-    """The nearest configuration that passes, as help text. The other clauses with errors count as auto."""
+) -> Help | None:
+    """The nearest configuration that passes. The other clauses with errors count as auto."""
     others = {x.clause for x in all_ if x.clause != o.clause}
     c = replace(c, **{k: None for k in others if k != "backend"})
     if o.code == "E212":
-        return "leave the backend clause out"
+        return help_of("leave the backend clause out", LeaveClauses(("backend",)))
     if o.code == "E201":
-        return "arch sm_90a"
+        return _COVERED_ARCH
     if o.code == "E202":
-        return "arch sm_90a, or transform the operands to f16" if p.compute.bits == 8 else "leave compute to auto"
+        if p.compute.bits == 8:
+            return or_else(_COVERED_ARCH, "transform the operands to f16")
+        return help_of("leave compute to auto", LeaveClauses(("compute",)))
     if o.code == "E208":
-        return "scheduler persistent, or schedule cooperative" if "cooperative" in o.message else "scheduler persistent"
+        other = write_clause("schedule", o.schedule) if o.schedule else None
+        return or_else(write_clause("scheduler", "persistent"), other)
     if o.code == "E207" and legal.schedules(p) == (None,):
-        return "leave schedule out"
+        return leave_clause("schedule")
     if o.code == "E216":
-        return f"leave {o.clause} out"
+        return leave_clause(o.clause)
     ways = []
     order = {"E204": ("stages", "tile"), "E207": ("schedule", "tile"), "E206": ("cluster",)}.get(o.code, (o.clause,))
     for clause in order:
@@ -216,18 +238,20 @@ def _help(
             now = getattr(c, clause)
             nearest = min(candidates, key=lambda f: _distance(now, getattr(f, clause)))
             ways.append(_say(clause, nearest, fits=o.code == "E204"))
-    return ", or ".join(ways) or None
+    return or_else(*ways)
 
 
-def _say(clause: str, c: Config, fits: bool = False) -> str:
+def _say(clause: str, c: Config, fits: bool = False) -> Help:
+    """The help that names the value of a clause in `c`; `fits`: in answer to a tile that does not fit."""
     value = getattr(c, clause)
     if clause == "scheduler":
-        return f"scheduler {value.kind}" + (f"({value.splits})" if value.kind == "split_k" else "")
+        return write_clause(clause, value.kind + (f"({value.splits})" if value.kind == "split_k" else ""))
+    written = write_clause(clause, legal.dims(value) if isinstance(value, tuple) else str(value))
     if clause == "stages" and fits:
-        return f"{value} stages fit (stages {value})"
-    if clause == "tile":
-        return f"tile {legal.dims(value)}" + (f" with {c.stages}" if c.stages else "")
-    return f"{clause} {legal.dims(value) if isinstance(value, tuple) else value}"
+        return replace(written, text=f"{value} stages fit ({written.text})")
+    if clause == "tile" and c.stages:
+        return replace(written, text=f"{written.text} with {c.stages}")
+    return written
 
 
 def _distance(a, b) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dsl import arch as arches
 from dsl.check.shapes import MAX_ELEMENTS
 from dsl.diagnostics import Diagnostic, closest, listing
+from dsl.fixes import Help, LeaveClauses, Rewrite, did_you_mean, help_of, write_clause
 from dsl.ir import NCHW, NHWC, DType, Operand, Span, TensorType
 from dsl.tree import ClauseNode, StageNode, TypeNode, Word
 
@@ -35,8 +36,10 @@ class Context:
     prepacked: set[str] = field(default_factory=set)
     compared: int = 0  # comparisons so far: misspelt names x names in scope
 
-    def error(self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[str, ...] = ()) -> None:
-        self.report(Diagnostic(code, message, span, notes, help))
+    def error(
+        self, code: str, message: str, span: Span, help: Help | str | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
+        self.report(Diagnostic.of(code, message, span, help, notes))
 
     def closest(self, word: str, known: Collection[str]) -> str | None:
         """The name in scope nearest to a misspelt one; None once MAX_COMPARED comparisons are used up.
@@ -55,13 +58,14 @@ class Context:
                 return t
         covered = listing([t.value for t in arches.COVERED])
         if word.text == "tf32":
-            self.error("E106", "tf32 is a precision of the tensor cores, not a type in memory", word.span, "write f32")
+            message = "tf32 is a precision of the tensor cores, not a type in memory"
+            self.error("E106", message, word.span, help_of("write f32", Rewrite("f32")))
         elif word.text in arches.LATER:
             self.error("E106", f"{word.text} is not covered; covered are {covered}", word.span)
         else:
             near = arches.ALIASES.get(word.text) or closest(word.text, [t.value for t in arches.COVERED])
-            help = f"did you mean `{near}`?" if near else None
-            self.error("E106", f"`{word.text}` is not an element type; types are {covered}", word.span, help)
+            message = f"`{word.text}` is not an element type; types are {covered}"
+            self.error("E106", message, word.span, did_you_mean(near))
         return None
 
     def type(self, node: TypeNode) -> TensorType | None:
@@ -97,7 +101,7 @@ class Context:
             return c.value.text
         near = closest(c.value.text, choices)
         message = f"`{c.value.text}` is not a value of {name}; those are {listing(choices)}"
-        self.error(code, message, c.span, f"did you mean `{near}`?" if near else None)
+        self.error(code, message, c.span, did_you_mean(near))
         return None
 
     def sizes(self, clauses: Clauses, name: str, count: int | None, least: int, owner: str) -> tuple[int, ...] | None:
@@ -115,7 +119,7 @@ class Context:
         if count is not None and len(c.value) != count:
             fixed = "x".join(map(str, (c.value * count)[:count]))
             message = f"{name} has {len(c.value)} size{'s'[: len(c.value) != 1]}; {owner} has {count}"
-            self.error("E112", message, c.span, f"{name} {fixed}")
+            self.error("E112", message, c.span, write_clause(name, fixed))
         value = c.value if count is None else (c.value * count)[:count]  # the checks go on with the sizes of the help
         for v in value:
             if not least <= v <= MAX_DIM:
@@ -130,7 +134,7 @@ class Context:
             return None
         if isinstance(c.value, Word):
             if c.value.text != "auto":
-                self.error("E112", f"`{c.value.text}` is not a value of {name}", c.span, f"{name} 1")
+                self.error("E112", f"`{c.value.text}` is not a value of {name}", c.span, write_clause(name, "1"))
             return None
         if not 1 <= c.value[0] <= MAX_DIM:
             self.error("E113", f"{name} {c.value[0]:,}; it is from 1 to {MAX_DIM:,}", c.span)
@@ -165,7 +169,7 @@ class Context:
         """Return True if a tensor of this rank can have the layout; nhwc needs 3 to 5 axes. Reports the error."""
         if word.text == NHWC and rank is not None and not 3 <= rank <= 5:
             message = f"nhwc is for 3 to 5 axes, with channels second; here there {'is' if rank == 1 else 'are'} {rank}"
-            self.error("E115", message, word.span, "leave the layout out")
+            self.error("E115", message, word.span, help_of("leave the layout out", LeaveClauses(("layout",))))
             return False
         return True
 

@@ -10,6 +10,7 @@ There are three kinds of kernels:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from dsl import arch as arches
@@ -19,12 +20,14 @@ from dsl.check.context import Clauses, Context, Typed, spans
 from dsl.check.expressions import Space, shape_text
 from dsl.check.gemm import CONFIG
 from dsl.check.tail import TAIL, read_tail
+from dsl.fixes import Help, LeaveClauses, Rewrite, SetClauses, help_of, or_else, transform_first, write_clause
 from dsl.ir import NCHW, NHWC, Conv, DType, TensorType, expressions, loads
 from dsl.rules import legal
 from dsl.tree import StageNode
 
 CONV_CLAUSES = ("stride", "padding", "dilation", "groups", *CONFIG, *TAIL)
 TRANSPOSED_CLAUSES = ("stride", "padding", "output_padding", "dilation", "groups", *CONFIG, *TAIL)
+_DIRECT = help_of("compute f32 for a direct convolution", SetClauses((("compute", "f32"),)))
 
 
 def conv(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Conv:
@@ -50,7 +53,8 @@ def conv(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     )
     for o in (x, w):
         if o.transposed:
-            ctx.error("E104", f"{word} reads its operands as they are, without .T", o.span, f"write {o.name}")
+            help = help_of(f"write {o.name}", Rewrite(o.name))
+            ctx.error("E104", f"{word} reads its operands as they are, without .T", o.span, help)
     shape = None if tx is None or tw is None else _shape(ctx, stage, tx, tw)
     space = None if shape is None else Space(shape, image_axes(len(shape)), spoken="convolution")
     natural = None if shape is None else TensorType(tx.dtype, shape, tx.layout)
@@ -78,8 +82,7 @@ def _shape(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> tuple[int, 
     if ok and tx.dtype is not tw.dtype:
         message = f"{s.x.name} is {tx.dtype.value} and {s.w.name} is {tw.dtype.value}; both must be one type"
         wide, narrow = (s.x, tw) if tx.dtype.bits >= tw.dtype.bits else (s.w, tx)
-        help = f"{wide.name}_ = transform({wide.name}) {{ to {narrow.dtype.value} }} first"
-        ctx.error("E107", message, s.w.span, help)
+        ctx.error("E107", message, s.w.span, transform_first(wide.name, ("to", narrow.dtype.value)))
         ok = False
     if not ok:
         return None
@@ -93,9 +96,9 @@ def _shape(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> tuple[int, 
     input_channels = channels if s.transposed else channels // s.groups
     weight_channels = filters if s.transposed else tw.shape[1]
     if input_channels != weight_channels:
-        help = None
+        help: Help | str | None = None
         if not s.transposed and channels % tw.shape[1] == 0 and filters % (channels // tw.shape[1]) == 0:
-            help = f"groups {channels // tw.shape[1]}"
+            help = write_clause("groups", str(channels // tw.shape[1]))
         elif not s.transposed and filters == channels and tw.shape[1] != channels:
             help = f"conv_transpose{s.spatial}d keeps its weight as [C, K / groups, window]"
         notes = (f"{s.x.name} is {shape_text(tx.shape)}, {s.w.name} is {shape_text(tw.shape)}, {order}",)
@@ -139,28 +142,30 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
     """Check layouts and channels for the kind of kernel. The help of an error names the transforms to write."""
     if legal.is_direct(s, ctx.types):
         if tw.layout != NCHW:
-            help = f"read {s.w.name} in nchw, or leave out compute f32 for the tensor cores"
+            tensor_cores = help_of("leave out compute f32 for the tensor cores", LeaveClauses(("compute",)))
+            help = or_else(f"read {s.w.name} in nchw", tensor_cores)
             ctx.error("E115", f"a direct convolution reads its weight as nchw; {s.w.name} is {tw}", s.w.span, help)
             return False
         return True
     if legal.is_rowmajor(s, ctx.types):
         if s.type.layout != NCHW:
             message = f"a convolution that reads nchw on the tensor cores stores nchw; {s.name} would be {s.type}"
-            ctx.error("E115", message, s.clause_span("store"), f"store nchw, or transform({s.name}) below it")
+            help = or_else(write_clause("store", NCHW), f"transform({s.name}) below it")
+            ctx.error("E115", message, s.clause_span("store"), help)
             return False
         return True
     first = {o.name for o, t in ((s.x, tx), (s.w, tw)) if t.layout != NHWC}
     for o, t in ((s.x, tx), (s.w, tw)):
         if o.name in first:
-            pack = "  prepack" if o is s.w and o.name in ctx.params else ""
+            pack = (("prepack", ""),) if o is s.w and o.name in ctx.params else ()
             message = f"{s.word} on the tensor cores reads channels last; {o.name} is {t}, channels first"
             if len(first) == 2 and s.config.compute is not None:
                 reason = "has one group" if s.groups > 1 else "reads f32"
                 if s.groups == 1 and _steps(s):
                     reason = f"is transposed with stride 1 alone, here {legal.dims(s.stride)}"
                 message = f"a convolution that reads nchw on the tensor cores {reason}; {o.name} is {t}, channels first"
-            help = f"{o.name}_ = transform({o.name}) {{ layout nhwc{pack} }} first{_as_it_lies(s, tx, first, o is s.x)}"
-            ctx.error("E115", message, o.span, help)
+            nearest = transform_first(o.name, ("layout", NHWC), *pack)
+            ctx.error("E115", message, o.span, or_else(nearest, *_as_it_lies(s, tx, first, o is s.x)))
     if first:
         return False
     ok = True
@@ -175,10 +180,9 @@ def _operands(ctx: Context, s: Conv, tx: TensorType, tw: TensorType) -> bool:
             message = (
                 f"{count:,} channels {side}{each} are {count * tx.dtype.bits // 8:,} bytes; TMA moves multiples of 16"
             )
-            help = "compute f32 for a direct convolution"
-            if s.groups == 1:
-                help = f"pad the channels to {up:,} with a transform, or {help}"
-            ctx.error("E213", message, o.span, help, (f"{tx.dtype.value} channels are a multiple of {step}",))
+            padded = f"pad the channels to {up:,} with a transform" if s.groups == 1 else None
+            note = f"{tx.dtype.value} channels are a multiple of {step}"
+            ctx.error("E213", message, o.span, or_else(padded, _DIRECT), (note,))
             ok = False
     return ok
 
@@ -188,10 +192,11 @@ def _steps(s: Conv) -> bool:
     return s.transposed and prod(s.stride) != 1
 
 
-def _as_it_lies(s: Conv, tx: TensorType, first: set[str], image: bool) -> str:
-    """Help text for channels-first operands: the kinds of convolution that read them without a transform."""
+def _as_it_lies(s: Conv, tx: TensorType, first: set[str], image: bool) -> Iterator[Help]:
+    """The helps for channels-first operands: the kinds of convolution that read them without a transform."""
     if not image:
-        return ""
+        return
     plain = s.groups == 1 and not _steps(s) and len(first) == 2 and s.config.compute is None
-    named = ", or compute tf32 to read both as they are" if plain and tx.dtype is DType.F32 else ""
-    return f"{named}, or compute f32 for a direct convolution"
+    if plain and tx.dtype is DType.F32:
+        yield help_of("compute tf32 to read both as they are", SetClauses((("compute", "tf32"),)))
+    yield _DIRECT

@@ -9,6 +9,16 @@ from dataclasses import dataclass, field
 from dsl.arch import FLOATS
 from dsl.check import foreign_idioms
 from dsl.diagnostics import MAX_LISTED, Diagnostic, closest, listing
+from dsl.fixes import (
+    DeclareParameter,
+    Help,
+    LeaveOut,
+    Rewrite,
+    SetClauses,
+    did_you_mean,
+    help_of,
+    write_clause,
+)
 from dsl.functions import BOUNDED, EVERY, INDEXED, NAMED, REDUCTIONS
 from dsl.ir import NCHW, Acc, Call, Expr, Load, Number, Ref, Span, TensorType
 from dsl.tree import CallNode, ExprNode, NumberNode, ParenNode, RefNode
@@ -54,6 +64,13 @@ class Space:
 
 def shape_text(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, shape))}]"
+
+
+_ROW_SCALE = write_clause("also", "s = row_max(acc2)")
+
+
+def _alone(name: str) -> Help:
+    return help_of(f"write {name} alone", Rewrite(name))
 
 
 @dataclass
@@ -113,7 +130,7 @@ class Expressions:
         """Report each let that no expression reads."""
         for name, part in self.parts.items():
             if not part.read:
-                self._error("E308", f"part {name} is never read", part.span, "leave it out")
+                self._error("E308", f"part {name} is never read", part.span, help_of("leave it out", LeaveOut()))
 
     # ---- one expression ----
 
@@ -131,8 +148,10 @@ class Expressions:
             self._error("E307", f"{message}; at most {MAX_INLINED} and {MAX_INLINED_DEPTH} fit one kernel", node.span)
             self.size = self.depth = 1  # report the error once, not again for each expression that reads this one
 
-    def _error(self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[str, ...] = ()) -> None:
-        self.report(Diagnostic(code, message, span, notes, help))
+    def _error(
+        self, code: str, message: str, span: Span, help: Help | str | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
+        self.report(Diagnostic.of(code, message, span, help, notes))
 
     def _expr(self, node: ExprNode, outermost: bool = False) -> Expr:
         if isinstance(node, ParenNode):
@@ -162,7 +181,8 @@ class Expressions:
             self.size = min(self.size + part.size, 10**9)
             self.depth = max(self.depth, part.depth + 1)
             if node.axes is not None:
-                self._error("E302", f"{name} is a part of this stage; it has no axes", node.span, f"write {name} alone")
+                message = f"{name} is a part of this stage; it has no axes"
+                self._error("E302", message, node.span, _alone(name))
             return Ref(name, node.span)
         if name not in self.scope:
             self._unknown(node)
@@ -188,17 +208,18 @@ class Expressions:
         second = node.name.text == "acc2"
         self.reads_acc = True
         if node.axes is not None:
-            self._error(
-                "E302", f"{node.name.text} is already the element here", node.span, f"write {node.name.text} alone"
-            )
+            message = f"{node.name.text} is already the element here"
+            self._error("E302", message, node.span, _alone(node.name.text))
         if self.space is not None and self.space.scaled:
             if not second:
                 self._in_row(node)
             elif not self.of_row:
                 message = "acc2 is the largest magnitude of acc's row: a result of its own, one value a row"
-                self._error("E313", message, node.span, "also s = row_max(acc2)")
+                self._error("E313", message, node.span, _ROW_SCALE)
         elif second and self.space is not None and not self.space.pairs:
-            help = "add pairs to the clauses of this stage" if self.space.product else "this stage has acc only"
+            help: Help | str = "this stage has acc only"
+            if self.space.product:
+                help = help_of("add pairs to the clauses of this stage", SetClauses((("pairs", ""),)))
             self._error("E313", "acc2 is the odd column of a gemm with pairs", node.span, help)
         return Acc(second, node.span)
 
@@ -206,7 +227,7 @@ class Expressions:
         """Report an error inside row_max of a scaled row, which may read only acc2 and numbers."""
         if self.of_row:
             message = f"row_max of an absmax reads acc2 and numbers alone; {node.name.text} is not one value a row"
-            self._error("E312", message, node.span, "also s = row_max(acc2)")
+            self._error("E312", message, node.span, _ROW_SCALE)
 
     def _place(self, node: RefNode, load: Load, tensor: TensorType, space: Space) -> None:
         """Check the axes at which a tensor is read."""
@@ -226,7 +247,8 @@ class Expressions:
                     fixed.append(a)
                     covered = space.axes[a][-1]
             known = ", ".join(sorted(space.axes, key=lambda a: space.axes[a]))
-            help = f"{load.name}[{', '.join(fixed)}]"
+            text = f"{load.name}[{', '.join(fixed)}]"
+            help = help_of(text, Rewrite(text))
             self._error("E306", f"axes stand in the order {known}, each once", node.span, help)
             return
         needed = space.dims(load.axes)
@@ -236,24 +258,27 @@ class Expressions:
     def _wrong_axes(self, node: RefNode, load: Load, tensor: TensorType, needed: tuple[int, ...], space: Space) -> None:
         name = load.name
         fits = space.fitting(tensor)
-        help = f"write {' or '.join(name + f for f in fits)}" if fits else None
+        help: Help | str | None = None
+        if fits:
+            sentence = f"write {' or '.join(name + f for f in fits)}"
+            help = sentence if len(fits) > 1 else help_of(sentence, Rewrite(name + fits[0]))
         if not tensor.shape:
-            self._error("E302", f"{name} is a scalar; it has no axes", node.span, f"write {name} alone")
+            self._error("E302", f"{name} is a scalar; it has no axes", node.span, _alone(name))
         elif not load.axes:
             help = help or f"no axes of {self.stage}{shape_text(space.shape)} fit it"
             self._error("E302", f"{name} is {tensor}; a tensor is read at axes", node.span, help)
         else:
             message = f"{name}[{', '.join(load.axes)}] needs shape {shape_text(needed)}; {name} is {tensor}"
-            help = help or f"declare {name}: {tensor.dtype.value}{shape_text(needed)}"
+            declared = f"{tensor.dtype.value}{shape_text(needed)}"
+            help = help or help_of(f"declare {name}: {declared}", DeclareParameter(name, declared))
             self._error("E302", message, node.span, help)
 
     def _unknown(self, node: RefNode) -> None:
         name = node.name.text
         spoken = self.space.spoken if self.space else "product"
         if name == self.stage:
-            self._error(
-                "E311", f"{name} is this stage's own result; it cannot read it", node.span, f"the {spoken} is acc"
-            )
+            message = f"{name} is this stage's own result; it cannot read it"
+            self._error("E311", message, node.span, help_of(f"the {spoken} is acc", Rewrite("acc")))
         elif name in self.own:
             self._error("E311", f"{name} is a result of this stage; it cannot read it", node.span)
         elif name in self.later:
@@ -265,9 +290,7 @@ class Expressions:
                 self.parts[near].read = True
             self.reads_acc |= near == "acc" or near in self.parts
             notes = (f"in scope are {listing(['acc', *self.parts, *self.scope], MAX_LISTED)}",)
-            self._error(
-                "E301", f"`{name}` is not defined", node.span, f"did you mean `{near}`?" if near else None, notes
-            )
+            self._error("E301", f"`{name}` is not defined", node.span, did_you_mean(near), notes)
 
     # ---- functions ----
 
@@ -321,7 +344,7 @@ class Expressions:
     def _no_function(self, node: CallNode) -> Number:
         known = (*NAMED, *(INDEXED | REDUCTIONS if self.space is None or self.space.product else ()))
         near = closest(node.fn.text, known)
-        help = foreign_idioms.of_function(node.fn.text) or (f"did you mean `{near}`?" if near else None)
+        help = foreign_idioms.of_function(node.fn.text) or did_you_mean(near)
         message = f"`{node.fn.text}` is not a function of an expression"
         self._error("E303", message, node.fn.span, help, (f"functions are {listing(known)}",))
         for a in (*node.args, *(v for _, v in node.keywords)):
@@ -333,7 +356,7 @@ class Expressions:
         if self.space is not None and self.space.scaled and name == "row_max":
             if not outermost:
                 message = "row_max must be the outermost call of an also, which stores one value a row"
-                self._error("E312", message, node.fn.span, "also s = row_max(acc2)")
+                self._error("E312", message, node.fn.span, _ROW_SCALE)
         elif self.space is not None and not self.space.product:
             help = "y = reduce(x) { op sum  over n } reduces any tensor"
             self._error(

@@ -19,6 +19,7 @@ from dsl.check.generated import (
     reduce,
 )
 from dsl.check.transform import TRANSFORM_CLAUSES, transform
+from dsl.fixes import Clause, written
 from dsl.ir import Stage
 from dsl.tree import StageNode
 
@@ -27,14 +28,22 @@ __all__ = ["FAMILIES", "OPS", "Context", "Family"]
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of stage: how many tensors it takes, its clauses, an example, and the function that types it."""
+    """One kind of stage: how many tensors it takes, its clauses, an example, and the function that types it.
+
+    The example is `call`, followed by the clauses of `block` if there are any.
+    """
 
     least: int
     most: int
     clauses: tuple[str, ...]
-    example: str
+    call: str
     doc: str
     check: Callable[[Context, StageNode, list[Typed], Clauses], Stage]
+    block: tuple[Clause, ...] = ()
+
+    @property
+    def example(self) -> str:
+        return f"{self.call} {{ {written(self.block)} }}" if self.block else self.call
 
 
 FAMILIES: dict[str, Family] = {
@@ -56,16 +65,21 @@ FAMILIES: dict[str, Family] = {
         1,
         2,
         TRANSFORM_CLAUSES,
-        "transform(x) { to f16 }",
+        "transform(x)",
         "another type, layout or shape of the same values",
         transform,
+        (("to", "f16"),),
     ),
-    "map": Family(1, 1, MAP_CLAUSES, "map(x) { epilogue relu(acc) }", "each element by itself", map_),
-    "reduce": Family(1, 1, REDUCE_CLAUSES, "reduce(x) { op sum  over n }", "one value over some axes", reduce),
+    "map": Family(1, 1, MAP_CLAUSES, "map(x)", "each element by itself", map_, (("epilogue", "relu(acc)"),)),
+    "reduce": Family(
+        1, 1, REDUCE_CLAUSES, "reduce(x)", "one value over some axes", reduce, (("op", "sum"), ("over", "n"))
+    ),
     "normalize": Family(
-        1, 5, NORMALIZE_CLAUSES, "normalize(x) { op softmax  over n }", "softmax and the norms", normalize
+        1, 5, NORMALIZE_CLAUSES, "normalize(x)", "softmax and the norms", normalize, (("op", "softmax"), ("over", "n"))
     ),
-    "pool": Family(1, 1, POOL_CLAUSES, "pool(x) { op max  window 2x2 }", "max or mean over windows of space", pool),
+    "pool": Family(
+        1, 1, POOL_CLAUSES, "pool(x)", "max or mean over windows of space", pool, (("op", "max"), ("window", "2x2"))
+    ),
 }
 
 OPS = tuple(FAMILIES)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from dsl.fixes import DeleteToken, Help, did_you_mean, help_of
+
 # Other names of functions, and stages that look like a function of one element.
 FUNCTIONS = {
     "swish": "silu", "hswish": "hardswish", "hard_swish": "hardswish", "hard_sigmoid": "hardsigmoid",
@@ -35,7 +37,12 @@ CLAUSES = {
 _OPENING = "a program begins: program name(x: f16[64, 64]) -> f16[64, 64] {"
 
 
-def of_syntax(token: str, allowed: Collection[str], before: Sequence[str]) -> str | None:
+def leave_out(token: str) -> Help:
+    """The help for a word or sign that does not belong where it stands."""
+    return help_of(f"leave out the `{token}`", DeleteToken())
+
+
+def of_syntax(token: str, allowed: Collection[str], before: Sequence[str]) -> Help | str | None:
     """The help for an unexpected token after the words `before`, where the grammar allows the terminals `allowed`."""
     last, stage = (before[-1] if before else ""), list(before[-3:-1])
     within = next((w for w in reversed(before) if w in ("[", "]", "over")), "")
@@ -52,7 +59,7 @@ def of_syntax(token: str, allowed: Collection[str], before: Sequence[str]) -> st
     if set(allowed) <= {"PROGRAM"}:
         return _OPENING
     if token in (";", "'", '"', ":") or (token == "," and "RBRACE" in allowed) or (token == "=" and "DIMS" in allowed):
-        return f"leave out the `{token}`"
+        return leave_out(token)
     if token == "(" and "TRANSPOSE" in allowed:
         return f"a stage reads tensors by name; give this one a line of its own: t = {last}(...)"
     if set(allowed) == {"LPAR"} and stage and stage[-1] == "=":
@@ -78,10 +85,10 @@ def of_clause(word: str, before: Sequence[str]) -> str | None:
     return CLAUSES.get(word)
 
 
-def of_function(name: str) -> str | None:
+def of_function(name: str) -> Help | str | None:
     """The help for an unknown function in an expression."""
     if name in STAGES:
         return f"it is a stage of its own: y = {STAGES[name]}"
     if name == "relu6":
         return "write clamp(x, 0.0, 6.0)"
-    return f"did you mean `{FUNCTIONS[name]}`?" if name in FUNCTIONS else None
+    return did_you_mean(FUNCTIONS.get(name))

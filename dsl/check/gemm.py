@@ -11,6 +11,7 @@ from dsl.check.context import Clauses, Context, Typed, spans
 from dsl.check.expressions import Space
 from dsl.check.shapes import aligned, product_shape
 from dsl.check.tail import TAIL, Tail, read_tail
+from dsl.fixes import DeclareParameter, SetClauses, help_of
 from dsl.ir import NCHW, DType, Gemm, GroupedGemm, TensorType, expressions, loads
 from dsl.tree import StageNode
 
@@ -59,7 +60,9 @@ def grouped_gemm(ctx: Context, node: StageNode, operands: list[Typed], clauses: 
         ok = False
     elif ok and ts is not None and tb is not None and ts.shape[0] != tb.shape[0]:
         message = f"{sizes.name} has {ts.shape[0]:,} sizes; {b.name} has {tb.shape[0]:,} matrices"
-        ctx.error("E105", message, sizes.span, f"declare {sizes.name}: i32[{tb.shape[0]}]")
+        declared = f"i32[{tb.shape[0]}]"
+        help = help_of(f"declare {sizes.name}: {declared}", DeclareParameter(sizes.name, declared))
+        ctx.error("E105", message, sizes.span, help)
         ok = False
     if ok and ta is not None and tb is not None:
         flat = replace(tb, shape=tb.shape[1:])
@@ -82,7 +85,8 @@ def _natural(ctx: Context, node: StageNode, clauses: Clauses, ta, shape) -> Tens
         c = clauses.get("store")
         if c is None or not any(w.text in [t.value for t in arches.FLOATS] for w in c.value):
             message = f"a product of {dtype.value} needs a store clause"
-            ctx.error("E123", message, c.span if c else node.span, "store f16, bf16 or f32")
+            help = help_of("store f16, bf16 or f32", SetClauses((("store", "f16"),)))
+            ctx.error("E123", message, c.span if c else node.span, help)
             return None
         dtype = DType.F16  # the store clause replaces it
     return TensorType(dtype, shape, NCHW)

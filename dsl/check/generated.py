@@ -10,6 +10,7 @@ from dsl.check.context import Clauses, Context, Typed, spans
 from dsl.check.expressions import Space, shape_text
 from dsl.check.tail import TAIL, expressions, is_auto, read_tail, record_reads
 from dsl.diagnostics import listing
+from dsl.fixes import Clause, Help, LeaveOut, Rewrite, SetClauses, help_of, leave_clause, or_else, write_clause, written
 from dsl.ir import NCHW, NORMALIZATIONS, REDUCTIONS, Acc, DType, Map, Normalize, Operand, Pool, Reduce, TensorType
 from dsl.tree import NumberNode, StageNode, Word
 
@@ -22,6 +23,10 @@ SCALED = (*arches.FLOATS, DType.E4M3, DType.E5M2)  # the element types that absm
 OVER_NAMED = ("softmax", "log_softmax", "layernorm", "rmsnorm", "absmax")  # the ops with an `over` clause
 
 
+_GLOBAL = write_clause("window", "global")
+_WINDOWS = or_else(write_clause("window", "2x2"), _GLOBAL)
+
+
 def both_axes(rank: int) -> dict[str, tuple[int, ...]]:
     return {**matrix_axes(rank), **image_axes(rank)}
 
@@ -29,7 +34,8 @@ def both_axes(rank: int) -> dict[str, tuple[int, ...]]:
 def _input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None) -> TensorType | None:
     """The type of the stage's input; None, with an error reported, unless it is a float tensor without .T."""
     if x.transposed:
-        ctx.error("E104", f"{node.op.text} reads {x.name} as it is, without .T", x.span, f"write {x.name}")
+        help = help_of(f"write {x.name}", Rewrite(x.name))
+        ctx.error("E104", f"{node.op.text} reads {x.name} as it is, without .T", x.span, help)
         return None
     if t is None:
         return None
@@ -49,7 +55,7 @@ def map_(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="element")
     tail = read_tail(ctx, node, clauses, space, t)
     if isinstance(tail.epilogue, Acc) and not tail.also:
-        help = "{ epilogue relu(acc) }, or a transform for another type or layout"
+        help = or_else(_block(("epilogue", "relu(acc)")), "a transform for another type or layout")
         ctx.error("E116", "this map changes nothing", node.span, help)
     return Map(name=node.name.text, x=x, span=node.span, clauses=spans(node), **tail.fields)
 
@@ -58,7 +64,7 @@ def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clause
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
     t = _input(ctx, node, x, t)
-    op = _op(ctx, node, clauses, REDUCTIONS, "{ op sum  over n }")
+    op = _op(ctx, node, clauses, REDUCTIONS, ("op", "sum"), ("over", "n"))
     over, at = _over(ctx, node, clauses, t)
     of = _of(ctx, node, clauses, t)
     keepdim = "keepdim" in clauses
@@ -78,9 +84,10 @@ def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clause
         for word in ("epilogue", "let", "also", "store"):
             for c in node.clauses:
                 if c.keyword.text == word and not (word == "epilogue" and is_auto(c)):
-                    ctx.error("E124", f"argmax gives i32 positions; it has no {word}", c.keyword.span, "leave it out")
+                    message = f"argmax gives i32 positions; it has no {word}"
+                    ctx.error("E124", message, c.keyword.span, help_of("leave it out", LeaveOut()))
         if at is not None and len(at) > 1:
-            help = f"over {over[-1]}" if len(over) > 1 else "view the axes as one first"
+            help = write_clause("over", over[-1]) if len(over) > 1 else "view the axes as one first"
             ctx.error("E119", "argmax runs over one axis", clauses["over"].span, help)
             natural = None
         clauses = {k: c for k, c in clauses.items() if k not in TAIL}
@@ -97,7 +104,7 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     """The typed stage; `type` is None after an error."""
     (x, t), *params = operands
     t = _input(ctx, node, x, t)
-    op = _op(ctx, node, clauses, NORMALIZATIONS, "{ op softmax  over n }")
+    op = _op(ctx, node, clauses, NORMALIZATIONS, ("op", "softmax"), ("over", "n"))
     over: tuple[str, ...] = ()
     at: set[int] | None = set()
     if op in OVER_NAMED:
@@ -106,10 +113,11 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         if t is not None and at and most and (len(at) > most or at != set(range(len(t.shape) - len(at), len(t.shape)))):
             last = "last axis" if most == 1 else "last axes"
             message = f"{op} runs over the {last} of {shape_text(t.shape)}, not over {', '.join(over)}"
-            ctx.error("E119", message, clauses["over"].span, f"over {list(matrix_axes(len(t.shape)))[-1]}")
+            nearest = write_clause("over", list(matrix_axes(len(t.shape)))[-1])
+            ctx.error("E119", message, clauses["over"].span, nearest)
             at = None
     elif op is not None and "over" in clauses:
-        ctx.error("E124", f"the axes of {op} are fixed", clauses["over"].span, "leave over out")
+        ctx.error("E124", f"the axes of {op} are fixed", clauses["over"].span, leave_clause("over"))
     groups = ctx.count(clauses, "groups")
     eps = _eps(ctx, clauses)
     if op is not None and t is not None and op not in OVER_NAMED:
@@ -120,14 +128,14 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
             at = None
         elif op == "groupnorm":
             if groups is None and "groups" not in clauses:
-                ctx.error("E120", "groupnorm needs its number of groups", node.span, "groups 16")
+                ctx.error("E120", "groupnorm needs its number of groups", node.span, write_clause("groups", "16"))
             elif groups is not None and t.shape[1] % groups:
                 message = f"{t.shape[1]:,} channels are not {groups:,} equal groups"
                 ctx.error("E118", message, clauses["groups"].span, f"a divisor of {t.shape[1]:,}")
     if op not in (None, "groupnorm") and "groups" in clauses:
-        ctx.error("E124", f"groups is for groupnorm, not {op}", clauses["groups"].span, "leave groups out")
+        ctx.error("E124", f"groups is for groupnorm, not {op}", clauses["groups"].span, leave_clause("groups"))
     if op in ("softmax", "log_softmax", "absmax") and "eps" in clauses:
-        ctx.error("E124", f"{op} has no eps", clauses["eps"].span, "leave eps out")
+        ctx.error("E124", f"{op} has no eps", clauses["eps"].span, leave_clause("eps"))
     of = _of(ctx, node, clauses, t)
     if op is not None and t is not None and at is not None:
         _params(ctx, node, op, t, at, params)
@@ -152,20 +160,20 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     if t is not None and not 3 <= len(t.shape) <= 5:
         ctx.error("E104", f"pool works on [b, c, space] with 1 to 3 axes of space; {x.name} is {t}", x.span)
         t = None
-    op = _op(ctx, node, clauses, POOLS, "{ op max  window 2x2 }")
+    op = _op(ctx, node, clauses, POOLS, ("op", "max"), ("window", "2x2"))
     space_axes = len(t.shape) - 2 if t else None
     c = clauses.get("window")
     window = stride = padding = shape = None
     if c is None:
-        help = "window 2x2, or window global" if space_axes in (2, None) else "window global"
+        help = _WINDOWS if space_axes in (2, None) else _GLOBAL
         ctx.error("E120", "pool needs its window", node.span, help)
     elif isinstance(c.value, Word) and c.value.text == "global":
         for name in ("stride", "padding"):
             if name in clauses:
-                ctx.error("E124", f"a global window has no {name}", clauses[name].span, f"leave {name} out")
+                ctx.error("E124", f"a global window has no {name}", clauses[name].span, leave_clause(name))
         shape = (*t.shape[:2], *(1,) * space_axes) if t else None
     elif isinstance(c.value, Word):
-        ctx.error("E112", f"`{c.value.text}` is not a value of window", c.span, "window 2x2, or window global")
+        ctx.error("E112", f"`{c.value.text}` is not a value of window", c.span, _WINDOWS)
     else:
         owner = f"{x.name} in space"
         window = ctx.sizes(clauses, "window", space_axes, 1, owner)
@@ -186,10 +194,16 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
 # ---- parts ----
 
 
-def _op(ctx: Context, node: StageNode, clauses: Clauses, known: tuple[str, ...], example: str) -> str | None:
+def _block(*clauses: Clause) -> Help:
+    """The help that shows a stage's block: `{ op sum  over n }`."""
+    return help_of(f"{{ {written(clauses)} }}", SetClauses(clauses))
+
+
+def _op(ctx: Context, node: StageNode, clauses: Clauses, known: tuple[str, ...], *example: Clause) -> str | None:
     c = clauses.get("op")
     if c is None or c.value.text == "auto":
-        ctx.error("E120", f"{node.op.text} needs its op: {listing(known)}", node.span if c is None else c.span, example)
+        message = f"{node.op.text} needs its op: {listing(known)}"
+        ctx.error("E120", message, node.span if c is None else c.span, _block(*example))
         return None
     return ctx.word(clauses, "op", known)
 
@@ -198,7 +212,7 @@ def _over(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None)
     """The axes named in `over` and their positions; the positions are None after an error."""
     c = clauses.get("over")
     if c is None:
-        ctx.error("E119", f"{node.op.text} needs the axes that it runs over", node.span, "over n")
+        ctx.error("E119", f"{node.op.text} needs the axes that it runs over", node.span, write_clause("over", "n"))
         return (), None
     names = tuple(w.text for w in c.value)
     if t is None:
@@ -235,10 +249,10 @@ def _eps(ctx: Context, clauses: Clauses) -> float | None:
         return None
     if not isinstance(c.value, NumberNode):
         if c.value.text != "auto":
-            ctx.error("E112", f"`{c.value.text}` is not a value of eps", c.span, "eps 1e-5")
+            ctx.error("E112", f"`{c.value.text}` is not a value of eps", c.span, write_clause("eps", "1e-5"))
         return None
     if not 0 <= c.value.value <= 1:
-        ctx.error("E113", f"eps {c.value.value:g}; it is from 0 to 1", c.span, "eps 1e-5")
+        ctx.error("E113", f"eps {c.value.value:g}; it is from 0 to 1", c.span, write_clause("eps", "1e-5"))
         return None
     return c.value.value
 
@@ -281,7 +295,7 @@ def _pooled(ctx: Context, clauses: Clauses, t: TensorType, window, stride, paddi
             return None
         if size + 2 * p < w:
             message = f"a window of {w:,} does not fit axis {name} of {size + 2 * p:,}"
-            ctx.error("E109", message, clauses["window"].span, f"at most {size + 2 * p:,}, or window global")
+            ctx.error("E109", message, clauses["window"].span, or_else(f"at most {size + 2 * p:,}", _GLOBAL))
             return None
         sizes.append((size + 2 * p - w) // s + 1)
     return (*t.shape[:2], *sizes)

@@ -15,9 +15,24 @@ from dsl.check.configure import check_one_back_end
 from dsl.check.context import Context
 from dsl.check.families import FAMILIES, OPS
 from dsl.check.gemm import GEMM_CLAUSES
-from dsl.check.tail import RESERVED
+from dsl.check.tail import RESERVED, another_name
 from dsl.check.transform import TRANSFORM_CLAUSES
 from dsl.diagnostics import MAX_LISTED, Diagnostic, ProgramError, closest, listing
+from dsl.fixes import (
+    ChangeStage,
+    DeclareResult,
+    Help,
+    LeaveOut,
+    MoveUp,
+    ReturnLast,
+    Rewrite,
+    SetArch,
+    SetClauses,
+    did_you_mean,
+    help_of,
+    leave_clause,
+    or_else,
+)
 from dsl.ir import NCHW, Operand, Param, Program, Span, Stage, TensorType
 from dsl.syntax import parse
 from dsl.tree import ArchNode, GuardNode, LaunchNode, OperandNode, ProgramNode, ReturnNode, StageNode, Word, head_of
@@ -25,6 +40,8 @@ from dsl.tree import ArchNode, GuardNode, LaunchNode, OperandNode, ProgramNode, 
 __all__ = ["GEMM_CLAUSES", "OPS", "TRANSFORM_CLAUSES", "Checked", "check"]
 
 LAUNCHES = ("stream", "graph")
+_ONE_OUT, _IT_OUT = help_of("leave one out", LeaveOut()), help_of("leave it out", LeaveOut())
+_UNREAD = or_else(_IT_OUT, "return it")
 # PyTorch's names of the stages.
 _ALIASES = {
     "matmul": "gemm", "linear": "gemm", "bmm": "gemm", "cast": "transform", "permute": "transform", "pad": "transform",
@@ -115,7 +132,7 @@ class _Checker:
         types = self.ctx.types
         if name.text in RESERVED:
             types[name.text] = None
-            self.error("E114", f"`{name.text}` is a word of the language", name.span, f"for example `{name.text}_`")
+            self.error("E114", f"`{name.text}` is a word of the language", name.span, another_name(name.text))
             return False
         if name.text in types:
             types[name.text] = None  # a reader of this name may mean either of the two
@@ -131,9 +148,10 @@ class _Checker:
             if isinstance(item, kind):
                 name = head_of(item)[1]
                 if values:
-                    self.error("E408", f"{word} is given twice", name.span, "leave one out")
+                    self.error("E408", f"{word} is given twice", name.span, _ONE_OUT)
                 elif not before:
-                    self.error("E408", f"{word} stands before the stages", name.span, "move it to the first line")
+                    help = help_of("move it to the first line", MoveUp())
+                    self.error("E408", f"{word} stands before the stages", name.span, help)
                 values.append(name)
             before &= head_of(item) is not None
         return values[0] if values else None
@@ -148,9 +166,10 @@ class _Checker:
         if known is None:
             near = closest(name.text, arches.ARCHS) or arches.DEFAULT
             notes = (f"architectures are {listing(arches.ARCHS)}",)
-            self.error("E201", f"`{name.text}` is not an architecture", name.span, f"did you mean `{near}`?", notes)
+            self.error("E201", f"`{name.text}` is not an architecture", name.span, did_you_mean(near), notes)
         elif not known.generates:
-            self.error("E201", f"{name.text} is not covered yet; covered is sm_90a", name.span, "arch sm_90a")
+            help = help_of("arch sm_90a", SetArch("sm_90a"))
+            self.error("E201", f"{name.text} is not covered yet; covered is sm_90a", name.span, help)
         return name.text, name.span
 
     def read_launch(self) -> bool:
@@ -158,14 +177,16 @@ class _Checker:
         if how is not None and how.text not in (*LAUNCHES, "auto"):
             message = f"`{how.text}` is not a way to launch; those are {listing(LAUNCHES)}"
             near = closest(how.text, LAUNCHES)
-            self.error("E120", message, how.span, f"did you mean `{near}`?" if near else "launch graph")
+            example = help_of("launch graph", Rewrite("graph", title="launch graph"))
+            self.error("E120", message, how.span, did_you_mean(near) or example)
         return how is not None and how.text == "graph"
 
     def read_guard(self) -> Word | None:
         """The value of `guard f32`; None if it is absent or auto."""
         to = self.head(GuardNode, "guard")
         if to is not None and to.text not in ("f32", "auto"):
-            self.error("E120", f"a guard falls back to f32, not to `{to.text}`", to.span, "guard f32")
+            help = help_of("guard f32", Rewrite("f32", title="guard f32"))
+            self.error("E120", f"a guard falls back to f32, not to `{to.text}`", to.span, help)
         return to if to is not None and to.text == "f32" else None
 
     # ---- stages ----
@@ -202,9 +223,12 @@ class _Checker:
 
     def unknown_op(self, op: Word) -> None:
         near = _ALIASES.get(op.text) or closest(op.text, OPS)
-        help = f"did you mean `{near}`?" if near else None
+        help: Help | str | None = did_you_mean(near)
         if op.text in _ALIASES:
-            help = f"`{near}` does it: {FAMILIES[near].example}"
+            family = FAMILIES[near]
+            help = f"`{near}` does it: {family.example}"
+            if family.block:
+                help = help_of(help, ChangeStage(near, family.block))
         self.error("E007", f"`{op.text}` is not a stage; stages are {listing(OPS)}", op.span, help)
 
     def operand(self, stage: str, node: OperandNode) -> tuple[Operand, TensorType | None]:
@@ -224,7 +248,7 @@ class _Checker:
             ctx.used |= {near}
             self.error(
                 "E101", f"`{name}` names no parameter or stage", node.name.span,
-                f"did you mean `{near}`?" if near else None, (f"in scope are {listing(ctx.types, MAX_LISTED)}",),
+                did_you_mean(near), (f"in scope are {listing(ctx.types, MAX_LISTED)}",),
             )  # fmt: skip
         return operand, None
 
@@ -240,7 +264,7 @@ class _Checker:
             elif word in ("let", "also"):
                 continue
             elif word in out:
-                self.error("E005", f"{word} is given twice", c.keyword.span, "leave one out")
+                self.error("E005", f"{word} is given twice", c.keyword.span, _ONE_OUT)
             else:
                 out[word] = c
         return out
@@ -251,7 +275,8 @@ class _Checker:
         tree, ctx = self.tree, self.ctx
         returns = [i for i in tree.items if isinstance(i, ReturnNode)]
         if not returns:
-            self.error("E406", "the program returns nothing", tree.end, "add: return and a stage's name")
+            help = help_of("add: return and a stage's name", ReturnLast())
+            self.error("E406", "the program returns nothing", tree.end, help)
             return ()
         for extra in returns[1:]:
             self.error("E406", "a program returns once", extra.span, "return y, z gives several results")
@@ -270,7 +295,7 @@ class _Checker:
             elif name.text in written:
                 ctx.used.add(name.text)
                 if name.text in ctx.prepacked:
-                    help = "leave prepack out, or return another stage"
+                    help = or_else(leave_clause("prepack"), "return another stage")
                     self.error("E407", f"{name.text} is prepacked, so it is not computed in each call", name.span, help)
                 actual, declared = ctx.types.get(name.text), types[i] if i < len(types) else None
                 if actual is not None and declared is not None and actual != declared:
@@ -280,8 +305,7 @@ class _Checker:
                 self.error("E404", f"{name.text} is a parameter; results are stages", name.span)
             else:
                 near = ctx.closest(name.text, written)
-                help = f"did you mean `{near}`?" if near else None
-                self.error("E404", f"`{name.text}` is not a stage", name.span, help)
+                self.error("E404", f"`{name.text}` is not a stage", name.span, did_you_mean(near))
         return tuple(n.text for n in names)
 
     def mismatch(self, name: Word, actual: TensorType, declared: TensorType) -> None:
@@ -290,21 +314,24 @@ class _Checker:
         casts = stage is not None and "to" in FAMILIES[_word_of(stage)].clauses
         if actual.shape != declared.shape:
             message = f"{name.text} is {actual}; the program promises {declared}"
-            self.error("E110", message, name.span, f"-> {TensorType(actual.dtype, actual.shape)}")
+            self.error("E110", message, name.span, _promise(actual))
         elif actual.dtype is not declared.dtype:
-            help = f"to {declared.dtype.value}" if casts else f"store {declared.dtype.value} in {writer}"
+            to = declared.dtype.value
+            converted = help_of(f"to {to}", SetClauses((("to", to),)))
+            if not casts:
+                converted = help_of(f"store {to} in {writer}", SetClauses((("store", to),), writer))
             message = f"{name.text} is {actual}; the program promises {declared}"
-            self.error("E110", message, name.span, f"{help}, or -> {TensorType(actual.dtype, actual.shape)}")
+            self.error("E110", message, name.span, or_else(converted, _promise(actual)))
         if actual.layout != NCHW and actual.shape == declared.shape:
-            help = "layout nchw" if casts else f"store {declared.dtype.value} nchw"
+            fix = SetClauses((("layout", NCHW) if casts else ("store", f"{declared.dtype.value} {NCHW}"),), writer)
             message = f"results are row-major; {name.text} is {actual.layout}"
-            self.error("E111", message, name.span, f"{help} in {writer}")
+            self.error("E111", message, name.span, help_of(f"{fix.text} in {writer}", fix))
 
     def unused(self, nodes: list[StageNode], results: tuple[str, ...]) -> None:
         ctx = self.ctx
         for p in self.tree.params:
             if p.name.text not in ctx.used and p.name.text in ctx.types:
-                self.error("E402", f"parameter {p.name.text} is never read", p.name.span, "leave it out")
+                self.error("E402", f"parameter {p.name.text} is never read", p.name.span, _IT_OUT)
         reached: set[str] = set()  # results that are returned or that a reached stage reads
         todo = list(results)
         while todo:
@@ -316,13 +343,19 @@ class _Checker:
             extras = [n for n in _also(s) if n.text not in reached]
             own = s.name.text in reached
             if results and not own and len(extras) == len(_also(s)):
-                self.error("E403", f"no result needs stage {s.name.text}", s.name.span, "leave it out, or return it")
+                self.error("E403", f"no result needs stage {s.name.text}", s.name.span, _UNREAD)
             elif results:
                 if not own:
                     message = f"no result needs {s.name.text}, only the second results of the stage"
                     self.error("E403", message, s.name.span, "make a second result the epilogue")
                 for n in extras:
-                    self.error("E403", f"no result needs {n.text}", n.span, "leave it out, or return it")
+                    self.error("E403", f"no result needs {n.text}", n.span, _UNREAD)
+
+
+def _promise(actual: TensorType) -> Help:
+    """The help that writes the type of a result after ->."""
+    declared = str(TensorType(actual.dtype, actual.shape))
+    return help_of(f"-> {declared}", DeclareResult(declared))
 
 
 def _also(node: StageNode) -> list[Word]:

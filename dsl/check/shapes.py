@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from dsl.arch import BYTES, COMPUTE_FOR
 from dsl.check.expressions import shape_text
+from dsl.fixes import Help, PadDepth, Rewrite, help_of, transform_first
 from dsl.functions import REDUCTIONS
 from dsl.ir import NCHW, Call, DType, Gemm, GroupedGemm, Operand, TensorType, expressions, loads
 
@@ -27,7 +28,7 @@ def product_shape(
             error("E123", f"{word} does not multiply {t.dtype.value}, and {o.name} is {t}", o.span)
             ok = False
         elif t.layout != NCHW:
-            help = f"{o.name}_ = transform({o.name}) {{ layout nchw }} first"
+            help = transform_first(o.name, ("layout", NCHW))
             error("E115", f"{word} reads row-major operands; {o.name} is {t}", o.span, help)
             ok = False
     if not ok:
@@ -36,15 +37,15 @@ def product_shape(
         wide, narrow = (a, tb) if ta.dtype.bits >= tb.dtype.bits else (b, ta)
         error(
             "E107", f"{a.name} is {ta.dtype.value} and {b.name} is {tb.dtype.value}; both must be one type", b.span,
-            f"{wide.name}_ = transform({wide.name}) {{ to {narrow.dtype.value} }} first",
+            transform_first(wide.name, ("to", narrow.dtype.value)),
         )  # fmt: skip
         return None
     sa, sb = _seen(ta.shape, a.transposed), _seen(tb.shape, b.transposed)
     if sa[-1] != sb[-2]:
         notes = (f"{_text(a)} is {shape_text(sa)}, {_text(b)} is {shape_text(sb)}",)
-        help = None
+        help: Help | str | None = None
         if sa[-1] == sb[-1]:
-            help = f"gemm({_text(a)}, {b.name}{'' if b.transposed else '.T'})"
+            help = f"gemm({_text(a)}, {b.name})" if b.transposed else _turned(b, f"gemm({_text(a)}, {b.name}.T)")
         elif sa[-2] == sb[-2]:
             help = f"gemm({a.name}{'' if a.transposed else '.T'}, {_text(b)})"
         message = f"K is {sa[-1]:,} in {_text(a)} and {sb[-2]:,} in {_text(b)}"
@@ -62,9 +63,12 @@ def product_shape(
         error("E113", f"{batch:,} batches; at most {MAX_DIM:,}", a.span)
         return None
     if ta.dtype in BYTES and (a.transposed or not b.transposed):
-        o, fixed = (a, a.name) if a.transposed else (b, f"{b.name}.T with {b.name} kept as [n, k]")
+        o = a if a.transposed else b
+        help = f"{word}(..) reads {a.name}"
+        if o is b:
+            help = _turned(b, f"{word}(..) reads {b.name}.T with {b.name} kept as [n, k]")
         message = f"tensor cores read {ta.dtype.value} operands along K; {_text(o)} is contiguous along its other axis"
-        error("E215", message, o.span, f"{word}(..) reads {fixed}")
+        error("E215", message, o.span, help)
         return None
     return (*sa[:-1], sb[-1])
 
@@ -93,9 +97,10 @@ def aligned(stage: Gemm | GroupedGemm, types: dict[str, TensorType | None], erro
             seen.add(name)
             step = 128 // t.dtype.bits
             up = -(-t.shape[-1] // step) * step
+            padded = f"pad {axis} from {t.shape[-1]:,} to {up:,} with zeros"
             error(
                 "E205", f"rows of {name} have {size:,} bytes; TMA moves multiples of 16", span,
-                f"pad {axis} from {t.shape[-1]:,} to {up:,} with zeros",
+                help_of(padded, PadDepth(up)) if axis == "K" else padded,
                 (f"{axis} = {t.shape[-1]:,} {t.dtype.value} values; {axis} must be a multiple of {step}",),
             )  # fmt: skip
             ok = False
@@ -109,6 +114,11 @@ def _reduces(e) -> bool:
 def _seen(shape: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
     """The shape of an operand after `.T`."""
     return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape
+
+
+def _turned(o: Operand, sentence: str) -> Help:
+    """The help that reads an operand with .T."""
+    return help_of(sentence, Rewrite(f"{o.name}.T"))
 
 
 def _text(o: Operand) -> str:

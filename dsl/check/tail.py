@@ -8,6 +8,7 @@ from dsl import arch as arches
 from dsl.check.context import Clauses, Context
 from dsl.check.expressions import Expressions, Space
 from dsl.diagnostics import listing
+from dsl.fixes import Help, Rewrite, help_of, leave_clause, or_else, write_clause
 from dsl.functions import REDUCTIONS
 from dsl.ir import Acc, Also, Call, DType, Expr, Let, TensorType
 from dsl.tree import ClauseNode, RefNode, StageNode
@@ -31,6 +32,11 @@ class Tail:
     def fields(self) -> dict:
         names = ("epilogue", "lets", "also", "store", "store_layout", "type")
         return {n: getattr(self, n) for n in names}
+
+
+def another_name(name: str) -> Help:
+    """The help for a word of the language that stands where a new name is due."""
+    return help_of(f"for example `{name}_`", Rewrite(f"{name}_"))
 
 
 def expressions(ctx: Context, node: StageNode, space: Space | None) -> Expressions:
@@ -82,7 +88,8 @@ def read_tail(
             result = _reduced(natural, reduced)
             if dtype not in (None, DType.F32) or layout:
                 message = f"{node.name.text} is a reduction, which gives f32"
-                ctx.error("E123", message, clauses["store"].span, "store f32, or leave store out")
+                help = or_else(write_clause("store", "f32"), leave_clause("store"))
+                ctx.error("E123", message, clauses["store"].span, help)
                 result = None
     extras = []
     for c, expr in also:
@@ -104,7 +111,7 @@ def _lets(ctx: Context, node: StageNode, checker: Expressions) -> tuple[Let, ...
         defined = name.text in checker.parts or name.text in ctx.types or name.text == node.name.text
         expr = checker.let(name.text, c.value.expr, name.span)
         if name.text in RESERVED:
-            ctx.error("E114", f"`{name.text}` is a word of the language", name.span, f"for example `{name.text}_`")
+            ctx.error("E114", f"`{name.text}` is a word of the language", name.span, another_name(name.text))
         elif defined:
             ctx.error("E102", f"`{name.text}` is already defined", name.span, "each name is written once")
             checker.parts[name.text].read = True

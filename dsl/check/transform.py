@@ -8,6 +8,7 @@ from dsl import arch as arches
 from dsl.check.context import LAYOUTS, MAX_RANK, Clauses, Context, Typed, dims, spans
 from dsl.check.expressions import shape_text
 from dsl.diagnostics import listing
+from dsl.fixes import Help, LeaveClauses, SetClauses, help_of, leave_clause, or_else, write_clause
 from dsl.ir import NCHW, DType, TensorType, Transform
 from dsl.tree import StageNode, Word
 
@@ -35,7 +36,12 @@ def transform(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     t = tx
     ok = not (word and to is None) and not any(o.transposed for o, _ in operands)
     if rest and "interleave" not in clauses:
-        ctx.error("E104", "transform takes one tensor, or two with interleave", node.span, "{ interleave }")
+        ctx.error(
+            "E104",
+            "transform takes one tensor, or two with interleave",
+            node.span,
+            help_of("{ interleave }", SetClauses((("interleave", ""),))),
+        )
         ok = False
     elif "interleave" in clauses:
         t = _interleave(ctx, node, operands, clauses)
@@ -74,7 +80,7 @@ def _prepack(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clau
     for o, _ in operands:
         if o.name in ctx.types and o.name not in ctx.params and o.name not in ctx.prepacked:
             ctx.error("E407", f"prepack is for parameters; {o.name} changes at every call",
-                      clauses["prepack"].span, "leave prepack out")  # fmt: skip
+                      clauses["prepack"].span, leave_clause("prepack"))  # fmt: skip
             return
     ctx.prepacked.add(node.name.text)
 
@@ -138,7 +144,8 @@ def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad,
             continue
         if len(to) != len(shape):
             message = f"{name} gives {len(to)} size{'s'[: len(to) != 1]}; {shape_text(shape)} has {len(shape)}"
-            ctx.error("E117", message, clauses[name].span, f"{name} {dims(shape)} changes nothing")
+            help = help_of(f"{name} {dims(shape)} changes nothing", LeaveClauses((name,)))
+            ctx.error("E117", message, clauses[name].span, help)
             return None
         wrong = [(a, b) for a, b in zip(shape, to, strict=True) if (a > b if name == "pad" else a < b)]
         if wrong:
@@ -146,18 +153,19 @@ def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad,
                 f"{name} makes an axis of {wrong[0][0]:,} {'smaller' if name == 'pad' else 'larger'}: {wrong[0][1]:,}"
             )
             other = "crop" if name == "pad" else "pad"
-            ctx.error("E117", message, clauses[name].span, f"{other} does that, or {name} {dims(shape)}")
+            help = or_else(f"{other} does that", write_clause(name, dims(shape)))
+            ctx.error("E117", message, clauses[name].span, help)
             return None
         shape = to
     return TensorType(t.dtype, shape, t.layout if len(shape) == len(t.shape) else NCHW)
 
 
-def _nearest_view(view: tuple[int, ...], elements: int) -> str | None:
+def _nearest_view(view: tuple[int, ...], elements: int) -> Help | None:
     """The view with one size changed so that it has all the elements; None if there is none."""
     for i in reversed(range(len(view))):
         rest = prod(view) // view[i]
         if rest and elements % rest == 0:
-            return f"view {dims((*view[:i], elements // rest, *view[i + 1 :]))}"
+            return write_clause("view", dims((*view[:i], elements // rest, *view[i + 1 :])))
     return None
 
 

@@ -1,8 +1,8 @@
-"""Turn the help of a diagnostic into an edit of the text, checked before it is offered.
+"""Turn the fixes of a diagnostic into an edit of the text, checked before it is offered.
 
-The help is written for a person (`tile 256x208x64`, ``did you mean `gelu`?``, `leave it out`). Each fix that it names
-becomes a candidate text. A candidate is offered if `check` no longer reports the mistake and reports no new one, so the
-button of an editor never makes a program worse.
+A diagnostic carries the fixes that its help names as data (dsl.fixes). Each fix becomes a candidate text. A candidate
+is offered if `check` no longer reports the mistake and reports no new one, so the button of an editor never makes a
+program worse.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dsl import fixes
 from dsl.check.program import check, partial
 from dsl.diagnostics import Diagnostic
 from dsl.editor.edits import Source
-from dsl.editor.vocabulary import ENTRIES
 from dsl.ir import Span
 from dsl.tree import ArchNode, StageNode, head_of
 
@@ -25,13 +25,6 @@ MAX_CHARS = 8_192
 MAX_TRIES = 24
 WORK = 20_000  # characters that all tries together may check
 MAX_STEPS = 3  # edits for one mistake; a second mistake may appear at the same place
-_CLAUSES = {word for kind, word in ENTRIES if kind == "clause"}
-_ASIDE = re.compile(r"\s+(?:with|first|changes|does|for|alone)\b.*")
-_MEANT = re.compile(r"(?:did you mean|for example) `?([\w()]+)`?\??$|write (\w+(?:\[[\w, ]+\])?)(?: alone)?$")
-_VERBS = ("pad ", "write ", "leave ", "return ", "move ", "declare ", "use ")
-_WORDS = ("write ", "leave out the `")
-_DEPTH = re.compile(r"pad K from [\d,]+ to ([\d,]+) with zeros")
-_BEFORE = re.compile(r"(\w+) = (transform\((\w+)\).*\}) first")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -72,9 +65,29 @@ class _Tries:
         return check(text).diagnostics if self.left >= 0 else None
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A candidate: the whole text after a fix. `verb` and `what` describe the edit: `use`, `tile 256x208x64`."""
+
+    verb: str
+    what: str
+    text: str
+    fix: fixes.Fix
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb} {self.what}"
+
+    @property
+    def added(self) -> str:
+        """The description after that of another edit."""
+        return self.what if self.verb == "use" else self.title
+
+
 def _repair(source: Source, wrong: Diagnostic, before: Sequence[Diagnostic], tries: _Tries) -> Repair | None:
     text, second = source.text, None
-    for title, edited in _ways(source, wrong):
+    for way in _ways(source, wrong):
+        title, edited = way.title, way.text
         for step in range(MAX_STEPS):
             after = tries.check(edited)
             if after is None:
@@ -82,14 +95,14 @@ def _repair(source: Source, wrong: Diagnostic, before: Sequence[Diagnostic], tri
             new = _new(after, before, wrong)
             if not new:
                 return _edit(title, text, edited)
-            if step == 0 and title.startswith(_WORDS) and _goes_on(edited, wrong, new):
+            if step == 0 and isinstance(way.fix, _OF_WORDS) and _goes_on(edited, wrong, new):
                 return _edit(title, text, edited)  # errors that a corrected word reveals are separate mistakes
             if step == 0 and second is None and _elsewhere(edited, wrong, new):
                 second = _edit(title, text, edited)  # errors elsewhere are separate mistakes too
-            more = next(((t, m) for t, m in _ways(Source(edited), new[0]) if not t.startswith(("->", "declare"))), None)
+            more = next((w for w in _ways(Source(edited), new[0]) if not isinstance(w.fix, _OF_TYPES)), None)
             if more is None:
                 break
-            title, edited = f"{title}, {more[0]}", more[1]
+            title, edited = f"{title}, {more.added}", more.text
     return second
 
 
@@ -100,7 +113,7 @@ def _new(after: Sequence[Diagnostic], before: Sequence[Diagnostic], wrong: Diagn
     new = []
     for d in after:
         left[d.code] -= 1
-        if left[d.code] < 0 or _identity(d) == _identity(wrong):
+        if left[d.code] < 0 or d.mistake == wrong.mistake:
             new.append(d)
     return new
 
@@ -116,14 +129,10 @@ def _elsewhere(edited: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> boo
 
 def _goes_on(edited: str, wrong: Diagnostic, new: Sequence[Diagnostic]) -> bool:
     """Return True if the text parses now, or parses further than before."""
-    if _identity(wrong) in map(_identity, new):
+    if wrong.mistake in [d.mistake for d in new]:
         first = new[0].span
         return wrong.code == "E001" and (first.line, first.col) > (wrong.span.line, wrong.span.col)
     return Source(edited).tree is not None or new[0].span.line >= wrong.span.line
-
-
-def _identity(d: Diagnostic) -> tuple[str, str]:
-    return d.code, d.message
 
 
 def _edit(title: str, old: str, new: str) -> Repair:
@@ -133,97 +142,103 @@ def _edit(title: str, old: str, new: str) -> Repair:
     last = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
     at = Source(old)
     end = len(old) - last
-    title = title if title.startswith(_VERBS) else f"use {title}"
     return Repair(title, Span(*at.place(first), *at.place(end)), new[first : len(new) - last])
 
 
-# ---- the fixes that a help names, as (title, text) ----
+# ---- the candidates of a fix ----
 
-Way = tuple[str, str]
-
-
-def _ways(source: Source, d: Diagnostic) -> Iterator[Way]:
-    if not d.help or not d.span.line:
-        return
-    for words in re.split(r", or |; ", d.help):
-        for title, edited in _of_words(source, d, words.strip()):
-            if edited != source.text:
-                yield title, edited
+# A corrected word, after which the check reads further.
+_OF_WORDS = (fixes.Respell, fixes.DeleteToken)
+# What a program declares follows from its stages, so a declaration is never a step of another repair.
+_OF_TYPES = (fixes.DeclareResult, fixes.DeclareParameter)
 
 
-def _of_words(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
-    here = source.at(d.span)
-    if suggestion := _MEANT.match(words):
-        verb, word = ("write", suggestion[1]) if words.startswith("did") else ("use", suggestion[1] or suggestion[2])
-        if first := _NAME.match(here):  # for example the name in `bais[n]`
-            yield f"{verb} {word}", source.replace(d.span, word + here[first.end() :])
-        yield f"{verb} {word}", source.replace(d.span, word)
+def _ways(source: Source, d: Diagnostic) -> Iterator[_Way]:
+    """The candidates of a diagnostic in the order of its fixes, without those that change nothing."""
+    if not d.span.line:
         return
-    if words.startswith("leave out the `"):
-        yield words, source.replace(d.span, "")
-        return
-    if re.fullmatch(r"the \w+ is acc", words):
-        yield "acc", source.replace(d.span, "acc")
-        return
-    if source.tree is None:
-        return
-    yield from _structural(source, d, words)
-    if words.startswith("leave") or words.endswith("changes nothing"):
-        yield from _left_out(source, d, words)
-        return
-    if block := re.search(r"\{(.*)\}", words):
-        stage = source.stage_of(d.span)
-        if stage and (word := re.match(r"`(\w+)` does it", words)):
-            edited = Source(source.with_clauses(stage, _groups(block[1])))
-            yield f"{word[1]} {{{block[1]}}}", edited.replace(stage.op.span, word[1])
-        elif stage:
-            yield block[1].strip(), source.with_clauses(stage, _groups(block[1]))
-        return
-    named = re.search(r"\bin (\w+)$", words)
-    stage = source.stages.get(named[1]) if named else source.stage_of(d.span)
-    words = re.sub(r"\s+in \w+$", "", words)
-    if inside := re.search(r"\((\w+ [^()]+)\)", words):
-        words = inside[1]
-    words = re.sub(r"^add (\w+) to .*", r"\1", words)
-    if stage and words.split(" ")[0] in _CLAUSES:
-        for clauses in dict.fromkeys((words, _ASIDE.sub("", words), " ".join(words.split(" ")[:2]).rstrip(","))):
-            yield clauses, source.with_clauses(stage, _groups(clauses))
+    for fix in d.fixes:
+        if source.tree is None and not isinstance(fix, (fixes.Rewrite, *_OF_WORDS)):
+            continue
+        for verb, what, text in _edits(source, d.span, fix):
+            if text != source.text:
+                yield _Way(verb, what, text, fix)
 
 
-def _structural(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
-    """Fixes outside the clauses: types, arch, operands, an additional stage, the return."""
-    here = source.at(d.span)
-    if words.startswith("-> ") and (span := source.result_of(d.span)):
-        yield words, source.replace(span, words[3:])
-    elif declared := re.match(r"declare (\w+): (.+)", words):
-        for p in source.tree.params:
-            if p.name.text == declared[1]:
-                yield words, source.replace(p.type.span, declared[2])
-    elif words.startswith("arch "):
-        heads = [i.name.span for i in source.tree.items if isinstance(i, ArchNode)]
-        edited = source.replace(heads[0], words[5:]) if heads else source.into_program(words)
-        yield words, edited
-    elif words == "move it to the first line":
-        item = next((i for i in source.tree.items if source.word_of(i) == d.span), None)
-        if item is not None:
-            line = f"{head_of(item)[0]} {here}"
-            yield f"move {line} up", source.without_head(item, then=line)
-    elif words in ("launch graph", "guard f32"):
-        yield words, source.replace(d.span, words.split()[1])
-    elif (first := _BEFORE.fullmatch(words)) and (stage := source.stage_of(d.span)):
-        for operand in stage.operands:
-            if operand.name.text == first[3]:
-                edited = Source(source.replace(operand.name.span, first[1]))
-                yield f"{first[1]} = {first[2]}", edited.before(stage, f"{first[1]} = {first[2]}")
-    elif (depth := _DEPTH.match(words)) and (stage := source.stage_of(d.span)):
-        yield "pad K with zeros", _padded(source, stage, int(depth[1].replace(",", "")))
-    elif re.fullmatch(r"\w+\[[\w, ]+\]", words) and (load := source.around(d.span, r"\w+\s*\[[^\[\]]*\]")):
-        yield words, source.replace(load, words)
-    elif re.search(rf"\b{re.escape(here)}\.T\b", words) and _NAME.fullmatch(here):
-        yield f"{here}.T", source.replace(d.span, f"{here}.T")
-    elif words.startswith("add: return") and source.stages:
-        name = list(source.stages)[-1]
-        yield f"return {name}", source.before_end(f"return {name}")
+Edits = Iterator[tuple[str, str, str]]  # the verb and the object of the edit's title, and the edited text
+
+
+def _edits(source: Source, mark: Span, fix: fixes.Fix) -> Edits:
+    """The edits that a fix may mean at a mark; usually one, none if the text lacks what the fix concerns."""
+    match fix:
+        case fixes.Rewrite(text, title):
+            yield "use", title or text, source.replace(mark, text)
+        case fixes.Respell(word):
+            here = source.at(mark)
+            if (name := _NAME.match(here)) and name.end() < len(here):  # for example the name in `bais[n]`
+                yield "write", word, source.replace(mark, word + here[name.end() :])
+            yield "write", word, source.replace(mark, word)
+        case fixes.DeleteToken():
+            yield "leave", f"out the `{source.at(mark)}`", source.replace(mark, "")
+        case fixes.SetClauses(clauses, name):
+            if stage := _stage(source, mark, name):
+                yield "use", fix.text, source.with_clauses(stage, clauses)
+        case fixes.ChangeStage(word, clauses):
+            if stage := source.stage_of(mark):
+                edited = Source(source.with_clauses(stage, clauses))
+                yield "use", f"{word} {{ {fixes.written(clauses)} }}", edited.replace(stage.op.span, word)
+        case fixes.LeaveClauses(words, name):
+            if stage := _stage(source, mark, name):
+                present = [w for w in words if w in [c.keyword.text for c in stage.clauses]]
+                yield "leave", f"{', '.join(present)} out", source.without_clauses(stage, set(present))
+        case fixes.LeaveOut():
+            yield from _left_out(source, mark)
+        case fixes.TransformFirst(name):
+            yield from _transformed(source, mark, fix)
+        case fixes.PadDepth(depth):
+            if stage := source.stage_of(mark):
+                yield "pad", "K with zeros", _padded(source, stage, depth)
+        case _:
+            yield from _of_program(source, mark, fix)
+
+
+def _stage(source: Source, mark: Span, name: str | None) -> StageNode | None:
+    """The stage with this name, or the stage at the mark if there is no name."""
+    return source.stages.get(name) if name else source.stage_of(mark)
+
+
+def _of_program(source: Source, mark: Span, fix: fixes.Fix) -> Edits:
+    """Edits outside the stages: types, arch, the lines before the stages, the return."""
+    items = source.tree.items
+    match fix:
+        case fixes.DeclareResult(declared):
+            if span := source.result_of(mark):
+                yield "use", f"-> {declared}", source.replace(span, declared)
+        case fixes.DeclareParameter(name, declared):
+            for p in source.tree.params:
+                if p.name.text == name:
+                    yield "declare", f"{name}: {declared}", source.replace(p.type.span, declared)
+        case fixes.SetArch(name):
+            heads = [i.name.span for i in items if isinstance(i, ArchNode)]
+            edited = source.replace(heads[0], name) if heads else source.into_program(f"arch {name}")
+            yield "use", f"arch {name}", edited
+        case fixes.MoveUp():
+            for item in [i for i in items if source.word_of(i) == mark]:
+                line = f"{head_of(item)[0]} {source.at(mark)}"
+                yield "move", f"{line} up", source.without_head(item, then=line)
+        case fixes.ReturnLast():
+            if source.stages:
+                name = list(source.stages)[-1]
+                yield "return", name, source.before_end(f"return {name}")
+
+
+def _transformed(source: Source, mark: Span, fix: fixes.TransformFirst) -> Edits:
+    """The operand of the marked stage read through a transform above the stage."""
+    stage = source.stage_of(mark)
+    for operand in stage.operands if stage else ():
+        if operand.name.text == fix.name:
+            edited = Source(source.replace(operand.name.span, fix.result))
+            yield "use", fix.line, edited.before(stage, fix.line)
 
 
 def _padded(source: Source, stage: StageNode, depth: int) -> str:
@@ -245,36 +260,19 @@ def _padded(source: Source, stage: StageNode, depth: int) -> str:
     return edited.text
 
 
-def _left_out(source: Source, d: Diagnostic, words: str) -> Iterator[Way]:
-    stage = source.stage_of(d.span)
-    named = [w for w in re.findall(r"\w+", words) if w in _CLAUSES]
-    if of := re.search(r"\bof (\w+) to auto", words):
-        stage = source.stages.get(of[1])
-        named = [w for w in named if stage and any(c.keyword.text == w for c in stage.clauses)]
-    if stage and named:
-        yield f"leave {', '.join(named)} out", source.without_clauses(stage, set(named))
-    elif stage:
+def _left_out(source: Source, mark: Span) -> Edits:
+    """The text without the clause, the stage, the parameter or the line that the mark names."""
+    if stage := source.stage_of(mark):
         for clause in stage.clauses:
             part = getattr(clause.value, "name", clause.keyword).span
-            if d.span in (clause.span, clause.keyword.span, part):
-                yield f"leave {source.at(source.extent(clause))[:40]} out", source.without(stage, [clause])
-        if d.span == stage.name.span:
-            yield f"leave {stage.name.text} out", source.without_stage(stage)
-    else:
-        for p in source.tree.params:
-            if d.span == p.name.span:
-                yield f"leave {p.name.text} out", source.without_param(p)
-        for item in source.tree.items:
-            if source.word_of(item) == d.span:
-                yield f"leave {source.at(d.span)} out", source.without_head(item)
-
-
-def _groups(text: str) -> list[tuple[str, str]]:
-    """The (clause, value) pairs of clauses in a help text."""
-    groups: list[tuple[str, str]] = []
-    for word in text.split():
-        if word in _CLAUSES and not (groups and not groups[-1][1] and groups[-1][0] not in ("pairs", "keepdim")):
-            groups.append((word, ""))
-        elif groups:
-            groups[-1] = (groups[-1][0], f"{groups[-1][1]} {word}".strip())
-    return groups
+            if mark in (clause.span, clause.keyword.span, part):
+                yield "leave", f"{source.at(source.extent(clause))[:40]} out", source.without(stage, [clause])
+        if mark == stage.name.span:
+            yield "leave", f"{stage.name.text} out", source.without_stage(stage)
+        return
+    for p in source.tree.params:
+        if mark == p.name.span:
+            yield "leave", f"{p.name.text} out", source.without_param(p)
+    for item in source.tree.items:
+        if source.word_of(item) == mark:
+            yield "leave", f"{source.at(mark)} out", source.without_head(item)

@@ -192,12 +192,16 @@ def program_problem(program: Program, stage: Collective) -> Problem:
 
 @dataclass(frozen=True)
 class Objection:
-    """A broken rule. `clause` is the configuration clause that an error points at."""
+    """A broken rule. `clause` is the configuration clause that an error points at.
+
+    `schedule`: the schedule with which the rule holds, if another schedule is why it is broken.
+    """
 
     code: str
     clause: str
     message: str
     notes: tuple[str, ...] = ()
+    schedule: str | None = None
 
 
 def dims(values: Iterable[int]) -> str:

@@ -137,11 +137,11 @@ def _scheduler(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
     if s.kind == "stream_k" and backend == "cute":
         yield Objection("E208", "scheduler", "stream_k is built by the `cpp` back end, not by `cute`")
     if c.schedule == "pingpong":
-        yield Objection("E208", "scheduler", f"{s.kind} needs the cooperative schedule; this stage is pingpong")
+        message = f"{s.kind} needs the cooperative schedule; this stage is pingpong"
+        yield Objection("E208", "scheduler", message, schedule="cooperative")
     elif c.tile and c.tile[0] < 128:
-        yield Objection(
-            "E208", "scheduler", f"{s.kind} needs the cooperative schedule, so tile M >= 128; M is {c.tile[0]}"
-        )
+        message = f"{s.kind} needs the cooperative schedule, so tile M >= 128; M is {c.tile[0]}"
+        yield Objection("E208", "scheduler", message, schedule="cooperative")
     if s.kind == "split_k":
         if not 2 <= s.splits <= MAX_SPLITS:
             yield Objection("E208", "scheduler", f"split_k({s.splits}): from 2 to {MAX_SPLITS} splits are possible")

@@ -1,12 +1,19 @@
 """The help of a rejection as an edit: offered only where it works, and nothing else of the text is touched."""
 
+import ast
 import re
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsl import fixes
 from dsl.check.program import check
+from dsl.diagnostics import Diagnostic
+from dsl.editor import repair as module
 from dsl.editor.repair import MAX_CHARS, repairs
 
 from .test_no_text_breaks_it import EVERYTHING, WORDS
@@ -116,3 +123,55 @@ def test_no_text_breaks_it(data):
 
 def _at(d) -> tuple[int, int]:
     return d.span.line, d.span.col
+
+
+# ---- the fix is data, and no sentence is read ----
+
+SENTENCES = {"help", "message", "notes", "render", "to_json"}
+
+
+def test_the_module_reads_no_sentence_of_a_diagnostic():
+    """It compares mistakes by `Diagnostic.mistake`, and edits by `Diagnostic.fixes`."""
+    tree = ast.parse(Path(module.__file__).read_text())
+    read = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    named = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    assert "fixes" in read and not SENTENCES & (read | named)
+
+
+# A text for each kind of fix that no file of wrong/ shows.
+MORE = [
+    GEMM.replace("HERE", "stages 3, swizzle 2"),
+    GEMM.replace("y = gemm(x, w.T) {", "y = softmax(x) {").replace("HERE", "").replace("epilogue relu(acc + b[n])", ""),
+    GEMM.replace("HERE", "").replace("x: f16[256, 512]", "x: f16[256, 500]").replace("1024, 512]", "1024, 500]"),
+]
+
+
+def test_every_kind_of_fix_is_offered_as_a_repair():
+    offers = set()
+    for text in [*MORE, *(path.read_text() for path in WRONG)]:
+        for d, repair in offered(text):
+            if repair is not None:
+                assert d.fixes
+                offers |= {type(f) for f in d.fixes}
+    assert offers == set(get_args(fixes.Fix))
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
+def test_the_words_of_a_help_do_not_matter(path, monkeypatch):
+    text = path.read_text()
+    before = [repair for _, repair in offered(text)]
+    plain = Diagnostic.of.__func__
+    mute = classmethod(lambda cls, *args: replace(plain(cls, *args), help="quite other words"))
+    monkeypatch.setattr(Diagnostic, "of", mute)
+    assert [repair for _, repair in offered(text)] == before
+
+
+def test_a_fix_is_named_by_its_help():
+    """The sentence and the data are two forms of one way out: what an edit writes is in the words."""
+    for path in WRONG:
+        for d in check(path.read_text()).diagnostics:
+            for fix in d.fixes:
+                if isinstance(fix, fixes.Respell | fixes.Rewrite):
+                    assert (fix.title if isinstance(fix, fixes.Rewrite) and fix.title else fix.text) in d.help
+                if isinstance(fix, fixes.SetClauses):
+                    assert all(word in d.help for word, _ in fix.clauses)
