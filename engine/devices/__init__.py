@@ -117,7 +117,8 @@ class Device(Protocol):
 
     Optional abilities are declared: `lanes`, how many trials it runs at once (a lane calls it from one thread);
     `forms`, the forms of candidates that it runs (engine.strategies.api); `screens`: `quick` takes times;
-    `builds_ahead`: `prefetch` does something; `times_compiled`: `compiled` takes torch.compile's times.
+    `builds_ahead`: `prefetch` does something; `times_compiled`: `compiled` takes torch.compile's times;
+    `place`: where everything but a build runs (engine.executors): core, a GPU's lane, or "" for nowhere in particular.
     """
 
     name: str  # cuda | modelled:h200
@@ -128,6 +129,7 @@ class Device(Protocol):
     screens: bool = False
     builds_ahead: bool = False
     times_compiled: bool = False
+    place: str = ""
 
     def describe(self) -> dict: ...
 

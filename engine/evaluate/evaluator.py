@@ -100,7 +100,7 @@ class Workbench:
 
 class Machine(Protocol):
     """The machine that runs candidates: this machine's GPU, or the model of one. All calls block; `cancelled()` is
-    polled so that a stop is prompt. `lanes` to `times_compiled`: as engine.devices.Device declares them."""
+    polled so that a stop is prompt. `lanes` to `place`: as engine.devices.Device declares them."""
 
     name: str  # cuda | modelled:h200
     kind: str  # measured | predicted
@@ -111,6 +111,7 @@ class Machine(Protocol):
     screens: bool
     builds_ahead: bool
     times_compiled: bool
+    place: str
 
     def describe(self) -> dict: ...
 
@@ -135,7 +136,7 @@ class Evaluator(Device):
         self.name, self.kind, self.hardware, self.hw = machine.name, machine.kind, machine.hardware, machine.hw
         self.lanes, self.forms = machine.lanes, machine.forms
         self.screens, self.builds_ahead = machine.screens, machine.builds_ahead
-        self.times_compiled = machine.times_compiled
+        self.times_compiled, self.place = machine.times_compiled, machine.place
         self.problem: Problem | None = None
         self._workbench: Workbench | None = None
         self._cancelled: Callable[[], bool] = lambda: False

@@ -74,6 +74,7 @@ class Sandbox:
         self._first = 0  # process id of the child itself, while a copy answers
         self._base: set[int] = set()  # the processes of the sandbox without a copy
         self._uid: int | None = None
+        self._yields_at: float | None = None  # when its processes get a lower priority
         self._lock = threading.Lock()
 
     @staticmethod
@@ -212,9 +213,14 @@ class Sandbox:
         """The descriptor of a region, the same number here and in the child."""
         return self._regions[region]
 
-    def request(self, message: dict, *, timeout: float, cancelled: Callable[[], bool] | None = None) -> dict:
-        """The child's answer to one message. Raises SandboxEnded; the sandbox cannot be used after that."""
+    def request(
+        self, message: dict, *, timeout: float, cancelled: Callable[[], bool] | None = None,
+        patience: float | None = None,
+    ) -> dict:  # fmt: skip
+        """The child's answer to one message. Raises SandboxEnded; the sandbox cannot be used after that. `patience`:
+        seconds after which the child's processes get a lower priority, because they may never end."""
         deadline = time.monotonic() + timeout
+        self._yields_at = None if patience is None else time.monotonic() + patience
         self.wait_ready(timeout, cancelled)
         view = memoryview(channel.encode(message, channel.MAX_REQUEST))
         while view:
@@ -258,6 +264,11 @@ class Sandbox:
             self._finish("time_limit", late, line=self._current_line())
         elif cancelled is not None and cancelled():
             self._finish("cancelled", "stopped")
+        elif self._yields_at is not None and time.monotonic() > self._yields_at:
+            self._yields_at = None
+            for pid in tree.descendants(self._process.pid, self._uid):
+                with contextlib.suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, pid, 15)
         if self._ended is not None:
             raise self._error()
         select.select([] if write else [self._reply], [self._request] if write else [], [], POLL)

@@ -62,7 +62,8 @@ class SessionStarted(Event):
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """What the engine is doing now, in words, for the status line."""
+    """What the engine is doing now, in words, for the status line. `step` wait | place: the session's work waits for
+    its place on the machine, and has it again; these may repeat."""
 
     KIND: ClassVar[str] = "progress"
     text: str
@@ -174,7 +175,8 @@ class SessionEnded(Event):
     faster than PyTorch. `code`, the reason: budget_used | search_over | stopped | engine_error | that of a refusal; ""
     for done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls, and the
     fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]. `untried`: how
-    many of the owner's candidates were not tried; `reason` says so too."""
+    many of the owner's candidates were not tried; `reason` says so too. `spent`: seconds by what the session did and by
+    the place that it waited for (engine.session.script.spent), since it was resumed last; {} in older logs."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str
@@ -187,6 +189,7 @@ class SessionEnded(Event):
     closed: list[dict[str, Any]] = field(default_factory=list)
     covered: list[dict[str, str]] = field(default_factory=list)
     untried: int = 0
+    spent: dict[str, float] = field(default_factory=dict)
 
 
 KINDS: dict[str, type[Event]] = {c.KIND: c for c in Event.__subclasses__()}

@@ -109,6 +109,8 @@ def identity(event: events.Event) -> tuple | None:
     match event:
         case events.Controlled() | events.Resumed():
             return None
+        case events.Progress(step="wait" | "place"):
+            return None
         case events.Progress():
             return kind, event.text, event.step, event.trial
         case events.Noted():

@@ -20,11 +20,13 @@ from typing import Any
 
 from dsl.check.program import check
 from engine.devices import Device, Problem, SessionRefused
+from engine.executors import Executor, Share
 from engine.session import events, outcome, trial
 from engine.session.journal import Journal
 from engine.session.owner import Control, Owner
 from engine.session.script import turns
 from engine.session.script.lanes import Lanes
+from engine.session.script.memory import Memory
 from engine.session.script.search import Ending, Search, StrategyChanged, refuse_older
 from engine.session.script.state_fold import StateFold
 from engine.session.script.steps import Emitted, Events, Logged, Stopped
@@ -33,7 +35,6 @@ from engine.strategies import registry
 from engine.strategies.api import Script, Strategy, Unsuitable
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.problem import Prepared
-from engine.words import count
 from sol.bounds import pytorch_class
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
@@ -73,6 +74,8 @@ def run(
     memory: str | None = None,
     handlers: Mapping[str, turns.Handler] | None = None,
     strategy: Strategy | None = None,
+    share: Share | None = None,
+    executor: Executor | None = None,
 ) -> Iterator[Emitted]:
     """The events of a session, from the end of `history` (seq, event) to SessionEnded. Raises no exception of its own.
 
@@ -84,6 +87,7 @@ def run(
     may accept a weaker sandbox. `teaches`: store the measurements for this machine's next problems. `memory`: the
     strategy's frozen memory of other problems; None: the memory of this machine. `handlers`: answer a script's turns
     (engine.session.script.turns). `strategy`: used in place of the spec's, which then only gives the name.
+    `share`: whose session it is, for its turn among others that use the same `executor` (None: that of this process).
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)
@@ -99,7 +103,8 @@ def run(
         return
     journal = Journal((e for _, e in history), read_blob, now)
     session = _Session(spec, device, journal, control, handlers or {})
-    session.local_user, session.teaches, session.memory = local_user, teaches, memory
+    session.lanes = Lanes(session.owner, executor, share)
+    session.local_user, session.memory = local_user, Memory(journal, teaches, memory)
     session.strategy = strategy or session.strategy
     session.earlier = 0.0 if began is None else max(0.0, now() - began)
     yield from session.run()
@@ -109,8 +114,8 @@ class _Session:
     """`earlier`: seconds that lost engines spent; the other public attributes are `run`'s arguments."""
 
     local_user = False
-    teaches = True
-    memory: str | None = None
+    memory: Memory
+    lanes: Lanes
     earlier = 0.0
 
     def __init__(
@@ -119,7 +124,6 @@ class _Session:
     ):  # fmt: skip
         self.spec, self.wanted, self.handlers = spec, device, handlers
         self.journal, self.owner = journal, Owner(spec, journal, control)
-        self.lanes = Lanes(self.owner)
         self.emit, self.past = journal.emit, journal.past
         self.began = time.monotonic()
         self.device: Device | None = None
@@ -163,8 +167,11 @@ class _Session:
         untried = len(self.journal.untaken_tries())
         reason = outcome.with_untried(reason, untried)
         yield from self.emit(
-            events.SessionEnded(state, reason, best, trials, seconds, code, line, self.closed, covered, untried)
-        )
+            events.SessionEnded(
+                state, reason, best, trials, seconds, code, line, self.closed, covered, untried,
+                self.lanes.spent.seconds(),
+            )
+        )  # fmt: skip
 
     def _end_what_is_open(self, state: str, code: str) -> Events:
         """Log an end for each open trial and turn."""
@@ -220,19 +227,20 @@ class _Session:
         yield from self.lanes.run()
         what = "the GPU" if device.kind == "measured" else f"the model of {hardware.title}"
         yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
-        yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set))
+        yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set), device.place, "prepare")
         context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
         fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)
         search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, self.handlers)
         if device.builds_ahead:
-            search.hint((yield from self.lanes.call(lambda: self.strategy.ahead(problem), beside=True)))
+            ahead = yield from self.lanes.call(lambda: self.strategy.ahead(problem), "core", "think", beside=True)
+            search.hint(ahead)
         yield from self._baselines(context)
         try:
             ending = yield from search.run()
         except Stopped:
-            yield from self._teach(problem, fold)
+            yield from self.memory.teach(problem, self.strategy, fold)
             raise
-        yield from self._teach(problem, fold)
+        yield from self.memory.teach(problem, self.strategy, fold)
         if self.spec.compile and device.times_compiled:
             yield from self._compiled(problem)
         state = fold.now()
@@ -249,8 +257,8 @@ class _Session:
             events.Progress("Reading the program" if self._is_program else "Tracing the module", "trace")
         )
         t = time.perf_counter()
-        yield from self.lanes.call(lambda: self.device.warm(self.spec.source_kind))
-        graph, title = yield from self.lanes.call(self._graph)
+        yield from self.lanes.call(lambda: self.device.warm(self.spec.source_kind), doing="trace")
+        graph, title = yield from self.lanes.call(self._graph, "report", "trace")
         text, title = graph.to_json(), title if self.spec.title in ("", UNTITLED) else ""
         traced = events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t, title)
         yield from self.emit(traced, text)
@@ -303,7 +311,7 @@ class _Session:
                 task, self.spec.classes, hardware, self.device.kind, self.device.screens,
                 cancelled=self.owner.cancelled,
             ),
-            beside=True,
+            "core", "prepare", beside=True,
         )  # fmt: skip
         refusal = problem.refusal
         if refusal is not None and (self.strategy.programs or self._is_program):
@@ -315,51 +323,8 @@ class _Session:
             yield from self.emit(note)
         if problem.covered is not None:
             yield from self.emit(problem.covered)
-        yield from self._recall(problem)
+        yield from self.memory.recall(problem, self.strategy, self.lanes)
         return problem
-
-    # ---- memory of other problems ----
-
-    def _recall(self, problem: Prepared) -> Events:
-        """The strategy's memory, from the log if it has it."""
-        if not self.strategy.remembers:
-            return
-        if self.past(events.MemoryRead) is None:
-            text = self.memory
-            if text is None:
-                text = yield from self.lanes.call(lambda: self.strategy.recall(problem), beside=True)
-            entries = text.count("\n")
-            words = f"{count(entries, 'fact')} of other problems." if text else "Nothing is known of other problems."
-            yield from self.emit(events.MemoryRead(events.blob_name(text), entries, words), text)
-        problem.memory = self.journal.blob(self.past(events.MemoryRead).memory)
-
-    def _teach(self, problem: Prepared, fold: StateFold) -> Events:
-        """Store the measurements for the next problems of this machine. Predictions teach nothing, and neither do
-        errors of the engine. The event is logged first, so a resumed session still stores them if the engine is lost
-        here."""
-        if not self.teaches or not self.strategy.remembers:
-            return
-        try:
-            if self.past(events.MemoryWritten) is None:
-                lesson = self.strategy.lesson(problem, self._measured(fold))
-                entries = lesson.count("\n")
-                words = f"{count(entries, 'fact')} for other problems."
-                if lesson:
-                    yield from self.emit(events.MemoryWritten(events.blob_name(lesson), entries, words), lesson)
-            written = self.past(events.MemoryWritten)
-            if written is not None:
-                self.strategy.keep(problem, self.journal.blob(written.memory))
-        except Exception:  # a failure here must not fail a finished session
-            logger.exception("the session's measurements were not stored")
-
-    def _measured(self, fold: StateFold) -> list:
-        """Finished trials with measurements of a device; none if nothing was measured."""
-        numbers = {e.trial for e in self.journal.of(events.TrialJudged) if e.kind == "measured"}
-        if not numbers:
-            return []
-        faults = (*trial.LOST, "engine_error")
-        numbers |= {e.trial for e in self.journal.of(events.TrialFailed) if e.code not in faults}
-        return [fold.finished(number) for number in sorted(numbers)]
 
     # ---- PyTorch ----
 
@@ -369,7 +334,7 @@ class _Session:
         if not self.journal.holds(SEARCHING):
             yield from self.emit(events.Progress("Timing PyTorch", "baselines"))
             times = self.device.baselines(classes)
-            while (baseline := (yield from self.lanes.call(lambda: next(times, None)))) is not None:
+            while (baseline := (yield from self._next(times))) is not None:
                 yield from self.emit(baseline)
             yield from self.emit(SEARCHING)
         for e in self.journal.log[: self.journal.index(SEARCHING)]:
@@ -386,8 +351,11 @@ class _Session:
         """Time torch.compile, if the device does not know its times yet."""
         yield from self.emit(events.Progress("Timing torch.compile, which takes minutes", "compiled"))
         times = self.device.compiled(problem.classes)
-        while (baseline := (yield from self.lanes.call(lambda: next(times, None)))) is not None:
+        while (baseline := (yield from self._next(times))) is not None:
             yield from self.emit(baseline)
+
+    def _next(self, times: Iterator[events.Baseline]) -> Logged[events.Baseline | None]:
+        return self.lanes.call(lambda: next(times, None), self.device.place, "pytorch")
 
 
 def _rank(b: events.Baseline) -> int:

@@ -288,7 +288,7 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
 
     def examine() -> Steps[None]:
         if past(events.TrialChecked, number) is None:
-            checked = yield Work(lambda: ctx.device.check(state["candidate"]))
+            checked = yield Work(lambda: ctx.device.check(state["candidate"]), "core", "build")
             yield from emit(checked, tried.text)
 
     def generate_() -> Steps[None]:
@@ -310,7 +310,7 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
 
     def build() -> Steps[None]:
         # Built again after a loss, because the device must hold the build. The log keeps the first answer.
-        built = yield Work(lambda: ctx.device.build(state["candidate"]))
+        built = yield Work(lambda: ctx.device.build(state["candidate"]), "build", "build")
         yield from emit(built)
 
     def validate() -> Steps[None]:
@@ -327,13 +327,13 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
 
     def twice(doing: str, work: Callable[[], events.Event]) -> Steps[None]:
         try:
-            done = yield Work(work)
+            done = yield Work(work, ctx.device.place, "trial")
         except TrialError as e:
             if e.code not in LOST:
                 raise
             why = e.reason.rstrip(".")
             yield from emit(events.Progress(f"Trial {number}: {why}. {doing} again", e.step))
-            done = yield Work(work)
+            done = yield Work(work, ctx.device.place, "trial")
         yield from emit(done)
 
     if past(events.TrialMeasured, number) is not None:

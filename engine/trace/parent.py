@@ -17,6 +17,7 @@ from sol.graph import DTYPE_BYTES, OpGraph
 MAX_SOURCE = 200_000
 MAX_DIM = 1 << 40
 TIMEOUT = 30.0
+PATIENCE = 5.0  # seconds at full priority; nearly every module takes less
 PRELOAD = ("torch", "engine.trace.warm")
 
 
@@ -63,7 +64,7 @@ def trace(
             gpu=gpu, local_user=local_user, preload=PRELOAD, memory_bytes=memory_bytes, cancelled=cancelled
         ) as box:
             message = {"entry": "engine.trace.child", "source": source}
-            answer = box.request(message, timeout=timeout, cancelled=cancelled)
+            answer = box.request(message, timeout=timeout, cancelled=cancelled, patience=PATIENCE)
     except SandboxEnded as e:
         raise refuse(e) from None
     traced = _read(answer, time.monotonic() - started)

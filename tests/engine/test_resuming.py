@@ -36,6 +36,7 @@ def timeless(log):
     out = []
     for e in log:
         if not isinstance(e, events.Resumed):
+            e = dataclasses.replace(e, spent={}) if isinstance(e, events.SessionEnded) else e
             out.append(dataclasses.replace(e, seconds=0.0) if hasattr(e, "seconds") else e)
     return out
 

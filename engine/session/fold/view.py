@@ -355,7 +355,8 @@ class Closed:
 class End:
     """How a session ended. `state`: done | stopped | refused | failed; `code`: the reason, "" in older logs; `closed`:
     the classes whose search ended by the stop rules; `covered`: what a refused module may hold, [{kind, names}];
-    `untried`: the owner's candidates that were not tried, None in older logs."""
+    `untried`: the owner's candidates that were not tried, None in older logs; `spent`: where its time went, in
+    seconds (engine.session.script.spent)."""
 
     state: str
     code: str
@@ -364,6 +365,7 @@ class End:
     seconds: float | None
     trials: int | None
     untried: int | None
+    spent: dict[str, float]
     closed: list[Closed]
     covered: list[Object]
     t: float | None

@@ -1,12 +1,13 @@
 """Lanes run steps: as many at a time as the device has lanes, while the owner's commands are read.
 
-Each lane is one thread for the whole session, because a sandboxed child dies with the thread that started it. Work that
-needs no lane (a thinking script, a model's turn) has a thread of its own. The generators, and so all events, run in the
-caller's thread.
+Each lane is one thread for the whole session. Work that needs no lane (a thinking script, a model's turn) has a thread
+of its own. In its thread, a piece of work first waits for its place on the machine, which it shares with other sessions
+(engine.executors). The generators, and so all events, run in the caller's thread.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections import deque
@@ -16,12 +17,18 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
+from engine.executors import Cancelled, Executor, Share, Turn, words
+from engine.executors.local import local
+from engine.session import events
 from engine.session.owner import POLL, Owner
-from engine.session.script.steps import Emitted, Logged, Steps, Stopped, Wait, Work
+from engine.session.script.spent import Spent
+from engine.session.script.steps import Emitted, Events, Logged, Steps, Stopped, Wait, Work
+from engine.words import count
 
 logger = logging.getLogger(__name__)
 
 GRACE = 2.0  # seconds that a stopped session waits for a script or a turn to end
+WORTH_SAYING = 1.0  # seconds of waiting for a place before the log says so
 
 
 @dataclass
@@ -35,13 +42,17 @@ class Job:
     lane: int | None = None
     future: Future | None = None
     waiting: Wait | None = None
+    turn: Turn | None = None  # in the line for the place of the current work
+    announced: bool = False  # the log says that it waits for its place
 
 
 class Lanes:
-    """`owner`: its commands are read while work runs. There is one lane until `widen`."""
+    """`owner`: its commands are read while work runs. `executor`: gives work its place, by the session's `share`.
+    `spent`: where the session's time went. There is one lane until `widen`."""
 
-    def __init__(self, owner: Owner):
-        self.owner = owner
+    def __init__(self, owner: Owner, executor: Executor | None = None, share: Share | None = None):
+        self.owner, self.executor, self.share = owner, executor or local(), share or Share(session=str(id(owner)))
+        self.spent = Spent()
         self._pools: list[ThreadPoolExecutor] = []
         self._busy: set[int] = set()
         self.widen(1)
@@ -55,11 +66,11 @@ class Lanes:
         """The first idle lane, or None."""
         return next((i for i in range(len(self._pools)) if i not in self._busy), None)
 
-    def call(self, work: Callable[[], Any], *, beside: bool = False) -> Logged[Any]:
+    def call(self, work: Callable[[], Any], place: str = "", doing: str = "", *, beside: bool = False) -> Logged[Any]:
         """The result of one piece of work. Raises Stopped if the owner stops the session, whatever the work returns."""
 
         def steps() -> Steps[Any]:
-            return (yield Work(work))
+            return (yield Work(work, place, doing))
 
         (result,) = yield from self.run([Job(steps(), beside)])
         return result
@@ -87,6 +98,8 @@ class Lanes:
                 for job in ready:
                     yield from self._go(job)
                 active[:] = [job for job in active if not job.done]
+                for job in active:
+                    yield from self._announce(job)
                 if idle and not self.owner.paused:
                     return [job.result for job in jobs]
                 if not ready and (active or waiting or self.owner.paused):
@@ -142,8 +155,39 @@ class Lanes:
                 job.waiting = step
                 return
             else:
-                job.future = _in_thread(step.run) if job.beside else self._pools[job.lane].submit(step.run)
+                job.turn = self.executor.turn(step.place, self.share) if step.place else None
+                run = functools.partial(self._placed, step, job.turn)
+                job.future = _in_thread(run) if job.beside else self._pools[job.lane].submit(run)
                 return
+
+    def _placed(self, work: Work, turn: Turn | None) -> Any:
+        """In the work's thread: wait for the place, then run."""
+        if turn is None:
+            with self.spent.on(work.doing):
+                return work.run()
+        try:
+            with self.executor.hold(turn, self.owner.stop.is_set):
+                self.spent.waited(turn.place, turn.waited)
+                with self.spent.on(work.doing):
+                    return work.run()
+        except Cancelled:
+            raise Stopped from None
+
+    def _announce(self, job: Job) -> Events:
+        """Say that a job waits for its place, and when it got it."""
+        turn = job.turn
+        if turn is None or job.future is None:
+            return
+        if turn.waiting and not job.announced and turn.waited > WORTH_SAYING:
+            before = turn.ahead()
+            line = f": {count(before, 'piece')} of work before it" if before else ""
+            job.announced = True
+            yield from self.owner.journal.emit(events.Progress(f"Waiting for {words(turn.place)}{line}", "wait"))
+        elif job.announced and not turn.waiting:
+            job.announced = False
+            yield from self.owner.journal.emit(
+                events.Progress(f"Waited {turn.waited:.1f} s for {words(turn.place)}; working again", "place")
+            )
 
     def _end(self, job: Job) -> None:
         job.done = True

@@ -123,7 +123,7 @@ class Search:
             except Cancelled:
                 return None, "The strategy was stopped while it was thinking."
 
-        return (yield from self.lanes.call(advance, beside=True))
+        return (yield from self.lanes.call(advance, "core", "think", beside=True))
 
     # ---- one verb ----
 
@@ -282,7 +282,7 @@ class Search:
                 with contextlib.suppress(TrialError):
                     built.append((c.text, trial.candidate(number, c, beside, self.context)))
             device.prefetch([c for _, c in built])
-            times = yield Work(self._quick([c for _, c in built], cls))
+            times = yield Work(self._quick([c for _, c in built], cls), device.place, "trial")
             quick |= {events.blob_name(text): ms for (text, _), ms in zip(built, times, strict=True)}
         texts = [c.text for c in verb.candidates]
         seconds = time.perf_counter() - began

@@ -31,9 +31,13 @@ class Emitted:
 
 @dataclass(frozen=True)
 class Work:
-    """`run` may block; it is called in the thread of the step's lane."""
+    """`run` may block; it is called in the thread of the step's lane, once the work has its place (engine.executors;
+    "" if it needs none). `doing`: think | trace | prepare | build | trial | pytorch | turn, for the session's account
+    of its time."""
 
     run: Callable[[], Any]
+    place: str = ""
+    doing: str = ""
 
 
 @dataclass(frozen=True)

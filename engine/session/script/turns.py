@@ -46,7 +46,7 @@ def turn(
         blob = events.blob_name(prompt) if prompt else ""
         event = events.Asked(path, verb.digest, verb.name, role, blob, len(attempts) + 1)
         yield from journal.emit(event, *([prompt] if prompt else []))
-        answer = yield Work(lambda: _handled(handler, verb, path, cancelled))
+        answer = yield Work(lambda: _handled(handler, verb, path, cancelled), doing="turn")
     yield from journal.emit(_event(path, verb, answer), *([answer.text] if answer.text else []))
 
 

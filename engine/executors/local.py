@@ -1,0 +1,44 @@
+"""The executor of one machine: its cores, and a lane for each of its GPUs."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from engine.executors import Share
+from engine.executors.places import Line, Turn
+
+PATIENCE = 5.0  # seconds: most pieces of work on a core take less, and what takes longer may never end
+
+
+class Local:
+    """See engine.executors.Executor. `cores`: pieces of work at a time, and as many builds beside them. The lane of a
+    GPU exists from its first use."""
+
+    def __init__(self, cores: int | None = None):
+        cores = cores or os.cpu_count() or 1
+        self._lines = {
+            "core": Line("core", cores, PATIENCE),
+            "build": Line("build", cores, PATIENCE),
+            "report": Line("report", 1, PATIENCE),
+        }
+        self._lock = Lock()
+
+    def turn(self, place: str, share: Share) -> Turn:
+        with self._lock:
+            line = self._lines.setdefault(place, Line(place, 1))
+        return line.turn(share)
+
+    @contextmanager
+    def hold(self, turn: Turn, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Turn]:
+        with turn.line.hold(turn, cancelled):
+            yield turn
+
+
+@functools.cache
+def local() -> Local:
+    """The executor of this process."""
+    return Local()

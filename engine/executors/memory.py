@@ -1,0 +1,57 @@
+"""The memory of the sessions of one engine: how much its processes hold, and whether another session fits.
+
+Measured is the whole process tree of the engine, because sessions share warm processes. A session that was admitted a
+moment ago does not hold its memory yet, so it counts with what a session usually takes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from engine.sandbox import tree
+
+USUAL = 700 << 20  # bytes: a module's process and the process that checks meanings, both with torch; until measured
+FASTEST = 0.5  # seconds between two measurements; one takes 20 ms
+
+
+def machine_bytes() -> int:
+    """The memory of this machine or of its control group, whichever is smaller."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as f:
+                text = f.read().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            total = min(total, int(text))
+    return total
+
+
+class Memory:
+    """`limit`: bytes that this process and its descendants may hold; None: half of the machine's."""
+
+    def __init__(self, limit: int | None = None):
+        self.limit = limit or machine_bytes() // 2
+        self.usual = float(USUAL)
+        self._idle = 0  # bytes of the tree when no session ran
+        self._used, self._at = 0, 0.0
+
+    def used(self) -> int:
+        """Bytes that this process and all its descendants hold, without files."""
+        if time.monotonic() - self._at > FASTEST:
+            self._used, _ = tree.usage(tree.descendants(os.getpid()))
+            self._at = time.monotonic()
+        return self._used
+
+    def fits_another(self, sessions: int, new: int) -> bool:
+        """Whether one more session fits beside `sessions`, of which `new` do not hold their memory yet. The first one
+        always does."""
+        used = self.used()
+        if not sessions:
+            self._idle = used
+            return True
+        if not new:
+            self.usual = max(0.9 * self.usual, (used - self._idle) / sessions)
+        return used + (new + 1) * self.usual <= self.limit

@@ -1,0 +1,40 @@
+"""Where a session's time goes: seconds by what it did and by what it waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+DOING = ("think", "trace", "prepare", "build", "trial", "pytorch", "turn")  # trial: verifying and timing
+
+
+class Spent:
+    """Pieces of work that run side by side each count with all of their time. From several threads."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._lock = Lock()
+
+    @contextmanager
+    def on(self, doing: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            if doing:
+                self._add(doing, time.monotonic() - began)
+
+    def waited(self, place: str, seconds: float) -> None:
+        """For a place of engine.executors; all GPUs count as one."""
+        self._add(f"wait_{'gpu' if place.startswith('gpu') else place}", seconds)
+
+    def _add(self, name: str, seconds: float) -> None:
+        with self._lock:
+            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+
+    def seconds(self) -> dict[str, float]:
+        """{think, trace, ..., wait_gpu, wait_core, ...}, without what took under 10 ms."""
+        with self._lock:
+            return {name: round(s, 2) for name, s in sorted(self._seconds.items()) if s >= 0.01}
