@@ -4,7 +4,8 @@ Two processes share the GPU. The pasted module is confined and never loads a can
 worker runs our compiler's output and never sees the module (engine.evaluate.candidate.worker). The engine sends them
 requests in turn, so that a ratio is always of adjacent calls and the GPU has one user at a time.
 
-One `Cuda` belongs to the engine process, not to a session: its worker's imports and its build pool outlive sessions.
+One `Cuda` belongs to the engine process, not to a session: its warm workers and its build pool outlive sessions. Each
+session at work has a worker of its own, and the GPU's lane (engine.executors) lets one of them use the GPU at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from engine.devices import Candidate, Problem, SessionRefused, TrialError
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate.candidate.gpu_session import GpuSession
 from engine.evaluate.candidate.worker import Worker
+from engine.evaluate.candidate.worker_pool import WorkerPool
 from engine.evaluate.correctness.gpu_rounds import GpuRounds
 from engine.evaluate.evaluator import Programs, Workbench
 from engine.evaluate.integrity.kernel_trial import Kernels
@@ -62,6 +64,7 @@ class Cuda:
     kind = "measured"
     name = "cuda"
     lanes, forms = 1, ("program", "kernel")
+    place = "gpu0"
     screens = builds_ahead = times_compiled = True
 
     def __init__(self, *, local_user: bool = False):
@@ -80,7 +83,7 @@ class Cuda:
             raise SessionRefused("no_toolchain", f"there is a GPU, but the toolchain is incomplete. {missing}")
         self.gpu, self.tools, self.local_user = gpu, tools, local_user
         self.pool = BuildPool()
-        self.worker = Worker(environment(self.pool.cache))
+        self.workers = WorkerPool(environment(self.pool.cache))
         atexit.register(self.shutdown)
 
     def describe(self) -> dict:
@@ -95,7 +98,7 @@ class Cuda:
     def warm(self, source_kind: str = "module") -> None:
         """Start everything that takes seconds to import, without waiting. Between sessions call it in the main thread:
         a confined child ends with the thread that started it."""
-        self.worker.start()
+        self.workers.warm()
         self.pool.warm(min(2, self.pool.size))
         if source_kind != "module":
             return
@@ -117,8 +120,10 @@ class Cuda:
                         problem, "cuda", local_user=self.local_user, cancelled=cancelled
                     ).start()
                     failed.callback(reference.close)
-                self.worker.warm(cancelled)
-                session = GpuSession(problem, reference, self.pool, self.worker, cancelled)
+                worker = self.workers.take()
+                failed.callback(self.workers.give_back, worker)
+                worker.warm(cancelled)
+                session = GpuSession(problem, reference, self.pool, worker, cancelled)
                 session.hand_over("open")
             except WorkerLost as e:
                 raise SessionRefused("gpu_lost", f"The GPU cannot be used: {e}. {e.log[-300:]}".strip()) from None
@@ -127,23 +132,30 @@ class Cuda:
             failed.pop_all()
         rounds = GpuRounds(session)
         programs = Programs(GpuBuilds(session, self.hw, self.gpu["name"]), rounds,
-                            PairedTiming(session, rounds, self._condition))  # fmt: skip
+                            PairedTiming(session, rounds, functools.partial(self._condition, worker)))  # fmt: skip
         times = compile_times.Kept(self.pool.cache, problem, self.gpu["name"], self.gpu["driver"])
         kernels = Kernels(
-            reference, Judge(host=self.worker), timed=True, local_user=self.local_user, cancelled=cancelled,
+            reference, Judge(host=worker), timed=True, local_user=self.local_user, cancelled=cancelled,
             reference_used=rounds.lose_baseline,
         )  # fmt: skip
-        return Workbench(programs, functools.partial(_close, session, kernels), times, {"kernel": kernels})
+        return Workbench(programs, functools.partial(self._end, session, kernels), times, {"kernel": kernels})
 
-    def _condition(self) -> dict:
-        return gpu_condition.read((self.worker.about or {}).get("uuid")) or dict(self.gpu)
+    def _condition(self, worker: Worker) -> dict:
+        return gpu_condition.read((worker.about or {}).get("uuid")) or dict(self.gpu)
+
+    def _end(self, session: GpuSession, kernels: Kernels) -> None:
+        """End the module's process and drop the session's data. Its worker stays warm for another session."""
+        kernels.close()
+        if session.reference is not None:
+            session.reference.close()
+        self.workers.give_back(session.worker)
 
     def close(self) -> None:
-        """Nothing: the worker and the pool belong to the engine process."""
+        """Nothing: the workers and the pool belong to the engine process."""
 
     def shutdown(self) -> None:
         """End every process, when the engine ends."""
-        self.worker.close()
+        self.workers.close()
         self.pool.close()
 
 
@@ -170,19 +182,9 @@ class GpuBuilds:
                 self.session.pool.submit(candidate.sources[candidate.backend], priority=10 + i)
 
 
-def _close(session: GpuSession, kernels: Kernels) -> None:
-    """End the module's process and drop the session's data. The worker stays warm."""
-    kernels.close()
-    if session.reference is not None:
-        session.reference.close()
-    if session.holds:
-        with contextlib.suppress(TrialError):  # it was replaced already
-            session.worker.ask("close", "close", timeout=30.0)
-
-
 @functools.cache
 def machine() -> Cuda:
-    """The machine of this engine process: its worker has torch and quack imported, which takes 9 s."""
+    """The machine of this engine process: its workers have torch and quack imported, which takes 9 s."""
     return Cuda()
 
 

@@ -29,13 +29,20 @@ class Modelled:
 
     kind = "predicted"
     lanes, forms = 1, ("program", "kernel")
+    place = "core"
     screens = builds_ahead = times_compiled = False
 
     def __init__(self, hardware: str = "h200", *, local_user: bool = False):
         self.hardware, self.name = hardware, f"modelled:{hardware}"
         self.hw = load(hardware)
         self.local_user = local_user
-        self.oracle = Oracle()
+        self._oracle: Oracle | None = None
+
+    @property
+    def oracle(self) -> Oracle:
+        if self._oracle is None:
+            self._oracle = Oracle.borrow()
+        return self._oracle
 
     def describe(self) -> dict:
         return {
@@ -77,7 +84,9 @@ class Modelled:
         return Workbench(programs, close, others={"kernel": kernels})
 
     def close(self) -> None:
-        self.oracle.close()
+        oracle, self._oracle = self._oracle, None
+        if oracle is not None:
+            oracle.give_back()
 
 
 class OfflineBuilds:

@@ -59,7 +59,7 @@ def replaced(one: Candidate, old: str, new: str) -> Candidate:
 
 def test_a_module_is_searched_and_the_result_is_measured(cuda):
     """The aim is a first measured trial 10 s after Run on a warm engine; twice that is a mistake somewhere."""
-    cuda.machine.worker.warm()
+    cuda.machine.workers.ready()
     began, first = time.time(), None
     log = []
     for emitted in run(SessionSpec(source=LINEAR, device="cuda", trials=4), local_user=True):
@@ -104,7 +104,7 @@ def test_an_error_of_the_gpu_costs_one_trial(opened):
     far = '        torch.zeros(4, device="cuda")[torch.full((1,), 1 << 40, device="cuda")]\n'
     broken = replaced(candidate(), "        y, = outputs\n", "        y, = outputs\n" + far)
     opened.build(broken)
-    worker = opened.machine.worker
+    worker = opened.workbench.programs.rounds.session.worker
     generation = worker.generation
     with pytest.raises(TrialError) as e:
         opened.validate(broken)

@@ -288,7 +288,7 @@ def _play(args: argparse.Namespace) -> int:
     def ready() -> None:
         warm()
         if device.kind == "measured":
-            device.machine.worker.warm()
+            device.machine.workers.ready()
         time.sleep(args.rest)
 
     ready()

@@ -6,10 +6,13 @@ the correct results; a program without a module is compared with its own ideal i
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
 from dsl.ir import Collective, Config
@@ -27,15 +30,35 @@ FAMILIES = ("own", "large", "closed_form")  # `normal` adds nothing to own input
 PYTORCH = ("own",)  # families on which PyTorch's own error is always measured; on others only if a trial looks wrong
 ORACLE_SECONDS = 180.0
 
+_idle: list[Oracle] = []
+_lock = Lock()
+
 
 class Oracle:
     """The process that runs meanings (engine.evaluate.correctness.oracle_main): started ahead, replaced when lost. It
-    also hosts the judge of raw kernels. `generation` counts processes."""
+    also hosts the judge of raw kernels. `generation` counts processes. It runs only our own code, so sessions may use
+    it one after the other (`borrow`, `give_back`)."""
 
     def __init__(self) -> None:
         self.generation = 0
+        self._session = os.urandom(8)  # part of a graph's key: equal graphs of two sessions have different parameters
         self._process: JsonProcess | None = None
         self._graph = ""  # digest of the graph in the process
+
+    @classmethod
+    def borrow(cls) -> Oracle:
+        """One that imported torch for an earlier session, else a new one."""
+        with _lock:
+            return _idle.pop() if _idle else cls()
+
+    def give_back(self) -> None:
+        """Keep the process for a later session, if few wait already. Its data is dropped with the first request."""
+        self._session, self._graph = os.urandom(8), ""
+        with _lock:
+            if self.alive and len(_idle) < (os.cpu_count() or 1):
+                _idle.append(self)
+                return
+        self.close()
 
     @property
     def alive(self) -> bool:
@@ -62,7 +85,7 @@ class Oracle:
     def ask(self, request: dict[str, Any], graph: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
         """The answer about a graph (JSON). Raises TrialError("validate"); the next call replaces a lost process."""
         self.start()
-        request["key"] = sha256(graph.encode()).hexdigest()
+        request["key"] = sha256(self._session + graph.encode()).hexdigest()
         if self._graph != request["key"]:
             request["graph"] = graph
         try:
@@ -75,6 +98,13 @@ class Oracle:
         if request["op"] == "judge":
             self._graph = request["key"]
         return answer
+
+
+@atexit.register
+def _drain() -> None:
+    with _lock:
+        while _idle:
+            _idle.pop().close()
 
 
 class OracleRounds(Rounds):

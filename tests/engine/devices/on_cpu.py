@@ -11,6 +11,7 @@ from dsl.compile import compile as compile_program
 from dsl.lower import Source
 from engine.build.cache import Cache
 from engine.devices import cuda
+from engine.evaluate.candidate import worker_pool
 from engine.evaluate.candidate.worker import Worker
 
 GPU = {"name": "NVIDIA H200", "driver": "1", "sm_mhz": 1980}
@@ -78,7 +79,7 @@ def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:
     monkeypatch.setattr(cuda.gpu_condition, "read", lambda uuid=None: dict(GPU))
     monkeypatch.setattr(cuda.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
     monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(folder))
-    monkeypatch.setattr(cuda, "Worker", lambda env: Worker(env, "cpu"))
+    monkeypatch.setattr(worker_pool, "Worker", lambda env: Worker(env, "cpu"))
     real = cuda.module_process.Reference
     monkeypatch.setattr(
         cuda.module_process, "Reference", lambda problem, device, **k: real(problem, "cpu", host_clock=True, **k)

@@ -326,7 +326,8 @@ def test_programs_are_compared_in_turns_in_one_run(device):
     first, second = device.compare([mine, slow], base)
     assert (first.trial, second.trial) == (1, 2) and first.baseline == second.baseline == "eager_tf32"
     assert len(first.time.sample) == len(second.time.sample) == 15
-    assert second.time.ms > first.time.ms + 3 and second.ratio < first.ratio
+    # The quickest calls are compared, because a busy machine delays some of the others.
+    assert min(second.time.sample) > min(first.time.sample) + 3
     assert device.measure(mine, base).time.ms > 0  # what was compared has left nothing behind
 
 

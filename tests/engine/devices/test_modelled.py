@@ -8,6 +8,7 @@ pytest.importorskip("torch")
 
 from engine import jsonprocess
 from engine.devices import Problem, TrialError, modelled
+from engine.evaluate.correctness.oracle_rounds import Oracle
 from engine.evaluate.evaluator import Evaluator
 from engine.session import events
 from engine.session.runner import SessionSpec, run
@@ -114,6 +115,7 @@ def strip(log):
     """The log without seconds, and without the word that a meaning was checked before: the new engine checks again."""
     rest = [e for e in log if not isinstance(e, events.Resumed)]
     rest = [dataclasses.replace(e, scope="") if isinstance(e, events.TrialValidated) else e for e in rest]
+    rest = [dataclasses.replace(e, spent={}) if isinstance(e, events.SessionEnded) else e for e in rest]
     return [dataclasses.replace(e, seconds=0.0) if hasattr(e, "seconds") else e for e in rest]
 
 
@@ -237,8 +239,19 @@ def test_a_lost_module_process_is_replaced(device, problem):
     assert device.validate(candidate(problem)).error < 2e-3
 
 
-def test_closing_ends_every_process(device):
-    worker = device.machine.oracle._process
-    assert isinstance(worker, jsonprocess.JsonProcess) and worker.alive
+def test_closing_ends_the_modules_process_and_keeps_our_own_for_the_next_session(device):
+    worker, reference = device.machine.oracle._process, device.workbench.programs.rounds.reference
+    assert isinstance(worker, jsonprocess.JsonProcess) and worker.alive and reference._box.alive
     device.close()
-    assert not worker.alive
+    assert worker.alive and reference._box is None
+    assert Oracle.borrow()._process is worker
+
+
+def test_a_borrowed_process_knows_nothing_of_the_session_before():
+    """Two modules with one graph and different parameters: results kept of the first would give its errors again."""
+    other = LINEAR.replace("super().__init__()", "super().__init__(); torch.manual_seed(7)")  # the lines stay
+    errors = []
+    for source in (LINEAR, other):
+        log, _ = play(source, classes=("f16",))
+        errors.append([v.error for v in of(log, events.TrialValidated)])
+    assert errors[0] and errors[0] != errors[1]
