@@ -46,6 +46,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("UCUTLASS_MAX_TRIALS", "number", "400", "largest budget of trials that a session may ask for"),
     Setting("UCUTLASS_RETENTION_DAYS", "number", "30", "days that an ended session is kept; recordings stay for ever"),
     Setting("UCUTLASS_DEVICE", "text", "auto", "what the engine runs on: auto, cuda, or modelled:h200"),
+    Setting(
+        "UCUTLASS_SESSIONS",
+        "number",
+        "64",
+        "sessions that an engine without a GPU advances at once, as memory allows",
+    ),
+    Setting("UCUTLASS_MEMORY_GIB", "text", "", "memory of an engine's processes in GiB; empty: half the machine's"),
     Setting("UCUTLASS_CACHE", "text", "", "folder of built kernels; empty: `ucutlass` in the user's folder for caches"),
     Setting("UCUTLASS_LEASE_SECONDS", "number", "15", "silence after which a session is taken from a lost engine"),
 )

@@ -13,7 +13,7 @@ from playground.live import log, turns
 from playground.models import Engine, Session
 
 CANNOT = 2  # exit status of an engine that cannot run here, so that restarting it does not help
-BEATS, IDLE_BEATS = 5, 3  # heartbeats per lease, of an engine with a session and of one without
+BEATS, IDLE_BEATS = 5, 3  # heartbeats per lease, of an engine with sessions and of one without
 MISSED = 2.5  # heartbeats
 
 
@@ -23,8 +23,8 @@ def pause(*, busy: bool) -> float:
 
 
 def alive() -> list[Engine]:
-    """The engines that were seen within the time of a lease. After a longer silence, an engine loses its session
-    too."""
+    """The engines that were seen within the time of a lease. After a longer silence, an engine loses its
+    sessions too."""
     lease = timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
     return list(Engine.objects.filter(seen__gt=timezone.now() - lease).order_by("started"))
 
@@ -35,14 +35,15 @@ def fell_silent(engine: Engine | None) -> bool:
 
 
 def describe(engine: Engine) -> dict[str, Any]:
-    """An engine for the page: its device, its sandbox, whether it is busy. The session's name stays private."""
+    """An engine for the page: its device, its sandbox, how many sessions it advances. Their names stay private."""
     return {
         "id": engine.id,
         "device": engine.device,
         "serves": engine.serves,
         "sandbox": engine.sandbox,
         "toolchain": engine.toolchain,
-        "busy": engine.session_id is not None,
+        "busy": engine.sessions > 0,
+        "sessions": engine.sessions,
         "started": engine.started.timestamp(),
     }
 

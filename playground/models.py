@@ -150,7 +150,7 @@ class Engine(models.Model):
     toolchain = models.CharField(max_length=200, blank=True)
     started = models.DateTimeField(default=timezone.now)
     seen = models.DateTimeField(default=timezone.now)
-    session = models.ForeignKey(Session, models.SET_NULL, null=True, related_name="+")
+    sessions = models.PositiveIntegerField(default=0)  # that it advances now
 
 
 class Turn(models.Model):

@@ -1,7 +1,8 @@
 """The folded values in a session's row, so that a list reads no log: `engine.session.fold.listing`.
 
-The process that writes the log (one engine, one session at a time) keeps the view that a row was folded from, so an
-append costs its own events and not the whole log. A view that is not at the row's last event is folded again.
+The process that writes the log (an engine, with many sessions in as many threads) keeps the views that its rows were
+folded from, so an append costs its own events and not the whole log. A view that is not at the row's last event is
+folded again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from engine.session.fold.listing import SHAPE, listing
@@ -17,9 +19,10 @@ from engine.session.fold.reduce import View, fold
 if TYPE_CHECKING:
     from playground.models import Session
 
-KEPT = 4  # views in memory
+KEPT = 128  # views in memory, at least as many as sessions of one engine
 COLUMNS = ("seq", "kind", "t", "data")
 _views: OrderedDict[str, View] = OrderedDict()
+_lock = Lock()  # of _views; a session's view itself belongs to the thread that writes its log
 
 
 def take(session: Session, rows: Sequence[dict[str, Any]]) -> None:
@@ -39,19 +42,22 @@ def take(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 def forget(session_id: str) -> None:
     """Drop the view of a session, because its folded events may differ from the log."""
-    _views.pop(session_id, None)
+    with _lock:
+        _views.pop(session_id, None)
 
 
 def _view(session: Session, seq: int) -> View:
-    view = _views.get(session.id)
+    with _lock:
+        view = _views.get(session.id)
     if view is None or view.seq != seq:
         view = fold(session.events.order_by("seq").values(*COLUMNS).iterator()) if seq else View()
         if view.seq != seq:
             raise ValueError(f"the log of {session.id} ends at event {view.seq}; its row says {seq}")
-    _views[session.id] = view
-    _views.move_to_end(session.id)
-    while len(_views) > KEPT:
-        _views.popitem(last=False)
+    with _lock:
+        _views[session.id] = view
+        _views.move_to_end(session.id)
+        while len(_views) > KEPT:
+            _views.popitem(last=False)
     return view
 
 

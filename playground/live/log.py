@@ -24,6 +24,9 @@ from playground import conf, summary
 from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent
 
+SUSPECT = (
+    3  # engines lost in a row under a session; an engine has one such session at a time, to find which is to blame
+)
 MAX_EVENT_BYTES = 1 << 19  # anything larger is a text, and texts are blobs
 
 
@@ -43,6 +46,7 @@ class Lease:
     engine_id: str
     claim: int
     taken_over: bool = False  # the previous engine was lost
+    suspect: bool = False  # several engines were lost under it
 
     def query(self):
         return Session.objects.filter(
@@ -62,16 +66,18 @@ def waiting(serves: str) -> QuerySet[Session]:
     """
     free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=timezone.now()))
     may = free if serves == "cuda" else free.exclude(device="cuda")
-    return may.only("id", "state", "claims", "last_seq", "origin", "created")
+    return may.only("id", "state", "claims", "last_seq", "origin", "created", "losses")
 
 
-def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
-    """Take the next session in turn. Returns None if there is none.
+def claim(engine_id: str, serves: str = "modelled:h200", *, suspects: bool = True) -> Lease | None:
+    """Take the next session in turn. Returns None if there is none. `suspects`: also one under which several engines
+    were lost (SUSPECT).
 
     An engine asks several times a second, so it looks without a transaction: on SQLite each transaction would take the
     lock that every writer needs. The update is conditional, so one of several engines gets the session.
     """
-    for chosen in turns.in_turn(waiting(serves)):
+    free = waiting(serves) if suspects else waiting(serves).filter(losses__lt=SUSPECT)
+    for chosen in turns.in_turn(free):
         with transaction.atomic():
             if (
                 waiting(serves)
@@ -85,7 +91,8 @@ def claim(engine_id: str, serves: str = "modelled:h200") -> Lease | None:
                 )
             ):
                 turns.served(chosen.origin)
-                return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0)
+                losses = chosen.losses + (chosen.state == Session.RUNNING)
+                return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0, losses >= SUSPECT)
     return None
 
 
@@ -101,10 +108,9 @@ def end_unclaimed(session_id: str, reason: str) -> bool:
     return True
 
 
-def renew(lease: Lease) -> None:
-    """Extend the lease. Raises LeaseLost if another engine has the session."""
-    if not lease.query().update(lease_until=lease_end()):
-        raise LeaseLost(lease.session_id)
+def renew(leases: Sequence[Lease]) -> list[Lease]:
+    """Extend the leases. Returns those that could not be extended: the session ended, or another engine has it."""
+    return [lease for lease in leases if not lease.query().update(lease_until=lease_end())]
 
 
 def release(lease: Lease) -> None:

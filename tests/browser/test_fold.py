@@ -121,7 +121,8 @@ def test_overlapping_batches_give_the_same_view(page):
 
 
 def test_an_event_whose_predecessor_is_missing_is_not_applied(page):
-    rows = [json.loads(line) for line in RECORDINGS[0].read_text(encoding="utf-8").splitlines()[:9]]
+    lines = map(json.loads, RECORDINGS[0].read_text(encoding="utf-8").splitlines())
+    rows = [line for line in lines if "seq" in line][:9]  # between them stand texts
     (view,) = of_page(page, [[rows[:3], rows[5:]]])
     assert view["seq"] == 3
     (healed,) = of_page(page, [[rows[:3], rows[5:], rows[3:]]])

@@ -101,7 +101,7 @@ EMPTY = """async () => {
   form.open();
   window.form = form;
   await form.look();
-  return form.said.textContent;
+  return form.message.textContent;
 }"""
 
 
@@ -109,8 +109,8 @@ def test_an_empty_form_reports_no_mistake(page):
     assert page.evaluate(EMPTY) == ""
     typed = """async () => {
       form.editor.setText("program", "ucutlass");
-      for (let i = 0; i < 100 && !form.said.textContent; i++) await new Promise((done) => setTimeout(done, 100));
-      return form.said.textContent;
+      for (let i = 0; i < 100 && !form.message.textContent; i++) await new Promise((done) => setTimeout(done, 100));
+      return form.message.textContent;
     }"""
     assert page.evaluate(typed).startswith("Line 1")
 

@@ -43,7 +43,7 @@ def emitted(event, blobs) -> SimpleNamespace:
     return SimpleNamespace(event=event, blobs=blobs, t=time.time())
 
 
-def run(spec, *, device, history, read_blob, control, began) -> Iterator[SimpleNamespace]:
+def run(spec, *, device, history, read_blob, control, began, share=None) -> Iterator[SimpleNamespace]:
     title = spec["title"] if isinstance(spec, dict) else spec.title
     words = dict(zip(title.split()[::2], title.split()[1::2], strict=False))
     pace, trials = float(words.get("pace", 0)), int(words.get("trials", 3))
@@ -60,6 +60,14 @@ def run(spec, *, device, history, read_blob, control, began) -> Iterator[SimpleN
                 yield emitted(events.SessionEnded("stopped", "by its owner", {}, 0, 0.0), {})
                 return
         yield emitted(event, blobs)
+
+
+def work(lease, play=run) -> None:
+    """A claimed session to its end, or until it is released."""
+    from playground.live.mailbox import Mailbox
+    from playground.live.running import Running
+
+    Running(lease, play, "modelled:h200", Mailbox()).work()
 
 
 if __name__ == "__main__":  # an engine process on the script: DJANGO_SETTINGS_MODULE and UCUTLASS_VAR from outside

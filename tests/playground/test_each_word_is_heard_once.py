@@ -3,8 +3,8 @@
 import pytest
 
 from engine.session import events
-from playground.adapter import Adapter, Leaving
 from playground.live import log
+from playground.live.mailbox import Leaving
 from playground.models import Command, Session
 from tests.playground import script
 
@@ -22,7 +22,7 @@ def life(session: Session, last: int) -> list[str]:
             yield script.emitted(events.Controlled(kind, data), {})
         raise Leaving
 
-    Adapter(run, serves="modelled:h200", about={}).work(log.claim("engine"))
+    script.work(log.claim("engine"), run)
     return [kind for kind, _ in commands]
 
 

@@ -63,7 +63,7 @@ def test_an_idle_engine_writes_with_its_heartbeats_alone(statements, opened, mon
     monkeypatch.setenv("UCUTLASS_LEASE_SECONDS", "3")
     adapter = Adapter(script.run, serves="modelled:h200", about={})
     looks, claim = [], log.claim
-    monkeypatch.setattr(log, "claim", lambda *words: looks.append(words) or claim(*words))
+    monkeypatch.setattr(log, "claim", lambda *words, **more: looks.append(words) or claim(*words, **more))
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     threading.Timer(3, adapter._leaving.set).start()
     adapter.serve()
@@ -160,13 +160,13 @@ def test_a_heartbeat_comes_at_once_when_a_session_is_taken(monkeypatch):
     beat.start()
     lease = log.claim(adapter.engine_id)
     before = Session.objects.get(id=session.id).lease_until
-    adapter.lease = lease
-    adapter._stir.set()
+    adapter.begin(lease)
     deadline = time.monotonic() + 8
-    while Session.objects.get(id=session.id).lease_until == before and time.monotonic() < deadline:
+    while (extended := Session.objects.get(id=session.id).lease_until) == before and time.monotonic() < deadline:
         time.sleep(0.05)
+    assert Engine.objects.get().sessions == 1
+    adapter._release()
     adapter._done.set()
     adapter._stir.set()
     beat.join(10)
-    assert Session.objects.get(id=session.id).lease_until > before
-    assert Engine.objects.get().session_id == session.id
+    assert extended > before

@@ -6,7 +6,6 @@ import pytest
 
 from engine.session import events
 from playground import recordings, summary
-from playground.adapter import Adapter
 from playground.live import log
 from playground.models import Session, SessionEvent
 from tests.playground import script
@@ -47,16 +46,12 @@ def spoil(session: Session, kind: str, data: object) -> None:
     Session.objects.filter(id=session.id).update(last_seq=3)
 
 
-def adapter() -> Adapter:
-    return Adapter(script.run, serves="modelled:h200", about={})
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize(("kind", "data", "why"), BROKEN, ids=ids)
 def test_the_session_ends_as_failed_and_says_which_event(kind, data, why):
     session = begun()
     spoil(session, kind, data)
-    adapter().work(log.claim("engine"))
+    script.work(log.claim("engine"))
     session.refresh_from_db()
     end = session.summary["end"]
     assert (session.state, end["state"], end["code"]) == ("ended", "failed", "unreadable_log")
@@ -71,7 +66,7 @@ def test_what_its_trials_reached_stays():
     for seq, kind in ((3, "trial.proposed"), (4, "trial.judged")):
         SessionEvent.objects.create(session=session, seq=seq, kind=kind, t=1.0, data=JUDGED)
     Session.objects.update(last_seq=4)
-    adapter().work(log.claim("engine"))
+    script.work(log.claim("engine"))
     end = SessionEvent.objects.get(seq=5).data
     assert (end["best"], end["trials"]) == ({"f16": 1}, 1)
 
@@ -80,7 +75,7 @@ def test_what_its_trials_reached_stays():
 def test_a_damaged_summary_is_folded_anew():
     session = begun()
     Session.objects.update(summary=[])
-    adapter().work(log.claim("engine"))
+    script.work(log.claim("engine"))
     session.refresh_from_db()
     assert (session.state, session.summary["end"]["state"]) == ("ended", "done") and session.summary["best"]
 
@@ -90,7 +85,7 @@ def test_a_session_whose_log_has_a_gap_ends_too():
     session = begun()
     SessionEvent.objects.filter(seq=1).delete()
     summary.forget(session.id)  # another process
-    adapter().work(log.claim("engine"))
+    script.work(log.claim("engine"))
     session.refresh_from_db()
     assert (session.state, session.summary["end"]["state"]) == ("ended", "failed")
     assert SessionEvent.objects.get(seq=session.last_seq).kind == "session.ended" and log.claim("engine") is None
@@ -132,7 +127,7 @@ def test_the_version_is_kept_from_the_first_event_on():
 def test_a_newer_engine_goes_on_with_an_older_log(monkeypatch):
     session = begun()
     monkeypatch.setattr(events, "VERSION", events.VERSION + 1)
-    adapter().work(log.claim("engine"))
+    script.work(log.claim("engine"))
     session.refresh_from_db()
     assert session.summary["end"]["state"] == "done" and session.log_version == events.VERSION
 
@@ -142,7 +137,7 @@ def test_an_older_engine_reads_nothing_of_a_newer_log_and_says_so(monkeypatch):
     session = begun()
     Session.objects.update(log_version=events.VERSION + 1)
     monkeypatch.setattr(events, "decode", lambda kind, data: pytest.fail("the log was read"))
-    adapter().work(log.claim("engine"))
+    script.work(log.claim("engine"))
     session.refresh_from_db()
     assert session.summary["end"]["reason"] == (
         f"This session's log has version {events.VERSION + 1}, and this engine reads logs up to version "

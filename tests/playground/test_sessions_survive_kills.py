@@ -36,8 +36,8 @@ EVENTS = (3, 70)  # new events of all sessions between a start and a kill
 LIMIT = 1800.0  # seconds
 ENDS = ("trial.judged", "trial.untimed", "trial.failed")
 ANEW = ("progress", "resumed")  # a line for a person, and that an engine took the session up
-OF_THE_LIFE = ("seconds", "cached", "scope")  # what depends on the engine that happened to do it: scope says whether
-# the same meaning was checked in an earlier trial of this very process
+OF_THE_LIFE = ("seconds", "cached", "scope", "spent")  # what depends on the engine that happened to do it: scope says
+# whether the same meaning was checked in an earlier trial of this very process
 PROGRAM = """\
 program small(x: f16[{rows}, 256], w: f16[256, 256], b: f32[256]) -> f16[{rows}, 256] {{
   y = gemm(x, w.T) {{ epilogue relu(acc + b[n]) }}

@@ -24,9 +24,7 @@ SWEEP_EVERY = 3600.0  # seconds
 
 
 class Command(BaseCommand):
-    help = (
-        "Take queued sessions and run them, one at a time. Start as many as there are GPUs; SIGTERM ends one cleanly."
-    )
+    help = "Take queued sessions and run them, side by side if no GPU is measured. SIGTERM ends it cleanly."
 
     def add_arguments(self, parser) -> None:
         parser.add_argument("--device", default=conf.get("UCUTLASS_DEVICE"), help="auto, cuda, or modelled:h200")

@@ -105,7 +105,8 @@ export function words(view, info) {
     const waiting = tries === 1 ? "1 try of the owner waits" : `${tries} tries of the owner wait`;
     return `Paused by the owner${tries ? `; ${waiting} until the session resumes` : ""}`;
   }
-  const one = underWay(view);
+  const waits = view.progress?.step === "wait"; // for its place on the machine, whatever trial is under way
+  const one = waits ? null : underWay(view);
   if (!view.progress && !one) return "Starting…";
   const began = one ? one.steps[one.step] : view.progress.t;
   // The next engine repeats the lost engine's current step, and its clock restarts.

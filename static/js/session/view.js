@@ -87,6 +87,7 @@ export const END = {
   seconds: number,
   trials: whole,
   untried: whole,
+  spent: numbers,
   covered: objects,
 };
 

@@ -121,12 +121,26 @@ function why(view) {
   return reason.replace(/\.$/, "");
 }
 
+const SPENT = {
+  think: "planning", trace: "tracing", prepare: "preparing", build: "building", trial: "verifying and timing",
+  pytorch: "timing PyTorch", turn: "a model's turns", wait_gpu: "waiting for the GPU", wait_core: "waiting for a core",
+  wait_build: "waiting to build", wait_report: "waiting to be traced",
+};
+
+/** Where a session's time went, the longest first: "building 12 s, waiting for the GPU 4 s". */
+export function spentWords(spent) {
+  const parts = Object.entries(spent).filter(([name, seconds]) => SPENT[name] && seconds >= 1);
+  return parts.sort((a, b) => b[1] - a[1]).map(([name, seconds]) => `${SPENT[name]} ${duration(seconds)}`).join(", ");
+}
+
 /** How a session ended: "Ended: TF32: within 25% of the limit … · 20 s". */
 export function endWords(view) {
   const { state, seconds, untried } = view.end;
+  const where = spentWords(view.end.spent);
   const candidates = untried ? `; ${count(untried, "candidate")} of the owner not tried` : "";
   const head = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" }[state] ?? "Ended";
-  return state === "refused" ? head + candidates : `${head}: ${why(view)}${candidates} · ${duration(seconds)}`;
+  if (state === "refused") return head + candidates;
+  return `${head}: ${why(view)}${candidates} · ${duration(seconds)}${where && ` (${where})`}`;
 }
 
 /** The classes in which PyTorch stays: [class, the fastest trial that counts], none faster than PyTorch. */

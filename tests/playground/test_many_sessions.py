@@ -1,0 +1,12 @@
+"""Sessions advance side by side: neither a module that loops in its import nor a pause makes another wait."""
+
+from tests.playground import many_sessions
+
+
+def test_a_loop_and_a_pause_delay_nobody_and_every_log_is_whole():
+    result = many_sessions.play(sessions=4, trials=1, kills=0, limit=240.0)
+    assert many_sessions.faults(result, timed=False) == []
+    loops, paused, *others = result["sessions"]
+    assert loops["code"] in ("time_limit", "") and paused["state"] == "open"
+    assert [r["state"] for r in others] == ["done", "done"] and all(r["trials"] == 1 for r in others)
+    assert all(r["spent"] for r in others)
