@@ -21,7 +21,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.utils import timezone
 
-from engine.executors.memory import Memory
+from engine.executors.memory import ON_A_GPU, USUAL, Memory
 from playground import conf, engines
 from playground.live import log
 from playground.live.connections import close_if_broken
@@ -32,9 +32,6 @@ from playground.models import Engine, new_id
 logger = logging.getLogger(__name__)
 
 IDLE = 0.25  # seconds between checks for work: the first event comes within this time after pressing Run
-# Sessions at once on a GPU. Of 14 at once on an H200 (2026-11-23) three failed in their module's process, and loading
-# the modules held the lane for 15 to 20 s each. One at a time is faster until loading and GPU memory are budgeted.
-ON_A_GPU = 1
 LEAVE = 10.0  # seconds that the sessions of an ending engine have to end their processes
 
 
@@ -52,8 +49,8 @@ class Adapter:
     ):  # fmt: skip
         self.run, self.serves, self.about, self.warm = run, serves, about, warm
         self.engine_id = new_id()
-        self.memory = memory or Memory(_memory_limit())
-        self.most = ON_A_GPU if serves == "cuda" else conf.get("UCUTLASS_SESSIONS")
+        self.memory = memory or Memory(_memory_limit(), ON_A_GPU if serves == "cuda" else USUAL)
+        self.most = conf.get("UCUTLASS_SESSIONS")
         self.mailbox = Mailbox()
         self.running: dict[threading.Thread, Running] = {}  # changed by the main thread alone
         self._leaving = threading.Event()

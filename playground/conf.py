@@ -50,10 +50,11 @@ SETTINGS: tuple[Setting, ...] = (
         "UCUTLASS_SESSIONS",
         "number",
         "64",
-        "sessions that an engine without a GPU advances at once, as memory allows",
+        "sessions that an engine advances at once, as memory allows",
     ),
     Setting("UCUTLASS_MEMORY_GIB", "text", "", "memory of an engine's processes in GiB; empty: half the machine's"),
     Setting("UCUTLASS_CACHE", "text", "", "folder of built kernels; empty: `ucutlass` in the user's folder for caches"),
+    Setting("UCUTLASS_COMPILERS", "text", "", "none: a modelled engine generates and checks, and compiles nothing"),
     Setting("UCUTLASS_LEASE_SECONDS", "number", "15", "silence after which a session is taken from a lost engine"),
 )
 

@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> bool:
     except ValueError as e:
         raise Refused(str(e)) from None
     try:
-        evaluator = registry.get(request.settings["device"], local_user=True)
+        evaluators = registry.several(request.settings["device"], args.gpus, local_user=True)
     except SessionRefused as e:
         raise Refused(f"{e.reason}; `--device modelled:h200` predicts the times of an H200 without a GPU") from None
     out = Path(args.json) if args.json else None
     try:
-        results = runner.run(request, evaluator, out, lambda text: print(text, flush=True))
+        results = runner.run(request, evaluators, out, lambda text: print(text, flush=True))
     except (shards.BadResults, BadSpec) as e:
         raise Refused(str(e)) from None
     except KeyboardInterrupt:

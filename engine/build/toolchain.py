@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ _MISSING = {
     "cutlass_headers": f"CUTLASS's headers (the nvidia-cutlass wheel) are not installed: {_EXTRA}",
     "gxx": "no g++ on PATH: install it with the system's packages (apt-get install g++)",
 }
+SWITCHED_OFF = "compilers are switched off here by UCUTLASS_COMPILERS=none"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,13 @@ class Toolchain:
 
 @functools.cache
 def find() -> Toolchain:
-    """Find the tools, once per process. Takes about 10 ms: package metadata, PATH, and `--version` of the compilers."""
+    """Find the tools, once per process. Takes about 10 ms: package metadata, PATH, and `--version` of the compilers.
+
+    With UCUTLASS_COMPILERS=none no compiler is found, so that a process without a GPU only generates and checks; it
+    needs 0.6 GB less, and starts without the 9 s that CuTe DSL takes to import."""
+    if os.environ.get("UCUTLASS_COMPILERS") == "none":
+        off = {name: Tool(name, None, None, SWITCHED_OFF) for name in _MISSING}
+        return Toolchain(off | {"torch": _package("torch", "torch", "torch")})
     headers = cuda_toolchain.find_toolchain()
     compiler = headers.nvcc if headers else None
     tools = [

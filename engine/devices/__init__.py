@@ -118,7 +118,8 @@ class Device(Protocol):
     Optional abilities are declared: `lanes`, how many trials it runs at once (a lane calls it from one thread);
     `forms`, the forms of candidates that it runs (engine.strategies.api); `screens`: `quick` takes times;
     `builds_ahead`: `prefetch` does something; `times_compiled`: `compiled` takes torch.compile's times;
-    `place`: where everything but a build runs (engine.executors): core, a GPU's lane, or "" for nowhere in particular.
+    `place`: where everything but a build runs (engine.executors): core, a GPU's lane, or "" for nowhere in particular;
+    `loads_apart`: `load` does something, and needs no lane.
     """
 
     name: str  # cuda | modelled:h200
@@ -130,6 +131,7 @@ class Device(Protocol):
     builds_ahead: bool = False
     times_compiled: bool = False
     place: str = ""
+    loads_apart: bool = False
 
     def describe(self) -> dict: ...
 
@@ -137,8 +139,17 @@ class Device(Protocol):
         """Start what `open` needs, without waiting: called while a module is still being traced."""
         return
 
+    def admit(self, problem: Problem) -> str:
+        """ "" once the problem's data has its part of the GPU's memory; until then, what it waits for, in words."""
+        return ""
+
+    def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
+        """The part of `open` that takes seconds and needs no lane: start processes, load the module in its sandbox.
+        Raises SessionRefused."""
+        return
+
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
-        """Prepare one problem: load the module in its sandbox, warm the workers. Raises SessionRefused."""
+        """Prepare one problem, with what `load` has or else from the start. Raises SessionRefused."""
 
     def baselines(self, classes: list[str]) -> Iterator[events.Baseline]:
         """PyTorch's own times, at least one for each allowed class."""

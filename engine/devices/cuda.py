@@ -1,11 +1,13 @@
-"""The NVIDIA GPU of this machine: programs are built, run at full size against the pasted module, and timed.
+"""The NVIDIA GPUs of this machine: programs are built, run at full size against the pasted module, and timed.
 
-Two processes share the GPU. The pasted module is confined and never loads a candidate (engine.evaluate.reference); the
-worker runs our compiler's output and never sees the module (engine.evaluate.candidate.worker). The engine sends them
-requests in turn, so that a ratio is always of adjacent calls and the GPU has one user at a time.
+Two processes of a session share a GPU. The pasted module is confined and never loads a candidate
+(engine.evaluate.reference); the worker runs our compiler's output and never sees the module
+(engine.evaluate.candidate.worker). The engine sends them requests in turn, so that a ratio is always of adjacent calls
+and the GPU has one user at a time.
 
-One `Cuda` belongs to the engine process, not to a session: its warm workers and its build pool outlive sessions. Each
-session at work has a worker of its own, and the GPU's lane (engine.executors) lets one of them use the GPU at a time.
+One `Cuda` is one GPU. It belongs to the engine process, not to a session: its warm workers and the build pool, which
+all GPUs share, outlive sessions. Each session at work has a worker of its own. Its processes start and load outside
+the GPU's lane (engine.executors), beside the cores that are kept quiet for it (engine.cores).
 """
 
 from __future__ import annotations
@@ -14,76 +16,78 @@ import atexit
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from weakref import WeakSet
 
 from dsl.lower import Source
-from engine.build import toolchain
+from engine import cores
 from engine.build.cute import environment
 from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, Problem, SessionRefused, TrialError
-from engine.devices.gpu_names import hardware_of
+from engine.devices.gpus import ARCH, bytes_needed, describe, visible
 from engine.evaluate.candidate.gpu_session import GpuSession
 from engine.evaluate.candidate.worker import Worker
 from engine.evaluate.candidate.worker_pool import WorkerPool
 from engine.evaluate.correctness.gpu_rounds import GpuRounds
-from engine.evaluate.evaluator import Programs, Workbench
+from engine.evaluate.evaluator import Evaluator, Programs, Workbench
 from engine.evaluate.integrity.kernel_trial import Kernels
 from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.reference import compile_times, module_process
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.paired_timing import PairedTiming
+from engine.executors.room import Room
 from engine.jsonprocess import WorkerLost
 from engine.session import events
-from sol.hardware import Hardware, load
+from sol.hardware import Hardware
 
 logger = logging.getLogger(__name__)
 
-ARCH = "sm_90a"  # the target of both back ends
 LATER = 1000  # priority of builds for a later problem
+OURS = 0.9  # of the GPU's free memory when the engine starts: sessions may hold this much together
 
 
-def _by_cuda() -> dict | None:
-    """The GPU as CUDA names it, from a separate process: a container may have the device but not NVML. Takes 9 s."""
-    if not Path("/dev/nvidiactl").exists() or not toolchain.find().has("torch"):
-        return None
-    worker = Worker()
-    try:
-        return {"name": worker.warm()["name"], "driver": None}
-    except WorkerLost as e:
-        logger.warning("%s %s", e, e.log[-500:])
-        return None
-    finally:
-        worker.close()
+class Processes:
+    """The processes of one session: the module's (None for a program without a module) and its worker."""
+
+    def __init__(self, reference: module_process.Reference | None, worker: Worker, workers: WorkerPool):
+        self.reference, self.worker, self._workers = reference, worker, workers
+
+    def to_all_cores(self) -> None:
+        for one in filter(None, (self.reference, self.worker)):
+            one.to_all_cores()
+
+    def close(self) -> None:
+        """End the module's process and drop the session's data. The worker stays warm for another session."""
+        if self.reference is not None:
+            self.reference.close()
+        self._workers.give_back(self.worker)
 
 
 class Cuda:
-    """See engine.evaluate.evaluator.Machine. Raises SessionRefused if there is no usable GPU or no toolchain."""
+    """See engine.evaluate.evaluator.Machine. `visible`: which of several GPUs, as CUDA_VISIBLE_DEVICES names it ("":
+    the only one); `index`: the number of its lane; `pool`: the builds that all GPUs share. Raises SessionRefused if
+    there is no usable GPU or no toolchain."""
 
     kind = "measured"
     name = "cuda"
     lanes, forms = 1, ("program", "kernel")
-    place = "gpu0"
-    screens = builds_ahead = times_compiled = True
+    screens = builds_ahead = times_compiled = loads_apart = True
 
-    def __init__(self, *, local_user: bool = False):
-        gpu = gpu_condition.read() or _by_cuda()
-        if gpu is None or not gpu["name"]:
-            raise SessionRefused("no_gpu", "there is no NVIDIA GPU here, or its driver does not answer")
-        self.hardware = hardware_of(gpu["name"])
-        self.hw = load(self.hardware)
-        if self.hw.arch != ARCH:
-            raise SessionRefused(
-                "unsupported_gpu", f"programs are compiled for Hopper ({ARCH}); {gpu['name']} is {self.hw.arch}"
-            )
-        tools = toolchain.find()
-        if not tools.cute:
-            missing = " ".join(tools.missing("torch", "cute_dsl", "quack"))
-            raise SessionRefused("no_toolchain", f"there is a GPU, but the toolchain is incomplete. {missing}")
-        self.gpu, self.tools, self.local_user = gpu, tools, local_user
-        self.pool = BuildPool()
-        self.workers = WorkerPool(environment(self.pool.cache))
+    def __init__(
+        self, *, local_user: bool = False, index: int = 0, visible: str = "", pool: BuildPool | None = None
+    ):  # fmt: skip
+        self.gpu, self.hw, self.tools = describe(visible)
+        self.hardware, self.local_user = self.hw.name, local_user
+        self.place, self.visible = f"gpu{index}", visible
+        cores.reserve()
+        free = self.gpu.get("free_bytes")
+        self.room = Room(int(OURS * free)) if free else None
+        self.pool = pool or BuildPool()
+        chosen = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible else {}
+        self.workers = WorkerPool(environment(self.pool.cache) | chosen)
+        self.evaluators: WeakSet[Evaluator] = WeakSet()
+        self._overhead: float | None = None
         atexit.register(self.shutdown)
 
     def describe(self) -> dict:
@@ -95,6 +99,17 @@ class Cuda:
             "toolchain": ", ".join(f"{n} {v}" for n, v in self.tools.versions().items() if v),
         }
 
+    def evaluator(self) -> Evaluator:
+        """A new user of this GPU."""
+        evaluator = Evaluator(self)
+        self.evaluators.add(evaluator)
+        return evaluator
+
+    @property
+    def users(self) -> int:
+        """Sessions on this GPU."""
+        return sum(evaluator.at_work for evaluator in self.evaluators)
+
     def warm(self, source_kind: str = "module") -> None:
         """Start everything that takes seconds to import, without waiting. Between sessions call it in the main thread:
         a confined child ends with the thread that started it."""
@@ -103,7 +118,7 @@ class Cuda:
         if source_kind != "module":
             return
         try:
-            module_process.warm(gpu=True, local_user=self.local_user)
+            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user)
         except SessionRefused as e:
             logger.warning("%s", e.reason)  # `open` reports it to the session
 
@@ -111,44 +126,61 @@ class Cuda:
         with contextlib.suppress(BuildError):
             self.pool.submit(source, priority=LATER)
 
-    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
-        with contextlib.ExitStack() as failed:
-            try:
-                reference = None
-                if problem.source_kind == "module":
-                    reference = module_process.Reference(
-                        problem, "cuda", local_user=self.local_user, cancelled=cancelled
-                    ).start()
-                    failed.callback(reference.close)
-                worker = self.workers.take()
-                failed.callback(self.workers.give_back, worker)
-                worker.warm(cancelled)
-                session = GpuSession(problem, reference, self.pool, worker, cancelled)
-                session.hand_over("open")
-            except WorkerLost as e:
-                raise SessionRefused("gpu_lost", f"The GPU cannot be used: {e}. {e.log[-300:]}".strip()) from None
-            except TrialError as e:
-                raise SessionRefused(e.code, e.reason) from None
+    # ---- one problem ----
+
+    def need(self, problem: Problem) -> int:
+        """Bytes of the GPU's memory that its two processes hold at most, about."""
+        return bytes_needed(problem.graph)
+
+    def load(self, problem: Problem, cancelled: Callable[[], bool]) -> Processes:
+        """Start the module's process and a worker, outside the GPU's lane. Raises SessionRefused."""
+        worker = self.workers.take()  # imports while the module is loaded
+        with contextlib.ExitStack() as failed, _refusals():
+            failed.callback(self.workers.give_back, worker)
+            reference = None
+            if problem.source_kind == "module":
+                reference = module_process.Reference(
+                    problem, "cuda", visible=self.visible, local_user=self.local_user, cancelled=cancelled
+                ).start()
+                failed.callback(reference.close)
+            worker.warm(cancelled)
+            failed.pop_all()
+        return Processes(reference, worker, self.workers)
+
+    def open(self, problem: Problem, cancelled: Callable[[], bool], loaded: Processes | None = None) -> Workbench:
+        """Raises SessionRefused."""
+        processes = loaded or self.load(problem, cancelled)
+        reference, worker = processes.reference, processes.worker
+        with contextlib.ExitStack() as failed, _refusals():
+            failed.callback(processes.close)
+            processes.to_all_cores()
+            session = GpuSession(problem, reference, self.pool, worker, cancelled)
+            session.hand_over("open")
+            overhead = self._events_ms(worker)
             failed.pop_all()
         rounds = GpuRounds(session)
-        programs = Programs(GpuBuilds(session, self.hw, self.gpu["name"]), rounds,
-                            PairedTiming(session, rounds, functools.partial(self._condition, worker)))  # fmt: skip
+        timing = PairedTiming(session, rounds, functools.partial(self._condition, worker), overhead)
+        programs = Programs(GpuBuilds(session, self.hw, self.gpu["name"]), rounds, timing)
         times = compile_times.Kept(self.pool.cache, problem, self.gpu["name"], self.gpu["driver"])
         kernels = Kernels(
             reference, Judge(host=worker), timed=True, local_user=self.local_user, cancelled=cancelled,
             reference_used=rounds.lose_baseline,
         )  # fmt: skip
-        return Workbench(programs, functools.partial(self._end, session, kernels), times, {"kernel": kernels})
+
+        def close() -> None:
+            kernels.close()
+            processes.close()
+
+        return Workbench(programs, close, times, {"kernel": kernels})
+
+    def _events_ms(self, worker: Worker) -> float:
+        """The time that CUDA events add to the work between them: of this GPU, so it is taken once, with its lane."""
+        if self._overhead is None:
+            self._overhead = float(worker.request({"op": "judge_overhead"}, 60.0)["ms"])
+        return self._overhead
 
     def _condition(self, worker: Worker) -> dict:
         return gpu_condition.read((worker.about or {}).get("uuid")) or dict(self.gpu)
-
-    def _end(self, session: GpuSession, kernels: Kernels) -> None:
-        """End the module's process and drop the session's data. Its worker stays warm for another session."""
-        kernels.close()
-        if session.reference is not None:
-            session.reference.close()
-        self.workers.give_back(session.worker)
 
     def close(self) -> None:
         """Nothing: the workers and the pool belong to the engine process."""
@@ -157,6 +189,17 @@ class Cuda:
         """End every process, when the engine ends."""
         self.workers.close()
         self.pool.close()
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Let what stops a session's start be a reason for a person."""
+    try:
+        yield
+    except WorkerLost as e:
+        raise SessionRefused("gpu_lost", f"The GPU cannot be used: {e}. {e.log[-300:]}".strip()) from None
+    except TrialError as e:
+        raise SessionRefused(e.code, e.reason) from None
 
 
 class GpuBuilds:
@@ -183,11 +226,24 @@ class GpuBuilds:
 
 
 @functools.cache
-def machine() -> Cuda:
-    """The machine of this engine process: its workers have torch and quack imported, which takes 9 s."""
-    return Cuda()
+def machines() -> tuple[Cuda, ...]:
+    """The GPUs of this engine process that are like the first one; their workers have torch and quack imported, which
+    takes 9 s. Raises SessionRefused."""
+    first, *more = visible()
+    gpus = [Cuda(visible=first if more else "")]
+    for name in more:
+        with contextlib.suppress(SessionRefused):  # it has no figures, or is of another architecture
+            gpu = Cuda(index=len(gpus), visible=name, pool=gpus[0].pool)
+            if gpu.gpu["name"] == gpus[0].gpu["name"]:
+                gpus.append(gpu)
+    return tuple(gpus)
+
+
+def least_used() -> Cuda:
+    """The GPU with the fewest sessions. Raises SessionRefused."""
+    return min(machines(), key=lambda gpu: gpu.users)
 
 
 def warm() -> None:
     """Import everything that the next session needs. Call it in the main thread, between sessions."""
-    machine().warm()
+    least_used().warm()

@@ -29,8 +29,8 @@ class Modelled:
 
     kind = "predicted"
     lanes, forms = 1, ("program", "kernel")
-    place = "core"
-    screens = builds_ahead = times_compiled = False
+    place, room = "core", None
+    screens = builds_ahead = times_compiled = loads_apart = False
 
     def __init__(self, hardware: str = "h200", *, local_user: bool = False):
         self.hardware, self.name = hardware, f"modelled:{hardware}"
@@ -61,7 +61,14 @@ class Modelled:
     def build_ahead(self, source: Source) -> None:
         """Nothing to do: no GPU runs meanwhile, so no time can be saved."""
 
-    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
+    def need(self, problem: Problem) -> int:
+        """Nothing: no GPU holds its data."""
+        return 0
+
+    def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
+        """Nothing: `open` needs no lane either."""
+
+    def open(self, problem: Problem, cancelled: Callable[[], bool], loaded: None = None) -> Workbench:
         self.oracle.start()
         offline.warm()
         reference = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.devices import SessionRefused
 from engine.evaluate.evaluator import Evaluator
+from engine.words import count
 from sol.hardware import HardwareError, load
 
 
@@ -23,12 +24,13 @@ def get(wanted: Evaluator | str, *, local_user: bool = False) -> Evaluator:
         except SessionRefused:
             name, hardware = "modelled", ""
     if name == "cuda":
-        from engine.devices.cuda import machine
+        from engine.devices.cuda import least_used
 
-        device = machine()
+        device = least_used()
         device.local_user = local_user
+        evaluator = device.evaluator()
         device.warm()
-        return Evaluator(device)
+        return evaluator
     if name == "modelled":
         from engine.devices.modelled import Modelled
 
@@ -38,3 +40,26 @@ def get(wanted: Evaluator | str, *, local_user: bool = False) -> Evaluator:
             raise SessionRefused("no_device", str(e)) from None
         return Evaluator(Modelled(hardware or "h200", local_user=local_user))
     raise SessionRefused("no_device", f"there is no device {wanted!r}; write cuda, or modelled:h200 for a prediction")
+
+
+def several(wanted: str, gpus: str, *, local_user: bool = False) -> list[Evaluator]:
+    """An evaluator for each of several GPUs: `all` of this machine, or a number of them. Of a predicted device, as many
+    as asked. Raises SessionRefused."""
+    first = get(wanted, local_user=local_user)
+    many = [first]
+    if first.kind == "measured":
+        from engine.devices.cuda import machines
+
+        others = [machine for machine in machines() if machine is not first.machine]
+        if gpus != "all" and not (gpus.isdigit() and 1 <= int(gpus) <= 1 + len(others)):
+            reason = f"this machine has {count(1 + len(others), 'GPU')} of its kind"
+            raise SessionRefused("no_device", f"{reason}; write --gpus all, or a number up to that, not {gpus}")
+        for machine in others if gpus == "all" else others[: int(gpus) - 1]:
+            machine.local_user = local_user
+            many.append(machine.evaluator())
+            machine.warm()
+    elif not gpus.isdigit() or not int(gpus):
+        raise SessionRefused("no_device", f"a predicted device has no GPUs to count; write --gpus 1, not {gpus}")
+    else:
+        many += [get(wanted, local_user=local_user) for _ in range(int(gpus) - 1)]
+    return many

@@ -23,6 +23,7 @@ from dsl.lower import Source
 from engine.devices import Device, Problem, SessionRefused, TrialError
 from engine.evaluate.correctness.verification import Rounds
 from engine.evaluate.reference import compile_times
+from engine.executors.room import Part, Room
 from engine.session import events
 from sol.bounds import native_class, pytorch_class
 from sol.graph import OpGraph
@@ -98,9 +99,16 @@ class Workbench:
     others: Mapping[str, Form] = field(default_factory=dict)
 
 
+class Loaded(Protocol):
+    """The processes of one problem before it is opened."""
+
+    def close(self) -> None: ...
+
+
 class Machine(Protocol):
-    """The machine that runs candidates: this machine's GPU, or the model of one. All calls block; `cancelled()` is
-    polled so that a stop is prompt. `lanes` to `place`: as engine.devices.Device declares them."""
+    """The machine that runs candidates: a GPU of this machine, or the model of one. All calls block; `cancelled()` is
+    polled so that a stop is prompt. `lanes` to `loads_apart`: as engine.devices.Device declares them. `room`: the
+    memory that its sessions share; None if it is not counted."""
 
     name: str  # cuda | modelled:h200
     kind: str  # measured | predicted
@@ -112,6 +120,8 @@ class Machine(Protocol):
     builds_ahead: bool
     times_compiled: bool
     place: str
+    loads_apart: bool
+    room: Room | None
 
     def describe(self) -> dict: ...
 
@@ -121,8 +131,14 @@ class Machine(Protocol):
     def build_ahead(self, source: Source) -> None:
         """A hint: a later problem needs this build. No request waits for it."""
 
-    def open(self, problem: Problem, cancelled: Callable[[], bool]) -> Workbench:
-        """Load the module in its sandbox, warm the workers. Raises SessionRefused."""
+    def need(self, problem: Problem) -> int:
+        """Bytes of `room` that the problem's data takes at most, about."""
+
+    def load(self, problem: Problem, cancelled: Callable[[], bool]) -> Loaded | None:
+        """Start the problem's processes, without using the GPU's lane. Raises SessionRefused."""
+
+    def open(self, problem: Problem, cancelled: Callable[[], bool], loaded: Loaded | None = None) -> Workbench:
+        """The workbench of a problem, with what was loaded for it; None: load it now. Raises SessionRefused."""
 
     def close(self) -> None:
         """End what `warm` and `open` started for one session. What sessions share stays warm."""
@@ -137,8 +153,12 @@ class Evaluator(Device):
         self.lanes, self.forms = machine.lanes, machine.forms
         self.screens, self.builds_ahead = machine.screens, machine.builds_ahead
         self.times_compiled, self.place = machine.times_compiled, machine.place
+        self.loads_apart = machine.loads_apart
         self.problem: Problem | None = None
+        self.at_work = True  # from its creation or the first use after `close`, until `close`
         self._workbench: Workbench | None = None
+        self._loaded: tuple[Problem, Loaded | None] | None = None
+        self._part: Part | None = None  # of the machine's memory
         self._cancelled: Callable[[], bool] = lambda: False
 
     # ---- one problem ----
@@ -154,21 +174,47 @@ class Evaluator(Device):
         """A hint: a later problem needs this build."""
         self.machine.build_ahead(source)
 
+    def admit(self, problem: Problem) -> str:
+        """ "" once the problem has its part of the GPU's memory; until then, what it waits for, in words."""
+        if self.machine.room is None:
+            return ""
+        if self._part is None:
+            self._part = self.machine.room.part(self.machine.need(problem))
+        if self._part.enter():
+            return ""
+        return f"this module takes about {gigabytes(self._part.need)}, {gigabytes(self.machine.room.free)} are free"
+
+    def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
+        """Start the problem's processes, without using the GPU's lane. Raises SessionRefused."""
+        self.at_work = True
+        self._loaded = problem, self.machine.load(problem, cancelled)
+
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Prepare one problem. Raises SessionRefused."""
         if self._workbench is not None:
             self.close()
-        self._workbench = self.machine.open(problem, cancelled)
+        self.at_work = True
+        of, loaded = self._loaded or (None, None)
+        if of is problem:
+            self._loaded = None  # the machine closes it if it fails
+        self._workbench = self.machine.open(problem, cancelled, loaded if of is problem else None)
         self.problem, self._cancelled = problem, cancelled
 
     def close(self) -> None:
         """End every process and drop all data of this problem. What sessions share stays warm."""
         workbench, self._workbench, self.problem = self._workbench, None, None
+        loaded, self._loaded = self._loaded, None
+        part, self._part = self._part, None
         try:
             if workbench is not None:
                 workbench.close()
+            if loaded is not None and loaded[1] is not None:
+                loaded[1].close()
         finally:
+            if part is not None:
+                part.leave()
             self.machine.close()
+            self.at_work = False
 
     @property
     def workbench(self) -> Workbench:
@@ -277,6 +323,10 @@ class Evaluator(Device):
             if e.code == "cancelled":
                 raise
             return None
+
+
+def gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"
 
 
 def _theirs(graph: OpGraph, classes: Sequence[str]) -> list[str]:

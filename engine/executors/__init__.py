@@ -17,11 +17,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-CORES = ("core", "build", "report")  # places on this machine's cores; every other name is the lane of one GPU
+# Places on this machine's cores; every other name is the lane of one GPU. think: Python of this process, which runs on
+# one core whatever the machine has; core: work in other processes; build: compilers; report: tracing for the reports.
+CORES = ("think", "core", "build", "report")
 
 
 class Cancelled(Exception):
     """The session was stopped while its work waited for a place."""
+
+
+class Lost(Exception):
+    """The place went away with its worker while the work ran there (its machine was lost). The work may run again."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,12 @@ class Executor(Protocol):
         """A turn in the line for a place (one of CORES, or a GPU's lane such as gpu0); it waits from now on."""
 
     def hold(self, turn: Turn, cancelled: Callable[[], bool] = lambda: False) -> AbstractContextManager[Turn]:
-        """Wait for the place, and keep it until the block ends. Raises Cancelled."""
+        """Wait for the place, and keep it until the block ends. Raises Cancelled, and Lost when the block ends after
+        its worker was lost."""
 
 
 def words(place: str) -> str:
     """The name of a place for a person."""
     if place.startswith("gpu"):
         return "the GPU"
-    return {"core": "a core", "build": "a core to build on", "report": "the tracer"}.get(place, place)
+    return {"build": "a core to build on", "report": "the tracer"}.get(place, "a core")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -12,6 +13,10 @@ from engine.executors import Share
 from engine.executors.places import Line, Turn
 
 PATIENCE = 5.0  # seconds: most pieces of work on a core take less, and what takes longer may never end
+# Seconds after which a thread that computes lets another one run. Python's default of 5 ms, with several sessions that
+# plan, would delay each request to the processes that are timed by that much.
+SWITCH = 0.0005
+THOUGHTS = 2  # pieces of Python at a time: they share one interpreter, and with more of them the lane would wait for it
 
 
 class Local:
@@ -21,6 +26,7 @@ class Local:
     def __init__(self, cores: int | None = None):
         cores = cores or os.cpu_count() or 1
         self._lines = {
+            "think": Line("think", min(THOUGHTS, cores), PATIENCE),
             "core": Line("core", cores, PATIENCE),
             "build": Line("build", cores, PATIENCE),
             "report": Line("report", 1, PATIENCE),
@@ -41,4 +47,5 @@ class Local:
 @functools.cache
 def local() -> Local:
     """The executor of this process."""
+    sys.setswitchinterval(SWITCH)
     return Local()

@@ -11,7 +11,8 @@ import time
 
 from engine.sandbox import tree
 
-USUAL = 700 << 20  # bytes: a module's process and the process that checks meanings, both with torch; until measured
+USUAL = 700 << 20  # bytes: a module's process and the process that checks meanings, both with torch
+ON_A_GPU = 4 << 30  # bytes: both processes with CUDA and its libraries, and the module's tensors in shared memory
 FASTEST = 0.5  # seconds between two measurements; one takes 20 ms
 
 
@@ -30,11 +31,12 @@ def machine_bytes() -> int:
 
 
 class Memory:
-    """`limit`: bytes that this process and its descendants may hold; None: half of the machine's."""
+    """`limit`: bytes that this process and its descendants may hold; None: half of the machine's. `usual`: bytes that a
+    session takes, until measured."""
 
-    def __init__(self, limit: int | None = None):
+    def __init__(self, limit: int | None = None, usual: int = USUAL):
         self.limit = limit or machine_bytes() // 2
-        self.usual = float(USUAL)
+        self.usual = float(usual)
         self._idle = 0  # bytes of the tree when no session ran
         self._used, self._at = 0, 0.0
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition
 
 from engine.executors import Cancelled, Share
+
+logger = logging.getLogger(__name__)
 
 POLL = 0.05  # seconds between two looks whether waiting work was cancelled
 HALF_LIFE = 60.0  # seconds after which a use of the place counts half
@@ -95,6 +98,9 @@ class Line:
         with self._changed:
             self._inside.remove(turn)
             now = time.monotonic()
+            logger.debug(
+                "%s used by %s for %.3f s until %.3f", self.name, turn.share.session, now - turn.began, time.time()
+            )
             for account in turn.share.levels:
                 self._used[account] = self._use(account, now) + now - turn.began, now
             self._used = {a: u for a, u in self._used.items() if self._use(a, now) > 1e-3}

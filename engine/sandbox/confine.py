@@ -126,8 +126,8 @@ def toolkit_folders() -> list[str]:
     return sorted({f for f in map(os.path.realpath, folders) if os.path.isdir(os.path.join(f, "nvvm"))})
 
 
-def environment(mode: str, gpu: bool, scratch: str) -> dict[str, str]:
-    """The whole environment of a child. From ours it gets only the choice of the GPU."""
+def environment(mode: str, gpu: bool, scratch: str, visible: str = "") -> dict[str, str]:
+    """The whole environment of a child. From ours it gets only the choice of the GPU, unless `visible` is one."""
     env = {
         "HOME": scratch,
         "TMPDIR": scratch,
@@ -147,6 +147,8 @@ def environment(mode: str, gpu: bool, scratch: str) -> dict[str, str]:
         for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
             if name in os.environ:
                 env[name] = os.environ[name]
+        if visible:
+            env["CUDA_VISIBLE_DEVICES"] = visible
     else:
         env["CUDA_VISIBLE_DEVICES"] = ""
     return env
@@ -192,12 +194,14 @@ def _mounts(gpu: bool) -> list[str]:
     return [*args, "--chdir", "/scratch"]
 
 
-def launch(mode: str, command: list[str], *, gpu: bool, fds: tuple[int, ...], scratch: str | None = None) -> Launch:
+def launch(
+    mode: str, command: list[str], *, gpu: bool, fds: tuple[int, ...], scratch: str | None = None, visible: str = ""
+) -> Launch:
     """The confined form of `command` in `mode`, with the descriptors `fds` open."""
     root = os.geteuid() == 0
     if mode == "none":
         uid = fresh_uid() if root and _readable_by_others() else None
-        return Launch(command, environment(mode, gpu, scratch or "/tmp"), uid, uid, scratch or "/", fds)
+        return Launch(command, environment(mode, gpu, scratch or "/tmp", visible), uid, uid, scratch or "/", fds)
     filter_fd = seccomp.descriptor()
     args = [bwrap_path() or "bwrap"]
     uid = fresh_uid() if mode in ("drop first", "drop inside") else None
@@ -211,7 +215,7 @@ def launch(mode: str, command: list[str], *, gpu: bool, fds: tuple[int, ...], sc
         if _bwrap_knows("--disable-userns"):
             args += ["--disable-userns"]
     args += ["--die-with-parent", "--new-session", "--hostname", "sandbox", *_mounts(gpu), "--clearenv"]
-    for name, value in environment(mode, gpu, "/scratch").items():
+    for name, value in environment(mode, gpu, "/scratch", visible).items():
         args += ["--setenv", name, value]
     if filter_fd is not None:
         args += ["--seccomp", str(filter_fd)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 
 class SandboxEnded(Exception):
     """The child ended. `code`: time_limit | memory_limit | process_limit | output_limit | cancelled | exited |
@@ -13,3 +15,16 @@ class SandboxEnded(Exception):
         self.code, self.what, self.line, self.log, self.part = code, what, line, log, part
         self.reason = what if part is None else f"its {part} {what}" if part else f"it {what}"
         super().__init__(self.reason)
+
+
+def of_status(status: int) -> tuple[str, str, str]:
+    """(code, what, part) of SandboxEnded for the exit status of a child that ended by itself; a negative one is a
+    signal."""
+    number = -status if status < 0 else status - 128
+    if number == signal.SIGXCPU:
+        return "time_limit", "used all of its processor time", ""
+    if number in (signal.SIGKILL, signal.SIGTERM):
+        return "crashed", "was killed (by itself, or by the system because memory ran out)", "process"
+    if 0 < number < 65 and number in set(signal.Signals):
+        return "crashed", f"crashed ({signal.Signals(number).name})", "process"
+    return "exited", f"ended the Python process with status {status} (for example by os._exit)", ""

@@ -12,26 +12,27 @@ from collections.abc import Callable
 
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 
-_waiting: dict[tuple[bool, bool, tuple[str, ...]], Sandbox] = {}
+_waiting: dict[tuple[bool, str, bool, tuple[str, ...]], Sandbox] = {}
 _lock = threading.Lock()
 TORCH = ("torch",)
 
 
-def warm(*, gpu: bool = False, local_user: bool = False, preload: tuple[str, ...] = TORCH) -> None:
+def warm(*, gpu: bool = False, visible: str = "", local_user: bool = False, preload: tuple[str, ...] = TORCH) -> None:
     """Start a child in the background unless one waits. Raises SessionRefused if the sandbox is missing."""
-    key = (gpu, local_user, preload)
+    key = (gpu, visible, local_user, preload)
     with _lock:
         old = _waiting.get(key)
         if old is not None and old.alive:
             return
         if old is not None:
             old.close()
-        _waiting[key] = Sandbox(gpu=gpu, local_user=local_user, preload=preload).start(wait=False)
+        _waiting[key] = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload).start(wait=False)
 
 
 def take(
     *,
     gpu: bool = False,
+    visible: str = "",
     local_user: bool = False,
     preload: tuple[str, ...] = TORCH,
     memory_bytes: int | None = None,
@@ -40,12 +41,12 @@ def take(
 ) -> Sandbox:
     """A ready child, warm or new; the caller closes it. Raises SessionRefused, SandboxEnded."""
     with _lock:
-        box = _waiting.pop((gpu, local_user, preload), None)
+        box = _waiting.pop((gpu, visible, local_user, preload), None)
     for _ in range(2):
         if box is None or not box.alive:
             if box is not None:
                 box.close()
-            box = Sandbox(gpu=gpu, local_user=local_user, preload=preload).start(wait=False)
+            box = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload).start(wait=False)
         box.memory_bytes = memory_bytes or default_memory()
         try:
             box.wait_ready(timeout, cancelled)

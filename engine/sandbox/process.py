@@ -22,15 +22,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from engine import cores
 from engine.devices import SessionRefused
 from engine.sandbox import channel, confine, tree
-from engine.sandbox.ended import SandboxEnded
+from engine.sandbox.ended import SandboxEnded, of_status
 from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
 
 REGIONS = ("own", "result")  # shared memory that each child inherits; its size is set later
 MAX_PROCESSES = 600  # processes and threads of one sandbox, if RLIMIT_NPROC does not apply
 FORKS = 6  # bubblewrap needs two or three, an honest module one
 POLL = 0.05
+IDLE_LOOK = 0.3  # seconds between two looks at a child that nobody asked anything
 
 # The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so one thread that lives
 # as long as the engine starts all of them.
@@ -43,7 +45,8 @@ def default_memory() -> int:
 
 
 class Sandbox:
-    """A confined child that answers requests. `gpu`: it gets the NVIDIA devices and must see CUDA.
+    """A confined child that answers requests. `gpu`: it gets the NVIDIA devices and must see CUDA; `visible`: which of
+    several GPUs, as CUDA_VISIBLE_DEVICES names it ("": those that this process sees).
 
     `memory_bytes` bounds the resident memory of all its processes. It imports `preload` before it reports ready.
     `local_user`: the text comes from the person who runs the engine, so a weak sandbox is enough. Raises
@@ -54,12 +57,13 @@ class Sandbox:
         self,
         *,
         gpu: bool = False,
+        visible: str = "",
         memory_bytes: int | None = None,
         preload: tuple[str, ...] = ("torch",),
         local_user: bool = False,
         cpu_seconds: int | None = None,
     ):
-        self.gpu, self.preload, self.local_user = gpu, preload, local_user
+        self.gpu, self.visible, self.preload, self.local_user = gpu, visible, preload, local_user
         self.memory_bytes = memory_bytes or default_memory()
         self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # per process, over all its threads
         self.mode = ""
@@ -74,6 +78,7 @@ class Sandbox:
         self._first = 0  # process id of the child itself, while a copy answers
         self._base: set[int] = set()  # the processes of the sandbox without a copy
         self._uid: int | None = None
+        self._asked = False  # a request is under way
         self._yields_at: float | None = None  # when its processes get a lower priority
         self._lock = threading.Lock()
 
@@ -113,15 +118,18 @@ class Sandbox:
         command += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload]
         if self.mode == "none":
             self._scratch = tempfile.mkdtemp(prefix="ucutlass-sandbox-")
-        plan = confine.launch(self.mode, command, gpu=self.gpu, fds=inherited, scratch=self._scratch or None)
+        plan = confine.launch(
+            self.mode, command, gpu=self.gpu, visible=self.visible, fds=inherited, scratch=self._scratch or None
+        )
         self._uid = plan.uid
         if self._scratch and plan.uid is not None:
             os.chown(self._scratch, plan.uid, plan.uid)
         try:
-            self._process = subprocess.Popen(
-                plan.args, env=plan.env, cwd=plan.cwd, stdin=subprocess.DEVNULL, stdout=printed_w, stderr=printed_w,
-                pass_fds=plan.fds, start_new_session=True, **confine.drop_arguments(plan.user),
-            )  # fmt: skip
+            with cores.aside():
+                self._process = subprocess.Popen(
+                    plan.args, env=plan.env, cwd=plan.cwd, stdin=subprocess.DEVNULL, stdout=printed_w,
+                    stderr=printed_w, pass_fds=plan.fds, start_new_session=True, **confine.drop_arguments(plan.user),
+                )  # fmt: skip
         except BaseException:
             for fd in (self._request, self._reply, printed_r, self._stacks.fd, *self._regions.values()):
                 os.close(fd)
@@ -189,6 +197,11 @@ class Sandbox:
     def _foreign(self, pid: int) -> bool:
         return pid not in self._base and tree.exists(pid)
 
+    def to_all_cores(self) -> None:
+        """It is timed from now on (engine.cores)."""
+        if self.alive:
+            cores.everywhere(tree.descendants(self._process.pid, self._uid))
+
     @property
     def alive(self) -> bool:
         return self._process is not None and self._ended is None and self._process.poll() is None
@@ -222,6 +235,7 @@ class Sandbox:
         deadline = time.monotonic() + timeout
         self._yields_at = None if patience is None else time.monotonic() + patience
         self.wait_ready(timeout, cancelled)
+        self._asked = True
         view = memoryview(channel.encode(message, channel.MAX_REQUEST))
         while view:
             try:
@@ -252,7 +266,7 @@ class Sandbox:
                 raise self._error()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
-        self._searched = 0
+        self._searched, self._asked = 0, False
         try:
             return channel.decode(line)
         except channel.Garbled as e:
@@ -266,9 +280,7 @@ class Sandbox:
             self._finish("cancelled", "stopped")
         elif self._yields_at is not None and time.monotonic() > self._yields_at:
             self._yields_at = None
-            for pid in tree.descendants(self._process.pid, self._uid):
-                with contextlib.suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, pid, 15)
+            tree.lower(self._process.pid, self._uid)
         if self._ended is not None:
             raise self._error()
         select.select([] if write else [self._reply], [self._request] if write else [], [], POLL)
@@ -284,17 +296,9 @@ class Sandbox:
             return self._ended[:3]
         assert self._process is not None
         try:
-            status = self._process.wait(timeout=3.0)
+            return of_status(self._process.wait(timeout=3.0))
         except subprocess.TimeoutExpired:
             return "exited", "closed its side of the pipe", ""
-        number = -status if status < 0 else status - 128
-        if number == signal.SIGXCPU:
-            return "time_limit", "used all of its processor time", ""
-        if number in (signal.SIGKILL, signal.SIGTERM):
-            return "crashed", "was killed (by itself, or by the system because memory ran out)", "process"
-        if 0 < number < 65 and number in set(signal.Signals):
-            return "crashed", f"crashed ({signal.Signals(number).name})", "process"
-        return "exited", f"ended the Python process with status {status} (for example by os._exit)", ""
 
     # ---- the watcher ----
 
@@ -315,8 +319,8 @@ class Sandbox:
                 now = time.monotonic()
                 if now >= next_look and self._ended is None and process is not None and process.poll() is None:
                     self._look()
-                    # An idle child has run no untrusted code and is checked less often.
-                    next_look = now + (POLL if self._inner else 4 * POLL)
+                    # A child that nobody asked anything is checked less often: its code should not run.
+                    next_look = now + (POLL if self._asked else IDLE_LOOK)
                 if self._ended is not None and process is not None and process.poll() is not None:
                     return
                 select.select([printed], [], [], POLL)
@@ -327,7 +331,7 @@ class Sandbox:
 
     def _look(self) -> None:
         assert self._process is not None
-        members = tree.descendants(self._process.pid, self._uid)
+        members = tree.descendants(self._process.pid, self._uid, age=POLL)
         resident, tasks = tree.usage(members)
         # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
         many = len(members) > FORKS
@@ -361,17 +365,12 @@ class Sandbox:
         process = self._process
         if process is None:
             return
-        members = tree.descendants(process.pid, self._uid)
-        for pid in (process.pid, *members):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        members = tree.kill(process.pid, self._uid)
         if self.mode == "none":
             tree.sweep(process.pid, self._uid, f"HOME={self._scratch}\0".encode())
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=5.0)
-        end = time.monotonic() + 5.0
-        while time.monotonic() < end and any(tree.exists(pid) for pid in members):
-            time.sleep(0.005)
+        tree.wait(members, 5.0)
 
     def close(self) -> None:
         """End the child and free its resources. Safe to call twice; mapped regions stay readable until freed."""

@@ -3,37 +3,58 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import time
 
 
-def _parents() -> dict[int, list[int]]:
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", "rb") as f:
-                    parent = int(f.read().rpartition(b")")[2].split()[1])
-                children.setdefault(parent, []).append(int(name))
-    return children
+class _Table:
+    """All processes at one moment: the children of each, and the owner of each once asked for."""
+
+    def __init__(self) -> None:
+        self.at = time.monotonic()
+        self.children: dict[int, list[int]] = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    with open(f"/proc/{name}/stat", "rb") as f:
+                        parent = int(f.read().rpartition(b")")[2].split()[1])
+                    self.children.setdefault(parent, []).append(int(name))
+
+    @functools.cached_property
+    def owners(self) -> dict[int, int]:
+        owners = {}
+        for pid in (pid for group in self.children.values() for pid in group):
+            with contextlib.suppress(OSError):
+                owners[pid] = os.stat(f"/proc/{pid}").st_uid
+        return owners
 
 
-def descendants(pid: int, uid: int | None = None) -> list[int]:
-    """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has."""
-    children = _parents()
+_last: _Table | None = None
+
+
+def _table(age: float) -> _Table:
+    """All processes now, or as they were at most `age` seconds ago."""
+    global _last
+    last = _last
+    if last is None or time.monotonic() - last.at > age:
+        _last = last = _Table()
+    return last
+
+
+def descendants(pid: int, uid: int | None = None, age: float = 0.0) -> list[int]:
+    """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has. `age`: seconds since
+    which the answer may hold, so that those who look at many sandboxes again and again share one reading of /proc."""
+    table = _table(age)
     members, queue = {pid}, [pid]
     while queue:
-        for child in children.get(queue.pop(), ()):
+        for child in table.children.get(queue.pop(), ()):
             if child not in members:
                 members.add(child)
                 queue.append(child)
     if uid is not None:
-        for group in children.values():
-            for other in group:
-                with contextlib.suppress(OSError):
-                    if os.stat(f"/proc/{other}").st_uid == uid:
-                        members.add(other)
+        members.update(p for p, owner in table.owners.items() if owner == uid)
     return sorted(members)
 
 
@@ -68,6 +89,29 @@ def exists(pid: int) -> bool:
             return f.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except (OSError, IndexError):
         return False
+
+
+def kill(pid: int, uid: int | None = None) -> list[int]:
+    """Kill a process and its descendants; return all of them."""
+    members = descendants(pid, uid)
+    for one in (pid, *members):
+        with contextlib.suppress(OSError):
+            os.kill(one, signal.SIGKILL)
+    return members
+
+
+def wait(pids: list[int], seconds: float) -> None:
+    """Until none of these processes runs, at most `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and any(exists(pid) for pid in pids):
+        time.sleep(0.005)
+
+
+def lower(pid: int, uid: int | None = None, nice: int = 15) -> None:
+    """Give a process and its descendants a lower priority."""
+    for one in descendants(pid, uid):
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, one, nice)
 
 
 def sweep(pid: int, uid: int | None, mark: bytes) -> None:

@@ -25,11 +25,11 @@ from engine.session import events, outcome, trial
 from engine.session.journal import Journal
 from engine.session.owner import Control, Owner
 from engine.session.script import turns
-from engine.session.script.lanes import Lanes
+from engine.session.script.lanes import Job, Lanes
 from engine.session.script.memory import Memory
 from engine.session.script.search import Ending, Search, StrategyChanged, refuse_older
 from engine.session.script.state_fold import StateFold
-from engine.session.script.steps import Emitted, Events, Logged, Stopped
+from engine.session.script.steps import Emitted, Events, Logged, Steps, Stopped, Wait
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import registry
 from engine.strategies.api import Script, Strategy, Unsuitable
@@ -227,12 +227,15 @@ class _Session:
         yield from self.lanes.run()
         what = "the GPU" if device.kind == "measured" else f"the model of {hardware.title}"
         yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
+        yield from self._admitted(traced)
+        if device.loads_apart:
+            yield from self.lanes.call(lambda: device.load(traced, self.owner.stop.is_set), "core", "prepare")
         yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set), device.place, "prepare")
         context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
         fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)
         search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, self.handlers)
         if device.builds_ahead:
-            ahead = yield from self.lanes.call(lambda: self.strategy.ahead(problem), "core", "think", beside=True)
+            ahead = yield from self.lanes.call(lambda: self.strategy.ahead(problem), "think", "think", beside=True)
             search.hint(ahead)
         yield from self._baselines(context)
         try:
@@ -246,6 +249,22 @@ class _Session:
         state = fold.now()
         self.closed = [{"cls": cls, **asdict(stop)} for cls, stop in fold.stops.items()]
         return replace(ending, reason=outcome.summary(ending.reason, self.journal, problem.classes, state))
+
+    def _admitted(self, problem: Problem) -> Events:
+        """Wait for the problem's part of the GPU's memory."""
+        wish = self.device.admit(problem)
+        if not wish:
+            return
+        began = time.monotonic()
+        yield from self.emit(events.Progress(f"Waiting for the GPU's memory: {wish}", "wait"))
+
+        def steps() -> Steps[None]:
+            yield Wait(lambda: None if self.device.admit(problem) else True)
+
+        yield from self.lanes.run([Job(steps(), beside=True)])
+        waited = time.monotonic() - began
+        self.lanes.spent.waited("memory", waited)
+        yield from self.emit(events.Progress(f"Waited {waited:.1f} s for the GPU's memory; working again", "place"))
 
     # ---- the problem ----
 
@@ -311,7 +330,7 @@ class _Session:
                 task, self.spec.classes, hardware, self.device.kind, self.device.screens,
                 cancelled=self.owner.cancelled,
             ),
-            "core", "prepare", beside=True,
+            "think", "prepare", beside=True,
         )  # fmt: skip
         refusal = problem.refusal
         if refusal is not None and (self.strategy.programs or self._is_program):

@@ -54,6 +54,7 @@ class App:
             "UCUTLASS_VAR": str(var),
             "DJANGO_SETTINGS_MODULE": "ucutlass_web.settings",
             "UCUTLASS_SESSIONS_PER_HOUR": "100000",
+            "UCUTLASS_COMPILERS": "none",  # importing CuTe DSL takes the engine 9 s
             "UCUTLASS_CHECKS_PER_MINUTE": "100000",
         }
         self.running: dict[str, subprocess.Popen] = {}

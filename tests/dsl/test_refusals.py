@@ -1,6 +1,7 @@
 """A back end that cannot express a program says so with a code that has a page, as an error has."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from dsl.codes import CODES, REFUSALS, page
 ROOM = Path(__file__).parents[2] / "dsl"
 
 
+@functools.cache
 def raised() -> set[str]:
     codes = set()
     for path in ROOM.rglob("*.py"):

@@ -1,20 +1,25 @@
-"""Many sessions at once on the modelled device: how long each waits for its first trial, and what the engine holds.
+"""Many sessions at once: how long each waits for its first trial, and what the engine holds.
 
-    python -m tests.playground.many_sessions --sessions 32 --json many.json [--kills 5] [--trials 4] [--device cuda]
+    python -m tests.playground.many_sessions --sessions 32 --json many.json [--kills 5] [--trials 4]
+    python -m tests.playground.many_sessions --device cuda --sessions 16 --json crowd.json        # on a GPU
 
-The real app: daphne, one engine, a session from each of as many addresses, submitted at once. One of them loops in its
-import, one is paused. A sampler reads the CPU time and the memory of the engine's processes. The file has a row for
-each session and the limits that must hold; the exit status is 0 if they do.
+The real app: daphne, one engine, a session from each of as many addresses, submitted at once. On the modelled device
+one of them loops in its import, and one is paused. On a GPU they are modules of engine/problems, and afterwards each
+runs alone: together they may take 1.2 times the GPU's seconds of these, and the programs that both tried must have
+taken the same time. The file has a row for each session and the limits that do not hold; the exit status is 0 if all
+do.
 
-CPU queued ahead of a session's first trial: the CPU seconds that the engine's processes used between its submission and
-that trial, divided by the cores.
+Queued ahead of a session's first trial are, on the modelled device, the CPU seconds of all of the engine's processes
+between its submission and that trial, divided by the cores, and on a GPU the seconds in which others had its lane.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -28,6 +33,9 @@ from tests.playground.test_sessions_survive_kills import Rows, descendants, kill
 LOOPING = "import torch\nwhile True:\n    pass\n"
 FIRST_S, FACTOR = 5.0, 1.2  # a first trial comes within FIRST_S plus FACTOR times the CPU seconds queued ahead of it
 MOST_BYTES = 12 << 30
+CROWDED = 1.2  # on a GPU: the whole may take this many times the GPU's seconds of the sessions alone
+SAME = 0.015  # and a program's time may differ by this from its time alone
+WARM_S = 20.0  # for the workers of an engine with a GPU to import torch and quack
 ENDS = ("trial.judged", "trial.untimed", "trial.failed")
 
 
@@ -68,78 +76,156 @@ class Sampler(threading.Thread):
 
 def body(number: int, trials: int, device: str) -> dict:
     """Small modules for a CPU, those of engine/problems for a GPU."""
-    if number == 0:
-        source = LOOPING
-    elif device == "cuda":
+    if device == "cuda":
         problems = sorted((ROOT / "engine/problems").glob("[a-z]*.py"))
-        source = problems[number % len(problems)].read_text()
+        source = problems[(number * 7) % len(problems)].read_text()  # of every kind, not the first ones of the alphabet
+    elif number == 0:
+        source = LOOPING
     else:
         source = MODULE.replace("(128, 256)", f"({128 * (1 + number % 8)}, 256)")
     return {"source": source, "title": "", "classes": ["f16"], "trials": trials, "eps": 0.0, "seed": number}
 
 
-def play(sessions: int, trials: int, kills: int, limit: float, device: str = "modelled:h200") -> dict:
-    """The rows and the totals. `limit`: seconds after which the run is given up."""
-    with tempfile.TemporaryDirectory() as folder:
-        house = House(Path(folder), UCUTLASS_LEASE_SECONDS="5", UCUTLASS_TRUST_PROXY="1")
-        sampler, rows = Sampler(), Rows(house)
-        try:
-            house.web()
-            engine = house.start("manage.py", "engine", "--device", device, name="engine")
-            sampler.engine = engine.pid
-            sampler.start()
-            while not house.get("/healthz")["engines"]:
-                time.sleep(0.1)
-            if device == "cuda":
-                time.sleep(20)  # its workers import torch and quack
-            began, replies = time.time(), []
-            for number in range(sessions):
-                address = {"X-Forwarded-For": f"10.0.0.{number + 1}"}
-                replies.append(house.post("/api/sessions", body(number, trials, device), **address))
+class Play:
+    """An app in a fresh folder with one engine. `limit`: seconds after which a run is given up."""
+
+    def __init__(self, folder: str, trials: int, device: str, limit: float, compilers: str = ""):
+        self.trials, self.device, self.limit = trials, device, limit
+        self.folder = folder
+        self.house = House(
+            Path(folder), UCUTLASS_LEASE_SECONDS="5", UCUTLASS_TRUST_PROXY="1", UCUTLASS_COMPILERS=compilers
+        )
+        self.rows, self.sampler = Rows(self.house), Sampler()
+
+    def __enter__(self) -> Play:
+        self.house.web()
+        self.fresh_engine("first")
+        self.sampler.start()
+        return self
+
+    def fresh_engine(self, cache: str) -> None:
+        """An engine that knows nothing: on a GPU, with builds and a memory of its own. Returns when it serves."""
+        if self.device == "cuda":
+            self.house.environ["UCUTLASS_CACHE"] = f"{self.folder}/{cache}"
+        self.start_engine()
+        while not self.house.get("/healthz")["engines"]:
+            time.sleep(0.1)
+        if self.device == "cuda":
+            time.sleep(WARM_S)
+
+    def __exit__(self, *_: object) -> None:
+        self.sampler.stop()
+        for process in self.house.processes:
+            kill(process)
+
+    def start_engine(self) -> None:
+        self.engine = self.house.start("-m", "tests.playground.logged_engine", "--device", self.device, name="engine")
+        self.sampler.engine = self.engine.pid
+
+    def submit(self, number: int) -> dict:
+        address = {"X-Forwarded-For": f"10.0.0.{number + 1}"}
+        return self.house.post("/api/sessions", body(number, self.trials, self.device), **address)
+
+    def ended(self, session_id: str) -> bool:
+        log = self.rows.log(session_id)
+        return bool(log) and log[-1][1] == "session.ended"
+
+    def wait(self, ids: list[str], kills: int = 0, except_for: set[str] = frozenset()) -> int:
+        """Until all but `except_for` have ended. Kills the engine every 12 s; returns how often."""
+        began, done = time.time(), 0
+        while {i for i in ids if not self.ended(i)} - except_for and time.time() - began < self.limit:
+            if done < kills and time.time() - began > 12.0 * (done + 1):
+                done += 1
+                kill(self.engine)
+                self.start_engine()
+            time.sleep(0.5)
+        return done
+
+    @functools.cached_property
+    def lanes(self) -> list[tuple[float, float, str]]:
+        """(from, to, session) of every use of a GPU's lane, from the engine's log."""
+        text = (self.house.var / "engine.log").read_text(errors="replace")
+        uses = re.findall(r"gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)", text)
+        return [(float(until) - float(seconds), float(until), session) for session, seconds, until in uses]
+
+    def ahead(self, session_id: str, began: float, ended: float) -> float:
+        """Seconds queued ahead of a session between two times."""
+        if self.device != "cuda":
+            return self.sampler.cpu_between(began, ended) / (os.cpu_count() or 1)
+        others = [(f, t) for f, t, session in self.lanes if session != session_id]
+        return sum(max(0.0, min(t, ended) - max(f, began)) for f, t in others)
+
+    def row(self, number: int, session_id: str) -> dict:
+        events = self.house.get(f"/api/sessions/{session_id}/events?limit=1000")
+        events = events["events"] if isinstance(events, dict) else events
+        created = self.house.get(f"/api/sessions/{session_id}")["created"]
+        end = events[-1] if events and events[-1]["kind"] == "session.ended" else None
+        first = next((e["t"] for e in events if e["kind"] in ENDS), None)
+        of_cpu = {0: "loops", 1: "paused"} if self.device != "cuda" else {}
+        texts = {e["data"]["trial"]: e["data"]["program"] for e in events if e["kind"] == "trial.proposed"}
+        measured = [e["data"] for e in events if e["kind"] == "trial.measured"]
+        times = {texts[m["trial"]]: {"ms": m["time"]["ms"], "ratio": m["ratio"]} for m in measured}
+        return {
+            "number": number, "what": of_cpu.get(number, "module"),
+            "whole": [e["seq"] for e in events] == list(range(1, len(events) + 1)),
+            "state": end["data"]["state"] if end else "open", "code": end["data"]["code"] if end else "",
+            "reason": end["data"]["reason"] if end else "",
+            "first_trial_s": round(first - created, 2) if first else None,
+            "ahead_s": round(self.ahead(session_id, created, first), 2) if first else None,
+            "gpu_s": round(sum(t - f for f, t, session in self.lanes if session == session_id), 2),
+            "spent": end["data"].get("spent", {}) if end else {}, "trials": end["data"]["trials"] if end else None,
+            "unsteady": sum("unsteady" in (m["time"].get("device") or {}) for m in measured), "times": times,
+        }  # fmt: skip
+
+
+def play(
+    sessions: int, trials: int, kills: int, limit: float, device: str = "modelled:h200", compilers: str = ""
+) -> dict:  # fmt: skip
+    """The rows and the totals."""
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        Play(folder, trials, device, limit, compilers) as app,
+    ):
+        began = time.time()
+        replies = [app.submit(number) for number in range(sessions)]
+        ids, except_for = [r["id"] for r in replies], set()
+        if device != "cuda":
             paused = replies[1]
-            house.post(f"/api/sessions/{paused['id']}/commands", {"kind": "pause"},
-                       **{"X-Control-Token": paused["control_token"]})  # fmt: skip
-            ids, moments = [r["id"] for r in replies], [12.0 * (k + 1) for k in range(kills)]
-            while open_ids := [i for i in ids if rows.log(i)[-1:] == [] or rows.log(i)[-1][1] != "session.ended"]:
-                if (
-                    set(open_ids) <= {paused["id"], *([replies[0]["id"]] if not kills else [])}
-                    or time.time() - began > limit
-                ):
-                    break
-                if moments and time.time() - began > moments[0]:
-                    moments.pop(0)
-                    kill(engine)
-                    engine = house.start("manage.py", "engine", "--device", device, name="engine")
-                    sampler.engine = engine.pid
-                time.sleep(0.5)
-            seconds = time.time() - began
-            return {
-                "seconds": round(seconds, 1), "kills": kills - len(moments), "cores": os.cpu_count(),
-                "most_bytes": max(resident for _, _, resident in sampler.samples),
-                "cpu_seconds": round(sampler.cpu_between(began, began + seconds), 1),
-                "sessions": [row(number, i, house, rows, sampler) for number, i in enumerate(ids)],
-            }  # fmt: skip
-        finally:
-            sampler.stop()
-            for process in house.processes:
-                kill(process)
+            app.house.post(f"/api/sessions/{paused['id']}/commands", {"kind": "pause"},
+                           **{"X-Control-Token": paused["control_token"]})  # fmt: skip
+            except_for = {paused["id"], *([ids[0]] if not kills else [])}
+        kills = app.wait(ids, kills, except_for)
+        seconds = time.time() - began
+        alone = [] if device != "cuda" else one_by_one(app, sessions)
+        return {
+            "seconds": round(seconds, 1), "kills": kills, "cores": os.cpu_count(),
+            "most_bytes": max(resident for _, _, resident in app.sampler.samples),
+            "cpu_seconds": round(app.sampler.cpu_between(began, began + seconds), 1),
+            "sessions": [app.row(number, i) for number, i in enumerate(ids)], "alone": alone,
+            "engine_log": [line for line in (app.house.var / "engine.log").read_text(errors="replace").splitlines()
+                           if " used by " not in line][-60:],
+        }  # fmt: skip
 
 
-def row(number: int, session_id: str, house: House, rows: Rows, sampler: Sampler) -> dict:
-    events = house.get(f"/api/sessions/{session_id}/events?limit=1000")
-    events = events["events"] if isinstance(events, dict) else events
-    created = house.get(f"/api/sessions/{session_id}")["created"]
-    end = events[-1] if events and events[-1]["kind"] == "session.ended" else None
-    first = next((e["t"] for e in events if e["kind"] in ENDS), None)
-    ahead = sampler.cpu_between(created, first) / (os.cpu_count() or 1) if first else None
-    return {
-        "number": number, "what": {0: "loops", 1: "paused"}.get(number, "module"),
-        "whole": [e["seq"] for e in events] == list(range(1, len(events) + 1)),
-        "state": end["data"]["state"] if end else "open", "code": end["data"]["code"] if end else "",
-        "first_trial_s": round(first - created, 2) if first else None,
-        "cpu_ahead_s": round(ahead, 2) if ahead is not None else None,
-        "spent": end["data"].get("spent", {}) if end else {}, "trials": end["data"]["trials"] if end else None,
-    }  # fmt: skip
+def one_by_one(app: Play, sessions: int) -> list[dict]:
+    """The same sessions again, each with the machine to itself."""
+    kill(app.engine)
+    app.fresh_engine("second")
+    ids = []
+    for number in range(sessions):
+        ids.append(app.submit(number)["id"])
+        app.wait(ids[-1:])
+    return [app.row(number, i) for number, i in enumerate(ids)]
+
+
+def differences(result: dict) -> list[tuple[float, str]]:
+    """How much the time beside PyTorch of a program that was tried in both runs differs, with its session."""
+    apart = []
+    for crowd, alone in zip(result["sessions"], result["alone"], strict=False):
+        for text in crowd["times"].keys() & alone["times"].keys():
+            a, b = crowd["times"][text]["ms"], alone["times"][text]["ms"]
+            apart.append((abs(a - b) / b, f"session {crowd['number']}: {a:.4f} ms, alone {b:.4f} ms"))
+    return sorted(apart)
 
 
 def faults(result: dict, timed: bool) -> list[str]:
@@ -151,12 +237,17 @@ def faults(result: dict, timed: bool) -> list[str]:
         if not r["whole"]:
             wrong.append(f"{name}: its log has a gap")
         if r["what"] == "module" and r["state"] != "done":
-            wrong.append(f"{name}: {r['state']} {r['code']}")
+            wrong.append(f"{name}: {r['state']} {r['code']} {r['reason']}")
         if r["what"] == "module" and timed and r["first_trial_s"] is not None:
-            limit = FIRST_S + FACTOR * r["cpu_ahead_s"]
+            limit = FIRST_S + FACTOR * r["ahead_s"]
             if r["first_trial_s"] > limit:
                 wrong.append(f"{name}: first trial after {r['first_trial_s']} s, allowed {limit:.1f} s")
-    if result["most_bytes"] > MOST_BYTES:
+    if result["alone"]:
+        allowed = CROWDED * sum(r["gpu_s"] for r in result["alone"])
+        if result["seconds"] > allowed:
+            wrong.append(f"all sessions took {result['seconds']:.0f} s, allowed {allowed:.0f} s")
+        wrong += [f"{words}, {d:.1%} apart" for d, words in differences(result) if d > SAME]
+    elif result["most_bytes"] > MOST_BYTES:
         wrong.append(f"the engine's processes held {result['most_bytes'] / 2**30:.1f} GiB")
     return wrong
 
@@ -173,10 +264,14 @@ def main() -> int:
     result = play(args.sessions, args.trials, args.kills, args.limit, args.device)
     result["faults"] = faults(result, timed=not args.kills)
     if args.json:
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
-    for r in result["sessions"]:
-        print({k: v for k, v in r.items() if k != "whole"})
-    print({k: v for k, v in result.items() if k != "sessions"})
+        from engine.evaluate.timing import gpu_condition
+
+        command = f"python -m tests.playground.many_sessions --device {args.device} --sessions {args.sessions}"
+        about = gpu_condition.about(command, gpu_condition.read())
+        args.json.write_text(json.dumps(about | result, indent=1) + "\n")
+    for r in [*result["sessions"], *result["alone"]]:
+        print({k: v for k, v in r.items() if k not in ("whole", "times")})
+    print({k: v for k, v in result.items() if k not in ("sessions", "alone", "engine_log")})
     return 1 if result["faults"] else 0
 
 

@@ -33,7 +33,7 @@ def get_init_inputs():
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
-    built = House(tmp_path_factory.mktemp("house"), UCUTLASS_LEASE_SECONDS="3")
+    built = House(tmp_path_factory.mktemp("house"), UCUTLASS_LEASE_SECONDS="3", UCUTLASS_COMPILERS="")
     built.web()
     yield built
     built.close()

@@ -4,7 +4,7 @@ from tests.playground import many_sessions
 
 
 def test_a_loop_and_a_pause_delay_nobody_and_every_log_is_whole():
-    result = many_sessions.play(sessions=4, trials=1, kills=0, limit=240.0)
+    result = many_sessions.play(sessions=4, trials=1, kills=0, limit=240.0, compilers="none")
     assert many_sessions.faults(result, timed=False) == []
     loops, paused, *others = result["sessions"]
     assert loops["code"] in ("time_limit", "") and paused["state"] == "open"

@@ -4,7 +4,7 @@ The real app on the modelled device: sessions of small modules and programs, hal
 engine that is killed with all its processes, again and again, and started anew until every session has ended. Each log
 is then compared, event by event, with the one of the same session played undisturbed in this process.
 
-`make test` kills the engine under 4 sessions; under 50 of them, which takes some minutes:
+`make test` kills the engine under 4 sessions, without compilers; under 50 of them, with them, in some minutes:
 
     KILLED_SESSIONS=50 .venv/bin/python -m pytest -s tests/playground/test_sessions_survive_kills.py
 
@@ -23,12 +23,14 @@ from pathlib import Path
 
 import pytest
 
+from engine.build import toolchain
 from engine.session import events
 from engine.session.runner import run
 from tests.playground.conftest import House
 from tests.playground.test_end_to_end import MODULE
 
 SESSIONS = int(os.environ.get("KILLED_SESSIONS", "4"))
+COMPILERS = "none" if SESSIONS < 10 else ""  # importing CuTe DSL takes each engine 9 s
 SEED = int(os.environ.get("KILL_SEED", "0"))
 DEVICE = "modelled:h200"
 KINDS = 10  # different sessions; what they do undisturbed is played once
@@ -58,9 +60,12 @@ def asked(number: int) -> dict:
 
 
 @pytest.fixture
-def house(tmp_path):
-    built = House(tmp_path, UCUTLASS_LEASE_SECONDS="2", UCUTLASS_QUEUE_PER_ADDRESS="99")
+def house(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_COMPILERS", COMPILERS)  # for the sessions that this process plays
+    toolchain.find.cache_clear()
+    built = House(tmp_path, UCUTLASS_LEASE_SECONDS="2", UCUTLASS_QUEUE_PER_ADDRESS="99", UCUTLASS_COMPILERS=COMPILERS)
     yield built
+    toolchain.find.cache_clear()
     for process in built.processes:
         kill(process)
     built.close()

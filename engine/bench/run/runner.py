@@ -1,18 +1,20 @@
-"""Run a bench: one session per problem, one after the other on one evaluator, folded into the results file.
+"""Run a bench: one session per problem, on one GPU or on several, folded into the results file.
 
 Each session is as a page starts it: the same strategy, budget, screening and checks (engine.session.runner), with two
 differences: its strategy's memory is the repository's results without the problem's own, and its measurements teach
 nothing. So a bench gives the results of a stranger's module, the same on every machine.
+
+Each evaluator has one session at a time, in a thread of its own, and takes the next problem when that has ended.
 """
 
 from __future__ import annotations
 
-import itertools
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.bench.run import fold
+from engine.bench.run import fold, shards
 from engine.bench.run.ahead import LookAhead
 from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
@@ -26,34 +28,47 @@ from engine.strategies import registry
 
 
 class TimeIsUp(BaseException):
-    """The given time is over. It is no Exception, so it passes through the session, which a later call continues."""
+    """The given time is over, or the bench is interrupted. It is no Exception, so it passes through the session, which
+    a later call continues."""
 
 
-def run(request: Request, evaluator: Evaluator, out: Path | None, say: Callable[[str], None]) -> ResultsFile:
-    """Run every session that the results file lacks. `say` gets a line for each trial and each end. Raises BadResults,
-    BadSpec, OSError."""
+def run(
+    request: Request, evaluators: Sequence[Evaluator], out: Path | None, say: Callable[[str], None]
+) -> ResultsFile:  # fmt: skip
+    """Run every session that the results file lacks, as many at a time as there are evaluators. `say` gets a line for
+    each trial and each end. Raises BadResults, BadSpec, OSError."""
     results = ResultsFile(out, request.settings)
-    results.about |= about(evaluator)
-    bench = _Bench(request, evaluator, results, say)
+    results.about |= about(evaluators[0], len(evaluators))
     todo = [module for module in request.problems if not results.finished(module)]
+    if len(evaluators) > 1:  # so that no long one is left for the end
+        known = shards.weights()
+        todo.sort(key=lambda module: -known.get(module, 0.0))
+    bench = _Bench(request, todo, results, say)
+    threads = [threading.Thread(target=bench.work, args=(evaluator,), daemon=True) for evaluator in evaluators]
     try:
-        for module, following in itertools.zip_longest(todo, todo[1:]):
-            bench.play(module, following)
-    except TimeIsUp:
-        say(f"stopped after {request.seconds:.0f} s; the same command continues")
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     finally:
-        bench.ahead.end()
+        bench.stop.set()
+        for thread in threads:
+            thread.join()
         results.write()
+    if bench.errors:
+        raise bench.errors[0]
+    if bench.late:
+        say(f"stopped after {request.seconds:.0f} s; the same command continues")
     return results
 
 
-def about(evaluator: Evaluator) -> dict:
-    """The machine of the sessions."""
+def about(evaluator: Evaluator, gpus: int = 1) -> dict:
+    """The machine of the sessions. `gpus`: how many of its GPUs were used."""
     described = evaluator.describe()
     return {
         "toolchain": toolchain.find().versions(), "torch": toolchain.find().versions()["torch"],
         "device": evaluator.name, "kind": evaluator.kind, "hardware": evaluator.hardware,
-        "gpu": described.get("gpu"), "driver": described.get("driver"),
+        "gpu": described.get("gpu"), "driver": described.get("driver"), "gpus": gpus,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }  # fmt: skip
 
@@ -69,56 +84,110 @@ def frozen_memory(spec: SessionSpec, evaluator: Evaluator, pid: str) -> str:
 
 
 class _Bench:
-    def __init__(self, request: Request, evaluator: Evaluator, results: ResultsFile, say: Callable[[str], None]):
-        self.request, self.evaluator, self.results, self.say = request, evaluator, results, say
-        self.until = time.monotonic() + request.seconds
-        self.ahead = LookAhead(evaluator)
+    """`todo`: modules that no session has taken yet. `errors`: of sessions that broke; `late`: the time was over."""
 
-    def play(self, module: str, following: str | None) -> None:
-        """Run one problem's session to its end, while the `following` one is prepared. Raises TimeIsUp."""
-        self._look_at_the_clock()
-        pid, spec = self.request.problems[module], self.request.session(module)
+    def __init__(self, request: Request, todo: list[str], results: ResultsFile, say: Callable[[str], None]):
+        self.request, self.todo, self.results, self._say = request, todo, results, say
+        self.until = time.monotonic() + request.seconds
+        self.stop, self.late = threading.Event(), False
+        self.errors: list[BaseException] = []
+        self.players: list[_Player] = []
+        self._lock = threading.Lock()
+
+    def work(self, evaluator: Evaluator) -> None:
+        """Run sessions on one evaluator until none is left. In a thread of its own."""
+        player = _Player(self, evaluator)
+        self.players.append(player)
+        try:
+            while (module := self.next(player)) is not None:
+                player.play(module)
+        except TimeIsUp:
+            self.late = self.late or not self.stop.is_set()
+        except BaseException as e:
+            self.errors.append(e)
+            self.stop.set()
+        finally:
+            player.ahead.end()
+
+    def next(self, player: _Player) -> str | None:
+        """The problem that the player prepared, or the next one, or one that another player only prepares."""
+        with self._lock:
+            for one in (player, *self.players):
+                module, one.following = one.following, None
+                if module is not None or (one is player and self.todo):
+                    return module or self.todo.pop(0)
+            return None
+
+    def reserve(self, player: _Player) -> str | None:
+        """The problem that the player runs next, unless another one has nothing to do before that."""
+        with self._lock:
+            player.following = self.todo.pop(0) if self.todo else None
+            return player.following
+
+    def say(self, line: str) -> None:
+        with self._lock:
+            self._say(line)
+
+    def put(self, module: str, row: dict) -> None:
+        with self._lock:
+            self.results.put(module, row)
+
+    def look_at_the_clock(self) -> tuple:
+        """Act as the owner of a session, who sends no commands until the time is over."""
+        if self.stop.is_set() or time.monotonic() >= self.until:
+            raise TimeIsUp
+        return ()
+
+
+class _Player:
+    """One evaluator's sessions, one after the other. `following`: the problem that it prepares meanwhile."""
+
+    def __init__(self, bench: _Bench, evaluator: Evaluator):
+        self.bench, self.evaluator = bench, evaluator
+        self.ahead = LookAhead(evaluator)
+        self.following: str | None = None
+
+    def play(self, module: str) -> None:
+        """Run one problem's session to its end. Raises TimeIsUp."""
+        bench = self.bench
+        bench.look_at_the_clock()
+        pid, spec = bench.request.problems[module], bench.request.session(module)
         memory = frozen_memory(spec, self.evaluator, pid)
-        log = SessionLog(self._beside(), spec, memory)
+        log = SessionLog(self._beside(module), spec, memory)
         self._warm()
         finished = False
         try:
             session = sessions.run(
                 spec, device=self.evaluator, history=log.history, read_blob=log.blobs.__getitem__,
-                control=self._look_at_the_clock, began=time.time() - log.seconds, local_user=True, teaches=False,
+                control=bench.look_at_the_clock, began=time.time() - log.seconds, local_user=True, teaches=False,
                 memory=memory,
             )  # fmt: skip
             for emitted in session:
                 log.add(emitted)
                 if isinstance(emitted.event, events.Progress) and emitted.event.step == "search":
-                    self._look_ahead(following)
+                    self._look_ahead()
                 if line := _line(module, emitted.event):
-                    self.say(line)
-            self.results.put(module, fold.row_of(pid, log.emitted, log.blobs))
+                    bench.say(line)
+            bench.put(module, fold.row_of(pid, log.emitted, log.blobs))
             finished = True
         finally:
             log.close(finished=finished)
             self.ahead.end()
 
-    def _look_ahead(self, following: str | None) -> None:
+    def _look_ahead(self) -> None:
+        following = self.bench.reserve(self)
         if following is not None:
-            spec = self.request.session(following)
-            self.ahead.begin(spec, frozen_memory(spec, self.evaluator, self.request.problems[following]))
+            spec = self.bench.request.session(following)
+            pid = self.bench.request.problems[following]
+            self.ahead.begin(spec, frozen_memory(spec, self.evaluator, pid))
 
-    def _look_at_the_clock(self) -> tuple:
-        """Act as the owner of a session, who sends no commands until the time is over."""
-        if time.monotonic() >= self.until:
-            raise TimeIsUp
-        return ()
-
-    def _beside(self) -> Path | None:
-        """The path of the current session's log."""
-        path = self.results.path
-        return None if path is None else path.with_name(f"{path.name}.session")
+    def _beside(self, module: str) -> Path | None:
+        """The path of a session's log."""
+        path = self.bench.results.path
+        return None if path is None else path.with_name(f"{path.name}.{module}.session")
 
     def _warm(self) -> None:
-        """Let the workers of the next session import while this one ends, as the app's engine does. In the main thread:
-        a confined child ends with the thread that started it."""
+        """Let the workers of the next session import while this one ends, as the app's engine does."""
         from engine.trace import warm as warm_tracing
 
         warm_tracing(local_user=True)

@@ -137,7 +137,7 @@ class Check:
         fields = {"device": self.evaluator.name, "trials": TRIALS}
         for seconds in (FIRST_CALL_S, max(60.0, self.until - time.monotonic())):
             request = Request({module: ids[module] for module in SIX}, fields, seconds)
-            problems = runner.run(request, self.evaluator, out, self.say).problems
+            problems = runner.run(request, [self.evaluator], out, self.say).problems
         faults = [f"{module} is missing" for module in SIX if module not in problems]
         for module, row in problems.items():
             numbers = [t["trial"] for t in row["trials"]]

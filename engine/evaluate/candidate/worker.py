@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
+from engine import cores
 from engine.devices import TrialError
 from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 
 WARM_SECONDS = 180.0
-GRACE = 3.0  # seconds that a stop waits for the current request, because a fresh process takes longer
+GRACE = 1.5  # seconds that a stop waits for the current request, because a fresh process takes longer
 _WORDS = {
     "illegal_address": "the program read or wrote memory that is not its own (illegal address)",
     "out_of_memory": "the GPU's memory is too small for this program and its data",
@@ -49,7 +50,8 @@ class Worker:
             return
         self.close()
         env = {**os.environ, **self.environment, "PYTHONPATH": python_path()}
-        self._process = JsonProcess(self._command, env=env, name="process that runs the programs")
+        with cores.aside():
+            self._process = JsonProcess(self._command, env=env, name="process that runs the programs")
         self.generation += 1
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
@@ -62,6 +64,11 @@ class Worker:
                 raise WorkerLost("died", f"the GPU could not be opened: {reply['message']}")
             self.about = reply
         return self.about
+
+    def to_all_cores(self) -> None:
+        """It is timed from now on (engine.cores)."""
+        if self.alive:
+            cores.everywhere([self._process.pid])
 
     def ask(
         self, step: str, op: str, *, timeout: float, cancelled: Callable[[], bool] = lambda: False, **arguments: object

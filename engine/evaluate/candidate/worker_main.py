@@ -13,6 +13,7 @@ With `--device cpu` the same rules apply to CPU tensors, for the tests.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -28,6 +29,7 @@ from engine.evaluate.integrity.process.tracing import Snapshot
 from engine.evaluate.reference import eager_graph
 from engine.evaluate.reference.baseline_cache import parts
 from engine.evaluate.reference.pytorch_classes import casting, permitted
+from engine.evaluate.timing import cupti
 from engine.evaluate.timing.samples import HostTimer, Timer, clock
 from sol.graph import OpGraph
 
@@ -59,19 +61,18 @@ class Worker:
                 pass  # the cpp back end needs neither
 
     def warm(self, request: dict) -> dict:
-        """{name, uuid, total_bytes, capability, events_ms: the time that CUDA events add}. The imports are done once
-        this is answered."""
+        """{name, uuid, total_bytes, capability}. The imports are done once this is answered."""
         if self.device != "cuda":
-            return {"name": "cpu", "uuid": None, "total_bytes": 0, "capability": None, "events_ms": 0.0}
+            return {"name": "cpu", "uuid": None, "total_bytes": 0, "capability": None}
         p = torch.cuda.get_device_properties(0)
         Snapshot()
-        overhead = self.clock().overhead()  # loads CUPTI too, so that the first trial need not wait for it
+        with contextlib.suppress(Exception):  # a container may have CUDA without CUPTI
+            cupti.record(self.clock().flush)  # loads it, so that the first trial need not wait for it
         return {
             "name": p.name,
             "uuid": str(getattr(p, "uuid", "")) or None,
             "total_bytes": p.total_memory,
             "capability": [p.major, p.minor],
-            "events_ms": overhead,
         }
 
     def open(self, request: dict) -> dict:

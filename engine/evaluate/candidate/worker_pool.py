@@ -13,7 +13,7 @@ from threading import Lock
 from engine.devices import TrialError
 from engine.evaluate.candidate.worker import Worker
 
-SPARE = 1  # idle processes that wait for a session, as many as an engine with a GPU takes sessions at once
+SPARE = 2  # idle processes that wait for a session
 
 
 class WorkerPool:

@@ -113,7 +113,7 @@ def of_timing(timed: Any) -> list[dict[str, Any]]:
     if not codes & {"wrong_result", "nan", "replayed", "constant", "unwritten", "late", "skipped", "passthrough"}:
         evidence = f"{timed.looked_at} of {count(len(timed.sample), 'timed result')} were compared, and right"
         lines.append(check("timed results", PASSED, evidence))
-    return lines
+    return [*lines, *trial.steadiness(timed.device.get("unsteady", []))]
 
 
 def verdict(evidence: Iterable[dict[str, Any]]) -> str:

@@ -211,7 +211,10 @@ class Kernels:
     def _warm(self) -> None:
         """Let the process of the next kernel start to import torch, which takes seconds."""
         with contextlib.suppress(SessionRefused):  # reported when the process is taken
-            sandbox.warm(gpu=self.reference.device == "cuda", local_user=self.local_user, preload=PRELOAD)
+            sandbox.warm(
+                gpu=self.reference.device == "cuda", visible=self.reference.visible, local_user=self.local_user,
+                preload=PRELOAD,
+            )  # fmt: skip
 
     def _load(self, k: KernelTrial) -> None:
         self._process = self._examine().candidate(k.language)

@@ -28,6 +28,7 @@ from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.cupti import busy_us
 from engine.evaluate.timing.samples import METHOD, interval, net, paired_ratio
+from engine.evaluate.timing.steadiness import steady
 
 WARM_UP, PAIRS, MOST_PAIRS, LOOK = 3, 15, 127, 8
 NARROW = 0.02  # width of the interval, as a share of the ratio, below which no more pairs are taken
@@ -121,7 +122,10 @@ class Run:
     def time(self, baseline: str) -> Timed:
         base_cls, _ = self.examiner.reference.baseline_open(baseline, self.seed)
         self.c.ask("time_open", CALL_SECONDS)
-        pairs, before = self._pairs(self.keys)
+        before = self._warm_up()
+        pairs, unsteady = steady(
+            self._pairs, lambda pairs: ([p.baseline_ms for p in pairs], [p.ms for p in pairs])
+        )  # fmt: skip
         after = gpu_condition.read() or {}
         sample = [p.ms for p in pairs]
         ms, ms_low, ms_high = interval(sample)
@@ -138,6 +142,7 @@ class Run:
         ratio, low, high = paired_ratio([p.device if claim.confirmed else p.call(wall) for p in pairs])
         device = {**after, "before": {k: before.get(k) for k in ("sm_mhz", "temperature_c", "power_w", "throttle")}}
         device["events_us"] = self.overhead * 1e3
+        device |= {"unsteady": unsteady} if unsteady else {}
         return Timed(
             ms, ms_low, ms_high, call_ms, baseline, base_cls, median(p.baseline_ms for p in pairs), ratio, low, high,
             busy, wall, self.kernels[:40], sample, device=device, findings=self.findings, confirmed=claim.confirmed,
@@ -171,16 +176,21 @@ class Run:
             )  # fmt: skip
         return kernels
 
-    def _pairs(self, keys: list[str]) -> tuple[list[Pair], dict]:
-        ratio = low = high = 0.0
+    def _warm_up(self) -> dict:
+        """The GPU's condition after it."""
         for _ in range(WARM_UP):
-            self._pair(keys, False)
-        before, pairs = gpu_condition.read() or {}, []
+            self._pair(self.keys, False)
+        return gpu_condition.read() or {}
+
+    def _pairs(self) -> list[Pair]:
+        ratio = low = high = 0.0
+        pairs: list[Pair] = []
+        self.looked_at = 0
         while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and high - low > NARROW * ratio):
-            pairs.append(self._pair(keys, not pairs or random.random() < CHECKED))
+            pairs.append(self._pair(self.keys, not pairs or random.random() < CHECKED))
             if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
                 ratio, low, high = paired_ratio([p.device for p in pairs])
-        return pairs, before
+        return pairs
 
     def _pair(self, keys: list[str], check: bool) -> Pair:
         theirs = self.examiner.reference.baseline_sample()

@@ -8,10 +8,12 @@ that it is not faster than the hardware. Plain Python; engine.session.trial adds
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.evaluate.integrity.texts.symbols import plain_name
+from engine.evaluate.timing.steadiness import TIMES
+from engine.words import count
 
 PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
 WRONG = "wrong"  # in the evidence of a raw kernel's trial that failed
@@ -45,6 +47,18 @@ def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list
         _clocks(facts.get("patched") or []),
         check("timed results", PASSED, f"{looked_at} of {timed} timed results were compared, and right"),
     ]
+
+
+def steadiness(unsteady: Sequence[str]) -> list[dict[str, str]]:
+    """A line about disturbed measurements (engine.evaluate.timing.steadiness.steady), if there were any."""
+    if not unsteady:
+        return []
+    if len(unsteady) >= TIMES:
+        return [check("steady", UNSEEN, f"taken {count(TIMES, 'time')}, and disturbed each time: {unsteady[-1]}")]
+    before = (
+        f"{count(len(unsteady), 'measurement')} before this one {'was' if len(unsteady) == 1 else 'were'} disturbed"
+    )
+    return [check("steady", PASSED, f"{before}: {unsteady[0]}")]
 
 
 def _guarded(raised: list[bool | None]) -> list[dict[str, str]]:

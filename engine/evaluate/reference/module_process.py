@@ -50,9 +50,9 @@ class Sample:
     call_ms: float
 
 
-def warm(*, gpu: bool = False, local_user: bool = False) -> None:
+def warm(*, gpu: bool = False, visible: str = "", local_user: bool = False) -> None:
     """Prepare a child for the next Reference in the background (it saves the 2 s of importing torch)."""
-    sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD)
+    sandbox.warm(gpu=gpu, visible=visible, local_user=local_user, preload=PRELOAD)
 
 
 def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int | None:
@@ -77,7 +77,8 @@ def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int 
 class Reference:
     """One pasted module in one confined process on `device` (cpu | cuda). Calls block; not for several threads.
 
-    `host_clock`: on a CPU, time calls by the wall clock, for tests of the rules; no measurement uses it. Raises
+    `visible`: which of several GPUs (engine.sandbox.process.Sandbox). `host_clock`: on a CPU, time calls by the wall
+    clock, for tests of the rules; no measurement uses it. Raises
     SessionRefused if the module cannot be used at all (start), TrialError("validate" | "measure", ...) if a later call
     fails.
     """
@@ -87,6 +88,7 @@ class Reference:
         problem: Problem,
         device: str = "cpu",
         *,
+        visible: str = "",
         local_user: bool = False,
         memory_bytes: int | None = None,
         cancelled: Callable[[], bool] | None = None,
@@ -95,7 +97,7 @@ class Reference:
     ):
         if problem.source_kind != "module":
             raise ValueError("only a pasted module has a reference process; a program is its own")
-        self.problem, self.device, self.local_user = problem, device, local_user
+        self.problem, self.device, self.visible, self.local_user = problem, device, visible, local_user
         self.memory_bytes = memory_bytes or default_memory()
         self.cancelled, self.timeout, self.host_clock = cancelled, timeout, host_clock
         self._box: Sandbox | None = None
@@ -132,6 +134,7 @@ class Reference:
         try:
             self._box = box = sandbox.take(
                 gpu=self.device == "cuda",
+                visible=self.visible,
                 local_user=self.local_user,
                 preload=PRELOAD,
                 memory_bytes=self.memory_bytes,
@@ -210,6 +213,7 @@ class Reference:
                 self.start()
             except SessionRefused as e:
                 raise TrialError(step, f"reference_{e.code}", f"PyTorch's own run was lost. {e.reason}") from None
+            self.to_all_cores()
         assert self._box is not None
         message = {"entry": "engine.evaluate.reference.module_main", "do": do, "with": arguments}
         try:
@@ -223,6 +227,11 @@ class Reference:
         if not isinstance(ok, dict):
             raise TrialError(step, "garbled", "The process that holds the module gave no answer.")
         return ok
+
+    def to_all_cores(self) -> None:
+        """Its child is timed from now on (engine.cores)."""
+        if self._box is not None:
+            self._box.to_all_cores()
 
     # ---- correct results ----
 

@@ -58,6 +58,30 @@ def read(uuid: str | None = None) -> dict[str, Any] | None:
     }
 
 
+def visible() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; [] where NVML finds none."""
+    nvml = _library()
+    if nvml is None:
+        return []
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if names is not None:
+        return [name.strip() for name in names.split(",") if name.strip() not in ("", "-1")]
+    with contextlib.suppress(nvml.NVMLError):
+        return [str(i) for i in range(nvml.nvmlDeviceGetCount())]
+    return []
+
+
+def free_bytes(uuid: str | None = None) -> int | None:
+    """Bytes of one GPU's memory that nobody holds now. `uuid`: as for `read`."""
+    nvml = _library()
+    handle = _handle(nvml, uuid) if nvml else None
+    if handle is None:
+        return None
+    with contextlib.suppress(nvml.NVMLError):
+        return int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
+    return None
+
+
 def about(command: str, gpu: dict[str, Any] | None) -> dict[str, Any]:
     """The header of a file of results: {date, gpu, driver, toolchain, command}. `gpu`: of `read`; None or empty if
     nothing was measured on one. `command`: the command that a reader would type."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
 from engine.devices import Candidate, TrialError
@@ -16,6 +16,7 @@ from engine.evaluate.candidate.gpu_session import MAIN, GpuSession
 from engine.evaluate.correctness.gpu_rounds import CHECK_SECONDS, GpuRounds, repeatable
 from engine.evaluate.integrity import trial
 from engine.evaluate.timing.samples import METHOD, interval, net, paired_ratio
+from engine.evaluate.timing.steadiness import steady
 from engine.session import events
 from sol.bounds import native_class
 
@@ -30,11 +31,12 @@ Sample = tuple[float, float]  # ms of one call: on the device without the events
 
 
 class PairedTiming:
-    """`condition`: returns the GPU's current state (engine.evaluate.timing.gpu_condition.read)."""
+    """`condition`: returns the GPU's current state (engine.evaluate.timing.gpu_condition.read). `overhead`: the
+    milliseconds that CUDA events add to the enclosed work here, the same for PyTorch and for a program."""
 
-    def __init__(self, session: GpuSession, rounds: GpuRounds, condition: Callable[[], dict]):
+    def __init__(self, session: GpuSession, rounds: GpuRounds, condition: Callable[[], dict], overhead: float = 0.0):
         self.session, self.rounds, self.reference = session, rounds, session.reference
-        self._condition = condition
+        self._condition, self.overhead = condition, overhead
         self._open: tuple = ()  # (baseline, the state that closes it when it changes)
 
     # ---- PyTorch ----
@@ -48,13 +50,19 @@ class PairedTiming:
             self.baseline_sample()
             if beside:
                 self.baseline_sample(beside=True)
-        before, samples, pairs = self._condition(), [], []
+        before = self._condition()
+        (samples, pairs), unsteady = steady(lambda: self._baseline(beside), lambda m: (_ms(m[0]),))
+        ratio = paired_ratio(pairs) if pairs else (None, None, None)
+        return events.Baseline(name, cls, self._measurement(samples, before, unsteady), note, beside, *ratio)
+
+    def _baseline(self, beside: str) -> tuple[list[Sample], list[tuple[float, float]]]:
+        """(samples of the open baseline, ms of pairs with the one beside it)."""
+        samples, pairs = [], []
         for i in range(BASELINE_SAMPLES):
             samples.append(self.baseline_sample())
             if beside and (samples[-1][0] <= SLOW_MS or i < SLOW_PAIRS):
                 pairs.append((samples[-1][0], self.baseline_sample(beside=True)[0]))
-        ratio = paired_ratio(pairs) if pairs else (None, None, None)
-        return events.Baseline(name, cls, self._measurement(samples, before), note, beside, *ratio)
+        return samples, pairs
 
     def baseline_open(self, name: str, beside: str = "") -> tuple[str, str]:
         """(class, note), ready to be sampled."""
@@ -78,26 +86,26 @@ class PairedTiming:
     def baseline_sample(self, beside: bool = False) -> Sample:
         if self.reference is not None:
             one = self.reference.baseline_sample(beside)
-            return net(one.ms, self._overhead()), one.call_ms
+            return net(one.ms, self.overhead), one.call_ms
         answer = self.session.ask("measure", "baseline_sample", SAMPLE_SECONDS)
-        return net(answer["ms"], self._overhead()), answer["call_ms"]
+        return net(answer["ms"], self.overhead), answer["call_ms"]
 
-    def _overhead(self) -> float:
-        """Milliseconds that CUDA events add to the enclosed work here, the same for PyTorch and for a program."""
-        return float((self.session.worker.about or {}).get("events_ms") or 0.0)
-
-    def _measurement(self, samples: Sequence[Sample], before: dict) -> events.Measurement:
-        times = [ms for ms, _ in samples]
+    def _measurement(
+        self, samples: Sequence[Sample], before: dict, unsteady: Sequence[str] = ()
+    ) -> events.Measurement:  # fmt: skip
+        times = _ms(samples)
         ms, low, high = interval(times)
         device = {**self._condition(), "before": {k: v for k, v in before.items() if k not in ("name", "driver")}}
-        device["events_us"] = round(self._overhead() * 1e3, 2)
+        device["events_us"] = round(self.overhead * 1e3, 2)
+        device |= {"unsteady": list(unsteady)} if unsteady else {}
         return events.Measurement(ms, low, high, times, METHOD, device, median(c for _, c in samples))
 
     # ---- a program beside it ----
 
     def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
-        """Pairs of one call each, baseline and candidate, until the ratio's interval is narrow; then the evidence of
-        the run (engine.evaluate.integrity.trial)."""
+        """Pairs of one call each, baseline and candidate, until the ratio's interval is narrow, again if something
+        disturbed them (engine.evaluate.timing.steadiness); then the evidence of the run
+        (engine.evaluate.integrity.trial)."""
         try:
             return self._measure(candidate, baseline)
         except TrialError:
@@ -106,28 +114,27 @@ class PairedTiming:
 
     def _measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
         sample = self._ready(candidate, baseline)
-        looked_at = 0
+        looked_at = timed = 0
 
         def pair(check: bool = False) -> tuple[Sample, Sample]:
-            nonlocal looked_at
+            nonlocal looked_at, timed
             theirs, (ours, compared) = self.baseline_sample(), sample(check=check)
-            looked_at += compared
+            looked_at, timed = looked_at + compared, timed + 1
             return theirs, ours
 
         for _ in range(WARM_UP):
             pair()
-        looked_at, before, pairs = 0, self._condition(), []
-        ratio = low = high = 0.0
-        while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and (high - low) > WIDE * ratio):
-            pairs.append(pair(check=not pairs))  # the first is always checked, the others at random
-            if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
-                ratio, low, high = paired_ratio([(a[0], b[0]) for a, b in pairs])
-        time_ = self._measurement([b for _, b in pairs], before)
+        looked_at, timed, before = 0, 0, self._condition()
+        pairs, unsteady = steady(
+            lambda: _narrow(pair), lambda pairs: (_ms(a for a, _ in pairs), _ms(b for _, b in pairs))
+        )
+        ratio, low, high = _ratio(pairs)
+        time_ = self._measurement([b for _, b in pairs], before, unsteady)
         facts = self._ask("integrity", CHECK_SECONDS)
         part = self._alone(candidate) if candidate.placed else {}
         self._ask("time_close", SAMPLE_SECONDS)
         theirs = median(a[0] for a, _ in pairs)
-        checks = trial.of_run(facts, time_.ms, looked_at, len(pairs))
+        checks = [*trial.of_run(facts, time_.ms, looked_at, timed), *trial.steadiness(unsteady)]
         return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high, checks, part)
 
     def _ask(self, op: str, seconds: float, slot: str = MAIN, **arguments: object) -> dict:
@@ -147,7 +154,7 @@ class PairedTiming:
 
         def sample(check: bool = False) -> tuple[Sample, bool]:
             answer = ask(check=check)
-            return (net(answer["ms"], self._overhead()), answer["call_ms"]), answer["checked"]
+            return (net(answer["ms"], self.overhead), answer["call_ms"]), answer["checked"]
 
         return sample
 
@@ -161,9 +168,9 @@ class PairedTiming:
         each alone."""
         answer, many = self._ask("time_parts", CHECK_SECONDS), len(candidate.placed)
         return {
-            "region": candidate.region, "region_ms": net(answer["region_ms"], self._overhead()), "programs": many,
-            "covered_ms": net(answer["covered_ms"], many * self._overhead()),
-            "region_eager_ms": net(answer["region_eager_ms"], self._overhead()),
+            "region": candidate.region, "region_ms": net(answer["region_ms"], self.overhead), "programs": many,
+            "covered_ms": net(answer["covered_ms"], many * self.overhead),
+            "region_eager_ms": net(answer["region_eager_ms"], self.overhead),
         }  # fmt: skip
 
     def compare(self, candidates: Sequence[Candidate], baseline: events.Baseline) -> list[events.TrialMeasured]:
@@ -211,3 +218,22 @@ class PairedTiming:
         except TrialError:
             self._begin_anew()
             raise
+
+
+def _ms(samples: Iterable[Sample]) -> list[float]:
+    return [ms for ms, _ in samples]
+
+
+def _ratio(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[float, float, float]:
+    return paired_ratio([(theirs[0], ours[0]) for theirs, ours in pairs])
+
+
+def _narrow(pair: Callable[..., tuple[Sample, Sample]]) -> list[tuple[Sample, Sample]]:
+    """Pairs until the interval of their ratio is narrow. The first is always checked, the others at random."""
+    pairs: list[tuple[Sample, Sample]] = []
+    ratio = low = high = 0.0
+    while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and (high - low) > WIDE * ratio):
+        pairs.append(pair(check=not pairs))
+        if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
+            ratio, low, high = _ratio(pairs)
+    return pairs

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
-from engine.executors import Cancelled, Executor, Share, Turn, words
+from engine.executors import Cancelled, Executor, Lost, Share, Turn, words
 from engine.executors.local import local
 from engine.session import events
 from engine.session.owner import POLL, Owner
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 GRACE = 2.0  # seconds that a stopped session waits for a script or a turn to end
 WORTH_SAYING = 1.0  # seconds of waiting for a place before the log says so
+MOST_LOST = 3  # places that one piece of work may lose with their workers
 
 
 @dataclass
@@ -155,23 +156,37 @@ class Lanes:
                 job.waiting = step
                 return
             else:
-                job.turn = self.executor.turn(step.place, self.share) if step.place else None
-                run = functools.partial(self._placed, step, job.turn)
+                job.turn = self._turn(step)
+                run = functools.partial(self._placed, step, job)
                 job.future = _in_thread(run) if job.beside else self._pools[job.lane].submit(run)
                 return
 
-    def _placed(self, work: Work, turn: Turn | None) -> Any:
-        """In the work's thread: wait for the place, then run."""
-        if turn is None:
-            with self.spent.on(work.doing):
-                return work.run()
-        try:
-            with self.executor.hold(turn, self.owner.stop.is_set):
-                self.spent.waited(turn.place, turn.waited)
+    def _turn(self, work: Work) -> Turn | None:
+        return self.executor.turn(work.place, self.share) if work.place else None
+
+    def _placed(self, work: Work, job: Job) -> Any:
+        """In the work's thread: wait for the place, then run; again elsewhere if the place is lost."""
+        for last in (n == MOST_LOST for n in range(MOST_LOST + 1)):
+            turn = job.turn
+            if turn is None:
                 with self.spent.on(work.doing):
                     return work.run()
-        except Cancelled:
-            raise Stopped from None
+            try:
+                with self.executor.hold(turn, self.owner.stop.is_set):
+                    self.spent.waited(turn.place, turn.waited)
+                    began = time.monotonic()
+                    try:
+                        with self.spent.on(work.doing):
+                            return work.run()
+                    finally:
+                        self.spent.used(turn.place, time.monotonic() - began)
+            except Cancelled:
+                raise Stopped from None
+            except Lost:
+                if last:
+                    raise
+                logger.warning("%s was lost with its worker; the work runs again", turn.place)
+                job.turn = self._turn(work)
 
     def _announce(self, job: Job) -> Events:
         """Say that a job waits for its place, and when it got it."""

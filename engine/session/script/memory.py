@@ -30,7 +30,7 @@ class Memory:
         if self.journal.past(events.MemoryRead) is None:
             text = self.frozen
             if text is None:
-                text = yield from lanes.call(lambda: strategy.recall(problem), "core", "prepare", beside=True)
+                text = yield from lanes.call(lambda: strategy.recall(problem), "think", "prepare", beside=True)
             entries = text.count("\n")
             words = f"{count(entries, 'fact')} of other problems." if text else "Nothing is known of other problems."
             yield from self.journal.emit(events.MemoryRead(events.blob_name(text), entries, words), text)

@@ -9,6 +9,7 @@ beside a verb where a lane is free, and before the script goes on.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -123,7 +124,7 @@ class Search:
             except Cancelled:
                 return None, "The strategy was stopped while it was thinking."
 
-        return (yield from self.lanes.call(advance, "core", "think", beside=True))
+        return (yield from self.lanes.call(advance, "think", "think", beside=True))
 
     # ---- one verb ----
 
@@ -282,11 +283,22 @@ class Search:
                 with contextlib.suppress(TrialError):
                     built.append((c.text, trial.candidate(number, c, beside, self.context)))
             device.prefetch([c for _, c in built])
-            times = yield Work(self._quick([c for _, c in built], cls), device.place, "trial")
-            quick |= {events.blob_name(text): ms for (text, _), ms in zip(built, times, strict=True)}
+            for text, c in built:  # the GPU is for others while a build is not ready
+                if (yield Work(functools.partial(self._builds, c), "build", "build")):
+                    (ms,) = yield Work(self._quick([c], cls), device.place, "trial")
+                    quick[events.blob_name(text)] = ms
         texts = [c.text for c in verb.candidates]
         seconds = time.perf_counter() - began
         yield from self.journal.emit(events.Screened(number, quick, seconds, path, verb.digest), *texts)
+
+    def _builds(self, candidate: Any) -> bool:
+        try:
+            self.context.device.build(candidate)
+        except TrialError as e:
+            if e.code == "cancelled":
+                raise
+            return False
+        return True
 
     def _quick(self, candidates: list, cls: str) -> Callable[[], list[float | None]]:
         return lambda: self.context.device.quick(candidates, self.context.baselines[cls])

@@ -26,15 +26,22 @@ class Spent:
             if doing:
                 self._add(doing, time.monotonic() - began)
 
+    def used(self, place: str, seconds: float) -> None:
+        """Seconds of a GPU's lane, whatever was done there."""
+        if place.startswith("gpu"):
+            self._add("gpu", seconds)
+
     def waited(self, place: str, seconds: float) -> None:
-        """For a place of engine.executors; all GPUs count as one."""
-        self._add(f"wait_{'gpu' if place.startswith('gpu') else place}", seconds)
+        """For a place of engine.executors, or the memory of a GPU. All GPUs count as one, and so do both kinds of
+        cores."""
+        name = "gpu" if place.startswith("gpu") else {"think": "core"}.get(place, place)
+        self._add(f"wait_{name}", seconds)
 
     def _add(self, name: str, seconds: float) -> None:
         with self._lock:
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
 
     def seconds(self) -> dict[str, float]:
-        """{think, trace, ..., wait_gpu, wait_core, ...}, without what took under 10 ms."""
+        """{think, trace, ..., wait_gpu, wait_core, ..., gpu}, without what took under 10 ms."""
         with self._lock:
             return {name: round(s, 2) for name, s in sorted(self._seconds.items()) if s >= 0.01}

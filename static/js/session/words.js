@@ -124,6 +124,7 @@ function why(view) {
 const SPENT = {
   think: "planning", trace: "tracing", prepare: "preparing", build: "building", trial: "running trials",
   pytorch: "timing PyTorch", turn: "a model's turns", wait_gpu: "waiting for the GPU", wait_core: "waiting for a core",
+  wait_memory: "waiting for the GPU's memory",
   wait_build: "waiting to build", wait_report: "waiting to be traced",
 };
 

@@ -45,7 +45,7 @@ def asked(tmp_path):
 
 
 def play(request, out, device=None, say=lambda text: None):
-    return runner.run(request, device or Bench(), out, say)
+    return runner.run(request, [device or Bench()], out, say)
 
 
 def test_every_problem_is_a_session_with_the_pages_fields(asked, tmp_path):
@@ -57,7 +57,7 @@ def test_every_problem_is_a_session_with_the_pages_fields(asked, tmp_path):
     assert one["id"] == "L1/1" and one["session"]["state"] == "done" and len(one["trials"]) == 3
     assert {t["class"] for t in one["trials"]} == {"f16"} and all(t["ok"] and t["ms"] > 0 for t in one["trials"])
     assert one["limits"]["f16"] > 0 and one["baselines"]["eager_f16"]["ms"] > 0
-    assert not out.with_name("b.json.session").exists()
+    assert not list(tmp_path.glob("*.session"))
     assert (
         len([line for line in progress if " trial " in line]) == 6
         and sum("done after" in line for line in progress) == 2
@@ -100,7 +100,7 @@ def test_a_cut_session_goes_on_where_its_log_ends_and_doubles_no_trial(asked, tm
 
     with pytest.raises(Cut):
         play(asked, out, first, say)
-    log = out.with_name("b.json.session")
+    (log,) = tmp_path.glob("*.session")
     assert log.exists() and json.loads(out.read_text())["problems"] == {}
     log.write_text(log.read_text() + '{"t": 1.0, "kind": "trial.pro')  # a line that the cut tore
     alone = Request({"one": "L1/1"}, FIELDS, folder=asked.folder)
@@ -112,7 +112,7 @@ def test_a_cut_session_goes_on_where_its_log_ends_and_doubles_no_trial(asked, tm
 
 def test_the_log_of_a_session_with_other_fields_is_not_gone_on_from(asked, tmp_path):
     out = tmp_path / "b.json"
-    out.with_name("b.json.session").write_text('{"session": "another", "version": 1}\n{"kind": "no event"}\n')
+    out.with_name("b.json.one.session").write_text('{"session": "another", "version": 1}\n{"kind": "no event"}\n')
     assert play(asked, out).problems["one"]["session"]["resumed"] == 0
 
 

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 from dsl.compile import compile as compile_program
 from dsl.lower import Source
 from engine.build.cache import Cache
-from engine.devices import cuda
+from engine.devices import cuda, gpus
 from engine.evaluate.candidate import worker_pool
 from engine.evaluate.candidate.worker import Worker
+from engine.evaluate.timing import steadiness
 
 GPU = {"name": "NVIDIA H200", "driver": "1", "sm_mhz": 1980}
 
@@ -75,9 +76,11 @@ def compile_meanings(monkeypatch, *modules: str) -> None:
 
 
 def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:
-    """Close it with `shutdown`."""
-    monkeypatch.setattr(cuda.gpu_condition, "read", lambda uuid=None: dict(GPU))
-    monkeypatch.setattr(cuda.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
+    """Close it with `shutdown`. The wall clock of a busy CPU is never steady, so nothing is timed again for that."""
+    monkeypatch.setattr(steadiness, "SPREAD", 1e9)
+    monkeypatch.setattr(steadiness, "DRIFT", 1e9)
+    monkeypatch.setattr(gpus.gpu_condition, "read", lambda uuid=None: dict(GPU))
+    monkeypatch.setattr(gpus.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
     monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(folder))
     monkeypatch.setattr(worker_pool, "Worker", lambda env: Worker(env, "cpu"))
     real = cuda.module_process.Reference

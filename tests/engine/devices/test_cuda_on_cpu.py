@@ -14,7 +14,7 @@ from dsl.check.program import check
 from dsl.lower import Source
 from dsl.printer import to_text
 from dsl.resolve import resolve
-from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda
+from engine.devices import Binding, Candidate, Problem, SessionRefused, TrialError, cuda, gpu_names, gpus
 from engine.evaluate.correctness import gpu_rounds
 from engine.evaluate.evaluator import Evaluator
 from engine.evaluate.timing import paired_timing
@@ -247,13 +247,13 @@ def test_stream_k_may_add_in_any_order():
     ],
 )  # fmt: skip
 def test_the_gpus_name_finds_its_figures(name, file):
-    assert cuda.hardware_of(name) == file
+    assert gpu_names.hardware_of(name) == file
 
 
 def test_other_gpus_are_refused_by_name(monkeypatch):
     with pytest.raises(SessionRefused, match="Tesla T4"):
-        cuda.hardware_of("Tesla T4")
-    monkeypatch.setattr(cuda.gpu_condition, "read", lambda uuid=None: {"name": "NVIDIA A100-SXM4-80GB", "driver": "1"})
+        gpu_names.hardware_of("Tesla T4")
+    monkeypatch.setattr(gpus.gpu_condition, "read", lambda uuid=None: {"name": "NVIDIA A100-SXM4-80GB", "driver": "1"})
     with pytest.raises(SessionRefused, match="compiled for Hopper"):
         cuda.Cuda()
 

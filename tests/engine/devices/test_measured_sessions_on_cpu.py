@@ -81,7 +81,7 @@ def test_a_bench_of_two_problems_has_speedups_by_alternation_over_every_way(eval
         (tmp_path / f"{name}.py").write_text(MODULE)
     asked = Request({"one": "L1/1", "two": "L1/2"}, {"device": "cuda", "trials": 2}, folder=tmp_path)
     progress = []
-    results = runner.run(asked, evaluator, tmp_path / "b.json", progress.append)
+    results = runner.run(asked, [evaluator], tmp_path / "b.json", progress.append)
     assert results.about["kind"] == "measured" and results.about["gpu"] == "NVIDIA H200"
     for row in results.problems.values():
         assert row["session"]["state"] == "done" and row["beside"] == "eager_tf32"

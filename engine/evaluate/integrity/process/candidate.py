@@ -88,9 +88,10 @@ class Candidate:
                 box.fork()
             else:
                 self.box = sandbox.take(
-                    gpu=self.device == "cuda", local_user=local_user, preload=PRELOAD,
+                    gpu=self.device == "cuda", visible=reference.visible, local_user=local_user, preload=PRELOAD,
                     memory_bytes=memory_bytes or default_memory(), cancelled=cancelled,
                 )  # fmt: skip
+                self.box.to_all_cores()
             least = SHARED if box is not None else 0
             self.box.allocate("own", max(where.own_size, least))
             self.box.allocate("result", max(where.result_size, least))

@@ -1,0 +1,41 @@
+"""The memory of a GPU: each session gets its part, the oldest request first, and gives it back."""
+
+from engine.executors.room import Room
+
+GB = 10**9
+
+
+def test_sessions_enter_while_there_is_room_and_the_next_one_when_a_part_is_given_back():
+    room = Room(10 * GB)
+    first, second, third = (room.part(4 * GB) for _ in range(3))
+    assert first.enter() and second.enter() and not third.enter()
+    assert room.free == 2 * GB and third.ahead() == 0
+    first.leave()
+    assert third.enter() and room.free == 2 * GB
+
+
+def test_a_large_module_is_not_overtaken_by_small_ones():
+    room = Room(10 * GB)
+    inside, large, small = room.part(6 * GB), room.part(9 * GB), room.part(GB)
+    assert inside.enter() and not large.enter() and not small.enter()
+    assert small.ahead() == 1
+    inside.leave()
+    assert not small.enter() and large.enter() and small.enter()
+
+
+def test_one_that_needs_more_than_there_is_gets_all_of_it_alone():
+    room = Room(10 * GB)
+    giant, other = room.part(50 * GB), room.part(GB)
+    assert giant.enter() and not other.enter()
+    giant.leave()
+    assert other.enter()
+
+
+def test_one_that_leaves_the_line_is_out_of_it():
+    room = Room(GB)
+    inside, stopped, last = (room.part(GB) for _ in range(3))
+    assert inside.enter()
+    stopped.leave()
+    assert not stopped.enter() and last.ahead() == 0
+    inside.leave()
+    assert last.enter()
