@@ -170,6 +170,10 @@ class Device(Protocol):
         """A hint: these may come next; build them ahead if there is a free core."""
         return
 
+    def await_build(self, candidate: Candidate) -> bool:
+        """Wait until a candidate that `prefetch` named is built, before `quick`; False if it cannot be built."""
+        return True
+
     def quick(self, candidates: list[Candidate], baseline: events.Baseline) -> list[float | None]:
         """Milliseconds of a few calls of each, None if it did not run. Nothing is verified."""
         return [None] * len(candidates)

@@ -287,6 +287,16 @@ class Evaluator(Device):
         """A hint: these may come next; they are built ahead if a core is free."""
         self.workbench.programs.builds.prefetch([c for c in candidates if c.form == "program"])
 
+    def await_build(self, candidate: Any) -> bool:
+        """Build a program that is only screened; False if it cannot be built. Raises TrialError if it is cancelled."""
+        try:
+            self.build(candidate)
+        except TrialError as e:
+            if e.code == "cancelled":
+                raise
+            return False
+        return True
+
     def validate(self, candidate: Any) -> events.TrialValidated:
         """Check the results over every round. Raises TrialError("validate") with numbers in the reason."""
         return self._form(candidate).validate(candidate)
@@ -317,7 +327,6 @@ class Evaluator(Device):
 
     def _quick(self, candidate: Any, baseline: events.Baseline) -> float | None:
         try:
-            self.build(candidate)
             return self.workbench.programs.timing.quick(candidate, baseline)
         except TrialError as e:
             if e.code == "cancelled":

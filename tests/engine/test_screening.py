@@ -28,9 +28,6 @@ class Quick(CountingDevice):
         numbers = range(len(self.screened) - len(candidates), len(self.screened))
         return [None if n in self.broken else 1.0 / (n + 1) for n in numbers]
 
-    def build(self, candidate):  # of a candidate that is only screened too
-        return events.TrialCompiled(candidate.trial, candidate.backend, "not compiled", 0.0)
-
 
 def play(device, history=(), blobs=None, trials=6):
     task = spec(source=OPEN, trials=trials)

@@ -284,21 +284,12 @@ class Search:
                     built.append((c.text, trial.candidate(number, c, beside, self.context)))
             device.prefetch([c for _, c in built])
             for text, c in built:  # the GPU is for others while a build is not ready
-                if (yield Work(functools.partial(self._builds, c), "build", "build")):
+                if (yield Work(functools.partial(device.await_build, c), "build", "build")):
                     (ms,) = yield Work(self._quick([c], cls), device.place, "trial")
                     quick[events.blob_name(text)] = ms
         texts = [c.text for c in verb.candidates]
         seconds = time.perf_counter() - began
         yield from self.journal.emit(events.Screened(number, quick, seconds, path, verb.digest), *texts)
-
-    def _builds(self, candidate: Any) -> bool:
-        try:
-            self.context.device.build(candidate)
-        except TrialError as e:
-            if e.code == "cancelled":
-                raise
-            return False
-        return True
 
     def _quick(self, candidates: list, cls: str) -> Callable[[], list[float | None]]:
         return lambda: self.context.device.quick(candidates, self.context.baselines[cls])

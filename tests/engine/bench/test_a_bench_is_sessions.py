@@ -165,6 +165,46 @@ def test_a_problem_that_cannot_be_worked_on_is_a_row_with_its_reason(asked, tmp_
     assert row["refused"] == "there is no class Model" and row["session"]["code"] == "no_model" and not row["trials"]
 
 
+# ---- several GPUs ----
+
+
+class OneOfTwo(Bench):
+    """A GPU whose first session begins when the other one has a session too."""
+
+    def __init__(self, both: threading.Barrier):
+        super().__init__()
+        self.both, self.titles = both, []
+
+    def open(self, problem, cancelled):
+        super().open(problem, cancelled)
+        self.titles.append(problem.source)
+        if len(self.titles) == 1:
+            self.both.wait(20)  # raises if no session runs beside this one
+
+
+def test_on_two_gpus_two_sessions_run_at_a_time_and_each_problem_once(tmp_path):
+    for n in range(5):
+        (tmp_path / f"m{n}.py").write_text(f"class Model: ...  # {n}\n")
+    request = Request({f"m{n}": f"L1/{n}" for n in range(5)}, FIELDS, folder=tmp_path)
+    both = threading.Barrier(2)
+    gpus = [OneOfTwo(both), OneOfTwo(both)]
+    results = runner.run(request, gpus, tmp_path / "b.json", lambda text: None)
+    assert sorted(results.problems) == sorted(request.problems) and results.about["gpus"] == 2
+    assert all(row["session"]["state"] == "done" and len(row["trials"]) == 3 for row in results.problems.values())
+    assert all(gpu.titles for gpu in gpus) and len({*gpus[0].titles, *gpus[1].titles}) == 5
+    assert sum(len(gpu.titles) for gpu in gpus) == 5
+
+
+def test_a_session_that_breaks_ends_the_bench_with_its_error_and_the_others_can_go_on_later(asked, tmp_path):
+    class Breaks(Bench):
+        def warm(self, source_kind="module"):
+            raise RuntimeError("no sandbox")
+
+    with pytest.raises(RuntimeError, match="no sandbox"):
+        runner.run(asked, [Breaks(), Breaks()], tmp_path / "b.json", lambda text: None)
+    assert len(play(asked, tmp_path / "b.json").problems) == 2
+
+
 # ---- the next problem, made ready meanwhile ----
 
 

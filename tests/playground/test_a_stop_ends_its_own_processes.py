@@ -1,0 +1,67 @@
+"""A stopped session's processes end within two seconds, and nobody else's."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.playground.conftest import House
+from tests.playground.test_end_to_end import MODULE
+from tests.playground.test_sessions_survive_kills import descendants
+
+SESSIONS = 3
+
+
+@pytest.fixture
+def house(tmp_path):
+    built = House(tmp_path)
+    built.web()
+    yield built
+    built.close()
+
+
+def confined(engine: int) -> set[int]:
+    """The processes that run strangers' modules."""
+    pids = set()
+    for pid in descendants(engine):
+        try:
+            if b"engine.sandbox.child" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                pids.add(pid)
+        except OSError:
+            continue
+    return pids
+
+
+def test_a_stop_ends_the_processes_of_its_session_alone(house):
+    fields = {"classes": ["f16"], "trials": 200, "eps": 0.0, "window": 400}
+    engine = house.start("manage.py", "engine", "--device", "modelled:h200", name="engine").pid
+    sessions = [
+        house.submit(source=MODULE.replace("(128, 256)", f"({128 * n}, 256)"), **fields) for n in range(1, 1 + SESSIONS)
+    ]
+
+    def command(session, kind):
+        house.post(f"/api/sessions/{session['id']}/commands", {"kind": kind},
+                   **{"X-Control-Token": session["control_token"]})  # fmt: skip
+
+    def trials(session) -> int:
+        return house.get(f"/api/sessions/{session['id']}")["summary"]["trials"]
+
+    for session in sessions:
+        house.wait(session["id"], lambda s: s["summary"] and s["summary"]["trials"] > 0, 120)
+    stopped, *others = sessions
+    for session in others:  # so that they start no process meanwhile
+        command(session, "pause")
+        house.wait(session["id"], lambda s: s["summary"]["state"] == "paused", 30)
+    time.sleep(1.0)
+    before, began = confined(engine), time.monotonic()
+    command(stopped, "stop")
+    house.wait(stopped["id"], lambda s: s["state"] == "ended", 10)
+    while not before - confined(engine):
+        assert time.monotonic() - began < 2.0
+        time.sleep(0.02)
+    gone, after = before - confined(engine), {s["id"]: trials(s) for s in others}
+    assert len(gone) < len(before), "the paused sessions keep theirs"
+    for session in others:
+        command(session, "resume")
+        house.wait(session["id"], lambda s: s["summary"]["trials"] > after[s["id"]], 60)
+    assert before - gone <= confined(engine)
