@@ -1,6 +1,7 @@
 """Check that the same kernel takes the same time twice, and that two clocks agree: ten kernels of 20 us to 20 ms.
 
-    python -m engine.bench.studies.steady --json steady.json        # two to three minutes on one GPU
+    python -m engine.bench.studies.steady --json steady.json             # two to three minutes on one GPU
+    python -m engine.bench.studies.steady --load 8 --json crowded.json   # while eight sessions use the same GPU
 
 Each kernel is a raw candidate in its sandbox, timed beside eager PyTorch as by `python -m engine measure`, twice in a
 row. Aims (issue 4): the two ratios differ by less than 2%, or their intervals overlap; from 50 us the time by events is
@@ -10,7 +11,9 @@ within 3% of CUPTI's record of the same calls; no trick is found in an honest ke
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,8 +23,11 @@ from statistics import median
 from typing import Any
 
 from engine import atomic_write
+from engine.executors import Share
+from engine.executors.local import local
 
 SPREAD, AGREE, LONG_MS = 0.02, 0.03, 0.05
+LANE = "gpu0"
 AT_ONCE = 4  # cases whose processes wait with a CUDA context: three processes per case, 2 to 3 GB of host memory each
 CUPTI_CALLS = 25
 CALL_SECONDS = 60.0
@@ -134,21 +140,21 @@ class Seen:
 
 
 def prepare(case: Case) -> Ready:
-    """Trace the module, start verifier and candidate, write the values to the GPU."""
+    """Trace the module, start verifier and candidate."""
     from engine.evaluate.integrity import measuring, verify
     from engine.trace import trace
 
     v = verify.Verifier(case.module, "cuda", local_user=True, graph=trace(case.module, local_user=True).graph).start()
     process = v.candidate("python")
-    run = measuring.Run(v, process, case.cls)
-    run.prepare(case.kernel, "python")
-    return Ready(case, v, process, run)
+    return Ready(case, v, process, measuring.Run(v, process, case.cls))
 
 
 def look(ready: Ready) -> Seen:
-    """Two timings in a row beside eager PyTorch, then events and CUPTI on the same calls."""
+    """Write the values to the GPU, time twice in a row beside eager PyTorch, then events and CUPTI on the same calls.
+    With the GPU's lane, so that no session uses the GPU meanwhile."""
     from engine.evaluate.timing.samples import net
 
+    ready.run.prepare(ready.case.kernel, "python")
     two = [ready.run.time("eager") for _ in range(2)]
     pairs = ready.process.ask("cupti", CALL_SECONDS, repeats=CUPTI_CALLS)["pairs"]
     events = median(net(e, ready.run.overhead) for e, _ in pairs) if pairs else 0.0
@@ -176,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", default="", metavar="NAME,..", help=f"of {', '.join(c.name for c in CASES)}")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no further cases after this time")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="sessions that use the GPU meanwhile")
     parser.add_argument("--json", metavar="OUT", help="the numbers, written as they come")
     return parser
 
@@ -191,6 +198,8 @@ def main(argv: list[str] | None = None) -> int:
 
     results = gpu_condition.about("python -m engine.bench.studies.steady --json steady.json", gpu_condition.read())
     results |= {"aims": {"spread": SPREAD, "events_over_cupti": AGREE, "from_ms": LONG_MS}, "results": []}
+    results["load"] = args.load
+    load = Load(args.load)
     began, good = time.monotonic(), True
     for at in range(0, len(cases), AT_ONCE):
         if time.monotonic() - began > args.seconds:
@@ -201,8 +210,44 @@ def main(argv: list[str] | None = None) -> int:
             print(line(seen) if isinstance(seen, Seen) else f"BAD {name}: {seen}", flush=True)
             if args.json:
                 atomic_write.write_results(Path(args.json), results)
+    load.end()
+    results["trials_meanwhile"] = load.trials
+    if args.json:
+        atomic_write.write_results(Path(args.json), results)
     print(f"{len(results['results'])} of {len(cases)} in {time.monotonic() - began:.0f} s", flush=True)
     return 0 if good and len(results["results"]) == len(cases) else 1
+
+
+class Load:
+    """Sessions of the planner on modules of engine/problems, one after the other in each of `many` threads."""
+
+    def __init__(self, many: int):
+        self.trials, self._end = 0, threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(n, many), daemon=True) for n in range(many)]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self, first: int, step: int) -> None:
+        from engine.session import events
+        from engine.session.runner import run
+        from engine.session.spec import SessionSpec
+        from engine.suite.cases import PROBLEMS
+
+        texts = [path.read_text(encoding="utf-8") for path in sorted(PROBLEMS.glob("[a-z]*.py"))]
+        for number in itertools.count(first, step):
+            if self._end.is_set():
+                return
+            spec = SessionSpec(title="load", source=texts[number % len(texts)], source_kind="module", classes=("f16",))
+            for emitted in run(spec, device="cuda", control=self._control, local_user=True, teaches=False, memory=""):
+                self.trials += isinstance(emitted.event, events.TrialJudged)
+
+    def _control(self) -> list[tuple[str, dict]]:
+        return [("stop", {})] if self._end.is_set() else []
+
+    def end(self) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join(30)
 
 
 def _batch(cases: list[Case]) -> list[tuple[str, Seen | str]]:
@@ -215,9 +260,11 @@ def _batch(cases: list[Case]) -> list[tuple[str, Seen | str]]:
                 ready.append(job.result())
             except Exception as e:
                 results.append((case.name, f"{type(e).__name__}: {e}"[:500]))
+        lane = local()
         for one in ready:
             try:
-                results.append((one.case.name, look(one)))
+                with lane.hold(lane.turn(LANE, Share(session="steady"))):
+                    results.append((one.case.name, look(one)))
             except Exception as e:
                 results.append((one.case.name, f"{type(e).__name__}: {e}"[:500]))
             one.close()

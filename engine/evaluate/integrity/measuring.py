@@ -114,6 +114,7 @@ class Run:
 
     def prepare(self, source: str, kind: str, entry: str = "") -> None:
         """Load it, write the values to rotate through, and record one call's kernels with CUPTI."""
+        self.examiner.reference.to_all_cores()
         self.c.open(source, OPEN_SECONDS[kind], entry)
         self.keys = self._sets(self.seed)
         self.kernels = self._kernels()
