@@ -28,7 +28,7 @@ from engine.devices import Candidate, Problem, SessionRefused, TrialError
 from engine.devices.gpus import ARCH, bytes_needed, describe, visible
 from engine.evaluate.candidate.gpu_session import GpuSession
 from engine.evaluate.candidate.worker import Worker
-from engine.evaluate.candidate.worker_pool import WorkerPool
+from engine.evaluate.candidate.worker_pool import SPARE, WorkerPool
 from engine.evaluate.correctness.gpu_rounds import GpuRounds
 from engine.evaluate.evaluator import Evaluator, Programs, Workbench
 from engine.evaluate.integrity.kernel_trial import Kernels
@@ -118,7 +118,7 @@ class Cuda:
         if source_kind != "module":
             return
         try:
-            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user)
+            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=SPARE)
         except SessionRefused as e:
             logger.warning("%s", e.reason)  # `open` reports it to the session
 

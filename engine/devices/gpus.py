@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 ARCH = "sm_90a"  # the target of both back ends
 # Bytes of the GPU's memory: of a process's CUDA context with its libraries; of one element of any tensor, for the
 # reference in float64 and its copy in the worker; and how often a session has the module's own tensors.
-CONTEXT, PER_ELEMENT, COPIES = 700 << 20, 32, 6
+CONTEXT, PER_ELEMENT, COPIES = 700 << 20, 24, 6
 
 
 def visible() -> list[str]:

@@ -29,7 +29,7 @@ class Local:
             "think": Line("think", min(THOUGHTS, cores), PATIENCE),
             "core": Line("core", cores, PATIENCE),
             "build": Line("build", cores, PATIENCE),
-            "report": Line("report", 1, PATIENCE),
+            "report": Line("report", tracers(cores), PATIENCE),
         }
         self._lock = Lock()
 
@@ -42,6 +42,11 @@ class Local:
     def hold(self, turn: Turn, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Turn]:
         with turn.line.hold(turn, cancelled):
             yield turn
+
+
+def tracers(cores: int | None = None) -> int:
+    """Modules that are traced at a time."""
+    return max(1, (cores or os.cpu_count() or 1) // 4)
 
 
 @functools.cache

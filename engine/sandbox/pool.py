@@ -12,21 +12,23 @@ from collections.abc import Callable
 
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 
-_waiting: dict[tuple[bool, str, bool, tuple[str, ...]], Sandbox] = {}
+_waiting: dict[tuple[bool, str, bool, tuple[str, ...]], list[Sandbox]] = {}
 _lock = threading.Lock()
 TORCH = ("torch",)
 
 
-def warm(*, gpu: bool = False, visible: str = "", local_user: bool = False, preload: tuple[str, ...] = TORCH) -> None:
-    """Start a child in the background unless one waits. Raises SessionRefused if the sandbox is missing."""
+def warm(
+    *, gpu: bool = False, visible: str = "", local_user: bool = False, preload: tuple[str, ...] = TORCH, many: int = 1
+) -> None:
+    """Start children in the background until `many` wait. Raises SessionRefused if the sandbox is missing."""
     key = (gpu, visible, local_user, preload)
     with _lock:
-        old = _waiting.get(key)
-        if old is not None and old.alive:
-            return
-        if old is not None:
-            old.close()
-        _waiting[key] = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload).start(wait=False)
+        waiting = _waiting.setdefault(key, [])
+        for box in [box for box in waiting if not box.alive]:
+            waiting.remove(box)
+            box.close()
+        while len(waiting) < many:
+            waiting.append(Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload).start(wait=False))
 
 
 def take(
@@ -41,7 +43,8 @@ def take(
 ) -> Sandbox:
     """A ready child, warm or new; the caller closes it. Raises SessionRefused, SandboxEnded."""
     with _lock:
-        box = _waiting.pop((gpu, visible, local_user, preload), None)
+        waiting = _waiting.get((gpu, visible, local_user, preload))
+        box = waiting.pop(0) if waiting else None
     for _ in range(2):
         if box is None or not box.alive:
             if box is not None:
@@ -62,7 +65,7 @@ def take(
 def drain() -> None:
     """End the waiting children."""
     with _lock:
-        boxes = list(_waiting.values())
+        boxes = [box for waiting in _waiting.values() for box in waiting]
         _waiting.clear()
     for box in boxes:
         with contextlib.suppress(Exception):

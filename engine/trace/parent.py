@@ -73,9 +73,9 @@ def trace(
     return traced
 
 
-def warm(*, gpu: bool = False, local_user: bool = False) -> None:
-    """Start a child for the next `trace` in the background: the trace then takes about 0.2 s instead of 4 s."""
-    sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD)
+def warm(*, gpu: bool = False, local_user: bool = False, many: int = 1) -> None:
+    """Start children for the next `many` traces in the background: one then takes about 0.2 s instead of 4 s."""
+    sandbox.warm(gpu=gpu, local_user=local_user, preload=PRELOAD, many=many)
 
 
 def refuse(ended: SandboxEnded) -> SessionRefused:

@@ -30,7 +30,7 @@ RUNS, RUNS_TRACED, MOST_TRACED = 5, 7, 25
 def ready() -> None:
     """A session finds its sandbox warm; what the warming takes (4 s on an idle machine) is not the question."""
     warm(local_user=True)
-    pool._waiting[False, True, PRELOAD].wait_ready(60.0, None)
+    pool._waiting[False, "", True, PRELOAD][0].wait_ready(60.0, None)
 
 
 def whole(source: str, hw: Hardware) -> tuple[float, str]:

@@ -146,7 +146,7 @@ def prepare(case: Case) -> Ready:
 
     v = verify.Verifier(case.module, "cuda", local_user=True, graph=trace(case.module, local_user=True).graph).start()
     process = v.candidate("python")
-    return Ready(case, v, process, measuring.Run(v, process, case.cls))
+    return Ready(case, v, process, measuring.Run(v.examiner, process, case.cls))
 
 
 def look(ready: Ready) -> Seen:

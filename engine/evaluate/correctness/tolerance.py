@@ -24,12 +24,13 @@ exceeds f16), a program may have twice as many such elements, and the others are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import hypot, isfinite
 from typing import Any
 
 UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-3}
 WORST = 12.0
 PYTORCH_FACTOR = 2.0
+CHUNK = 1 << 26  # elements that are compared at a time, in float64: 3 GB with what the comparison needs
 # Below this, an error comes from the order of f32 additions, which need not match PyTorch's: five honest softmax
 # kernels that add a row of 200 positive terms one after the other (PyTorch adds by halves) are off by 1.2e-6 to 1.3e-6.
 # Longer naive sums lose more (one of 10^4 terms about 6e-6) and are compared with PyTorch's.
@@ -77,27 +78,43 @@ class PyTorchError:
 
 
 def compare(out: Any, ref: Any) -> Comparison:
-    """Compare two torch tensors of one shape, on their device. An all-zero reference compares absolutely."""
-    import torch
+    """Compare two torch tensors of one shape, on their device. An all-zero reference compares absolutely.
 
+    It takes CHUNK elements at a time, so that a result of gigabytes needs little memory beside itself."""
     if out.shape != ref.shape:
         raise ValueError(f"the result has shape {list(out.shape)}; the reference has {list(ref.shape)}")
-    x, y = out.detach().to(torch.float64), ref.detach().to(torch.float64)
+    elements = unexpected = 0
+    errors, norms, worst = [], [], 0.0
+    pairs = zip(out.detach().reshape(-1).split(CHUNK), ref.detach().reshape(-1).split(CHUNK), strict=True)
+    for x, y in pairs if out.numel() else ():
+        compared, strange, error, norm, most = _compare_chunk(x, y)
+        elements, unexpected, worst = elements + compared, unexpected + strange, max(worst, most)
+        errors.append(error)
+        norms.append(norm)
+    if not elements:
+        return Comparison(0.0, 0.0, unexpected, out.numel())
+    norm = hypot(*norms)
+    scale = norm if norm > 0 else 1.0
+    rms = scale / elements**0.5 if norm > 0 else 1.0
+    return Comparison(hypot(*errors) / scale, worst / rms, unexpected, out.numel())
+
+
+def _compare_chunk(x: Any, y: Any) -> tuple[int, int, float, float, float]:
+    """(finite elements, unexpected ones, norm of the finite differences, norm of the finite reference, the largest
+    difference)."""
+    import torch
+
+    x, y = x.to(torch.float64), y.to(torch.float64)
     good = torch.isfinite(y)
     same = good == torch.isfinite(x)
     same |= (~good) & torch.isnan(x) & torch.isnan(y)
-    unexpected = int((~same).sum())
     # An infinity must also have the reference's sign.
-    unexpected += int(((~good) & same & ~torch.isnan(y) & (x != y)).sum())
+    unexpected = (~same).sum() + ((~good) & same & ~torch.isnan(y) & (x != y)).sum()
     both = good & same
-    d, y = (x - y)[both], y[both]
-    if y.numel() == 0:
-        return Comparison(0.0, 0.0, unexpected, out.numel())
-    norm = float(torch.linalg.vector_norm(y))
-    scale = norm if norm > 0 else 1.0
-    rms = scale / y.numel() ** 0.5 if norm > 0 else 1.0
-    error = float(torch.linalg.vector_norm(d)) / scale
-    return Comparison(error, float(d.abs().max()) / rms, unexpected, out.numel())
+    d, y = torch.where(both, x - y, 0.0), torch.where(both, y, 0.0)
+    of_norm = torch.linalg.vector_norm
+    numbers = torch.stack([both.sum().double(), unexpected.double(), of_norm(d), of_norm(y), d.abs().max()]).tolist()
+    return int(numbers[0]), int(numbers[1]), *numbers[2:]
 
 
 def finite(x: float) -> float:

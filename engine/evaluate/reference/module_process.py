@@ -50,9 +50,9 @@ class Sample:
     call_ms: float
 
 
-def warm(*, gpu: bool = False, visible: str = "", local_user: bool = False) -> None:
-    """Prepare a child for the next Reference in the background (it saves the 2 s of importing torch)."""
-    sandbox.warm(gpu=gpu, visible=visible, local_user=local_user, preload=PRELOAD)
+def warm(*, gpu: bool = False, visible: str = "", local_user: bool = False, many: int = 1) -> None:
+    """Prepare children for the next `many` References in the background (it saves the 2 s of importing torch)."""
+    sandbox.warm(gpu=gpu, visible=visible, local_user=local_user, preload=PRELOAD, many=many)
 
 
 def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int | None:

@@ -12,6 +12,7 @@ from django.db import connection
 
 from engine import sandbox, trace
 from engine.devices import SessionRefused, registry
+from engine.executors.local import tracers
 from engine.session import runner
 from engine.session.spec import device_error
 from playground import conf, engines, retention
@@ -63,7 +64,7 @@ class Command(BaseCommand):
 def _warm(name: str) -> None:
     """Import in advance, so that nobody waits: torch in the sandbox that traces, CuTe in the worker that compiles."""
     try:
-        trace.warm()
+        trace.warm(many=tracers())
         ahead = getattr(
             import_module("engine.devices.cuda" if name == "cuda" else "engine.devices.offline"), "warm", None
         )

@@ -54,7 +54,8 @@ def shared():
 
 def ours() -> list[int]:
     """Processes under this one, zombies aside, but for the warm child that waits for the next text."""
-    waiting = {p for box in sandbox.pool._waiting.values() for p in tree.descendants(box._process.pid)}
+    boxes = [box for group in sandbox.pool._waiting.values() for box in group]
+    waiting = {p for box in boxes for p in tree.descendants(box._process.pid)}
     return [p for p in tree.descendants(os.getpid()) if p != os.getpid() and p not in waiting and tree.exists(p)]
 
 
