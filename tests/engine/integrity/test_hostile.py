@@ -18,6 +18,7 @@ from tests.engine.integrity import zoo
 FILES = sorted((zoo.HERE / "hostile").glob("*.py"))
 MARK = "ucutlass-was-here"
 SECONDS = 2.0  # for loading, and for a call
+PAUSE = 0.5  # seconds between two verifications of the honest candidate
 LANES = 2
 FOLDERS = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", os.getcwd(), os.path.expanduser("~"), str(zoo.HERE.parents[2]))
 
@@ -42,7 +43,7 @@ class Honest(threading.Thread):
         shared = verify.Shared(memory_bytes=2 << 30)
         try:
             with verify.Verifier(zoo.module("softmax"), graph=self.graph, shared=shared) as v:
-                while not self.stop.is_set():
+                while not self.stop.wait(PAUSE):
                     self.verdicts.append(v.verify(text).verdict)
         except Exception as e:
             self.error = e
