@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import tempfile
 
 import pytest
+
+
+def pytest_configure(config):
+    """One folder for this run, which the workers of pytest-xdist inherit: what was made once, all of them share."""
+    if "UCUTLASS_TEST_RUN" not in os.environ:
+        os.environ["UCUTLASS_TEST_RUN"] = folder = tempfile.mkdtemp(prefix="ucutlass-tests-")
+        config.add_cleanup(lambda: os.environ.pop("UCUTLASS_TEST_RUN", None))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.hookimpl(optionalhook=True)

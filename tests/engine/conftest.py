@@ -5,6 +5,17 @@ import pytest
 from engine.strategies.planner import memory
 
 
+@pytest.fixture(scope="session", autouse=True)
+def a_module_is_traced_once():
+    """Sessions, verifiers and commands take the graph of a module that was traced before in this run."""
+    import engine.trace
+    from tests.engine import traced
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.trace, "trace", traced.once)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def a_machine_without_a_past(monkeypatch, tmp_path_factory):
     """Devices that only say that they measure neither read nor write what real sessions on this machine found."""

@@ -3,6 +3,8 @@ programs and the wall clock in the place of CUDA events."""
 
 from __future__ import annotations
 
+import atexit
+import functools
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ from engine.build.cache import Cache
 from engine.devices import cuda, gpus
 from engine.evaluate.candidate import worker_pool
 from engine.evaluate.candidate.worker import Worker
+from engine.evaluate.candidate.worker_pool import WorkerPool
 from engine.evaluate.timing import steadiness
 
 GPU = {"name": "NVIDIA H200", "driver": "1", "sm_mhz": 1980}
@@ -75,6 +78,25 @@ def compile_meanings(monkeypatch, *modules: str) -> None:
         monkeypatch.setattr(f"{module}.generate", meaning)
 
 
+class Kept(WorkerPool):
+    """Warm processes that outlive their machine, as they outlive sessions: importing torch takes each 2.5 s. A test
+    gets a process whose data was dropped by `give_back`."""
+
+    def close(self) -> None:
+        pass
+
+    def end(self) -> None:
+        super().close()
+
+
+@functools.cache
+def workers() -> Kept:
+    """The processes of all machines of this test process."""
+    kept = Kept()
+    atexit.register(kept.end)
+    return kept
+
+
 def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:
     """Close it with `shutdown`. The wall clock of a busy CPU is never steady, so nothing is timed again for that."""
     monkeypatch.setattr(steadiness, "SPREAD", 1e9)
@@ -83,8 +105,11 @@ def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:
     monkeypatch.setattr(gpus.toolchain, "find", lambda: SimpleNamespace(cute=True, versions=lambda: {"torch": "2"}))
     monkeypatch.setattr(cuda, "BuildPool", lambda: Builds(folder))
     monkeypatch.setattr(worker_pool, "Worker", lambda env: Worker(env, "cpu"))
-    real = cuda.module_process.Reference
+    real, warm = cuda.module_process.Reference, cuda.module_process.warm
+    monkeypatch.setattr(cuda.module_process, "warm", lambda **_: warm(local_user=True))
     monkeypatch.setattr(
         cuda.module_process, "Reference", lambda problem, device, **k: real(problem, "cpu", host_clock=True, **k)
     )
-    return cuda.Cuda(local_user=True)
+    machine = cuda.Cuda(local_user=True)
+    machine.workers = workers()
+    return machine

@@ -20,8 +20,8 @@ from engine.evaluate.evaluator import Evaluator
 from engine.evaluate.timing import paired_timing
 from engine.session import events
 from engine.strategies.planner.lowering import program_graph
-from engine.trace import trace
 from tests.engine.devices.on_cpu import cuda_on_cpu
+from tests.engine.traced import once as trace
 
 PROGRAM = """\
 program scaled(x: f32[64, 128], w: f32[96, 128], b: f32[96]) -> f32[64, 96] {

@@ -12,8 +12,8 @@ from dsl.resolve import resolve
 from engine.devices import Candidate, Placed, Problem, TrialError
 from engine.evaluate.correctness.gpu_rounds import repeatable
 from engine.strategies.planner.regions.partition import partition
-from engine.trace import trace
 from tests.engine.devices.test_cuda_on_cpu import device, generated  # noqa: F401 - a fixture
+from tests.engine.traced import once as trace
 
 MODULE = """
 import torch, torch.nn as nn
