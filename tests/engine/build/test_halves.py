@@ -1,4 +1,7 @@
-"""A unit over CUTLASS is built in halves at once, kernels by nvcc and host code by g++, and is the same library."""
+"""A unit over CUTLASS is built in halves at once, kernels by nvcc and host code by g++, and is the same library.
+
+What is built is a configuration of the matrix, and stands for the family gemm_tf32 in tests/dsl/test_matrix.py.
+"""
 
 import dataclasses
 import struct
@@ -11,6 +14,8 @@ from engine.build import cuda_toolchain, halves, limited, pool
 from engine.build.cache import Cache
 from engine.build.cubin import kernels
 from tests.dsl.lower.cpp import programs
+from tests.dsl.matrix.build import compiled
+from tests.dsl.matrix.configurations import configurations, program
 
 pytestmark = pytest.mark.toolchain
 
@@ -23,28 +28,33 @@ def toolchain():
     return cuda
 
 
+TILE = "tile 128x256x32  cluster 1x2x1  schedule cooperative  scheduler persistent"
+
+
 @pytest.fixture(scope="module")
 def built(toolchain, tmp_path_factory):
-    source = lower(programs.program(programs.LINEAR_LEAKY))
+    """(source, library). A stage over CUTLASS takes half a minute of a core and more, so there is one for all tests."""
+    members = configurations("gemm_tf32")[0]
+    source = compiled([next(c for c in members if TILE in program([c]))]).sources["cpp"]
     return source, pool.build_cpp(source, Cache(tmp_path_factory.mktemp("cache")), seconds=400)
 
 
 def test_the_library_tells_what_ptxas_and_cutlass_said(built):
     source, library = built
     (stage,) = library.resources
-    assert stage["stage"] == "y" and 128 <= stage["registers"] <= 255 and stage["spill_bytes"] == 0
+    assert stage["stage"] == "y0" and 128 <= stage["registers"] <= 255 and stage["spill_bytes"] == 0
     assert stage["stages"] == 4 and stage["threads"] == 384 and stage["shared_bytes"] > 150_000
     space = {}
     exec(source.binding, space)
     run = space["load"](str(library.path))
     with pytest.raises(ValueError, match="contiguous CUDA tensor"):
-        run([torch.empty(shape) for _, shape, _ in space["INPUTS"]], [torch.empty(1024, 8192)])
+        run(*([torch.empty(shape) for _, shape, _ in space[side]] for side in ("INPUTS", "OUTPUTS")))
 
 
 def test_its_machine_code_is_found_as_in_one_built_whole(built):
     source, library = built
     (kernel,) = kernels(library.path.read_bytes())
-    assert kernel.name == f"{source.namespace}_stage_y" and kernel.registers == library.resources[0]["registers"]
+    assert kernel.name == f"{source.namespace}_stage_y0" and kernel.registers == library.resources[0]["registers"]
 
 
 def test_it_was_built_by_halves_and_not_whole(built):
@@ -57,10 +67,10 @@ def test_parameters_that_host_and_device_lay_out_differently_are_no_library(buil
     source, library = built
     data = library.path.read_bytes()
     at = next(i for i in range(len(data)) if data[i : i + 5] == b"\x7fELF\x02" and data[i + 18 : i + 20] == b"\xbe\x00")
-    (size,) = {v for k, v in halves.constant_bank(data[at:]).items() if k.endswith("_y")}
+    (size,) = {v for k, v in halves.constant_bank(data[at:]).items() if k.endswith("_y0")}
     start = halves.PARAMETERS_AT["sm_90a"]
-    resources = ({"stage": "y", "params": size - start - 64, "params_align": 64},)
-    with pytest.raises(limited.BuildError, match=r"lay out the parameters of .*_stage_y differently"):
+    resources = ({"stage": "y0", "params": size - start - 64, "params_align": 64},)
+    with pytest.raises(limited.BuildError, match=r"lay out the parameters of .*_stage_y0 differently"):
         halves._agree(data[at:], resources, source)
 
 
