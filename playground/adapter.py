@@ -40,7 +40,7 @@ class Adapter:
     t}.
 
     `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called before
-    the first session and after each claim, to prepare for the next one.
+    the first session and after each claim, in a thread of its own, to prepare for the next one.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Adapter:
         self._done = threading.Event()
         self._stir = threading.Event()  # wakes the heartbeat: a session was taken, or the process ends
         self._free = threading.Event()  # wakes the main thread: a session ended
+        self._cold = threading.Event()  # wakes the thread that prepares for the next session
 
     # ---- the process ----
 
@@ -68,8 +69,8 @@ class Adapter:
         Engine.objects.create(id=self.engine_id, serves=self.serves, **self.about)
         beat = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         beat.start()
+        threading.Thread(target=self._prepare, name="warm", daemon=True).start()
         try:
-            self.warm()
             while not self._leaving.is_set():
                 try:
                     close_if_broken()
@@ -80,7 +81,7 @@ class Adapter:
                     continue
                 if lease is not None:
                     self.begin(lease)
-                    self.warm()
+                    self._cold.set()
                 elif once and not self.running:
                     return
                 else:
@@ -93,6 +94,13 @@ class Adapter:
             beat.join(5)
             with contextlib.suppress(DatabaseError, InterfaceError):
                 Engine.objects.filter(id=self.engine_id).delete()
+
+    def _prepare(self) -> None:
+        """Prepare for the first session, and again after each claim; many claims at once count as one."""
+        while not self._leaving.is_set():
+            self.warm()
+            self._cold.wait()
+            self._cold.clear()
 
     def _on_signal(self, number: int, frame: Any) -> None:
         if self._leaving.is_set():  # a second one: the leases expire, and nothing is lost

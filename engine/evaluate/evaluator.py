@@ -182,7 +182,7 @@ class Evaluator(Device):
             self._part = self.machine.room.part(self.machine.need(problem))
         if self._part.enter():
             return ""
-        return f"this module takes about {gigabytes(self._part.need)}, {gigabytes(self.machine.room.free)} are free"
+        return f"this module takes about {gigabytes(self._part.need)}, {gigabytes(self.machine.room.free())} are free"
 
     def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Start the problem's processes, without using the GPU's lane. Raises SessionRefused."""
@@ -195,9 +195,11 @@ class Evaluator(Device):
             self.close()
         self.at_work = True
         of, loaded = self._loaded or (None, None)
-        if of is problem:
+        if loaded is not None and of is problem:
             self._loaded = None  # the machine closes it if it fails
-        self._workbench = self.machine.open(problem, cancelled, loaded if of is problem else None)
+            self._workbench = self.machine.open(problem, cancelled, loaded)
+        else:
+            self._workbench = self.machine.open(problem, cancelled)
         self.problem, self._cancelled = problem, cancelled
 
     def close(self) -> None:
@@ -309,7 +311,10 @@ class Evaluator(Device):
     def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
         """The time in alternation with the baseline, and the evidence of the run; or a prediction. Raises
         TrialError("measure")."""
-        return self._form(candidate).measure(candidate, baseline)
+        measured = self._form(candidate).measure(candidate, baseline)
+        if self._part is not None:
+            self._part.settle()
+        return measured
 
     def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]:
         """Several validated programs and the baseline in turns, in one run. Raises TrialError("measure")."""

@@ -20,14 +20,15 @@ THOUGHTS = 2  # pieces of Python at a time: they share one interpreter, and with
 
 
 class Local:
-    """See engine.executors.Executor. `cores`: pieces of work at a time, and as many builds beside them. The lane of a
-    GPU exists from its first use."""
+    """See engine.executors.Executor. `cores`: of this process. As many builds run at a time; of other work a quarter,
+    because a module's process keeps several cores busy while it starts, and sessions that start one after the other
+    have their first trials earlier than sessions that start at once. The lane of a GPU exists from its first use."""
 
     def __init__(self, cores: int | None = None):
-        cores = cores or os.cpu_count() or 1
+        cores = cores or cores_here()
         self._lines = {
             "think": Line("think", min(THOUGHTS, cores), PATIENCE),
-            "core": Line("core", cores, PATIENCE),
+            "core": Line("core", max(min(2, cores), cores // 4), PATIENCE),
             "build": Line("build", cores, PATIENCE),
             "report": Line("report", tracers(cores), PATIENCE),
         }
@@ -44,9 +45,14 @@ class Local:
             yield turn
 
 
+def cores_here() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def tracers(cores: int | None = None) -> int:
     """Modules that are traced at a time."""
-    return max(1, (cores or os.cpu_count() or 1) // 4)
+    return max(1, (cores or cores_here()) // 4)
 
 
 @functools.cache

@@ -1,20 +1,23 @@
 """The memory of one GPU, divided among the sessions that have data on it.
 
 A session's data stays on the GPU while other sessions use the lane, because to load it again would take seconds. So a
-session needs its part of the memory before its module is loaded. The oldest request comes first, whatever its size: a
-large module does not wait for ever behind small ones.
+session needs its part of the memory before its module is loaded. Its need is estimated; once it was measured in full,
+it counts with what its processes really hold. The oldest request comes first, whatever its size: a large module does
+not wait for ever behind small ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 
 
 class Room:
-    """`total`: bytes that sessions may hold together."""
+    """`total`: bytes that sessions may hold together; `held`: bytes of the GPU that somebody holds now, None if that
+    cannot be read (then each session counts with its estimate until it ends)."""
 
-    def __init__(self, total: int):
-        self.total = total
+    def __init__(self, total: int, held: Callable[[], int | None] = lambda: None):
+        self.total, self._held = total, held
         self._lock = Lock()
         self._line: list[Part] = []  # those inside, and behind them those that wait
 
@@ -25,17 +28,25 @@ class Room:
             self._line.append(part)
         return part
 
-    @property
     def free(self) -> int:
+        """Bytes for further sessions."""
         with self._lock:
-            return self.total - sum(part.need for part in self._line if part.inside)
+            return max(0, self.total - self._used())
+
+    def _used(self) -> int:
+        inside = [part for part in self._line if part.inside]
+        estimated = sum(part.need for part in inside)
+        held = self._held() if any(part.settled for part in inside) else None
+        if held is None:
+            return estimated
+        return min(estimated, held + sum(part.need for part in inside if not part.settled))
 
 
 class Part:
-    """One session's part. `inside`: it has its memory."""
+    """One session's part. `inside`: it has its memory; `settled`: its processes hold what they need."""
 
     def __init__(self, room: Room, need: int):
-        self.room, self.need, self.inside = room, need, False
+        self.room, self.need, self.inside, self.settled = room, need, False, False
 
     def enter(self) -> bool:
         """True once the memory is this session's. Call it again until then."""
@@ -44,9 +55,12 @@ class Part:
             if self.inside or self not in room._line:
                 return self.inside
             before = room._line[: room._line.index(self)]
-            used = sum(part.need for part in room._line if part.inside)
-            self.inside = all(part.inside for part in before) and used + self.need <= room.total
+            self.inside = all(part.inside for part in before) and room._used() + self.need <= room.total
             return self.inside
+
+    def settle(self) -> None:
+        """A trial was validated and timed, so that the session's processes hold what they need."""
+        self.settled = True
 
     def ahead(self) -> int:
         """Sessions that wait before this one."""

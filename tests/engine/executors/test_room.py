@@ -9,9 +9,9 @@ def test_sessions_enter_while_there_is_room_and_the_next_one_when_a_part_is_give
     room = Room(10 * GB)
     first, second, third = (room.part(4 * GB) for _ in range(3))
     assert first.enter() and second.enter() and not third.enter()
-    assert room.free == 2 * GB and third.ahead() == 0
+    assert room.free() == 2 * GB and third.ahead() == 0
     first.leave()
-    assert third.enter() and room.free == 2 * GB
+    assert third.enter() and room.free() == 2 * GB
 
 
 def test_a_large_module_is_not_overtaken_by_small_ones():
@@ -39,3 +39,23 @@ def test_one_that_leaves_the_line_is_out_of_it():
     assert not stopped.enter() and last.ahead() == 0
     inside.leave()
     assert last.enter()
+
+
+def test_a_session_that_was_measured_counts_with_what_is_really_in_use():
+    held = 5 * GB
+    room = Room(10 * GB, lambda: held)
+    first, second, third = room.part(8 * GB), room.part(4 * GB), room.part(4 * GB)
+    assert first.enter() and not second.enter()
+    first.settle()
+    assert second.enter() and not third.enter(), "the second one does not hold its memory yet, and counts beside it"
+    second.settle()
+    held = 6 * GB
+    assert third.enter()
+
+
+def test_a_gpu_that_does_not_say_what_is_in_use_counts_by_estimates():
+    room = Room(10 * GB)
+    first, second = room.part(8 * GB), room.part(4 * GB)
+    assert first.enter()
+    first.settle()
+    assert not second.enter() and room.free() == 2 * GB

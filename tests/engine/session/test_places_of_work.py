@@ -101,7 +101,7 @@ def test_a_session_waits_for_its_part_of_the_gpus_memory_and_says_so():
     other.leave()
     thread.join(60)
     ended = log[-1]
-    assert ended.state == "done" and ended.spent["wait_memory"] > 0 and room.free == 10
+    assert ended.state == "done" and ended.spent["wait_memory"] > 0 and room.free() == 10
     assert any(isinstance(e, events.Progress) and e.step == "place" for e in log)
 
 
@@ -120,4 +120,4 @@ def test_a_stop_ends_the_waiting_and_leaves_the_line():
     assert log[-1].state == "stopped" and time.monotonic() - began < 2
     assert not device.asked
     other.leave()
-    assert room.free == 10
+    assert room.free() == 10
