@@ -82,7 +82,7 @@ class Cuda:
         self.place, self.visible = f"gpu{index}", visible
         cores.reserve()
         free = self.gpu.get("free_bytes")
-        self.room = Room(int(OURS * free), lambda: self._held(free)) if free else None
+        self.room = Room(int(OURS * free), lambda: self._in_use(free)) if free else None
         self.pool = pool or BuildPool()
         chosen = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible else {}
         self.workers = WorkerPool(environment(self.pool.cache) | chosen)
@@ -99,7 +99,7 @@ class Cuda:
             "toolchain": ", ".join(f"{n} {v}" for n, v in self.tools.versions().items() if v),
         }
 
-    def _held(self, free: int) -> int | None:
+    def _in_use(self, free: int) -> int | None:
         """Bytes of the GPU that were free when the engine started, and are not now."""
         now = gpu_condition.free_bytes(self.visible or None)
         return None if now is None else max(0, free - now)

@@ -13,11 +13,11 @@ from threading import Lock
 
 
 class Room:
-    """`total`: bytes that sessions may hold together; `held`: bytes of the GPU that somebody holds now, None if that
+    """`total`: bytes that sessions may hold together; `in_use`: bytes of the GPU that somebody holds now, None if that
     cannot be read (then each session counts with its estimate until it ends)."""
 
-    def __init__(self, total: int, held: Callable[[], int | None] = lambda: None):
-        self.total, self._held = total, held
+    def __init__(self, total: int, in_use: Callable[[], int | None] = lambda: None):
+        self.total, self._in_use = total, in_use
         self._lock = Lock()
         self._line: list[Part] = []  # those inside, and behind them those that wait
 
@@ -36,10 +36,10 @@ class Room:
     def _used(self) -> int:
         inside = [part for part in self._line if part.inside]
         estimated = sum(part.need for part in inside)
-        held = self._held() if any(part.settled for part in inside) else None
-        if held is None:
+        now = self._in_use() if any(part.settled for part in inside) else None
+        if now is None:
             return estimated
-        return min(estimated, held + sum(part.need for part in inside if not part.settled))
+        return min(estimated, now + sum(part.need for part in inside if not part.settled))
 
 
 class Part:

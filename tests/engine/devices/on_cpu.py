@@ -92,9 +92,9 @@ class Kept(WorkerPool):
 @functools.cache
 def workers() -> Kept:
     """The processes of all machines of this test process."""
-    kept = Kept()
-    atexit.register(kept.end)
-    return kept
+    pool = Kept()
+    atexit.register(pool.end)
+    return pool
 
 
 def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:

@@ -42,14 +42,14 @@ def test_one_that_leaves_the_line_is_out_of_it():
 
 
 def test_a_session_that_was_measured_counts_with_what_is_really_in_use():
-    held = 5 * GB
-    room = Room(10 * GB, lambda: held)
+    in_use = 5 * GB
+    room = Room(10 * GB, lambda: in_use)
     first, second, third = room.part(8 * GB), room.part(4 * GB), room.part(4 * GB)
     assert first.enter() and not second.enter()
     first.settle()
     assert second.enter() and not third.enter(), "the second one does not hold its memory yet, and counts beside it"
     second.settle()
-    held = 6 * GB
+    in_use = 6 * GB
     assert third.enter()
 
 
