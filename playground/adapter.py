@@ -32,6 +32,10 @@ from playground.models import Engine, new_id
 logger = logging.getLogger(__name__)
 
 IDLE = 0.25  # seconds between checks for work: the first event comes within this time after pressing Run
+# On a GPU, sessions that start at a time. To start one costs 20 CPU seconds of imports, so that 16 at once have their
+# first trials after a minute (H200, 16 cores, 2026-11-23), while the GPU waits; four keep it busy. A session that has no
+# trial after STARTS_WITHIN seconds (a module that loops) no longer counts.
+STARTING, STARTS_WITHIN = 4, 20.0
 LEAVE = 10.0  # seconds that the sessions of an ending engine have to end their processes
 
 
@@ -112,8 +116,11 @@ class Adapter:
         """The next session, if another one may be taken now."""
         for thread in [thread for thread in self.running if not thread.is_alive()]:
             del self.running[thread]
-        new = sum(not r.settled for r in self.running.values())
-        if len(self.running) >= self.most or not self.memory.fits_another(len(self.running), new):
+        new = [r for r in self.running.values() if not r.settled]
+        late = time.monotonic() - STARTS_WITHIN
+        if self.serves == "cuda" and sum(r.began > late for r in new) >= STARTING:
+            return None
+        if len(self.running) >= self.most or not self.memory.fits_another(len(self.running), len(new)):
             return None
         suspects = not any(r.lease.suspect for r in self.running.values())
         return log.claim(self.engine_id, self.serves, suspects=suspects)

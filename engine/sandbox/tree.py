@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import signal
+import threading
 import time
 
 
@@ -32,15 +33,18 @@ class _Table:
 
 
 _last: _Table | None = None
+_lock = threading.Lock()
 
 
 def _table(age: float) -> _Table:
-    """All processes now, or as they were at most `age` seconds ago."""
+    """All processes now, or as they were at most `age` seconds ago. Threads that ask at the same time share one
+    reading, however long it takes."""
     global _last
-    last = _last
-    if last is None or time.monotonic() - last.at > age:
-        _last = last = _Table()
-    return last
+    since = time.monotonic() - age
+    with _lock:
+        if _last is None or _last.at < since:
+            _last = _Table()
+        return _last
 
 
 def descendants(pid: int, uid: int | None = None, age: float = 0.0) -> list[int]:

@@ -33,11 +33,12 @@ MOST_LOSSES = 20
 
 class Running:
     """`run`: engine.session.runner.run, or a script of events from the tests; `device`: what `auto` means here;
-    `settled`: whether the session holds the memory that it needs."""
+    `began`: when this engine took it, by the monotonic clock; `settled`: it had a trial, so it holds the memory that it
+    needs."""
 
     def __init__(self, lease: log.Lease, run: Callable[..., Iterator[Any]], device: str, mailbox: Mailbox):
         self.lease, self.run, self.device, self.mailbox = lease, run, device, mailbox
-        self.settled = False
+        self.began, self.settled = time.monotonic(), False
         self._leave = Flag()
         self._lost = Flag()
 
