@@ -13,7 +13,7 @@
     python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]
     python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
     python -m engine bench suite59|outside|heldout [--device cuda|modelled:h200] [--strategy planner] [--class tf32]
-                                   [--trials N] [--compile] [--only ID,..] [--shard I/N] [--seconds S] --json OUT
+                                   [--trials N] [--compile] [--only ID,..] [--gpus all|N] [--seconds S] --json OUT
     python -m engine bench merge FILE.json FILE.json .. --json OUT
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.

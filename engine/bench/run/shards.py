@@ -1,9 +1,9 @@
-"""One bench on several GPUs of one host: divide the modules among processes, and merge their results files.
+"""One bench on several machines: divide the modules among them, and merge their results files.
 
-    CUDA_VISIBLE_DEVICES=0 python -m engine bench suite59 --shard 1/4 --json a.json    # and so on, at once
-    python -m engine bench merge a.json b.json c.json d.json --json bench.json
+    python -m engine bench suite59 --gpus all --shard 1/2 --json a.json    # and 2/2 on the other machine
+    python -m engine bench merge a.json b.json --json bench.json
 
-Every process computes the same division: the weights are eager times of the newest committed run of the suite.
+The GPUs of one machine need no shards (`--gpus`). Every process computes the same division: the weights are eager times of the newest committed run of the suite.
 """
 
 from __future__ import annotations
