@@ -3,7 +3,8 @@
     python -m engine bench suite59 --gpus all --shard 1/2 --json a.json    # and 2/2 on the other machine
     python -m engine bench merge a.json b.json --json bench.json
 
-The GPUs of one machine need no shards (`--gpus`). Every process computes the same division: the weights are eager times of the newest committed run of the suite.
+The GPUs of one machine need no shards (`--gpus`). Every process computes the same division: the weights are eager times
+of the newest committed run of the suite.
 """
 
 from __future__ import annotations
