@@ -184,13 +184,11 @@ def complaints() -> Watched:
 
 @pytest.fixture
 def open_page(app, browser, complaints):
-    """open_page(path, width=1440, height=900, **context options): a page in a context of its own, without motion, which
-    Chromium would paint 60 times a second on the CPU."""
+    """open_page(path, width=1440, height=900, **context options): a page in a context of its own."""
     contexts = []
 
     def opened(path: str = "/", width: int = 1440, height: int = 900, **options):
-        options = {"viewport": {"width": width, "height": height}, "reduced_motion": "reduce", **options}
-        context = browser.new_context(**options)
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(20_000)
         contexts.append(context)
         page = context.new_page()
