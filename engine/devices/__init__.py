@@ -140,7 +140,7 @@ class Device(Protocol):
         return
 
     def admit(self, problem: Problem) -> str:
-        """ "" once the problem's data has its part of the GPU's memory; until then, what it waits for, in words."""
+        """What the problem's data waits for, in words; empty once it has its part of the GPU's memory."""
         return ""
 
     def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:

@@ -74,9 +74,7 @@ class Cuda:
     lanes, forms = 1, ("program", "kernel")
     screens = builds_ahead = times_compiled = loads_apart = True
 
-    def __init__(
-        self, *, local_user: bool = False, index: int = 0, visible: str = "", pool: BuildPool | None = None
-    ):  # fmt: skip
+    def __init__(self, *, local_user: bool = False, index: int = 0, visible: str = "", pool: BuildPool | None = None):
         self.gpu, self.hw, self.tools = describe(visible)
         self.hardware, self.local_user = self.hw.name, local_user
         self.place, self.visible = f"gpu{index}", visible
@@ -104,10 +102,12 @@ class Cuda:
         now = gpu_condition.free_bytes(self.visible or None)
         return None if now is None else max(0, free - now)
 
-    def evaluator(self) -> Evaluator:
-        """A new user of this GPU."""
+    def evaluator(self, *, local_user: bool) -> Evaluator:
+        """A new user of this GPU, which starts to get warm."""
+        self.local_user = local_user
         evaluator = Evaluator(self)
         self.evaluators.add(evaluator)
+        self.warm()
         return evaluator
 
     @property

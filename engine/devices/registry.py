@@ -26,11 +26,7 @@ def get(wanted: Evaluator | str, *, local_user: bool = False) -> Evaluator:
     if name == "cuda":
         from engine.devices.cuda import least_used
 
-        device = least_used()
-        device.local_user = local_user
-        evaluator = device.evaluator()
-        device.warm()
-        return evaluator
+        return least_used().evaluator(local_user=local_user)
     if name == "modelled":
         from engine.devices.modelled import Modelled
 
@@ -54,10 +50,8 @@ def several(wanted: str, gpus: str, *, local_user: bool = False) -> list[Evaluat
         if gpus != "all" and not (gpus.isdigit() and 1 <= int(gpus) <= 1 + len(others)):
             reason = f"this machine has {count(1 + len(others), 'GPU')} of its kind"
             raise SessionRefused("no_device", f"{reason}; write --gpus all, or a number up to that, not {gpus}")
-        for machine in others if gpus == "all" else others[: int(gpus) - 1]:
-            machine.local_user = local_user
-            many.append(machine.evaluator())
-            machine.warm()
+        chosen = others if gpus == "all" else others[: int(gpus) - 1]
+        many += [machine.evaluator(local_user=local_user) for machine in chosen]
     elif not gpus.isdigit() or not int(gpus):
         raise SessionRefused("no_device", f"a predicted device has no GPUs to count; write --gpus 1, not {gpus}")
     else:

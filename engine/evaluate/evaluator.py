@@ -175,7 +175,7 @@ class Evaluator(Device):
         self.machine.build_ahead(source)
 
     def admit(self, problem: Problem) -> str:
-        """ "" once the problem has its part of the GPU's memory; until then, what it waits for, in words."""
+        """What the problem waits for, in words; empty once it has its part of the GPU's memory."""
         if self.machine.room is None:
             return ""
         if self._part is None:
@@ -194,12 +194,10 @@ class Evaluator(Device):
         if self._workbench is not None:
             self.close()
         self.at_work = True
-        of, loaded = self._loaded or (None, None)
-        if loaded is not None and of is problem:
-            self._loaded = None  # the machine closes it if it fails
-            self._workbench = self.machine.open(problem, cancelled, loaded)
-        else:
-            self._workbench = self.machine.open(problem, cancelled)
+        loaded = None
+        if self._loaded is not None and self._loaded[0] is problem:
+            (_, loaded), self._loaded = self._loaded, None  # the machine closes it if it fails
+        self._workbench = self.machine.open(problem, cancelled, loaded)
         self.problem, self._cancelled = problem, cancelled
 
     def close(self) -> None:

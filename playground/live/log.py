@@ -24,9 +24,8 @@ from playground import conf, summary
 from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent
 
-SUSPECT = (
-    3  # engines lost in a row under a session; an engine has one such session at a time, to find which is to blame
-)
+# Engines lost in a row under a session; an engine has one such session at a time, to find which is to blame.
+SUSPECT = 3
 MAX_EVENT_BYTES = 1 << 19  # anything larger is a text, and texts are blobs
 
 

@@ -12,7 +12,7 @@ from engine.session import events
 class Priced(Modelled):
     """Machine of an Evaluator."""
 
-    def open(self, problem: Problem, cancelled):
+    def open(self, problem: Problem, cancelled, loaded=None):
         return Workbench(Programs(NotRun(), NotRun(), PredictedTiming(problem, self.hw)), lambda: None)
 
     def warm(self, source_kind="module"):

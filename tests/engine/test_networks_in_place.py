@@ -26,8 +26,8 @@ def pool():
 class Unbuilt(Modelled):
     """The modelled machine without its compilers, which take most of its time; numbers are verified in full."""
 
-    def open(self, problem, cancelled):
-        workbench = super().open(problem, cancelled)
+    def open(self, problem, cancelled, loaded=None):
+        workbench = super().open(problem, cancelled, loaded)
         workbench.programs.builds = NotRun()
         return workbench
 

@@ -35,12 +35,23 @@ def migrated() -> Path:
     core."""
     folder = Path(tempfile.mkdtemp(prefix="ucutlass-migrated-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("UCUTLASS_") and k != "DATABASE_URL"}
-    environ |= {"DJANGO_SETTINGS_MODULE": "ucutlass_web.settings", "UCUTLASS_VAR": str(folder), "UCUTLASS_DEBUG": "1"}
-    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    environ = plain_environ() | {"DJANGO_SETTINGS_MODULE": "ucutlass_web.settings"}
+    environ |= {"UCUTLASS_VAR": str(folder), "UCUTLASS_DEBUG": "1"}
+    manage(environ, "migrate", "--verbosity", "0")
+    return folder / "playground.sqlite3"
+
+
+def manage(environ: dict[str, str], *args: str) -> str:
+    """What a management command prints."""
+    command = [sys.executable, "manage.py", *args]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "playground.sqlite3"
+    return done.stdout
+
+
+def plain_environ() -> dict[str, str]:
+    """This process's environment without the app's settings."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("UCUTLASS_") and k != "DATABASE_URL"}
 
 
 class House:
@@ -50,7 +61,7 @@ class House:
     def __init__(self, var: Path, **environ: str):
         self.var = var
         self.environ = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("UCUTLASS_") and k != "DATABASE_URL"},
+            **plain_environ(),
             "DJANGO_SETTINGS_MODULE": "ucutlass_web.settings",
             "UCUTLASS_VAR": str(var),
             "UCUTLASS_DEBUG": "1",
@@ -71,10 +82,7 @@ class House:
         self.daphne: subprocess.Popen | None = None
 
     def manage(self, *args: str) -> str:
-        command = [sys.executable, "manage.py", *args]
-        done = subprocess.run(command, cwd=ROOT, env=self.environ, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return manage(self.environ, *args)
 
     def start(self, *args: str, name: str) -> subprocess.Popen:
         log = (self.var / f"{name}.log").open("ab")
@@ -121,6 +129,11 @@ class House:
         session = self.post("/api/sessions", {"title": title, "source": "class Model: ...", **fields})
         self.started.append(session)
         return session
+
+    def command(self, session: dict[str, str], kind: str) -> None:
+        """The owner's command to a submitted session."""
+        headers = {"X-Control-Token": session["control_token"]}
+        self.post(f"/api/sessions/{session['id']}/commands", {"kind": kind}, **headers)
 
     def wait(self, session_id: str, done, seconds: float = 90) -> dict[str, Any]:
         """GET the session until `done(session)`."""

@@ -29,7 +29,7 @@ from pathlib import Path
 from engine.evaluate.timing import gpu_condition
 from tests.playground.conftest import ROOT, House
 from tests.playground.test_end_to_end import MODULE
-from tests.playground.test_sessions_survive_kills import Rows, descendants, kill
+from tests.playground.test_sessions_survive_kills import ENDS, Rows, descendants, kill
 
 LOOPING = "import torch\nwhile True:\n    pass\n"
 FIRST_S, FACTOR = 5.0, 1.2  # a first trial comes within FIRST_S plus FACTOR times the CPU seconds queued ahead of it
@@ -37,7 +37,6 @@ MOST_BYTES = 12 << 30
 CROWDED = 1.2  # on a GPU: the whole may take this many times the GPU's seconds of the sessions alone
 SAME = 0.015  # and a program's time may differ by this from its time alone
 WARM_S = 20.0  # for the workers of an engine with a GPU to import torch and quack
-ENDS = ("trial.judged", "trial.untimed", "trial.failed")
 
 
 class Sampler(threading.Thread):
@@ -194,8 +193,7 @@ def play(
         ids, except_for = [r["id"] for r in replies], set()
         if device != "cuda":
             paused = replies[1]
-            app.house.post(f"/api/sessions/{paused['id']}/commands", {"kind": "pause"},
-                           **{"X-Control-Token": paused["control_token"]})  # fmt: skip
+            app.house.command(paused, "pause")
             except_for = {paused["id"], *([ids[0]] if not kills else [])}
         kills = app.wait(ids, kills, except_for)
         seconds = time.time() - began

@@ -3,21 +3,10 @@
 import time
 from pathlib import Path
 
-import pytest
-
-from tests.playground.conftest import House
 from tests.playground.test_end_to_end import MODULE
 from tests.playground.test_sessions_survive_kills import descendants
 
 SESSIONS = 3
-
-
-@pytest.fixture
-def house(tmp_path):
-    built = House(tmp_path)
-    built.web()
-    yield built
-    built.close()
 
 
 def confined(engine: int) -> set[int]:
@@ -39,10 +28,6 @@ def test_a_stop_ends_the_processes_of_its_session_alone(house):
         house.submit(source=MODULE.replace("(128, 256)", f"({128 * n}, 256)"), **fields) for n in range(1, 1 + SESSIONS)
     ]
 
-    def command(session, kind):
-        house.post(f"/api/sessions/{session['id']}/commands", {"kind": kind},
-                   **{"X-Control-Token": session["control_token"]})  # fmt: skip
-
     def trials(session) -> int:
         return house.get(f"/api/sessions/{session['id']}")["summary"]["trials"]
 
@@ -50,11 +35,11 @@ def test_a_stop_ends_the_processes_of_its_session_alone(house):
         house.wait(session["id"], lambda s: s["summary"] and s["summary"]["trials"] > 0, 120)
     stopped, *others = sessions
     for session in others:  # so that they start no process meanwhile
-        command(session, "pause")
+        house.command(session, "pause")
         house.wait(session["id"], lambda s: s["summary"]["state"] == "paused", 30)
     time.sleep(1.0)
     before, began = confined(engine), time.monotonic()
-    command(stopped, "stop")
+    house.command(stopped, "stop")
     house.wait(stopped["id"], lambda s: s["state"] == "ended", 10)
     while not before - confined(engine):
         assert time.monotonic() - began < 2.0
@@ -62,6 +47,6 @@ def test_a_stop_ends_the_processes_of_its_session_alone(house):
     gone, after = before - confined(engine), {s["id"]: trials(s) for s in others}
     assert len(gone) < len(before), "the paused sessions keep theirs"
     for session in others:
-        command(session, "resume")
+        house.command(session, "resume")
         house.wait(session["id"], lambda s: s["summary"]["trials"] > after[s["id"]], 60)
     assert before - gone <= confined(engine)

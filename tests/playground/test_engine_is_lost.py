@@ -119,9 +119,7 @@ def test_the_owners_stop_reaches_the_engine(house):
     session = house.submit("pace 0.1 trials 200", trials=200)
     house.engine()
     house.wait(session["id"], lambda s: s["last_seq"] >= 3)
-    house.post(
-        f"/api/sessions/{session['id']}/commands", {"kind": "stop"}, **{"X-Control-Token": session["control_token"]}
-    )
+    house.command(session, "stop")
     log = follow(house, session["id"])
     assert [e["kind"] for e in log[-2:]] == ["controlled", "session.ended"]
 

@@ -32,9 +32,7 @@ class TimeIsUp(BaseException):
     a later call continues."""
 
 
-def run(
-    request: Request, evaluators: Sequence[Evaluator], out: Path | None, say: Callable[[str], None]
-) -> ResultsFile:  # fmt: skip
+def run(request: Request, evaluators: Sequence[Evaluator], out: Path | None, say: Callable[[str], None]) -> ResultsFile:
     """Run every session that the results file lacks, as many at a time as there are evaluators. `say` gets a line for
     each trial and each end. Raises BadResults, BadSpec, OSError."""
     results = ResultsFile(out, request.settings)

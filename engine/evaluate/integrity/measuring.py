@@ -124,9 +124,7 @@ class Run:
         base_cls, _ = self.examiner.reference.baseline_open(baseline, self.seed)
         self.c.ask("time_open", CALL_SECONDS)
         before = self._warm_up()
-        pairs, unsteady = steady(
-            self._pairs, lambda pairs: ([p.baseline_ms for p in pairs], [p.ms for p in pairs])
-        )  # fmt: skip
+        pairs, unsteady = steady(self._pairs, lambda pairs: ([p.baseline_ms for p in pairs], [p.ms for p in pairs]))
         after = gpu_condition.read() or {}
         sample = [p.ms for p in pairs]
         ms, ms_low, ms_high = interval(sample)

@@ -90,9 +90,7 @@ class PairedTiming:
         answer = self.session.ask("measure", "baseline_sample", SAMPLE_SECONDS)
         return net(answer["ms"], self.overhead), answer["call_ms"]
 
-    def _measurement(
-        self, samples: Sequence[Sample], before: dict, unsteady: Sequence[str] = ()
-    ) -> events.Measurement:  # fmt: skip
+    def _measurement(self, samples: Sequence[Sample], before: dict, unsteady: Sequence[str] = ()) -> events.Measurement:
         times = _ms(samples)
         ms, low, high = interval(times)
         device = {**self._condition(), "before": {k: v for k, v in before.items() if k not in ("name", "driver")}}

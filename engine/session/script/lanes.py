@@ -166,26 +166,23 @@ class Lanes:
 
     def _placed(self, work: Work, job: Job) -> Any:
         """In the work's thread: wait for the place, then run; again elsewhere if the place is lost."""
-        for last in (n == MOST_LOST for n in range(MOST_LOST + 1)):
-            turn = job.turn
-            if turn is None:
-                with self.spent.on(work.doing):
-                    return work.run()
+        if job.turn is None:
+            with self.spent.on(work.doing):
+                return work.run()
+        lost = 0
+        while True:
             try:
-                with self.executor.hold(turn, self.owner.stop.is_set):
+                with self.executor.hold(job.turn, self.owner.stop.is_set) as turn:
                     self.spent.waited(turn.place, turn.waited)
-                    began = time.monotonic()
-                    try:
-                        with self.spent.on(work.doing):
-                            return work.run()
-                    finally:
-                        self.spent.used(turn.place, time.monotonic() - began)
+                    with self.spent.on(work.doing, turn.place):
+                        return work.run()
             except Cancelled:
                 raise Stopped from None
             except Lost:
-                if last:
+                lost += 1
+                if lost > MOST_LOST:
                     raise
-                logger.warning("%s was lost with its worker; the work runs again", turn.place)
+                logger.warning("%s was lost with its worker; the work runs again", work.place)
                 job.turn = self._turn(work)
 
     def _announce(self, job: Job) -> Events:

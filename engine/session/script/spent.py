@@ -18,18 +18,17 @@ class Spent:
         self._lock = Lock()
 
     @contextmanager
-    def on(self, doing: str) -> Iterator[None]:
+    def on(self, doing: str, place: str = "") -> Iterator[None]:
+        """The block's time, and beside it the seconds of a GPU's lane, whatever was done there."""
         began = time.monotonic()
         try:
             yield
         finally:
+            seconds = time.monotonic() - began
             if doing:
-                self._add(doing, time.monotonic() - began)
-
-    def used(self, place: str, seconds: float) -> None:
-        """Seconds of a GPU's lane, whatever was done there."""
-        if place.startswith("gpu"):
-            self._add("gpu", seconds)
+                self._add(doing, seconds)
+            if place.startswith("gpu"):
+                self._add("gpu", seconds)
 
     def waited(self, place: str, seconds: float) -> None:
         """For a place of engine.executors, or the memory of a GPU. All GPUs count as one, and so do both kinds of
