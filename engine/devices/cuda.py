@@ -28,14 +28,16 @@ from engine.devices import Candidate, Problem, SessionRefused, TrialError
 from engine.devices.gpus import ARCH, bytes_needed, describe, visible
 from engine.evaluate.candidate.gpu_session import GpuSession
 from engine.evaluate.candidate.worker import Worker
-from engine.evaluate.candidate.worker_pool import SPARE, WorkerPool
+from engine.evaluate.candidate.worker_pool import WorkerPool
 from engine.evaluate.correctness.gpu_rounds import GpuRounds
-from engine.evaluate.evaluator import Evaluator, Programs, Workbench
+from engine.evaluate.evaluator import Evaluator
 from engine.evaluate.integrity.kernel_trial import Kernels
 from engine.evaluate.integrity.process.judge import Judge
+from engine.evaluate.machine import Programs, Workbench
 from engine.evaluate.reference import compile_times, module_process
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.paired_timing import PairedTiming
+from engine.executors.local import spares
 from engine.executors.room import Room
 from engine.jsonprocess import WorkerLost
 from engine.session import events
@@ -105,7 +107,7 @@ class Cuda:
     def evaluator(self, *, local_user: bool) -> Evaluator:
         """A new user of this GPU, which starts to get warm."""
         self.local_user = local_user
-        evaluator = Evaluator(self)
+        evaluator = Evaluator(self, lambda: list(self.evaluators))
         self.evaluators.add(evaluator)
         self.warm()
         return evaluator
@@ -123,7 +125,7 @@ class Cuda:
         if source_kind != "module":
             return
         try:
-            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=SPARE)
+            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=spares())
         except SessionRefused as e:
             logger.warning("%s", e.reason)  # `open` reports it to the session
 
@@ -176,7 +178,14 @@ class Cuda:
             kernels.close()
             processes.close()
 
-        return Workbench(programs, close, times, {"kernel": kernels})
+        def trim(hard: bool) -> None:
+            session.trim()
+            if reference is not None:
+                reference.trim(hard=hard)
+            if hard:
+                rounds.lose_baseline()
+
+        return Workbench(programs, close, times, {"kernel": kernels}, trim)
 
     def _events_ms(self, worker: Worker) -> float:
         """The time that CUDA events add to the work between them: of this GPU, so it is taken once, with its lane."""

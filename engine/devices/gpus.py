@@ -11,7 +11,9 @@ from engine.build.toolchain import Toolchain
 from engine.devices import SessionRefused
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate.candidate.worker import Worker
+from engine.evaluate.correctness.inputs import input_bytes
 from engine.evaluate.timing import gpu_condition
+from engine.evaluate.timing.samples import input_sets
 from engine.jsonprocess import WorkerLost
 from sol.graph import OpGraph
 from sol.hardware import Hardware, load
@@ -19,9 +21,10 @@ from sol.hardware import Hardware, load
 logger = logging.getLogger(__name__)
 
 ARCH = "sm_90a"  # the target of both back ends
-# Bytes of the GPU's memory: of a process's CUDA context with its libraries; of one element of any tensor, for the
-# reference in float64 and its copy in the worker; and how often a session has the module's own tensors.
-CONTEXT, PER_ELEMENT, COPIES = 700 << 20, 24, 6
+# Bytes of the GPU's memory: of a process's CUDA context with its libraries, and of one element of any tensor, for the
+# reference in float64 and its copy in the worker; and how often a session has the module's own tensors, beside the sets
+# of inputs that timing rotates through in both processes.
+CONTEXT, PER_ELEMENT, COPIES = 700 << 20, 24, 3
 
 
 def visible() -> list[str]:
@@ -66,4 +69,5 @@ def bytes_needed(graph: OpGraph) -> int:
     processes with the sets of inputs that timing rotates through, and results in float64."""
     own = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
     elements = sum(t.elements for t in graph.tensors.values())
-    return 2 * CONTEXT + COPIES * own + PER_ELEMENT * elements
+    inputs = input_bytes(graph)
+    return 2 * CONTEXT + COPIES * own + 2 * input_sets(inputs) * inputs + PER_ELEMENT * elements

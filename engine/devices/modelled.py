@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dsl.lower import Source
 from engine.devices import Candidate, Problem, offline
 from engine.evaluate.correctness.oracle_rounds import Oracle, OracleRounds
-from engine.evaluate.evaluator import Programs, Workbench
 from engine.evaluate.integrity.kernel_trial import Kernels
 from engine.evaluate.integrity.process.judge import Judge
+from engine.evaluate.machine import Programs, Workbench
 from engine.evaluate.reference import module_process
 from engine.evaluate.timing.predicted_timing import PredictedTiming
 from engine.session import events

@@ -7,148 +7,41 @@
     evaluator.close()
 
 Sessions, benches, the suite, the studies and `python -m engine verify` and `measure` use it, so all figures come from
-the same checks. A machine (engine.devices.cuda, engine.devices.modelled) defines where programs are built, how a round
-of inputs runs (engine.evaluate.correctness.verification has the list of checks), and whether a time is measured or
-predicted. A candidate's `form` selects its handler.
+the same checks. A machine (engine.evaluate.machine; engine.devices.cuda, engine.devices.modelled) defines where
+programs are built, how a round of inputs runs (engine.evaluate.correctness.verification has the list of checks), and
+whether a time is measured or predicted. A candidate's `form` selects its handler.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
+from typing import Any, TypeVar
 
 from dsl.lower import Source
 from engine.devices import Device, Problem, SessionRefused, TrialError
-from engine.evaluate.correctness.verification import Rounds
+from engine.evaluate.machine import Form, Loaded, Machine, Workbench
 from engine.evaluate.reference import compile_times
-from engine.executors.room import Part, Room
+from engine.executors.room import Part
 from engine.session import events
 from sol.bounds import native_class, pytorch_class
 from sol.graph import OpGraph
-from sol.hardware import Hardware
 
 logger = logging.getLogger(__name__)
 
-
-class Builds(Protocol):
-    """Builds programs of one problem."""
-
-    def build(self, candidate: Any) -> events.TrialCompiled:
-        """Raises TrialError("compile")."""
-
-    def prefetch(self, candidates: Sequence[Any]) -> None:
-        """A hint: these may come next; build them ahead if there is a free core."""
-
-
-class Timing(Protocol):
-    """Times of one problem (paired_timing and predicted_timing in engine.evaluate.timing). All raise
-    TrialError("measure")."""
-
-    def baseline(self, name: str, beside: str = "") -> events.Baseline: ...
-
-    def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured: ...
-
-    def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]: ...
-
-    def quick(self, candidate: Any, baseline: events.Baseline, family: str = "normal") -> float: ...
-
-
-class Form(Protocol):
-    """The handler of candidates of one form. `check`: only for kernels; the language checks programs."""
-
-    def check(self, candidate: Any) -> events.TrialChecked: ...
-
-    def build(self, candidate: Any) -> events.TrialCompiled: ...
-
-    def validate(self, candidate: Any) -> events.TrialValidated: ...
-
-    def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured: ...
-
-
-@dataclass
-class Programs:
-    """The form `program`: built by a back end, validated in rounds, timed beside PyTorch."""
-
-    builds: Builds
-    rounds: Rounds
-    timing: Timing
-
-    def check(self, candidate: Any) -> events.TrialChecked:
-        raise TypeError("a program is checked by dsl.check, before it is a candidate of a device")
-
-    def build(self, candidate: Any) -> events.TrialCompiled:
-        return self.builds.build(candidate)
-
-    def validate(self, candidate: Any) -> events.TrialValidated:
-        return self.rounds.validate(candidate)
-
-    def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
-        return self.timing.measure(candidate, baseline)
-
-
-@dataclass
-class Workbench:
-    """A machine with one problem. `programs` handles the form `program`; `others`: handlers of other forms, by name;
-    `compile_times`: the stored torch.compile times of this problem, None if none are taken."""
-
-    programs: Programs
-    close: Callable[[], None]
-    compile_times: compile_times.Kept | None = None
-    others: Mapping[str, Form] = field(default_factory=dict)
-
-
-class Loaded(Protocol):
-    """The processes of one problem before it is opened."""
-
-    def close(self) -> None: ...
-
-
-class Machine(Protocol):
-    """The machine that runs candidates: a GPU of this machine, or the model of one. All calls block; `cancelled()` is
-    polled so that a stop is prompt. `lanes` to `loads_apart`: as engine.devices.Device declares them. `room`: the
-    memory that its sessions share; None if it is not counted."""
-
-    name: str  # cuda | modelled:h200
-    kind: str  # measured | predicted
-    hardware: str  # name of a file in sol/hardware
-    hw: Hardware
-    lanes: int
-    forms: tuple[str, ...]
-    screens: bool
-    builds_ahead: bool
-    times_compiled: bool
-    place: str
-    loads_apart: bool
-    room: Room | None
-
-    def describe(self) -> dict: ...
-
-    def warm(self, source_kind: str = "module") -> None:
-        """Start what `open` needs, without waiting: called while a module is still being traced."""
-
-    def build_ahead(self, source: Source) -> None:
-        """A hint: a later problem needs this build. No request waits for it."""
-
-    def need(self, problem: Problem) -> int:
-        """Bytes of `room` that the problem's data takes at most, about."""
-
-    def load(self, problem: Problem, cancelled: Callable[[], bool]) -> Loaded | None:
-        """Start the problem's processes, without using the GPU's lane. Raises SessionRefused."""
-
-    def open(self, problem: Problem, cancelled: Callable[[], bool], loaded: Loaded | None = None) -> Workbench:
-        """The workbench of a problem, with what was loaded for it; None: load it now. Raises SessionRefused."""
-
-    def close(self) -> None:
-        """End what `warm` and `open` started for one session. What sessions share stays warm."""
+T = TypeVar("T")
+NO_ROOM = ("out_of_memory", "gpu_memory")  # codes: the GPU's memory was too small
 
 
 class Evaluator(Device):
-    """One problem at a time on one machine; the device of a session. Not for several threads."""
+    """One problem at a time on one machine; the device of a session. Not for several threads. `all_here`: every
+    evaluator of the machine, if several sessions use it."""
 
-    def __init__(self, machine: Machine):
-        self.machine = machine
+    def __init__(self, machine: Machine, all_here: Callable[[], Iterable[Evaluator]] = tuple):
+        self.machine, self._all_here = machine, all_here
         self.name, self.kind, self.hardware, self.hw = machine.name, machine.kind, machine.hardware, machine.hw
         self.lanes, self.forms = machine.lanes, machine.forms
         self.screens, self.builds_ahead = machine.screens, machine.builds_ahead
@@ -157,6 +50,7 @@ class Evaluator(Device):
         self.problem: Problem | None = None
         self.at_work = True  # from its creation or the first use after `close`, until `close`
         self._workbench: Workbench | None = None
+        self._trimming = Lock()  # another session may trim this one, but not while it closes
         self._loaded: tuple[Problem, Loaded | None] | None = None
         self._part: Part | None = None  # of the machine's memory
         self._cancelled: Callable[[], bool] = lambda: False
@@ -187,7 +81,11 @@ class Evaluator(Device):
     def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Start the problem's processes, without using the GPU's lane. Raises SessionRefused."""
         self.at_work = True
-        self._loaded = problem, self.machine.load(problem, cancelled)
+        try:
+            self._loaded = problem, self.machine.load(problem, cancelled)
+        except SessionRefused as e:
+            if e.code not in NO_ROOM or not self._others:
+                raise  # else `open` loads it, and may let others give back their memory
 
     def open(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Prepare one problem. Raises SessionRefused."""
@@ -197,12 +95,16 @@ class Evaluator(Device):
         loaded = None
         if self._loaded is not None and self._loaded[0] is problem:
             (_, loaded), self._loaded = self._loaded, None  # the machine closes it if it fails
-        self._workbench = self.machine.open(problem, cancelled, loaded)
+        processes = [loaded]
+        self._workbench = self._with_room(
+            lambda: self.machine.open(problem, cancelled, processes.pop() if processes else None)
+        )
         self.problem, self._cancelled = problem, cancelled
 
     def close(self) -> None:
         """End every process and drop all data of this problem. What sessions share stays warm."""
-        workbench, self._workbench, self.problem = self._workbench, None, None
+        with self._trimming:
+            workbench, self._workbench, self.problem = self._workbench, None, None
         loaded, self._loaded = self._loaded, None
         part, self._part = self._part, None
         try:
@@ -215,6 +117,39 @@ class Evaluator(Device):
                 part.leave()
             self.machine.close()
             self.at_work = False
+
+    # ---- the memory of a GPU that several sessions use ----
+
+    @property
+    def _others(self) -> list[Evaluator]:
+        return [other for other in self._all_here() if other is not self and other.at_work]
+
+    def trim(self, *, hard: bool = False) -> None:
+        """Give back the GPU's memory that no later request needs; with `hard`, also what can be made again. Call it
+        with the GPU's lane."""
+        with self._trimming, contextlib.suppress(TrialError):
+            if self._workbench is not None:
+                self._workbench.trim(hard)
+
+    def _with_room(self, work: Callable[[], T]) -> T:
+        """The result of work with the GPU's lane. Beside other sessions, give back afterwards what only this work
+        needed. If they leave it too little memory, they give back all they can, and it runs once more."""
+        others = self._others
+        try:
+            return work()
+        except (SessionRefused, TrialError) as e:
+            if e.code not in NO_ROOM or not others:
+                raise
+            logger.warning("the GPU's memory was too small; %d other sessions give back theirs", len(others))
+        finally:
+            if others:
+                self.trim()
+        for other in others:
+            other.trim(hard=True)
+        try:
+            return work()
+        finally:
+            self.trim()
 
     @property
     def workbench(self) -> Workbench:
@@ -239,7 +174,8 @@ class Evaluator(Device):
         programs.rounds.prepare(list(classes))  # while builds run
         for name in names:
             try:
-                yield programs.timing.baseline(name, first_baseline(self.problem.graph, classes))
+                beside = first_baseline(self.problem.graph, classes)
+                yield self._with_room(functools.partial(programs.timing.baseline, name, beside))
             except TrialError as e:
                 if name == "eager":
                     raise SessionRefused(e.code, e.reason) from None
@@ -265,7 +201,7 @@ class Evaluator(Device):
     def baseline(self, name: str, beside: str = "") -> events.Baseline:
         """One of engine.evaluate.reference.baseline_cache.NAMES, timed now (and stored, if the device stores times), in
         alternation with the one `beside`. Raises TrialError("measure")."""
-        timed = self.workbench.programs.timing.baseline(name, beside)
+        timed = self._with_room(lambda: self.workbench.programs.timing.baseline(name, beside))
         if self.workbench.compile_times is not None:
             self.workbench.compile_times.write(timed)
         return timed
@@ -299,7 +235,11 @@ class Evaluator(Device):
 
     def validate(self, candidate: Any) -> events.TrialValidated:
         """Check the results over every round. Raises TrialError("validate") with numbers in the reason."""
-        return self._form(candidate).validate(candidate)
+        try:
+            return self._with_room(lambda: self._form(candidate).validate(candidate))
+        finally:
+            if self._part is not None:
+                self._part.settle()
 
     def first_round(self, candidate: Any) -> events.TrialValidated:
         """Check a program's result only in the first round, for studies of times, whose results are not used. Raises
@@ -309,19 +249,16 @@ class Evaluator(Device):
     def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
         """The time in alternation with the baseline, and the evidence of the run; or a prediction. Raises
         TrialError("measure")."""
-        measured = self._form(candidate).measure(candidate, baseline)
-        if self._part is not None:
-            self._part.settle()
-        return measured
+        return self._with_room(lambda: self._form(candidate).measure(candidate, baseline))
 
     def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]:
         """Several validated programs and the baseline in turns, in one run. Raises TrialError("measure")."""
-        return self.workbench.programs.timing.compare(candidates, baseline)
+        return self._with_room(lambda: self.workbench.programs.timing.compare(candidates, baseline))
 
     def quick_on(self, candidate: Any, baseline: events.Baseline, family: str) -> float:
         """Milliseconds of a few calls on inputs of a family, to measure the cost of a tripped guard. Raises
         TrialError("measure")."""
-        return self.workbench.programs.timing.quick(candidate, baseline, family)
+        return self._with_room(lambda: self.workbench.programs.timing.quick(candidate, baseline, family))
 
     def quick(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[float | None]:
         """Milliseconds of a few calls of each, to choose which to try in full; None if it did not run. Nothing is
@@ -330,7 +267,7 @@ class Evaluator(Device):
 
     def _quick(self, candidate: Any, baseline: events.Baseline) -> float | None:
         try:
-            return self.workbench.programs.timing.quick(candidate, baseline)
+            return self._with_room(lambda: self.workbench.programs.timing.quick(candidate, baseline))
         except TrialError as e:
             if e.code == "cancelled":
                 raise

@@ -55,6 +55,11 @@ def tracers(cores: int | None = None) -> int:
     return max(1, (cores or cores_here()) // 4)
 
 
+def spares(cores: int | None = None) -> int:
+    """Idle processes of a kind that wait for sessions, which come in groups: a class starts together."""
+    return min(4, max(2, tracers(cores)))
+
+
 @functools.cache
 def local() -> Local:
     """The executor of this process."""

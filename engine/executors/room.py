@@ -1,9 +1,10 @@
 """The memory of one GPU, divided among the sessions that have data on it.
 
 A session's data stays on the GPU while other sessions use the lane, because to load it again would take seconds. So a
-session needs its part of the memory before its module is loaded. Its need is estimated; once it was measured in full,
-it counts with what its processes really hold. The oldest request comes first, whatever its size: a large module does
-not wait for ever behind small ones.
+session needs its part of the memory before its module is loaded. Its need, the most that it takes while it has the
+lane, is estimated. Between its turns it holds less: so a session that had a trial counts with what its processes hold,
+and of such sessions only the largest, which may be the next one in the lane, counts with its need beside that. The
+oldest request comes first, whatever its size: a large module does not wait for ever behind small ones.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Room:
 
     def _used(self) -> int:
         inside = [part for part in self._line if part.inside]
-        estimated = sum(part.need for part in inside)
-        now = self._in_use() if any(part.settled for part in inside) else None
+        settled = [part.need for part in inside if part.settled]
+        now = self._in_use() if settled else None
         if now is None:
-            return estimated
-        return min(estimated, now + sum(part.need for part in inside if not part.settled))
+            return sum(part.need for part in inside)
+        return now + max(settled) + sum(part.need for part in inside if not part.settled)
 
 
 class Part:
@@ -59,7 +60,7 @@ class Part:
             return self.inside
 
     def settle(self) -> None:
-        """A trial was validated and timed, so that the session's processes hold what they need."""
+        """A trial ended, so that the session's processes hold what they keep."""
         self.settled = True
 
     def ahead(self) -> int:

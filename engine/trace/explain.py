@@ -119,6 +119,8 @@ def explain(error: BaseException, doing: str) -> Bad:
     if isinstance(error, NameError) and error.name in _IMPORTS:
         return Bad("module_raised", f"{at}: {error.name!r} is not imported; add `{_IMPORTS[error.name]}`.", line)
     text = str(error)
+    if "CUDA out of memory" in text[:2000]:
+        return Bad("gpu_memory", f"{at} asks for more memory than the GPU has: {first_line(error)}.", line)
     if isinstance(error, MemoryError) or _MEMORY.search(text[:2000]):
         return Bad("memory_limit", f"{at} asks for more memory than is available: {first_line(error)}.", line)
     if (isinstance(error, OSError) and error.errno == errno.EAGAIN) or "can't start new thread" in text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.devices import Problem
 from engine.devices.modelled import Modelled
-from engine.evaluate.evaluator import Programs, Workbench
+from engine.evaluate.machine import Programs, Workbench
 from engine.evaluate.timing.predicted_timing import PredictedTiming
 from engine.session import events
 

@@ -93,6 +93,11 @@ class GpuSession:
         if self._loaded.pop(slot, None) is not None and self.holds:
             self.ask("measure", "unload", LOAD_SECONDS, slot=slot)
 
+    def trim(self) -> None:
+        """Let the worker give back the memory that no later request needs. Raises TrialError("measure")."""
+        if self.holds:
+            self.ask("measure", "trim", LOAD_SECONDS)
+
     def forget(self) -> None:
         """After a failure: load each program again before it runs."""
         self._loaded = {}

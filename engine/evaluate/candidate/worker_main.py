@@ -30,11 +30,10 @@ from engine.evaluate.reference import eager_graph
 from engine.evaluate.reference.baseline_cache import parts
 from engine.evaluate.reference.pytorch_classes import casting, permitted
 from engine.evaluate.timing import cupti
-from engine.evaluate.timing.samples import HostTimer, Timer, clock
+from engine.evaluate.timing.samples import HostTimer, Timer, clock, input_sets
 from sol.graph import OpGraph
 
 KEEP_BYTES = 8 << 30  # of references on the GPU
-BUFFERS = 4  # sets of inputs that timing rotates through, as the baseline's does
 
 
 class Worker:
@@ -117,9 +116,9 @@ class Worker:
             self._sets = None
             self._empty()
             base = self.values("normal", seed) if not self.own else dict(self.own)
-            size = sum(t.bytes for t in self.graph.tensors.values() if t.kind == "input")
+            size = data.input_bytes(self.graph)
             free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else 4 << 30
-            count = max(1, min(BUFFERS, int(free / 4 / max(size, 1))))
+            count = max(1, min(input_sets(size), int(free / 4 / max(size, 1))))
             fresh = [data.fill_graph(self.graph, family, seed + i, self.device, only="input") for i in range(count)]
             self._sets = (seed, family), [{**base, **f} for f in fresh]
         return self._sets[1]
@@ -142,6 +141,12 @@ class Worker:
             self.reference_bytes += need
             self.references[key] = [tensors[n] for n in self.graph.outputs]
         return {"kept": fits}
+
+    def trim(self, request: dict) -> dict:
+        """Give back the memory that no later request needs."""
+        self._forget_sets()
+        self._empty()
+        return {}
 
     # ---- programs ----
 
@@ -193,7 +198,7 @@ class Worker:
 
 
 REQUESTS = (
-    "warm", "open", "close", "keep", "load", "unload", "baseline_open", "baseline_sample",
+    "warm", "open", "close", "keep", "trim", "load", "unload", "baseline_open", "baseline_sample",
 )  # fmt: skip
 PROGRAMS = ("check", "time_open", "time_sample", "time_parts", "integrity", "time_close")
 

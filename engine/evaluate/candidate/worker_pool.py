@@ -12,8 +12,7 @@ from threading import Lock
 
 from engine.devices import TrialError
 from engine.evaluate.candidate.worker import Worker
-
-SPARE = 2  # idle processes that wait for a session
+from engine.executors.local import spares
 
 
 class WorkerPool:
@@ -24,8 +23,9 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._lock = Lock()
 
-    def warm(self, many: int = SPARE) -> None:
-        """Let `many` idle processes import, without waiting for them."""
+    def warm(self, many: int | None = None) -> None:
+        """Let `many` idle processes import (usually engine.executors.local.spares), without waiting for them."""
+        many = spares() if many is None else many
         with self._lock:
             while len(self._idle) < many:
                 self._idle.append(Worker(self.environment))
@@ -52,7 +52,7 @@ class WorkerPool:
             if worker.alive and worker.about is not None:
                 worker.ask("close", "close", timeout=30.0)
         with self._lock:
-            if worker.alive and len(self._idle) < SPARE:
+            if worker.alive and len(self._idle) < spares():
                 self._idle.append(worker)
                 return
         worker.close()

@@ -89,6 +89,11 @@ def torch_dtype(name: str) -> Any:
     return getattr(torch, names[name])
 
 
+def input_bytes(graph: OpGraph) -> int:
+    """Of one set of the module's inputs."""
+    return sum(t.bytes for t in graph.tensors.values() if t.kind == "input")
+
+
 def roles(graph: OpGraph) -> dict[str, Role]:
     """The role of each input and parameter, from how the graph uses it."""
     root = {name: name for name in graph.tensors}

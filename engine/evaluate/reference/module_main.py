@@ -1,7 +1,7 @@
 """The confined process of the pasted module: computes its reference, its own errors and its own times.
 
 Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, baseline_open,
-baseline_sample. It never sees a candidate.
+baseline_sample, trim. It never sees a candidate.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from engine.evaluate.reference.pytorch_times import Baseline, argument_sets
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.evaluate.timing.samples import clock
 from engine.trace import child
+from engine.trace.explain import explain
 from engine.trace.load import Bad, Loaded, load
 from sol.graph import OpGraph
 
@@ -37,7 +38,14 @@ def serve(message: dict) -> dict:
             raise Bad("internal", "no module is open")
         return {"ok": getattr(_module, f"do_{what}")(**message.get("with", {}))}
     except Bad as e:
-        return {"error": {"code": e.code, "reason": e.reason[:2000], "line": e.line}}
+        bad = e
+    except Exception as e:  # in our own code: data, errors
+        if type(e).__name__ != "OutOfMemoryError":
+            raise
+        bad = explain(e, "the module")
+    if bad.code == "gpu_memory" and _module is not None:
+        _module.do_trim(hard=True)
+    return {"error": {"code": bad.code, "reason": bad.reason[:2000], "line": bad.line}}
 
 
 def _map(fd: int, size: int) -> Any:
@@ -315,9 +323,7 @@ class Held:
     def do_baseline_open(self, name: str, seed: int, beside: str) -> dict:
         if self.device != "cuda" and not self.host_clock:
             raise Bad("no_cuda", "Times are taken on a GPU only.")
-        self.baselines = []
-        self.wide, self.last, self.data = None, None, None
-        self._empty()
+        self.do_trim(hard=True)
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in self.own:
                 self._state(self.model, t.path).data = self.own[t.name]
@@ -332,6 +338,16 @@ class Held:
         if len(self.baselines) <= beside:
             raise Bad("internal", "no baseline is open")
         return self.baselines[beside].sample()
+
+    # ---- memory ----
+
+    def do_trim(self, hard: bool) -> dict:
+        """Give back the memory that only the last request needed; with `hard`, the open baselines' too."""
+        self.wide, self.last, self.data = None, None, None
+        if hard:
+            self.baselines = []
+        self._empty()
+        return {}
 
     def _empty(self) -> None:
         if self.device == "cuda":

@@ -233,6 +233,12 @@ class Reference:
         if self._box is not None:
             self._box.to_all_cores()
 
+    def trim(self, *, hard: bool = False) -> None:
+        """Let the child give back the memory that only its last request needed; `hard`: and close the open
+        baselines."""
+        if self._box is not None and self._box.alive:
+            self._ask("measure", "trim", hard=hard)
+
     # ---- correct results ----
 
     def inputs_own(self) -> Region:

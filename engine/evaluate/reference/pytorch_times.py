@@ -13,11 +13,11 @@ from typing import Any
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.reference.baseline_cache import parts
 from engine.evaluate.reference.pytorch_classes import HALF, casting, permitted
+from engine.evaluate.timing.samples import input_sets
 from engine.trace import child
 from engine.trace.load import Bad
 from sol.graph import OpGraph
 
-BUFFERS = 4
 MODES = {"compile": "default", "compile_max": "max-autotune"}  # torch.compile's
 WORDS = {"eager": "as PyTorch ships it", "compile": "torch.compile", "compile_max": "torch.compile, max-autotune"}
 
@@ -25,12 +25,12 @@ WORDS = {"eager": "as PyTorch ships it", "compile": "torch.compile", "compile_ma
 def argument_sets(
     graph: OpGraph, arguments: Sequence[Any], own: Mapping[str, Any], seed: int, device: str
 ) -> list[list[Any]]:
-    """BUFFERS lists of arguments of forward: fresh normal inputs, and other arguments unchanged. `arguments`: the
-    module's own; `own`: its tensors by their names in the graph."""
+    """Lists of arguments of forward to rotate through: fresh normal inputs, and other arguments unchanged. `arguments`:
+    the module's own; `own`: its tensors by their names in the graph."""
     import torch
 
     sets = []
-    for i in range(BUFFERS):
+    for i in range(input_sets(data.input_bytes(graph))):
         fresh = data.fill_graph(graph, "normal", seed + i, device, only="input")
         named = iter(graph.inputs)
         row = []

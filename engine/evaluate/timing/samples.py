@@ -20,6 +20,7 @@ METHOD = "CUDA events less their own time, L2 flushed, launches queued behind a 
 # not queued by then (many launches, a busy host) is timed again behind a longer hold.
 HOLD_CYCLES = 500_000
 LONGEST_HOLD = 32 * HOLD_CYCLES
+MOST_SETS, LARGE_SET = 4, 1 << 30
 MOST_OVERHEAD_MS = 0.008  # a larger "time of the events themselves" comes from a disturbed machine and is ignored
 
 
@@ -86,6 +87,12 @@ class Timer:
         call()
         self._torch.cuda.synchronize()
         return (time.perf_counter() - t) * 1e3
+
+
+def input_sets(bytes_: int) -> int:
+    """How many sets of inputs a timing rotates through, for a set of so many bytes: a large one already is more than
+    any cache holds."""
+    return MOST_SETS if bytes_ <= LARGE_SET else 2
 
 
 class HostTimer:

@@ -25,7 +25,8 @@ STOPPED = ("stopped", "cancelled")
 # Codes of trials that ended before anything was known of their program: the engine, the device or the limits ended
 # them.
 UNDECIDED = (
-    "oracle", "worker_lost", "gpu_lost", "timeout", "engine_error", "memory_limit", "run_failed",
+    "oracle", "worker_lost", "gpu_lost", "timeout", "engine_error", "memory_limit", "gpu_memory",
+    "run_failed",
 )  # fmt: skip
 UNDECIDED_PREFIXES = ("reference_", "oracle_", "garbled")
 
