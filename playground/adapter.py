@@ -36,6 +36,7 @@ IDLE = 0.25  # seconds between checks for work: the first event comes within thi
 # first trials after a minute (H200, 16 cores, 2026-11-23), while the GPU waits; four keep it busy. A session without a
 # trial after STARTS_WITHIN seconds (a module that loops) no longer counts.
 STARTING, STARTS_WITHIN = 4, 20.0
+REFILL = 1.0  # seconds between two looks whether enough is prepared for the next sessions
 LEAVE = 10.0  # seconds that the sessions of an ending engine have to end their processes
 
 
@@ -100,10 +101,12 @@ class Adapter:
                 Engine.objects.filter(id=self.engine_id).delete()
 
     def _prepare(self) -> None:
-        """Prepare for the first session, and again after each claim; many claims at once count as one."""
+        """Prepare for the first session, and again after each claim; many claims at once count as one. A session takes
+        what was prepared some time after its claim, so on a GPU, where that takes long to make, look again and
+        again."""
         while not self._leaving.is_set():
             self.warm()
-            self._cold.wait()
+            self._cold.wait(REFILL if self.serves == "cuda" and self.running else None)
             self._cold.clear()
 
     def _on_signal(self, number: int, frame: Any) -> None:

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+from engine import processes
+
 SECONDS = 120.0
 MEMORY = 6 << 30  # resident bytes over all passes; a plain sm_90a unit peaks at 3.4 GB, tf32 through registers at 4.0
 LOG_LINES = 24
+LOOK = 0.1  # seconds between two looks at a compiler's memory
 
 
 class BuildError(Exception):
@@ -65,7 +67,7 @@ def run(
         try:
             while True:
                 try:
-                    process.wait(0.1)
+                    process.wait(LOOK)
                     break
                 except subprocess.TimeoutExpired:
                     peak = max(peak, resident(process.pid))
@@ -85,18 +87,8 @@ def run(
 
 
 def resident(session: int) -> int:
-    """Resident bytes of every process in a session."""
-    total = 0
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile
-            continue
-        if int(fields[3]) == session:
-            total += int(fields[21]) * _PAGE
-    return total
+    """Resident bytes of every process in a session, now or a moment ago."""
+    return processes.table(LOOK).of_session(session)
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -89,12 +89,13 @@ class BuildPool:
         self._nvcc = threading.Semaphore(min(self.size, nvcc_at_once()))
         self._threads: list[threading.Thread] = []
         self._waiting = 0  # idle threads
+        self._importing = 0  # threads whose worker is not ready yet
 
     def warm(self, workers: int = 1) -> None:
         """Start CuTe workers early, without waiting for them. Does nothing if the toolchain is missing."""
         if toolchain.find().cute:
-            for _ in range(min(workers, self.size)):
-                with self._ready:
+            with self._ready:
+                while len(self._threads) < min(workers, self.size):
                     self._start()
 
     def submit(self, source: Source, priority: int = 0) -> Job:
@@ -113,8 +114,7 @@ class BuildPool:
                 return job
             self._jobs[key] = job
             heapq.heappush(self._queue, (priority, next(self._number), job))
-            if self._waiting < len(self._queue):
-                self._start()
+            self._grow()
             self._ready.notify()
         return job
 
@@ -140,8 +140,15 @@ class BuildPool:
 
     # ---- inside ----
 
+    def _grow(self) -> None:
+        """Start another worker for a build that waits, one after the other: each takes a core for 9 s to import, in
+        which those that are ready build several programs."""
+        if self._waiting < len(self._queue) and not self._importing:
+            self._start()
+
     def _start(self) -> None:
         if len(self._threads) < self.size:
+            self._importing += 1
             thread = threading.Thread(target=self._work, name=f"build-{len(self._threads)}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -167,6 +174,9 @@ class BuildPool:
         if toolchain.find().cute:
             with contextlib.suppress(BuildError):  # the first build raises it again
                 builder.warm(lambda: self._closed)
+        with self._ready:
+            self._importing -= 1
+            self._grow()
         try:
             while (job := self._next()) is not None:
                 try:

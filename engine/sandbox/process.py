@@ -32,7 +32,8 @@ REGIONS = ("own", "result")  # shared memory that each child inherits; its size 
 MAX_PROCESSES = 600  # processes and threads of one sandbox, if RLIMIT_NPROC does not apply
 FORKS = 6  # bubblewrap needs two or three, an honest module one
 POLL = 0.05
-IDLE_LOOK = 0.3  # seconds between two looks at a child that nobody asked anything
+IDLE_LOOK = 0.3  # seconds between two looks at a child that nobody asks anything now
+SPARE_LOOK = 2.0  # and at one that was never asked anything
 
 # The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so one thread that lives
 # as long as the engine starts all of them.
@@ -319,11 +320,11 @@ class Sandbox:
                 now = time.monotonic()
                 if now >= next_look and self._ended is None and process is not None and process.poll() is None:
                     self._look()
-                    # A child that nobody asked anything is checked less often: its code should not run.
-                    next_look = now + (POLL if self._asked else IDLE_LOOK)
+                    # A child that nobody asks anything is checked less often: its code should not run.
+                    next_look = now + (POLL if self._asked else IDLE_LOOK if self._inner else SPARE_LOOK)
                 if self._ended is not None and process is not None and process.poll() is not None:
                     return
-                select.select([printed], [], [], POLL)
+                select.select([printed], [], [], POLL if self._asked else IDLE_LOOK)
         except OSError:
             return
         finally:

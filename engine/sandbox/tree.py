@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import signal
-import threading
 import time
 
-
-class _Table:
-    """All processes at one moment: the children of each, and the owner of each once asked for."""
-
-    def __init__(self) -> None:
-        self.at = time.monotonic()
-        self.children: dict[int, list[int]] = {}
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    with open(f"/proc/{name}/stat", "rb") as f:
-                        parent = int(f.read().rpartition(b")")[2].split()[1])
-                    self.children.setdefault(parent, []).append(int(name))
-
-    @functools.cached_property
-    def owners(self) -> dict[int, int]:
-        owners = {}
-        for pid in (pid for group in self.children.values() for pid in group):
-            with contextlib.suppress(OSError):
-                owners[pid] = os.stat(f"/proc/{pid}").st_uid
-        return owners
-
-
-_last: _Table | None = None
-_lock = threading.Lock()
-
-
-def _table(age: float) -> _Table:
-    """All processes now, or as they were at most `age` seconds ago. Threads that ask at the same time share one
-    reading, however long it takes."""
-    global _last
-    since = time.monotonic() - age
-    with _lock:
-        if _last is None or _last.at < since:
-            _last = _Table()
-        return _last
+from engine import processes
 
 
 def descendants(pid: int, uid: int | None = None, age: float = 0.0) -> list[int]:
     """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has. `age`: seconds since
     which the answer may hold, so that those who look at many sandboxes again and again share one reading of /proc."""
-    table = _table(age)
+    table = processes.table(age)
     members, queue = {pid}, [pid]
     while queue:
         for child in table.children.get(queue.pop(), ()):

@@ -41,16 +41,27 @@ def test_one_that_leaves_the_line_is_out_of_it():
     assert last.enter()
 
 
-def test_a_session_that_was_measured_counts_with_what_is_really_in_use():
-    in_use = 5 * GB
+def test_between_its_turns_a_session_counts_with_what_it_holds():
+    in_use = 1 * GB
     room = Room(10 * GB, lambda: in_use)
-    first, second, third = room.part(8 * GB), room.part(4 * GB), room.part(4 * GB)
-    assert first.enter() and not second.enter()
+    first, second, third = room.part(5 * GB), room.part(4 * GB), room.part(4 * GB)
+    assert first.enter() and second.enter() and not third.enter(), "none of them is known but by its estimate"
     first.settle()
-    assert second.enter() and not third.enter(), "the second one does not hold its memory yet, and counts beside it"
+    assert not third.enter(), "the second one does not hold its memory yet"
     second.settle()
-    in_use = 6 * GB
+    assert room.free() == 4 * GB, "what both hold, and the need of the larger one: one of them has the lane"
     assert third.enter()
+
+
+def test_what_a_session_holds_between_its_turns_keeps_others_out():
+    in_use = 4 * GB
+    room = Room(10 * GB, lambda: in_use)
+    first, second = room.part(5 * GB), room.part(2 * GB)
+    assert first.enter()
+    first.settle()
+    assert not second.enter()
+    in_use = 2 * GB
+    assert second.enter()
 
 
 def test_a_gpu_that_does_not_say_what_is_in_use_counts_by_estimates():

@@ -1,0 +1,72 @@
+"""The machine's processes are read for all who look at them together, and not without a pause."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from engine import processes
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """The times at which /proc was read; each reading takes 50 ms."""
+    times = []
+
+    class Counted(processes.Table):
+        def __init__(self, kernel):
+            times.append(time.monotonic())
+            super().__init__(kernel)
+            time.sleep(0.05)
+            self.took = 0.05
+
+    monkeypatch.setattr(processes, "Table", Counted)
+    monkeypatch.setattr(processes, "_last", None)
+    return times
+
+
+def test_this_process_is_there_with_its_parent_session_and_memory():
+    (me,) = (p for p in processes.table().processes if p.pid == os.getpid())
+    assert (me.parent, me.session) == (os.getppid(), os.getsid(0)) and me.resident > 1 << 20
+
+
+def test_a_session_counts_with_the_memory_of_all_its_processes():
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, start_new_session=True)
+    end = time.monotonic() + 20
+    while len(processes.table().children.get(child.pid, ())) < 1 and time.monotonic() < end:
+        time.sleep(0.02)
+    table = processes.table()
+    members = [p.resident for p in table.processes if p.pid == child.pid or p.parent == child.pid]
+    assert len(members) == 2 and table.of_session(child.pid) == sum(members) > max(members)
+    child.communicate(b"\n")
+
+
+def test_many_who_look_at_once_share_one_reading(readings):
+    threads = [threading.Thread(target=processes.table, args=(1.0,)) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(readings) == 1
+
+
+def test_who_asks_for_now_gets_no_reading_from_before(readings):
+    processes.table()
+    processes.table()
+    assert len(readings) == 2
+
+
+def test_who_looks_again_and_again_takes_a_fifth_of_the_time_at_most(readings):
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        processes.table(0.001)
+        time.sleep(0.001)
+    assert 2 <= len(readings) <= 1.0 / (processes.SHARE * 0.05) + 1
+
+
+def test_the_kernels_own_threads_are_left_out():
+    assert not any(processes.KERNEL in (p.pid, p.parent) for p in processes.table().processes)
