@@ -26,6 +26,7 @@ class Process:
     pid: int
     parent: int
     session: int
+    threads: int
     resident: int
 
 
@@ -35,7 +36,7 @@ class Table:
     def __init__(self, kernel: frozenset[int] = frozenset()):
         self.at = time.monotonic()
         self.kernel = set(kernel)
-        self.processes: list[Process] = []
+        self.processes: dict[int, Process] = {}
         folder = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         try:
             for name in os.listdir(folder):
@@ -52,28 +53,33 @@ class Table:
         if KERNEL in (pid, parent):
             self.kernel.add(pid)
         else:
-            self.processes.append(Process(pid, parent, int(fields[3]), int(fields[21]) * mmap.PAGESIZE))
+            session, threads, pages = int(fields[3]), int(fields[17]), int(fields[21])
+            self.processes[pid] = Process(pid, parent, session, threads, pages * mmap.PAGESIZE)
 
     @functools.cached_property
     def children(self) -> dict[int, list[int]]:
         """The process ids by their parent's."""
         children: dict[int, list[int]] = {}
-        for p in self.processes:
+        for p in self.processes.values():
             children.setdefault(p.parent, []).append(p.pid)
         return children
 
     @functools.cached_property
-    def owners(self) -> dict[int, int]:
-        """User ids by process id."""
+    def orphans(self) -> dict[int, int]:
+        """User ids, by process id, of all whose parent may be another one than started them: those of init, of this
+        process and of those above it, any of which may adopt."""
+        adopters, pid = {1, os.getpid()}, os.getpid()
+        while (p := self.processes.get(pid)) is not None and p.parent not in adopters:
+            adopters.add(pid := p.parent)
         owners = {}
-        for p in self.processes:
+        for pid in (pid for parent in adopters for pid in self.children.get(parent, ())):
             with contextlib.suppress(OSError):
-                owners[p.pid] = os.stat(f"/proc/{p.pid}").st_uid
+                owners[pid] = os.stat(f"/proc/{pid}").st_uid
         return owners
 
     def of_session(self, session: int) -> int:
         """Resident bytes of every process in a session."""
-        return sum(p.resident for p in self.processes if p.session == session)
+        return sum(p.resident for p in self.processes.values() if p.session == session)
 
 
 def _read(path: str, folder: int) -> bytes:

@@ -332,8 +332,9 @@ class Sandbox:
 
     def _look(self) -> None:
         assert self._process is not None
-        members = tree.descendants(self._process.pid, self._uid, age=POLL)
-        resident, tasks = tree.usage(members)
+        members, resident, tasks = tree.glance(self._process.pid, self._uid, POLL)
+        if resident > self.memory_bytes:  # with files: their libraries', too
+            resident, tasks = tree.usage(members)
         # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
         many = len(members) > FORKS
         if tasks > MAX_PROCESSES + 8 * (os.cpu_count() or 1) or (many and resident > self.memory_bytes):

@@ -10,18 +10,30 @@ import time
 from engine import processes
 
 
-def descendants(pid: int, uid: int | None = None, age: float = 0.0) -> list[int]:
-    """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has. `age`: seconds since
-    which the answer may hold, so that those who look at many sandboxes again and again share one reading of /proc."""
+def descendants(pid: int, uid: int | None = None) -> list[int]:
+    """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has."""
+    return _members(processes.table(), pid, uid)
+
+
+def glance(pid: int, uid: int | None, age: float) -> tuple[list[int], int, int]:
+    """(the descendants, their resident bytes with mapped files, number of threads) as they were `age` seconds ago or a
+    little earlier, so that those who look at many sandboxes again and again share one reading of /proc."""
     table = processes.table(age)
-    members, queue = {pid}, [pid]
+    members = _members(table, pid, uid)
+    known = [table.processes[p] for p in members if p in table.processes]
+    return members, sum(p.resident for p in known), sum(p.threads for p in known)
+
+
+def _members(table: processes.Table, pid: int, uid: int | None) -> list[int]:
+    members = {pid}
+    if uid is not None:
+        members.update(p for p, owner in table.orphans.items() if owner == uid)
+    queue = list(members)
     while queue:
         for child in table.children.get(queue.pop(), ()):
             if child not in members:
                 members.add(child)
                 queue.append(child)
-    if uid is not None:
-        members.update(p for p, owner in table.owners.items() if owner == uid)
     return sorted(members)
 
 

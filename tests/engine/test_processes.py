@@ -28,9 +28,10 @@ def readings(monkeypatch):
     return times
 
 
-def test_this_process_is_there_with_its_parent_session_and_memory():
-    (me,) = (p for p in processes.table().processes if p.pid == os.getpid())
-    assert (me.parent, me.session) == (os.getppid(), os.getsid(0)) and me.resident > 1 << 20
+def test_this_process_is_there_with_its_parent_session_threads_and_memory():
+    me = processes.table().processes[os.getpid()]
+    assert (me.parent, me.session) == (os.getppid(), os.getsid(0))
+    assert me.resident > 1 << 20 and me.threads == len(os.listdir("/proc/self/task"))
 
 
 def test_a_session_counts_with_the_memory_of_all_its_processes():
@@ -40,7 +41,7 @@ def test_a_session_counts_with_the_memory_of_all_its_processes():
     while len(processes.table().children.get(child.pid, ())) < 1 and time.monotonic() < end:
         time.sleep(0.02)
     table = processes.table()
-    members = [p.resident for p in table.processes if p.pid == child.pid or p.parent == child.pid]
+    members = [p.resident for p in table.processes.values() if p.pid == child.pid or p.parent == child.pid]
     assert len(members) == 2 and table.of_session(child.pid) == sum(members) > max(members)
     child.communicate(b"\n")
 
@@ -69,4 +70,4 @@ def test_who_looks_again_and_again_takes_a_fifth_of_the_time_at_most(readings):
 
 
 def test_the_kernels_own_threads_are_left_out():
-    assert not any(processes.KERNEL in (p.pid, p.parent) for p in processes.table().processes)
+    assert not any(processes.KERNEL in (p.pid, p.parent) for p in processes.table().processes.values())
