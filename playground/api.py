@@ -129,13 +129,6 @@ class LookedAt(Schema):
     code: str
 
 
-class Told(Schema):
-    """An error and its way out."""
-
-    error: str
-    fix: str
-
-
 @api.exception_handler(Refused)
 def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
     return api.create_response(request, e.body, status=e.status)

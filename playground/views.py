@@ -129,7 +129,7 @@ def export(request: HttpRequest, session_id: str) -> HttpResponse:
         return exports.response(exports.of_trial(session, number))
     except exports.ExportError as e:
         text = str(e)
-        return _error(request, 409, "Nothing to export yet", f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
+        return _error(request, 409, "This cannot be exported", f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
 
 
 @require_safe

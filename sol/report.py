@@ -136,7 +136,7 @@ def report(
         baselines=baselines,
         levers=[asdict(lever) for lever in ranked],
         notes=notes,
-        sentence=_sentence(hw, priced, baselines, totals, ranked, chosen),
+        sentence=_sentence(hw, priced, baselines, totals, ranked, [c for c in asked if c in priced] or chosen),
         main=main,
         bytes_only=list(unknown),
         memory={"held": live.external_bytes, "peak": live.peak_bytes, "peak_op": live.peak_op},

@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 LATER = 1000  # priority of builds for a later problem
 OURS = 0.9  # of the GPU's free memory when the engine starts: sessions may hold this much together
+AHEAD = 2  # sessions for which processes are started: the one that comes, and one that may follow
 
 
 class Processes:
@@ -117,15 +118,14 @@ class Cuda:
         """Sessions on this GPU."""
         return sum(evaluator.at_work for evaluator in self.evaluators)
 
-    def warm(self, source_kind: str = "module") -> None:
-        """Start everything that takes seconds to import, without waiting. Between sessions call it in the main thread:
-        a confined child ends with the thread that started it."""
-        self.workers.warm()
+    def warm(self, source_kind: str = "module", many: int = AHEAD) -> None:
+        """Start everything that takes seconds to import, for `many` sessions, without waiting."""
+        self.workers.warm(many)
         self.pool.warm(min(2, self.pool.size))
         if source_kind != "module":
             return
         try:
-            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=spares())
+            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=many)
         except SessionRefused as e:
             logger.warning("%s", e.reason)  # `open` reports it to the session
 
@@ -259,5 +259,5 @@ def least_used() -> Cuda:
 
 
 def warm() -> None:
-    """Import everything that the next session needs. Call it in the main thread, between sessions."""
-    least_used().warm()
+    """Import everything that the next sessions need, which come in groups."""
+    least_used().warm(many=spares())

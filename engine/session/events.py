@@ -209,23 +209,24 @@ def decode(kind: str, data: dict[str, Any]) -> Event:
         raise ValueError(f"unknown event kind {kind!r}: this log is from another version")
     if not isinstance(data, dict):
         raise ValueError(f"{kind}: its data is not an object")
-    names = {f.name for f in dataclasses.fields(cls)}
-    unknown = set(data) - names
-    if unknown:
-        raise ValueError(f"{kind} has unknown fields {sorted(unknown)}")
     values = dict(data)
     time = values.get("time")
     if isinstance(time, dict):
         if time.get("kind") not in _TIMES:
             raise ValueError(f"{kind}: its time is neither measured nor predicted")
-        try:
-            values["time"] = _TIMES[time["kind"]](**time)
-        except TypeError as e:
-            raise ValueError(f"{kind}: {e}") from None
-    try:
-        return cls(**values)
-    except TypeError as e:
-        raise ValueError(f"{kind}: {e}") from None
+        values["time"] = _built(_TIMES[time["kind"]], time, f"{kind}: its time")
+    return _built(cls, values, kind)
+
+
+def _built(cls: type, values: dict[str, Any], what: str) -> Any:
+    """An object of these fields. Raises ValueError that names the fields which are missing or unknown."""
+    fields = dataclasses.fields(cls)
+    needed = {f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING}
+    if unknown := set(values) - {f.name for f in fields}:
+        raise ValueError(f"{what} has unknown fields {', '.join(sorted(unknown))}")
+    if missing := needed - set(values):
+        raise ValueError(f"{what} lacks {', '.join(sorted(missing))}")
+    return cls(**values)
 
 
 __all__ = [

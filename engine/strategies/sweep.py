@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product, zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -39,7 +39,9 @@ class SweepOptions(api.Options):
     structure: int = Field(1, ge=1, le=8, description="Structure of the program: 1 is the one expected to be fastest")
     region: int = Field(0, ge=0, description="Region of a module that is no single program; 0: the one with most work")
     order: Literal["predicted", "listed", "shuffled"] = Field(
-        "predicted", description="predicted: the model's fastest first; listed: clause by clause; shuffled: by the seed"
+        "predicted",
+        description="predicted: the model's fastest first, swizzle by swizzle; listed: clause by clause; shuffled: by "
+        "the seed",
     )
     limit: int = Field(0, ge=0, description="Trials of each precision class at most; 0: no limit beside the budget")
 
@@ -54,23 +56,33 @@ class Sweep(Strategy):
 
     def run(self, problem: Prepared) -> Script:
         tried, trial = 0, None
-        for cls in problem.classes:
-            part = self._part(problem, cls)
-            base = part.structures[min(self.options.structure, len(part.structures)) - 1]
-            stage = self._stage(base.base, problem.hardware)
-            configs = list(configurations(base.base, stage, base.backend))
-            self._sort(configs, base.base, stage, problem)
-            for number, config in enumerate(configs[: self.options.limit or None], 1):
-                if (trial is not None and trial.state.stop) or problem.cancelled():
-                    return trial.state.stop if trial is not None else "The sweep was stopped."
-                program = varied(base.base, stage, config)
-                trial = yield Try(
-                    Candidate(to_text(program), cls, base.backend), f"{stage.name}: {words(config)}",
-                    f"configuration {number} of {len(configs)} of: {base.words}",
-                    predicted_ms=predict(resolve(program, problem.hardware.sms), problem.hardware).ms,
-                )  # fmt: skip
-                tried += 1
+        # In turns, so that a small budget reaches every class.
+        for attempt in chain.from_iterable(zip_longest(*(self._tries(problem, cls) for cls in problem.classes))):
+            if attempt is None:
+                continue
+            if (trial is not None and trial.state.stop) or problem.cancelled():
+                return trial.state.stop if trial is not None else "The sweep was stopped."
+            trial = yield attempt
+            tried += 1
         return f"The sweep is over: {count(tried, 'configuration')} tried."
+
+    def _tries(self, problem: Prepared, cls: str) -> Iterator[Try]:
+        """The configurations of one class, each as a trial. Raises Unsuitable."""
+        part = self._part(problem, cls)
+        if self.options.structure > len(part.structures):
+            known = count(len(part.structures), "structure")
+            raise Unsuitable("no_structure", f"the program has {known} in {cls}; give structure a number up to that")
+        base = part.structures[self.options.structure - 1]
+        stage = self._stage(base.base, problem.hardware)
+        configs = list(configurations(base.base, stage, base.backend))
+        self._sort(configs, base.base, stage, problem)
+        for number, config in enumerate(configs[: self.options.limit or None], 1):
+            program = varied(base.base, stage, config)
+            yield Try(
+                Candidate(to_text(program), cls, base.backend), f"{stage.name}: {words(config)}",
+                f"configuration {number} of {len(configs)} of: {base.words}",
+                predicted_ms=predict(resolve(program, problem.hardware.sms), problem.hardware).ms,
+            )  # fmt: skip
 
     def _part(self, problem: Prepared, cls: str) -> Part:
         """The requested region, or the one whose programs are expected to take longest."""
@@ -79,8 +91,9 @@ class Sweep(Strategy):
             return max(parts, key=lambda part: part.structures[0].ms)
         chosen = next((part for part in parts if part.number == self.options.region), None)
         if chosen is None:
-            numbers = ", ".join(str(part.number) for part in parts)
-            raise Unsuitable("no_region", f"there is no region {self.options.region} in {cls}; there are {numbers}")
+            numbers = ", ".join(str(part.number) for part in parts if part.number)
+            there = f"its regions are {numbers}" if numbers else "it is one program; leave region out"
+            raise Unsuitable("no_region", f"the module has no region {self.options.region} in {cls}: {there}")
         return chosen
 
     def _stage(self, program: Program, hardware: Hardware) -> Collective:
@@ -92,7 +105,9 @@ class Sweep(Strategy):
         if self.options.stage:
             if self.options.stage not in stages:
                 names = ", ".join(stages)
-                raise Unsuitable("no_stage", f"no stage `{self.options.stage}` can be varied; those are: {names}")
+                raise Unsuitable(
+                    "no_stage", f"the program has no stage `{self.options.stage}` to vary; write one of: {names}"
+                )
             return stages[self.options.stage]
         times = {s.name: s.ms for s in predict(resolve(program, hardware.sms), hardware).stages}
         return max(stages.values(), key=lambda s: times.get(s.name, 0.0))
@@ -102,7 +117,13 @@ class Sweep(Strategy):
             problem.rng.shuffle(configs)
         elif self.options.order == "predicted":
             priced = product_of(program, stage)
-            configs.sort(key=lambda c: collective_time(program, replace(stage, config=c), problem.hardware, priced).ms)
+
+            def swizzle_then_time(config: Config) -> tuple[int, float]:
+                # The model gives most swizzles one time: such configurations would stand side by side.
+                ms = collective_time(program, replace(stage, config=config), problem.hardware, priced).ms
+                return legal.SWIZZLES.index(config.swizzle) if config.swizzle in legal.SWIZZLES else 0, ms
+
+            configs.sort(key=swizzle_then_time)
 
 
 def configurations(program: Program, stage: Collective, backend: str) -> Iterator[Config]:

@@ -65,7 +65,11 @@ def module_set(name: str, only: tuple[str, ...] = ()) -> dict[str, str]:
     """
     ids = module_ids() if name == "suite59" else beside(name)
     if unknown := [n for n in only if n not in ids and n not in ids.values()]:
-        raise ValueError(f"the set {name} has no {', '.join(unknown)}")
+        first, *_ = ids
+        raise ValueError(
+            f"the set {name} has no {', '.join(unknown)}; write ids or names of its problems, such as {ids[first]} or "
+            f"{first} (the files in engine/problems have their id in the first line)"
+        )
     chosen = {m: pid for m, pid in ids.items() if not only or {m, pid}.intersection(only)}
     return dict(sorted(chosen.items(), key=lambda item: (order(item[1]) if "/" in item[1] else (0, 0), item[0])))
 

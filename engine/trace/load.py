@@ -182,6 +182,9 @@ def _choose(names: dict[str, Any], base: type) -> type:
             f"{len(own)} modules and none is called Model ({listed}): name the one to optimise `Model`.",
             line_of(own[-1]),
         )
+    if callable(names.get("kernel")):
+        reason = "This is a raw kernel and not a module: paste its module, and try the kernel in that session"
+        raise Bad("no_model", f"{reason} (or `python -m engine verify KERNEL --reference MODULE`).", None)
     raise Bad("no_model", "No nn.Module class: define `class Model(torch.nn.Module)` with a forward method.", None)
 
 

@@ -201,11 +201,6 @@ def _table_second(op: Op, tensors: Mapping[str, Tensor]) -> bool:
     return len(op.inputs) > 1 and not tensors[op.inputs[0]].dtype.startswith(("f", "bf"))
 
 
-def is_view(op: Op, tensors: Mapping[str, Tensor]) -> bool:
-    """Return True if the op moves no data: its outputs are views of its input."""
-    return cost(op, tensors).kind == "view"
-
-
 def bytes_only(ops: Iterable[Op], tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
     """Names of the operations without a rule, which are priced by bytes alone and listed in the report."""
     return tuple(dict.fromkeys(canonical(o.op) for o in ops if cost(o, tensors).kind == "bytes"))

@@ -16,13 +16,13 @@ JUDGED = {"trial": 1, "cls": "f16", "best": True, "verdict": "clean", "ms": 1.0,
 BROKEN = [
     ("trial.judged", JUDGED, "trial.judged has unknown fields"),
     ("trial.painted", {}, "unknown event kind 'trial.painted'"),
-    ("progress", {}, "missing 1 required positional argument: 'text'"),
+    ("progress", {}, "progress lacks text"),
     ("progress", [], "its data is not an object"),
     ("baseline", {"name": "eager", "cls": "f32", "time": {"kind": "dreamt"}}, "neither measured nor predicted"),
     (
         "baseline",
         {"name": "eager", "cls": "f32", "time": {"kind": "measured", "x": 1}},
-        "unexpected keyword argument",
+        "its time has unknown fields x",
     ),
 ]
 

@@ -200,6 +200,11 @@ def words(s: dict, cls: str) -> list[str]:
     return sentences
 
 
+def _cell(value: float | None, form: str) -> str:
+    """A number, or a dash for what was not timed."""
+    return f"{value:{form}}" if value else f"{'-':>{form.partition('.')[0]}}"
+
+
 def _line(x: Line, row: dict, cls: str) -> str:
     head = f"{x.pid:7} {x.module:36}"
     if x.trial is None:
@@ -209,11 +214,11 @@ def _line(x: Line, row: dict, cls: str) -> str:
             return f"{head} right{whole}, error {min(t['error'] for t in right):.1e}; nothing was timed"
         return f"{head} no program: {x.why[:120]}"
     b, base = x.trial, x.baselines
-    nan = float("nan")
+    over = [x.over.get("eager"), x.over.get(NATIVE), x.over.get("compile"), x.against]
     values = [
-        f"{b['ms']:9.4f}", *(f"{base.get(n, nan):9.4f}" for n in ("eager", NATIVE, "compile", "compile_max")),
-        f"{x.over.get('eager', nan):8.2f}", f"{x.over.get(NATIVE, nan):7.2f}", f"{x.over.get('compile', nan):7.2f}",
-        f"{x.against or nan:7.2f}", f"{b['gap']:6.2f}", f"{b['score']:5.2f}", f"{b['error']:8.1e}",
+        f"{b['ms']:9.4f}", *(_cell(base.get(n), "9.4f") for n in ("eager", NATIVE, "compile", "compile_max")),
+        *(_cell(value, width) for value, width in zip(over, ("8.2f", "7.2f", "7.2f", "7.2f"), strict=True)),
+        f"{b['gap']:6.2f}", f"{b['score']:5.2f}", f"{b['error']:8.1e}",
     ]  # fmt: skip
     notes = [f"{x.trials}", f"({x.failed} failed)" * bool(x.failed), f"({x.refuted} refuted)" * bool(x.refuted),
              b["change"] if "programs" in b else b["backend"], f"by {b['by']}" * (b["by"] != cls),

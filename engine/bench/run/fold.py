@@ -24,6 +24,7 @@ from engine.session.script.steps import Emitted
 
 # The name of torch.compile with TF32 allowed in results since the first bench.
 _NAMES = {"compile_tf32": "compile", "compile_max_tf32": "compile_max"}
+ENDS = (events.TrialJudged, events.TrialUntimed, events.TrialFailed)
 _AS_SHIPPED = {"compile": "compile_f32", "compile_max": "compile_max_f32"}  # for a module in float32
 
 
@@ -119,7 +120,7 @@ def _trials(log: Sequence[Emitted], of: Mapping, blobs: Mapping[str, str]) -> li
     began = next((e.t for e in of[events.Progress] if e.event.step == "search"), log[0].t)
     rows = []
     for number in sorted(steps):
-        end = steps[number].get(events.TrialJudged) or steps[number].get(events.TrialFailed)
+        end = next((steps[number][kind] for kind in ENDS if kind in steps[number]), None)
         if end is not None:
             steps_of = {kind: e.event for kind, e in steps[number].items()}
             seconds = end.t - _since(began, end.t, of)
@@ -143,6 +144,9 @@ def _trial(of: Mapping[type[events.Event], Any], blobs: Mapping[str, str]) -> di
         row |= _validated(of[events.TrialValidated])
     if events.TrialMeasured in of:
         row |= _measured(of[events.TrialMeasured])
+    if events.TrialUntimed in of:  # a kernel: its verdict is known, and it has no time
+        u: events.TrialUntimed = of[events.TrialUntimed]
+        return row | {"ok": u.verdict in COUNTING, "verdict": u.verdict, "step": u.step, "message": u.text}
     if events.TrialFailed in of:
         f: events.TrialFailed = of[events.TrialFailed]
         log = {"log": blobs.get(f.detail, "")[-2000:]} if f.detail else {}

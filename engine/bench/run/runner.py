@@ -36,7 +36,9 @@ def run(request: Request, evaluators: Sequence[Evaluator], out: Path | None, say
     """Run every session that the results file lacks, as many at a time as there are evaluators. `say` gets a line for
     each trial and each end. Raises BadResults, BadSpec, OSError."""
     results = ResultsFile(out, request.settings)
-    results.about |= about(evaluators[0], len(evaluators))
+    results.about |= about(evaluators[0], len(evaluators)) | {
+        "memory": "this repository's results without those of the problem itself", "teaches": False,
+    }  # fmt: skip
     todo = [module for module in request.problems if not results.finished(module)]
     if len(evaluators) > 1:  # so that no long one is left for the end
         known = shards.weights()

@@ -19,7 +19,7 @@ from engine.evaluate.candidate.faults import Wrong
 from engine.evaluate.candidate.guarded_outputs import Guarded, same_bits, wrong_writes
 from engine.evaluate.candidate.noop_probe import silenced
 from engine.evaluate.candidate.probes import probed, raised, recorded
-from engine.evaluate.candidate.region_program import Assembled
+from engine.evaluate.candidate.region_program import RegionProgram
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import oracle
 from engine.evaluate.correctness.tolerance import compare, finite
@@ -73,10 +73,10 @@ class LoadedProgram:
         self.problem, self.device = problem, problem.device
         self.program = request.get("program", "")
         self.snapshot = Snapshot()  # of the functions that harness and program share
-        self.whole: Assembled | None = None
+        self.whole: RegionProgram | None = None
         self.module: tuple[Any, str | None] = (None, None)
         if request.get("placed"):
-            self.whole = Assembled(problem.graph, request["placed"], self.device, request["cls"])
+            self.whole = RegionProgram(problem.graph, request["placed"], self.device, request["cls"])
             self.inputs, self.results, self.run = self.whole.inputs, self.whole.outputs, self.whole.run
         else:
             self.inputs, self.results = request["inputs"], request["outputs"]

@@ -1,6 +1,6 @@
 """A module of several generated programs and a PyTorch rest, with the interface of one program, for the worker.
 
-    program = Assembled(graph, placed, "cuda", "tf32")
+    program = RegionProgram(graph, placed, "cuda", "tf32")
     program.run(inputs, outputs); program.deliver()
 
 `run` leaves a result of PyTorch in PyTorch's memory, because a copy would be timed and the baseline makes none;
@@ -20,13 +20,13 @@ from engine.build.cute_worker import import_generated
 from engine.devices.parts import subgraph
 from engine.evaluate.candidate.guarded_outputs import Guarded, wrong_writes
 from engine.evaluate.candidate.noop_probe import Launches, silenced
-from engine.evaluate.candidate.region_runtime import Composed, Place
+from engine.evaluate.candidate.region_runtime import Place, RegionRuntime
 from sol.graph import OpGraph
 
 SAMPLES = 5
 
 
-class Assembled:
+class RegionProgram:
     """`placed`: engine.devices.parts.to_json of each program, with the `path` of its module and its `artifact`; the
     first is the trial's program. Raises engine.evaluate.candidate.aten.UnknownOp, and what importing a module
     raises."""
@@ -41,12 +41,12 @@ class Assembled:
         self.outputs = [_whole(n, tensors) for n in graph.outputs]
         self._late: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def _composed(self, runs: list[Callable]) -> Composed:
+    def _composed(self, runs: list[Callable]) -> RegionRuntime:
         places = [
             Place(frozenset(p["ops"]), p["inputs"], p["outputs"], run=run)
             for p, run in zip(self.placed, runs, strict=True)
         ]
-        return Composed(self.graph, places, self.device, self.cls)
+        return RegionRuntime(self.graph, places, self.device, self.cls)
 
     def run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         self._run(self.composed, inputs, outputs, None)
@@ -60,7 +60,11 @@ class Assembled:
         return wrong_writes(guards, [], [])
 
     def _run(
-        self, composed: Composed, inputs: list[torch.Tensor], outputs: list[torch.Tensor], guards: list[Guarded] | None
+        self,
+        composed: RegionRuntime,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+        guards: list[Guarded] | None,
     ) -> None:
         values = dict(zip(composed.read, inputs, strict=True))
         into = dict(zip(self.graph.outputs, outputs, strict=True))
@@ -87,7 +91,7 @@ class Assembled:
             covered += ms
             region += ms * (place.ops == own)
         part = subgraph(self.graph, [op for op in self.graph.live if op.name in own])
-        theirs = Composed(part, [], self.device, self.cls)
+        theirs = RegionRuntime(part, [], self.device, self.cls)
         operands = {n: tensors[n] for n in theirs.read}
         eager = _time(lambda: theirs.play(operands), timer)
         return {"region_ms": region, "covered_ms": covered, "region_eager_ms": eager}

@@ -1,6 +1,6 @@
 """A traced graph, run by PyTorch operation by operation, with programs in place of its regions.
 
-    made = Composed(graph, places, "cuda", "tf32")
+    made = RegionRuntime(graph, places, "cuda", "tf32")
     made.run(values)           # {output: tensor}; `into`: where programs write the module's own results
     made.alone(values)         # each program on its inputs in such a run, as a call to be timed
 
@@ -56,7 +56,7 @@ class _Step:
     drops: list[str] = field(default_factory=list)
 
 
-class Composed:
+class RegionRuntime:
     """Raises UnknownOp for an operation that PyTorch may not run here, ValueError for places that wait for each
     other."""
 
@@ -206,4 +206,4 @@ class Composed:
         return x.to(torch_dtype(self.graph.tensors[name].dtype))
 
 
-__all__ = ["Composed", "Place"]
+__all__ = ["Place", "RegionRuntime"]

@@ -23,9 +23,8 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._lock = Lock()
 
-    def warm(self, many: int | None = None) -> None:
-        """Let `many` idle processes import (usually engine.executors.local.spares), without waiting for them."""
-        many = spares() if many is None else many
+    def warm(self, many: int) -> None:
+        """Let `many` idle processes import, without waiting for them."""
         with self._lock:
             while len(self._idle) < many:
                 self._idle.append(Worker(self.environment))

@@ -17,7 +17,7 @@ import torch
 from engine import jsonprocess
 from engine.evaluate import shared_tensors
 from engine.evaluate.candidate.binding import bound
-from engine.evaluate.candidate.region_runtime import Composed, Place
+from engine.evaluate.candidate.region_runtime import Place, RegionRuntime
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import oracle
 from engine.evaluate.correctness.tolerance import compare, finite
@@ -125,14 +125,14 @@ def judge(request: dict) -> dict:
     return {"results": comparisons, "seconds": time.perf_counter() - started}
 
 
-def _composed(request: dict, graph: OpGraph) -> Composed:
+def _composed(request: dict, graph: OpGraph) -> RegionRuntime:
     """The module with programs' meanings in place of its regions."""
     places = []
     for p in request["placed"]:
         program = oracle.checked_program(p["program"])
         meaning = functools.partial(oracle.run, program)
         places.append(Place(frozenset(p["ops"]), p["inputs"], p["outputs"], meaning=meaning))
-    return Composed(graph, places, "cpu", request["cls"])
+    return RegionRuntime(graph, places, "cpu", request["cls"])
 
 
 def stored(request: dict) -> dict:

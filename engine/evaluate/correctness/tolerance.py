@@ -131,9 +131,9 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
         return words + (f" (PyTorch's own in class {cls}: {beyond:,})" if beyond else "")
     own = pytorch if pytorch is not None and not pytorch.unexpected else None
     if not isfinite(c.error) or c.error > _allowed(t.error, own and own.error):
-        return (
-            f"relative error {c.error:.2g} is above the tolerance of {cls}, {t.error:.2g}{_beside(own and own.error)}"
-        )
+        allowed, why = bound(cls, pytorch)
+        limit = f"{allowed:.2g}, {why}" if why else f"the tolerance of {cls}, {t.error:.2g}"
+        return f"relative error {c.error:.2g} is above {limit}{_beside(own and own.error)}"
     if not isfinite(c.max_error) or c.max_error > _allowed(t.max_error, own and own.max_error):
         worst = f"the worst element is off by {c.max_error:.2g} times a typical one"
         return f"{worst}; {cls} allows {t.max_error:.2g}{_beside(own and own.max_error)}"

@@ -8,6 +8,7 @@ the time of one synchronised call, and that is at most the time of the request f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from engine.devices import SessionRefused
 from engine.devices.gpu_names import hardware_of
@@ -63,6 +64,9 @@ def findings(claim: Claim) -> list[Finding]:
     def add(code: str, evidence: str) -> None:
         faults.append(Finding(code, evidence, dynamic=True))
 
+    if not all(map(isfinite, (claim.ms, claim.call_ms))):
+        add("clock", f"{claim.ms} ms in a call of {claim.call_ms} ms claimed, which are no times")
+        return faults
     if claim.limit_ms is not None and claim.ms < TOO_FAST * claim.limit_ms:
         limit = f"the limit of {claim.limit_ms:.4g} ms for the module's work in {claim.cls}"
         add("too_fast", f"{claim.ms:.4g} ms is below {TOO_FAST:.0%} of {limit}")

@@ -138,7 +138,9 @@ export function outcome(trial) {
     return trial.untimed.verdict === "unverified" ? "unverified" : "flagged";
   }
   if (trial.judged) return counts(trial.judged) ? "counted" : "flagged";
-  if (trial.failed) return { run: "undecided", owner: "stopped" }[trial.failed.cause] ?? "failed";
+  if (trial.failed?.cause === "run") return "undecided";
+  if (trial.failed?.cause === "owner") return "stopped";
+  if (trial.failed) return "failed";
   return "running";
 }
 

@@ -96,6 +96,15 @@ def test_one_that_failed_or_does_not_count_says_why():
     assert t["message"] == "only library kernels ran"
 
 
+def test_a_kernel_without_a_time_has_its_verdict():
+    proposed = trial()[0]
+    untimed = events.TrialUntimed(1, "library only", "f16", "measure", "no_prediction", "right, and not timed")
+    gaming = events.TrialUntimed(2, "gaming", "f16", "measure", "gaming", "it reads a clock")
+    first, second = row(proposed, untimed, trial(2)[0], gaming)["trials"]
+    assert (first["verdict"], first["ok"], first["message"]) == ("library only", False, "right, and not timed")
+    assert (second["verdict"], second["ok"], "ms" in second) == ("gaming", False, False)
+
+
 def test_limits_are_those_of_the_report_and_of_what_else_trials_were_held_to():
     guarded = trial(cls="tf32", gap=1.6)
     guarded[0] = events.TrialProposed(1, "tf32", guarded[0].program, "cute", "c", "w", roof="bf16")

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 from engine.evaluate.candidate.aten import ALLOWED, UnknownOp, operation  # noqa: E402
-from engine.evaluate.candidate.region_runtime import Composed  # noqa: E402
+from engine.evaluate.candidate.region_runtime import RegionRuntime  # noqa: E402
 from engine.trace import capture  # noqa: E402
 from sol.graph import Op, OpGraph  # noqa: E402
 
@@ -48,7 +48,7 @@ def test_a_traced_module_gives_what_the_module_gives():
     torch.manual_seed(0)
     model, inputs = Mixture().eval(), (torch.randn(2, 5, 32), torch.randint(0, 10, (2, 5)))
     graph, values = traced(model, inputs)
-    results = Composed(graph, [], "cpu", "f32").run(values)
+    results = RegionRuntime(graph, [], "cpu", "f32").run(values)
     with torch.no_grad():
         wanted = model(*inputs)
     for name, want in zip(graph.outputs, wanted, strict=True):
@@ -72,7 +72,7 @@ def test_writes_to_parts_of_a_tensor_that_forward_made_give_what_the_module_give
     inputs = torch.randn(4, 5), torch.tensor([1, 3])
     graph, values = traced(Assigns(), inputs)
     assert {"slice_scatter", "select_scatter", "index_put"} <= {op.op for op in graph.ops}
-    (result,) = Composed(graph, [], "cpu", "f32").run(values).values()
+    (result,) = RegionRuntime(graph, [], "cpu", "f32").run(values).values()
     torch.testing.assert_close(result, Assigns()(*inputs))
 
 

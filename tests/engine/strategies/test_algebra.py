@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dsl.printer import to_text  # noqa: E402
-from engine.evaluate.candidate.region_runtime import Composed  # noqa: E402
+from engine.evaluate.candidate.region_runtime import RegionRuntime  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.strategies.planner.search.algebra import rewritten  # noqa: E402
 from sol.cost.graph_costs import costs_of  # noqa: E402
@@ -43,7 +43,7 @@ def values(graph):
 
 def result(graph, tensors):
     graph = replace(graph, tensors={n: replace(t, dtype="f64") for n, t in graph.tensors.items()})
-    return Composed(graph, [], "cpu", "f32").run(tensors)[graph.outputs[0]]
+    return RegionRuntime(graph, [], "cpu", "f32").run(tensors)[graph.outputs[0]]
 
 
 GRAPHS = {

@@ -34,7 +34,7 @@ from engine.strategies.planner.lowering.drafts import (
     reference,
     stage_of,
 )
-from engine.strategies.planner.lowering.lowering_context import Walk, blamed, key, refuse, unkey
+from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
 from engine.strategies.planner.lowering.rules_nonproduct import (
     CONVOLUTIONS,
     NORMALIZATIONS,
@@ -130,7 +130,7 @@ class Lowered:
 
 def lower(graph: OpGraph, title: str = "module") -> Lowered:
     """Raises SessionRefused("not_covered") for the first operation without a rule."""
-    walk = Walk(graph)
+    walk = LoweringContext(graph)
     for op in graph.ops:
         walk.op = op
         walk.values[op.outputs[0]] = _value(walk)
@@ -152,7 +152,7 @@ def not_in_float64(graph: OpGraph) -> None:
         )
 
 
-def _value(walk: Walk) -> Value:
+def _value(walk: LoweringContext) -> Value:
     op = walk.op
     if op.op in IDENTITIES:
         if op.attrs.get("train") or op.attrs.get("training"):
@@ -170,7 +170,7 @@ def _value(walk: Walk) -> Value:
     raise walk.refuse("is not covered yet", covered())
 
 
-def _refuse_expanded(walk: Walk) -> None:
+def _refuse_expanded(walk: LoweringContext) -> None:
     """Refuse an operation that adds up along an expanded axis: `expand` leaves the sizes to its reader, and a sum needs
     each element as often as it is repeated."""
     value, tensor = walk.arguments()[0], walk.graph.tensors[walk.op.inputs[0]]
@@ -178,7 +178,7 @@ def _refuse_expanded(walk: Walk) -> None:
         raise walk.refuse("of an expanded tensor is not covered yet")
 
 
-def _view(walk: Walk) -> Value:
+def _view(walk: LoweringContext) -> Value:
     op, value, shape = walk.op, walk.arguments()[0], walk.out().shape
     if isinstance(value, float) or (value.shape == shape and op.op not in SWAPS):
         return value
@@ -193,7 +193,7 @@ def _view(walk: Walk) -> Value:
     return walk.reshaped(value, shape)
 
 
-def _pointwise(walk: Walk) -> Value:
+def _pointwise(walk: LoweringContext) -> Value:
     op, values, shape = walk.op, walk.arguments(), walk.out().shape
     target = walk.target(values, shape)
     terms = [walk.term(v, target) for v in values]
@@ -206,7 +206,7 @@ def _pointwise(walk: Walk) -> Value:
     return Result(target.stage, expr, shape)
 
 
-def _result(walk: Walk, name: str) -> str:
+def _result(walk: LoweringContext, name: str) -> str:
     """The reference of a tensor that the module returns, stored in the module's order and type."""
     value = walk.values.get(name)
     if isinstance(value, Leaf) and stage_of(value.source) is not None:
@@ -224,7 +224,7 @@ def _result(walk: Walk, name: str) -> str:
 class _Finish:
     """Drops unread stages, numbers the rest, and names parameters and results."""
 
-    def __init__(self, walk: Walk, results: list[str], title: str):
+    def __init__(self, walk: LoweringContext, results: list[str], title: str):
         self.graph, self.drafts, self.results, self.title = walk.graph, walk.drafts, results, title
         self.reserved: set[str] = set(_RESERVED)
         self.keys: dict[tuple[str, tuple[int, ...]], str] = {}

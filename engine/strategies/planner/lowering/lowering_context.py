@@ -54,7 +54,7 @@ def blamed(error: SessionRefused, op: str) -> SessionRefused:
     return error
 
 
-class Walk:
+class LoweringContext:
     """The drafts so far and the value of each tensor of the graph. `op`: the current operation."""
 
     def __init__(self, graph: OpGraph):
@@ -284,4 +284,4 @@ def collapsed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 
 
-__all__ = ["Walk", "blamed", "collapsed", "image_names", "key", "refuse", "unkey"]
+__all__ = ["LoweringContext", "blamed", "collapsed", "image_names", "key", "refuse", "unkey"]

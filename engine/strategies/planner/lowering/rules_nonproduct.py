@@ -19,7 +19,7 @@ from engine.strategies.planner.lowering.drafts import (
     groups_of,
     image_names,
 )
-from engine.strategies.planner.lowering.lowering_context import MAX_RANK, Walk
+from engine.strategies.planner.lowering.lowering_context import MAX_RANK, LoweringContext
 
 CONVOLUTIONS = tuple(f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3))
 POOLS = {
@@ -42,7 +42,7 @@ def _sizes(value: object, n: int, default: int) -> tuple[int, ...]:
     return tuple(int(x) for x in sizes) or (default,) * n
 
 
-def convolution(walk: Walk) -> Value:
+def convolution(walk: LoweringContext) -> Value:
     op, out = walk.op, walk.out()
     at = walk.named("input", "weight", "bias")
     n, transposed = int(op.op[-2]), "transpose" in op.op
@@ -68,7 +68,7 @@ def convolution(walk: Walk) -> Value:
     return result
 
 
-def pool(walk: Walk) -> Value:
+def pool(walk: LoweringContext) -> Value:
     op, out = walk.op, walk.out()
     at, n = op.attrs, int(op.op.split("pool")[1][0])
     x = walk.plain(walk.leaf(walk.arguments()[0]))
@@ -95,7 +95,7 @@ def pool(walk: Walk) -> Value:
     return walk.add(draft)
 
 
-def reduction(walk: Walk) -> Value:
+def reduction(walk: LoweringContext) -> Value:
     op, out, value = walk.op, walk.out(), walk.arguments()[0]
     if isinstance(value, float) or ("dim" not in op.attrs and op.op in ("max", "min")) or len(op.inputs) > 1:
         raise walk.refuse(f"with {pointwise.describe(op)} is not covered yet")
@@ -147,7 +147,7 @@ def _merged(view: tuple[int, ...], dims: list[int]) -> tuple[tuple[int, ...], tu
 # ---- normalisations ----
 
 
-def normalization(walk: Walk) -> Value:
+def normalization(walk: LoweringContext) -> Value:
     rule = {
         "softmax": _softmax, "log_softmax": _softmax, "layer_norm": _over_last, "rms_norm": _over_last,
         "group_norm": _group_norm, "instance_norm": _instance_norm, "batch_norm": _batch_norm,
@@ -155,7 +155,7 @@ def normalization(walk: Walk) -> Value:
     return rule(walk)
 
 
-def _softmax(walk: Walk) -> Value:
+def _softmax(walk: LoweringContext) -> Value:
     value, op = walk.arguments()[0], walk.op
     if op.attrs.get("dtype") not in (None, walk.out().dtype):
         raise walk.refuse("into another element type is not covered yet")
@@ -173,7 +173,7 @@ def _softmax(walk: Walk) -> Value:
     return _normalized(walk, value, shape, op.op, over=over)
 
 
-def _over_last(walk: Walk) -> Value:
+def _over_last(walk: LoweringContext) -> Value:
     """layer_norm and rms_norm: each row of `normalized_shape` elements."""
     op, at = walk.op, walk.named("input", "weight", "bias")
     n = prod(op.attrs["normalized_shape"])
@@ -193,7 +193,7 @@ def _over_last(walk: Walk) -> Value:
     return _normalized(walk, value, shape, name, over=over, params=params, eps=float(eps))
 
 
-def _group_norm(walk: Walk) -> Value:
+def _group_norm(walk: LoweringContext) -> Value:
     op, at = walk.op, walk.named("input", "weight", "bias")
     value = at["input"]
     channels = value.shape[1]
@@ -205,7 +205,7 @@ def _group_norm(walk: Walk) -> Value:
     )
 
 
-def _instance_norm(walk: Walk) -> Value:
+def _instance_norm(walk: LoweringContext) -> Value:
     op = walk.op
     at = walk.named("input", "weight", "bias", "running_mean", "running_var")
     if not op.attrs.get("use_input_stats", True):
@@ -221,13 +221,13 @@ def _instance_norm(walk: Walk) -> Value:
     return _normalized(walk, value, _image(walk, value), "instancenorm", params=params, eps=eps)
 
 
-def _batch_norm(walk: Walk) -> Value:
+def _batch_norm(walk: LoweringContext) -> Value:
     if walk.op.attrs.get("training") or walk.op.attrs.get("train"):
         raise walk.refuse("in training mode uses the batch's own statistics, which is not covered yet; call `.eval()`")
     return _inference(walk, walk.named("input", "weight", "bias", "running_mean", "running_var"))
 
 
-def _inference(walk: Walk, at: dict[str, Value]) -> Value:
+def _inference(walk: LoweringContext, at: dict[str, Value]) -> Value:
     """With given statistics: (x - mean) / sqrt(var + eps) * weight + bias along the channels, in the epilogue."""
     x, out = at["input"], walk.out()
     missing = [n for n in ("running_mean", "running_var") if n not in at]
@@ -247,7 +247,7 @@ def _inference(walk: Walk, at: dict[str, Value]) -> Value:
     return replace(target, expr=y)
 
 
-def _image(walk: Walk, value: Value) -> tuple[int, ...]:
+def _image(walk: LoweringContext, value: Value) -> tuple[int, ...]:
     """The shape in which a norm over channels reads its input: batch, channels, and space as one axis if possible."""
     shape, view = walk.own_shape(value), value.shape
     if shape is not None and shape[:2] == view[:2] and len(shape) <= MAX_RANK:
@@ -255,7 +255,7 @@ def _image(walk: Walk, value: Value) -> tuple[int, ...]:
     return (*view[:2], prod(view[2:])) if len(view) > 2 else view
 
 
-def _parameters(walk: Walk, at: dict[str, Value], names: tuple[str, ...], n: int) -> tuple[Source, ...]:
+def _parameters(walk: LoweringContext, at: dict[str, Value], names: tuple[str, ...], n: int) -> tuple[Source, ...]:
     present = [name for name in names if name in at]
     if present and present[0] != names[0]:
         raise walk.refuse("with a bias and no weight is not covered yet")
@@ -263,7 +263,7 @@ def _parameters(walk: Walk, at: dict[str, Value], names: tuple[str, ...], n: int
 
 
 def _normalized(
-    walk: Walk, value: Value, shape: tuple[int, ...], op: str, *, over: tuple[str, ...] = (),
+    walk: LoweringContext, value: Value, shape: tuple[int, ...], op: str, *, over: tuple[str, ...] = (),
     params: tuple[Source, ...] = (), groups: int = 1, eps: float = 1e-5,
 ) -> Result:  # fmt: skip
     leaf, of = walk.carried(value, shape)

@@ -19,12 +19,12 @@ from engine.strategies.planner.lowering.drafts import (
     Value,
     stage_of,
 )
-from engine.strategies.planner.lowering.lowering_context import Walk, key
+from engine.strategies.planner.lowering.lowering_context import LoweringContext, key
 
 PRODUCTS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "einsum")
 
 
-def product(walk: Walk) -> Value:
+def product(walk: LoweringContext) -> Value:
     op = walk.op
     alpha, beta = float(op.attrs.get("alpha", 1)), float(op.attrs.get("beta", 1))
     args = walk.arguments()
@@ -47,12 +47,12 @@ def product(walk: Walk) -> Value:
     return result
 
 
-def _biased(walk: Walk, result: Result, bias: Value, beta: float) -> Result:
+def _biased(walk: LoweringContext, result: Result, bias: Value, beta: float) -> Result:
     term = walk.term(bias, result)
     return replace(result, expr=pointwise.binary("add", result.expr, pointwise.scale(term, beta)))
 
 
-def _product(walk: Walk, a: Leaf, b: Leaf) -> Result:
+def _product(walk: LoweringContext, a: Leaf, b: Leaf) -> Result:
     out = walk.out()
     if not a.shape or not b.shape:
         raise walk.refuse("with a single number is not covered yet")
@@ -85,7 +85,7 @@ def _product(walk: Walk, a: Leaf, b: Leaf) -> Result:
     return walk.add(draft, out.shape)
 
 
-def _shared_left(walk: Walk, a: Leaf, b: Leaf) -> Result:
+def _shared_left(walk: LoweringContext, a: Leaf, b: Leaf) -> Result:
     """One matrix times each of a batch, W @ X[b]: a convolution of one tap, whose channels are the rows of X."""
     (m, k), n = a.shape, b.shape[-1]
     x = walk.see(b if b.plain else walk.plain(b), (prod(b.shape[:-2]), k, n))
@@ -94,7 +94,7 @@ def _shared_left(walk: Walk, a: Leaf, b: Leaf) -> Result:
     return walk.add(draft, walk.out().shape)
 
 
-def _side(walk: Walk, leaf: Leaf, shape: tuple[int, ...]) -> Source:
+def _side(walk: LoweringContext, leaf: Leaf, shape: tuple[int, ...]) -> Source:
     """A product's side of logical `shape` (..., rows, columns): in its memory order, as `.T`, or copied."""
     if leaf.plain:
         return walk.see(leaf, shape)
@@ -105,7 +105,7 @@ def _side(walk: Walk, leaf: Leaf, shape: tuple[int, ...]) -> Source:
     return walk.see(walk.plain(leaf), shape)
 
 
-def _vector(walk: Walk, a: Leaf, b: Leaf, rows: int, k: int, n: int) -> Result | None:
+def _vector(walk: LoweringContext, a: Leaf, b: Leaf, rows: int, k: int, n: int) -> Result | None:
     """A matrix times a vector, for which tensor cores are no help: read the matrix once and sum each row."""
     if n != 1 and rows != 1:
         return None
@@ -134,7 +134,7 @@ def _vector(walk: Walk, a: Leaf, b: Leaf, rows: int, k: int, n: int) -> Result |
     return walk.add(draft, walk.out().shape)
 
 
-def _einsum(walk: Walk, args: list[Value]) -> tuple[Value, Value]:
+def _einsum(walk: LoweringContext, args: list[Value]) -> tuple[Value, Value]:
     """`...k,kn->...n` and `bmk,bkn->bmn`, with any letters and with either side's last axes swapped."""
     equation = str(walk.op.attrs.get("equation", "")).replace(" ", "")
     match = re.fullmatch(r"([a-z]+),([a-z]+)->([a-z]+)", equation, re.I)

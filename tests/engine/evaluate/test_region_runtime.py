@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.evaluate.candidate.aten import UnknownOp  # noqa: E402
-from engine.evaluate.candidate.region_runtime import Composed, Place  # noqa: E402
+from engine.evaluate.candidate.region_runtime import Place, RegionRuntime  # noqa: E402
 from tests.engine.graphs import Builder  # noqa: E402
 
 
@@ -54,13 +54,13 @@ def test_programs_stand_in_their_places_whatever_order_they_are_given_in():
         assert x[0].shape[0] == 32 and x[0].is_contiguous()  # as its binding sees the tensor
         return [x[0].reshape(-1, 4) * 2 + x[1]]
 
-    module = Composed(chain(), [tail(second), product(first)], "cpu", "f32")
+    module = RegionRuntime(chain(), [tail(second), product(first)], "cpu", "f32")
     torch.testing.assert_close(module.run(values())["add_3"], right(values()))
     assert calls == ["product", "tail"]
 
 
 def test_a_wrong_program_gives_a_wrong_module():
-    module = Composed(chain(), [product(lambda x: [x[0] @ x[1] + 1])], "cpu", "f32")
+    module = RegionRuntime(chain(), [product(lambda x: [x[0] @ x[1] + 1])], "cpu", "f32")
     assert not torch.allclose(module.run(values())["add_3"], right(values()))
 
 
@@ -69,13 +69,13 @@ def test_machine_code_writes_into_the_modules_own_result():
         outputs[0].copy_(inputs[0].reshape(8, 4) * 2 + inputs[1])
 
     into = torch.empty(8, 4)
-    result = Composed(chain(), [tail(run=write)], "cpu", "f32").run(values(), {"add_3": into})["add_3"]
+    result = RegionRuntime(chain(), [tail(run=write)], "cpu", "f32").run(values(), {"add_3": into})["add_3"]
     assert result.data_ptr() == into.data_ptr()
     torch.testing.assert_close(into, right(values()))
 
 
 def test_fewer_rows_run_through_the_same_steps():
-    module = Composed(chain(), [product(lambda x: [x[0] @ x[1]])], "cpu", "f32")
+    module = RegionRuntime(chain(), [product(lambda x: [x[0] @ x[1]])], "cpu", "f32")
     torch.testing.assert_close(module.run(values(3))["add_3"], right(values(3)))
 
 
@@ -86,7 +86,7 @@ def test_under_autocast_a_program_still_reads_the_type_that_it_was_written_for()
         seen.append(x[0].dtype)
         return [x[0].reshape(8, 4) * 2 + x[1]]
 
-    result = Composed(chain(), [tail(meaning)], "cpu", "bf16").run(values())["add_3"]
+    result = RegionRuntime(chain(), [tail(meaning)], "cpu", "bf16").run(values())["add_3"]
     assert seen == [torch.float32] and result.dtype is torch.float32
     torch.testing.assert_close(result, right(values()), rtol=5e-2, atol=5e-2)
 
@@ -94,13 +94,13 @@ def test_under_autocast_a_program_still_reads_the_type_that_it_was_written_for()
 def test_what_pytorch_hands_on_under_autocast_keeps_its_type_until_it_is_a_result():
     g = Builder()
     graph = g.graph(g.op("mm", [g.input("x", (8, 16)), g.parameter("w", (16, 4))], (8, 4)))
-    module, inputs = Composed(graph, [], "cpu", "bf16"), {"x": torch.randn(8, 16), "w": torch.randn(16, 4)}
+    module, inputs = RegionRuntime(graph, [], "cpu", "bf16"), {"x": torch.randn(8, 16), "w": torch.randn(16, 4)}
     assert module.play(inputs)["mm_0"].dtype is torch.bfloat16 and module.run(inputs)["mm_0"].dtype is torch.float32
 
 
 def test_precision_switches_are_as_before_afterwards():
     before = torch.get_float32_matmul_precision()
-    Composed(chain(), [], "cpu", "tf32").run(values())
+    RegionRuntime(chain(), [], "cpu", "tf32").run(values())
     assert torch.get_float32_matmul_precision() == before
 
 
@@ -110,7 +110,7 @@ def test_the_programs_alone_can_be_called_with_what_they_read():
         calls.append(outputs[0])
 
     calls = []
-    (one,), tensors = Composed(chain(), [product(run=write)], "cpu", "f32").alone(values())
+    (one,), tensors = RegionRuntime(chain(), [product(run=write)], "cpu", "f32").alone(values())
     assert one[0].ops == {"mm_0"}
     one[1]()
     torch.testing.assert_close(calls[-1], values()["x"] @ values()["w"])
@@ -119,7 +119,9 @@ def test_the_programs_alone_can_be_called_with_what_they_read():
 
 def test_what_a_program_leaves_out_is_no_number_that_was_right_before():
     watched = []
-    results = Composed(chain(), [product(run=lambda inputs, outputs: None)], "cpu", "f32").run(values(), {}, watched)
+    results = RegionRuntime(chain(), [product(run=lambda inputs, outputs: None)], "cpu", "f32").run(
+        values(), {}, watched
+    )
     assert torch.isnan(results["add_3"]).all()
     (guard,) = watched
     assert guard.unwritten() == 32 and guard.intact()
@@ -129,11 +131,11 @@ def test_regions_that_wait_for_each_other_are_an_error():
     around = Place(frozenset(["mm_0", "mul_2"]), [binding("x", (8, 16)), binding("cumsum_1", (8, 4))],
                    [binding("mm_0", (8, 4)), binding("mul_2", (8, 4))], meaning=lambda x: x)  # fmt: skip
     with pytest.raises(ValueError, match="wait for each other"):
-        Composed(chain(), [around], "cpu", "f32")
+        RegionRuntime(chain(), [around], "cpu", "f32")
 
 
 def test_an_operation_that_may_not_run_beside_regions_is_named():
     g = Builder()
     graph = g.graph(g.op("from_file", [g.input("x", (8, 16))], (8, 16)))
     with pytest.raises(UnknownOp, match="from_file"):
-        Composed(graph, [], "cpu", "f32")
+        RegionRuntime(graph, [], "cpu", "f32")
