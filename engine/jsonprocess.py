@@ -12,6 +12,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -39,11 +40,17 @@ class WorkerLost(Exception):
 class JsonProcess:
     """Starts `args` and exchanges JSON objects with it. Not thread safe: one caller at a time.
 
-    The child leads its own session, so that `close` also ends every process that it started.
+    The child leads its own session, so that `close` also ends every process that it started. `door`: it also gets a
+    Unix socket for descriptors, whose number is in its environment under that name; `door` here is the other end.
     """
 
-    def __init__(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker"):
+    def __init__(
+        self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker", door: str = ""
+    ):
         self.name = name
+        self.door, theirs = socket.socketpair() if door else (None, None)
+        if theirs is not None:
+            env = {**(os.environ if env is None else env), door: str(theirs.fileno())}
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the child
         self._buffer = b""
         self._process = subprocess.Popen(
@@ -53,7 +60,10 @@ class JsonProcess:
             stderr=self._stderr,
             env=None if env is None else dict(env),
             start_new_session=True,
+            pass_fds=() if theirs is None else (theirs.fileno(),),
         )
+        if theirs is not None:
+            theirs.close()
 
     @property
     def pid(self) -> int:
@@ -124,9 +134,10 @@ class JsonProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._process.stdin, self._process.stdout, self.door):
             with contextlib.suppress(OSError):
-                pipe.close()
+                if pipe is not None:
+                    pipe.close()
 
 
 def _exit_words(code: int) -> str:

@@ -17,6 +17,8 @@ from engine.session import events
 from engine.words import with_covered
 from sol.graph import OpGraph
 
+NO_ROOM = ("out_of_memory", "gpu_memory")  # codes of errors: the GPU's memory was too small
+
 
 class TrialError(Exception):
     """A candidate failed at `step` (check | generate | compile | validate | measure).

@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from dsl.lower import Source
-from engine.devices import Device, Problem, SessionRefused, TrialError
+from engine.devices import NO_ROOM, Device, Problem, SessionRefused, TrialError
 from engine.evaluate.machine import Form, Loaded, Machine, Workbench
 from engine.evaluate.reference import compile_times
 from engine.executors.room import Part
@@ -33,7 +33,6 @@ from sol.graph import OpGraph
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-NO_ROOM = ("out_of_memory", "gpu_memory")  # codes: the GPU's memory was too small
 
 
 class Evaluator(Device):

@@ -31,7 +31,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Region:
-    """`path` opens the memory from any process of ours; `tensors` by their names in the graph."""
+    """`path` opens the memory from any process of ours; "": it is the block that both processes share
+    (engine.evaluate.shared_memory). `tensors` by their names in the graph."""
 
     path: str
     size: int

@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from engine import cores
 from engine.devices import SessionRefused
 from engine.sandbox import channel, confine, tree
+from engine.sandbox.door import Door
 from engine.sandbox.ended import SandboxEnded, of_status
 from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
 
@@ -112,8 +113,8 @@ class Sandbox:
         printed_r, printed_w = os.pipe()
         for name in REGIONS:
             self._regions[name] = os.memfd_create(f"ucutlass-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._stacks = Stacks()
-        inherited = (request_r, reply_w, self._stacks.fd, *self._regions.values())
+        self._stacks, self.door = Stacks(), Door()
+        inherited = (request_r, reply_w, self._stacks.fd, self.door.inside, *self._regions.values())
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.child", str(request_r), str(reply_w)]
         command += [str(self._stacks.fd)]
         command += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload]
@@ -136,6 +137,7 @@ class Sandbox:
                 os.close(fd)
             raise
         finally:
+            self.door.started()
             for fd in (request_r, reply_w, printed_w, *plan.closes):
                 os.close(fd)
         os.set_blocking(self._request, False)
@@ -383,6 +385,7 @@ class Sandbox:
             self._watcher.join(timeout=2.0)
         self._process = None
         self._stacks.close()
+        self.door.close()
         for fd in (self._request, self._reply, *self._regions.values()):
             with contextlib.suppress(OSError):
                 os.close(fd)

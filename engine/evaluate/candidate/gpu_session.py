@@ -8,6 +8,8 @@ are all programs in use.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -15,11 +17,14 @@ from dsl.lower import Source
 from engine.build.cache import content_key
 from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
-from engine.devices import Candidate, Problem, TrialError
+from engine.devices import NO_ROOM, Candidate, Problem, TrialError
 from engine.devices.parts import to_json
+from engine.evaluate import shared_memory
 from engine.evaluate.candidate.worker import Worker
 from engine.evaluate.reference.module_process import Reference
 from engine.jsonprocess import WorkerLost
+
+logger = logging.getLogger(__name__)
 
 LOAD_SECONDS = 60.0
 MAIN = "main"  # the slot of the candidate under trial
@@ -36,6 +41,7 @@ class GpuSession:
         self.cancelled = cancelled
         self.generation = -1  # the generation of the worker that holds this problem's data
         self._loaded: dict[str, tuple] = {}  # slot -> the program that the worker is ready to run
+        self._shares = True  # until this machine shows that it cannot
 
     def ask(self, step: str, op: str, timeout: float, **arguments: object) -> dict:
         """Raises TrialError(step)."""
@@ -57,6 +63,26 @@ class GpuSession:
         self.ask(step, "open", LOAD_SECONDS, graph=self.problem.graph.to_json(), own=own)
         self.generation = self.worker.generation
         self._loaded = {}
+
+    def share_results(self) -> None:
+        """Give the module's process and the worker a block of memory for the module's results. Without one, results
+        cross the host's memory, which takes seconds for gigabytes."""
+        if self.reference is None or not self._shares:
+            return
+        self.hand_over("validate")
+        if self.reference.block == self.worker.generation:
+            return
+        try:
+            fd = self.worker.block("validate", self.reference.result_bytes)
+            try:
+                self.reference.adopt(fd, self.worker.generation)
+            finally:
+                os.close(fd)
+        except (shared_memory.NotShared, TrialError) as e:
+            if isinstance(e, TrialError) and e.code in (*NO_ROOM, "cancelled"):
+                raise
+            self._shares = False
+            logger.warning("results cross the host's memory: %s", e)
 
     def build(self, source: Source) -> object:
         """The pool's build. Raises TrialError("compile")."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 
 from engine import cores
 from engine.devices import TrialError
+from engine.evaluate import shared_memory
 from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 
 WARM_SECONDS = 180.0
@@ -51,7 +52,9 @@ class Worker:
         self.close()
         env = {**os.environ, **self.environment, "PYTHONPATH": python_path()}
         with cores.aside():
-            self._process = JsonProcess(self._command, env=env, name="process that runs the programs")
+            self._process = JsonProcess(
+                self._command, env=env, name="process that runs the programs", door=shared_memory.DOOR
+            )
         self.generation += 1
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
@@ -103,6 +106,12 @@ class Worker:
                 step, "run_failed", f"the program could not be run: {reply['error']}: {first[:300]}", reply["message"]
             )
         return reply
+
+    def block(self, step: str, size: int) -> int:
+        """Let the process make a block of memory (engine.evaluate.shared_memory). Its descriptor, which the caller
+        closes. Raises TrialError(step), NotShared."""
+        self.ask(step, "share", timeout=60.0, size=size)
+        return shared_memory.take(self._process.door)
 
     def request(self, message: dict, timeout: float) -> dict:
         """The answer to one message of the judge in this process (engine.evaluate.integrity.process.judge.Host). Raises

@@ -20,8 +20,8 @@ from collections.abc import Callable
 import torch
 
 from engine import jsonprocess
-from engine.evaluate import shared_tensors
-from engine.evaluate.candidate.faults import answered
+from engine.evaluate import shared_memory, shared_tensors
+from engine.evaluate.candidate.faults import Wrong, answered
 from engine.evaluate.candidate.loaded_program import LoadedProgram, Timed, Values
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.integrity.process import judge_main
@@ -46,6 +46,7 @@ class Worker:
         self.own: Values = {}
         self.references: dict[tuple[str, int], list[torch.Tensor]] = {}
         self.reference_bytes = 0
+        self.block: shared_memory.Block | None = None  # in which the module's process lays its results
         self.programs: dict[str, LoadedProgram] = {}
         self.baseline: Timed | None = None
         self._sets: tuple[tuple[int, str], list[Values]] | None = None  # with the seed and family of the timing
@@ -84,9 +85,29 @@ class Worker:
 
     def close(self, request: dict) -> dict:
         self.programs, self.baseline, self._sets = {}, None, None
-        self.graph, self.own, self.references, self.reference_bytes = None, {}, {}, 0
+        self.graph, self.own, self.references, self.reference_bytes, self.block = None, {}, {}, 0, None
         self._empty()
         return {}
+
+    def share(self, request: dict) -> dict:
+        """Make a block of `size` bytes for the module's results, and send its descriptor through the door."""
+        self.block = None
+        self._empty()
+        try:
+            self.block = shared_memory.create(request["size"], self.device)
+            with shared_memory.door() as way:
+                shared_memory.give(way, self.block.fd)
+        except shared_memory.NotShared as e:
+            raise Wrong("not_shared", str(e)) from None
+        self.block.shared()
+        return {}
+
+    def _results(self, raw: dict) -> Values:
+        """The results at a place: in the block (then valid until the next ones come), or copied from the host."""
+        region = shared_tensors.Region.from_json(raw)
+        if region.path:
+            return shared_tensors.read(region, device=self.device)
+        return {name: self.block.tensor(slot) for name, slot in region.tensors.items()}
 
     def _empty(self) -> None:
         if self.device == "cuda":
@@ -126,24 +147,25 @@ class Worker:
     def right(self, request: dict) -> Values:
         """The module's correct results, by the names of the graph's outputs."""
         if request.get("reference"):
-            return shared_tensors.read(shared_tensors.Region.from_json(request["reference"]), device=self.device)
+            return self._results(request["reference"])
         outputs = self.references[(request["family"], request["seed"])]
         return dict(zip(self.graph.outputs, outputs, strict=True))
 
     def keep(self, request: dict) -> dict:
         """Keep the module's outputs of (family, seed) on the GPU while there is room. {kept}"""
-        region = shared_tensors.Region.from_json(request["reference"])
-        tensors = shared_tensors.read(region, device=self.device)
+        tensors, in_block = self._results(request["reference"]), not request["reference"]["path"]
         need = sum(w.numel() * w.element_size() for w in tensors.values())
         key = (request["family"], request["seed"])
-        fits = self.reference_bytes + need <= KEEP_BYTES or not self.references
+        # Without a block even one that is too large stays, because to read it again would take seconds.
+        fits = self.reference_bytes + need <= KEEP_BYTES or not (self.references or in_block)
         if fits:
             self.reference_bytes += need
-            self.references[key] = [tensors[n] for n in self.graph.outputs]
+            self.references[key] = [tensors[n].clone() if in_block else tensors[n] for n in self.graph.outputs]
         return {"kept": fits}
 
     def trim(self, request: dict) -> dict:
-        """Give back the memory that no later request needs."""
+        """Give back the memory that no later request needs, and the block."""
+        self.block = None
         self._forget_sets()
         self._empty()
         return {}
@@ -198,7 +220,7 @@ class Worker:
 
 
 REQUESTS = (
-    "warm", "open", "close", "keep", "trim", "load", "unload", "baseline_open", "baseline_sample",
+    "warm", "open", "close", "share", "keep", "trim", "load", "unload", "baseline_open", "baseline_sample",
 )  # fmt: skip
 PROGRAMS = ("check", "time_open", "time_sample", "time_parts", "integrity", "time_close")
 

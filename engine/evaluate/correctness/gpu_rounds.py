@@ -58,6 +58,7 @@ class GpuRounds(Rounds):
         region, at = None, (round_, self.session.generation)
         if not self._in_worker.get(at, False):
             self.computed += 1
+            self.session.share_results()
             outputs = self.reference.compute(round_.family, round_.seed)
             self._precision = outputs.precision
             region = outputs.region.to_json()

@@ -1,19 +1,22 @@
 """The confined process of the pasted module: computes its reference, its own errors and its own times.
 
 Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, baseline_open,
-baseline_sample, trim. It never sees a candidate.
+baseline_sample, trim, adopt. It never sees a candidate.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
 import time
 from typing import Any
 
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.reference.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating, widening
 from engine.evaluate.reference.pytorch_times import Baseline, argument_sets
+from engine.evaluate.shared_memory import Block, NotShared, adopt, take
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.evaluate.timing.samples import clock
 from engine.trace import child
@@ -39,6 +42,8 @@ def serve(message: dict) -> dict:
         return {"ok": getattr(_module, f"do_{what}")(**message.get("with", {}))}
     except Bad as e:
         bad = e
+    except NotShared as e:
+        bad = Bad("not_shared", str(e))
     except Exception as e:  # in our own code: data, errors
         if type(e).__name__ != "OutOfMemoryError":
             raise
@@ -94,6 +99,7 @@ class Held:
         self.slow = False  # float64 took more than F64_SECONDS on a GPU
         self.data: tuple[tuple, dict] | None = None  # the data of the last request: the next class asks for it again
         self.last: tuple[tuple, tuple] | None = None
+        self.block: Block | None = None  # in which results are laid, instead of in memory of the host
         self.baselines: list[Baseline] = []  # the open ones: the one that is timed, and one beside it
         self.host_clock = bool(message.get("host_clock"))
 
@@ -274,16 +280,29 @@ class Held:
                     "rows_refused", f"The module does not compute on {rows} rows alone. {e.reason}", e.line
                 ) from e
             raise
-        descriptions = {}
+        descriptions, laid = {}, []
         for name, out in zip(self.graph.outputs, outputs, strict=True):
             dtype = "f64" if out.dtype == self.torch.float64 else ("f32" if out.is_floating_point() else None)
             dtype = dtype or self.graph.tensors[name].dtype
             slot = Slot(self.result_slots[name].offset, tuple(out.shape), dtype)
             if slot.bytes > self.result_slots[name].bytes:
                 raise Bad("unsteady", f"{name} is larger than when the module was traced.")
-            tensor_at(self.result_map, slot).copy_(out)
+            place = tensor_at(self.result_map, slot) if self.block is None else self.block.tensor(slot)
+            laid.append(place.copy_(out))
             descriptions[name] = {"shape": list(out.shape), "dtype": dtype}
-        return {"outputs": descriptions, "precision": precision, "seconds": time.perf_counter() - start}
+        if self.block is not None:  # so that they take memory once
+            self.last = (self.last[0], (precision, laid))
+            if self.device == "cuda":
+                self.torch.cuda.synchronize()
+        answer = {"outputs": descriptions, "precision": precision, "in_block": self.block is not None}
+        return {**answer, "seconds": time.perf_counter() - start}
+
+    def do_adopt(self, door: int, size: int) -> dict:
+        """Take a block for the results through the door."""
+        self.last, self.block = None, None
+        with socket.socket(fileno=os.dup(door)) as way:
+            self.block = adopt(take(way), size, self.device)
+        return {}
 
     # ---- PyTorch's own error in a class ----
 
@@ -323,7 +342,9 @@ class Held:
     def do_baseline_open(self, name: str, seed: int, beside: str) -> dict:
         if self.device != "cuda" and not self.host_clock:
             raise Bad("no_cuda", "Times are taken on a GPU only.")
-        self.do_trim(hard=True)
+        self.baselines = []
+        self.wide, self.last, self.data = None, None, None
+        self._empty()
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in self.own:
                 self._state(self.model, t.path).data = self.own[t.name]
@@ -342,8 +363,9 @@ class Held:
     # ---- memory ----
 
     def do_trim(self, hard: bool) -> dict:
-        """Give back the memory that only the last request needed; with `hard`, the open baselines' too."""
-        self.wide, self.last, self.data = None, None, None
+        """Give back the memory that only the last request needed, and the block; with `hard`, the open baselines'
+        too."""
+        self.wide, self.last, self.data, self.block = None, None, None, None
         if hard:
             self.baselines = []
         self._empty()

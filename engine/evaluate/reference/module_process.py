@@ -107,6 +107,7 @@ class Reference:
         self.init: list | None = None  # arguments of the module's constructor, if they are plain
         self.order: list[dict] = []  # of forward: {"tensor": name} | {"value": v}
         self.lost = 0  # number of replaced children
+        self.block: object = None  # of whom the child has the block in which it lays its results
 
     # ---- life ----
 
@@ -193,7 +194,7 @@ class Reference:
         """End the child. Regions can no longer be opened."""
         if self._box is not None:
             self._box.close()
-        self._box, self._own = None, None
+        self._box, self._own, self.block = None, None, None
 
     def __enter__(self) -> Reference:
         return self.start()
@@ -234,10 +235,24 @@ class Reference:
             self._box.to_all_cores()
 
     def trim(self, *, hard: bool = False) -> None:
-        """Let the child give back the memory that only its last request needed; `hard`: and close the open
-        baselines."""
+        """Let the child give back the memory that only its last request needed, and the block; `hard`: and close the
+        open baselines."""
         if self._box is not None and self._box.alive:
+            self.block = None
             self._ask("measure", "trim", hard=hard)
+
+    @property
+    def result_bytes(self) -> int:
+        """Of a block for the results of `compute`."""
+        return self._result_size
+
+    def adopt(self, fd: int, owner: object) -> None:
+        """Let the child lay its results in a block (engine.evaluate.shared_memory) that `owner` made, instead of in
+        memory of the host. Raises TrialError if it cannot."""
+        self.start()
+        self._box.door.give(fd)
+        self._ask("validate", "adopt", door=self._box.door.inside, size=self._result_size)
+        self.block = owner
 
     # ---- correct results ----
 
@@ -264,7 +279,11 @@ class Reference:
             slots[name] = self._slot(name, one if isinstance(one, dict) else {}, rows)
         precision = ok.get("precision")
         precision = precision if precision in ("f64", "f32", "as written") else "f32"
-        return Outputs(self._region("result", self._result_size, slots), precision, rows, _number(ok.get("seconds")))
+        if ok.get("in_block") is True and self.block is not None:
+            region = Region("", self._result_size, slots)
+        else:
+            region = self._region("result", self._result_size, slots)
+        return Outputs(region, precision, rows, _number(ok.get("seconds")))
 
     def _slot(self, name: str, one: dict, rows: int | None) -> Slot:
         full = self.problem.graph.tensors[name].shape
