@@ -85,14 +85,17 @@ def test_the_zoo_was_judged_as_expected_on_a_gpu():
     assert len(cheats) >= 45 and len(results["results"]) - len(cheats) >= 25
 
 
-def test_the_pace_is_what_its_rows_say():
-    newest = max(RESULTS.glob("pace-*.json"), key=lambda path: path.stem[-10:])
-    results = json.loads(newest.read_text(encoding="utf-8"))
-    for side in (results["cute"], results["loop"]):
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("pace-*.json")), ids=lambda path: path.stem)
+def test_the_pace_is_what_its_rows_say(path):
+    results = json.loads(path.read_text(encoding="utf-8"))
+    sides = [results[name] for name in ("cute", "loop") if name in results]  # one of them may be measured again alone
+    assert sides
+    for side in sides:
         judged = [r["seconds"] for r in side["rows"] if not r["failed"]]
         assert side["trials"] == len(judged) and all(r["at"] <= side["seconds"] for r in side["rows"])
         assert side["trial_s"]["median"] == pytest.approx(median(judged), abs=2e-3)
-    assert results["times_as_many"] == times_as_many(results["cute"], results["loop"])
+    if len(sides) == 2:
+        assert results["times_as_many"] == times_as_many(*sides)
 
 
 def test_ten_kernels_took_the_same_time_twice_by_two_clocks():
