@@ -42,11 +42,13 @@ class Session(models.Model):
     # Who started it, until it ends: a keyed hash of the address, for sharing the queue fairly. "": nobody.
     origin = models.CharField(max_length=16, blank=True, default="")
 
-    # The lease: only this engine, in this claim, may append. `losses`: engines lost in a row without a finished trial.
+    # The lease: only this engine, in this claim, may append. `losses`: engines lost in a row at the same step of the
+    # log, whose number is `lost_at`.
     engine_id = models.CharField(max_length=40, blank=True)
     lease_until = models.DateTimeField(null=True)
     claims = models.PositiveIntegerField(default=0)
     losses = models.PositiveIntegerField(default=0)
+    lost_at = models.PositiveIntegerField(default=0)
 
     # The newest engine.session.events.VERSION that wrote to the log; 0 before its first event.
     log_version = models.PositiveSmallIntegerField(default=0)

@@ -24,8 +24,9 @@ from playground import conf, summary
 from playground.live import turns
 from playground.models import Blob, Command, Session, SessionEvent
 
-# Engines lost in a row under a session; an engine has one such session at a time, to find which is to blame.
+# Engines lost in a row at one step of a session; an engine has one such session at a time, to find which is to blame.
 SUSPECT = 3
+BESIDE = tuple(e.KIND for e in (events.Resumed, events.Progress, events.Controlled))
 MAX_EVENT_BYTES = 1 << 19  # anything larger is a text, and texts are blobs
 
 
@@ -54,18 +55,25 @@ class Lease:
 
 
 def lease_end():
-    return timezone.now() + timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
+    return timezone.now() + _length()
+
+
+def _length() -> timedelta:
+    return timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
 
 
 def waiting(serves: str) -> QuerySet[Session]:
     """The sessions that an engine which serves this device may claim; playground.live.turns orders them.
 
-    A session waits in the queue, or its engine fell silent. Every engine serves `auto` and `modelled:NAME` (a
-    prediction needs no GPU); only an engine with a GPU serves `cuda`.
+    A session waits in the queue, or its engine fell silent: its lease is over, or ends so far in the future that the
+    clock must have jumped back since it was written (clocks of two machines may differ by a lease). Every engine serves
+    `auto` and `modelled:NAME` (a prediction needs no GPU); only an engine with a GPU serves `cuda`.
     """
-    free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING, lease_until__lt=timezone.now()))
+    now = timezone.now()
+    over = Q(lease_until__lt=now) | Q(lease_until__gt=now + 2 * _length())
+    free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING) & over)
     may = free if serves == "cuda" else free.exclude(device="cuda")
-    return may.only("id", "state", "claims", "last_seq", "origin", "created", "losses")
+    return may.only("id", "state", "claims", "last_seq", "origin", "created", "losses", "lost_at")
 
 
 def claim(engine_id: str, serves: str = "modelled:h200", *, suspects: bool = True) -> Lease | None:
@@ -77,6 +85,10 @@ def claim(engine_id: str, serves: str = "modelled:h200", *, suspects: bool = Tru
     """
     free = waiting(serves) if suspects else waiting(serves).filter(losses__lt=SUSPECT)
     for chosen in turns.in_turn(free):
+        losses, step = chosen.losses, chosen.lost_at
+        if chosen.state == Session.RUNNING:  # its engine was lost
+            step = _step(chosen.id)
+            losses = losses + 1 if step == chosen.lost_at else 1
         with transaction.atomic():
             if (
                 waiting(serves)
@@ -86,13 +98,19 @@ def claim(engine_id: str, serves: str = "modelled:h200", *, suspects: bool = Tru
                     engine_id=engine_id,
                     lease_until=lease_end(),
                     claims=F("claims") + 1,
-                    losses=F("losses") + (1 if chosen.state == Session.RUNNING else 0),
+                    losses=losses,
+                    lost_at=step,
                 )
             ):
                 turns.served(chosen.origin)
-                losses = chosen.losses + (chosen.state == Session.RUNNING)
                 return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0, losses >= SUSPECT)
     return None
+
+
+def _step(session_id: str) -> int:
+    """How far the session's work is: the number of its last event that neither its owner nor a new engine causes."""
+    of_the_work = SessionEvent.objects.filter(session_id=session_id).exclude(kind__in=BESIDE)
+    return of_the_work.aggregate(last=Max("seq"))["last"] or 0
 
 
 def end_unclaimed(session_id: str, reason: str) -> bool:

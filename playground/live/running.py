@@ -26,9 +26,9 @@ from playground.models import Blob, Session
 
 logger = logging.getLogger(__name__)
 
-# Engines lost in a row on one session, without a finished trial, before it is given up. A lost engine takes all its
-# sessions with it, so most of them are not to blame.
-MOST_LOSSES = 20
+# Engines lost in a row at the same step of a session before it is given up. A lost engine takes all its sessions with
+# it, but those that are not to blame get on with their work.
+MOST_LOSSES = 5
 
 
 class Running:
@@ -77,7 +77,7 @@ class Running:
         lease = self.lease
         session = Session.objects.get(id=lease.session_id)
         if session.losses >= MOST_LOSSES:
-            reason = f"The engine was lost {session.losses} times in a row while it worked on this session."
+            reason = f"The engine was lost {session.losses} times in a row at the same step of this session."
             self._end(reason, "engine_lost")
             return
         try:

@@ -95,6 +95,17 @@ def test_page_and_engine_start_together_and_ctrl_c_ends_both(house):
     assert not alive() & set(running)
 
 
+def test_a_web_process_that_was_killed_is_started_again(house):
+    process = up(house, "--no-engine")
+    until(lambda: house.get("/healthz")["ok"])
+    time.sleep(1.0)  # until `up` has seen it answer too
+    (killed,) = children(process.pid)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: house.get("/healthz")["ok"] and children(process.pid) not in ([], [killed]))
+    process.send_signal(signal.SIGINT)
+    assert "The web process ended (exit -9); starting again in 1 s." in process.communicate(timeout=30)[0]
+
+
 def test_when_it_is_killed_itself_nothing_is_left(house):
     process = up(house, "--no-engine")
     until(lambda: house.get("/healthz")["ok"])

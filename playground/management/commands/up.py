@@ -31,13 +31,14 @@ LEAVE = 15  # seconds for a process to end by itself
 
 
 class Pauses:
-    """The pauses before an engine is restarted: longer after each crash, unless it ran well before."""
+    """The pauses before a process is restarted: longer after each crash, unless it ran well before. `at`: the time of
+    the next start; 0 while it runs."""
 
     def __init__(self) -> None:
-        self.falls, self.since = 0, 0.0
+        self.falls, self.since, self.at = 0, 0.0, 0.0
 
     def started(self, now: float) -> None:
-        self.since = now
+        self.since, self.at = now, 0.0
 
     def fell(self, now: float) -> int:
         """Seconds to wait; `now` in seconds, as of `started`."""
@@ -119,35 +120,37 @@ class Command(BaseCommand):
             stamp.write_text(want)
 
     def _supervise(self, commands: dict[str, list[str]], address: str) -> int:
-        """Run until a signal or the end of the web process. A crashed engine is restarted."""
+        """Run until a signal. A crashed process is restarted, but not a web process that never answered."""
         leaving: list[int] = []
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda number, frame: leaving.append(number))
         running = {name: self._start(command) for name, command in commands.items()}
-        pauses, restart_at, announced = Pauses(), 0.0, False
-        if "engine" in running:
-            pauses.started(time.monotonic())
+        pauses, announced = {name: Pauses() for name in commands}, False
+        for each in pauses.values():
+            each.started(time.monotonic())
         try:
             while not leaving:
                 time.sleep(0.1)
                 if not announced and (announced := self._answers(address)):
                     self.stdout.write(f"\n  μCUTLASS playground   {address}\n  Ctrl-C ends it.\n")
                     self.stdout.flush()
-                if (code := running["web"].poll()) is not None:
-                    self.stderr.write(f"The web process ended by itself (exit {code}).")
-                    return 1
-                engine = running.get("engine")
-                if engine is not None and engine.poll() is not None:
-                    if engine.returncode == CANNOT:
+                for name, process in running.items():
+                    if process.poll() is None:
+                        continue
+                    if name == "web" and not announced:
+                        self.stderr.write(f"The web process ended by itself (exit {process.returncode}).")
+                        return 1
+                    if name == "engine" and process.returncode == CANNOT:
                         self.stderr.write("The engine cannot run, for the reason above; a restart would not help.")
                         return CANNOT
-                    if not restart_at:
-                        pause = pauses.fell(time.monotonic())
-                        self.stderr.write(f"The engine ended (exit {engine.returncode}); starting again in {pause} s.")
-                        restart_at = time.monotonic() + pause
-                    elif time.monotonic() >= restart_at:
-                        running["engine"], restart_at = self._start(commands["engine"]), 0.0
-                        pauses.started(time.monotonic())
+                    if not pauses[name].at:
+                        pause = pauses[name].fell(time.monotonic())
+                        what = "The engine" if name == "engine" else "The web process"
+                        self.stderr.write(f"{what} ended (exit {process.returncode}); starting again in {pause} s.")
+                        pauses[name].at = time.monotonic() + pause
+                    elif time.monotonic() >= pauses[name].at:
+                        running[name] = self._start(commands[name])
+                        pauses[name].started(time.monotonic())
             return 0
         finally:
             self._end(list(running.values()))

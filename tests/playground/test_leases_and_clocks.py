@@ -1,0 +1,77 @@
+"""A lease that ends far in the future was written before the clock jumped back; and a lost engine counts against a
+session only where the session got no further."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from playground import conf
+from playground.live import log
+from playground.live.log import SUSPECT
+from playground.models import Session
+from tests.playground import script
+
+pytestmark = pytest.mark.django_db
+LENGTH = timedelta(seconds=conf.get("UCUTLASS_LEASE_SECONDS"))
+
+
+def claimed(events: int = 2) -> tuple[Session, log.Lease]:
+    """A session that an engine has, with the first events of its log."""
+    session = Session.objects.create(title="t", spec={"title": "t"})
+    lease = log.claim("first")
+    log.append(lease, list(script.session(title="t"))[:events])
+    return session, lease
+
+
+def until(session: Session, moment) -> None:
+    Session.objects.filter(id=session.id).update(lease_until=moment)
+
+
+def lost(session: Session) -> log.Lease:
+    """The claim of the next engine after one was lost."""
+    until(session, timezone.now() - timedelta(seconds=1))
+    return log.claim("next")
+
+
+def test_a_lease_further_away_than_a_clock_may_be_wrong_is_over():
+    session, lease = claimed()
+    until(session, timezone.now() + timedelta(hours=1))
+    taken = log.claim("second")
+    assert taken is not None and taken.session_id == session.id and taken.taken_over
+    with pytest.raises(log.LeaseLost):
+        log.append(lease, list(script.session(title="t"))[2:3])
+
+
+@pytest.mark.parametrize("leases", [1.0, 1.9])
+def test_a_lease_from_a_machine_whose_clock_is_a_little_ahead_holds(leases):
+    session, _ = claimed()
+    until(session, timezone.now() + leases * LENGTH)
+    assert log.claim("second") is None
+
+
+def test_losses_at_the_same_step_add_up():
+    session, _ = claimed()
+    for n in range(1, SUSPECT + 1):
+        lease = lost(session)
+        log.append(lease, [(log.events.Resumed("again"), {}), (log.events.Progress("Tracing", "trace"), {})])
+        session.refresh_from_db()
+        assert (session.losses, lease.suspect) == (n, n >= SUSPECT), "what a new engine says is no progress"
+
+
+def test_a_session_that_gets_on_is_not_to_blame():
+    session, _ = claimed()
+    rest = list(script.session(title="t"))[2:]
+    for event in rest[:4]:
+        lease = lost(session)
+        session.refresh_from_db()
+        assert session.losses == 1 and not lease.suspect
+        log.append(lease, [event])
+
+
+def test_a_session_that_an_engine_gave_back_lost_none():
+    session, lease = claimed()
+    log.release(lease)
+    log.claim("second")
+    session.refresh_from_db()
+    assert session.losses == 0
