@@ -1,9 +1,10 @@
 """Keep control tokens out of every log, because whoever reads a token controls its session.
 
 A token reaches a log with the address of a request: in daphne's access log, and in Django's warnings about refused
-requests. The visitor chooses the form, so no list of addresses can be complete. Two rules remove tokens: everything
-after `/c/` is hidden, and so is every long word of mixed case, whatever surrounds it. A view link's name has 22
-characters and stays: engines log it, and it allows only reading.
+requests. The visitor chooses the form, so no list of addresses can be complete. Three rules remove tokens: everything
+after `/c/` is hidden, and so is every long word of mixed case, whatever surrounds it, and the name of a refused host,
+which Django writes in lower case. A view link's name has 22 characters and stays: engines log it, and it allows only
+reading.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _WORD = re.compile(r"[A-Za-z0-9_-]{24,}")
 _CONTROL_PATH = re.compile(r"(?<![\w./-])/+c/+\S.*|(?<=//)([^\s/]+)/+c/+\S.*", re.IGNORECASE)
 # A letter, a digit, `-`, `.`, `/` or `_` as a URL may write it, encoded any number of times: %41, %2541.
 _ENCODED = re.compile(r"%(?:25)*(2[d-f]|3\d|[46][1-9a-f]|[57][0-9a]|5f)", re.IGNORECASE)
+_HOST = re.compile(r"(Invalid HTTP_HOST header: ).*")
 HIDDEN = "…"
 
 
@@ -25,7 +27,7 @@ def redact(text: str) -> str:
     """Return the text without control tokens. Linear in its length."""
     text = _ENCODED.sub(lambda m: chr(int(m[1], 16)), text)
     text = _CONTROL_PATH.sub(lambda m: f"{m[1] or ''}/c/{HIDDEN}", text)
-    return _WORD.sub(_hide, text)
+    return _WORD.sub(_hide, _HOST.sub(rf"\g<1>{HIDDEN}", text))
 
 
 def _hide(m: re.Match) -> str:
