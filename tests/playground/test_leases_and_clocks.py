@@ -37,8 +37,8 @@ def lost(session: Session) -> log.Lease:
 def test_a_lease_further_away_than_a_clock_may_be_wrong_is_over():
     session, lease = claimed()
     until(session, timezone.now() + timedelta(hours=1))
-    taken = log.claim("second")
-    assert taken is not None and taken.session_id == session.id and taken.taken_over
+    second = log.claim("second")
+    assert second is not None and second.session_id == session.id and second.taken_over
     with pytest.raises(log.LeaseLost):
         log.append(lease, list(script.session(title="t"))[2:3])
 

@@ -114,8 +114,8 @@ def test_a_worker_makes_a_block_and_reads_results_from_it(reference):
         os.close(fd)
         region = reference.compute("normal", 9).region
         place = region.to_json()
-        kept = worker.ask("validate", "keep", timeout=30, family="normal", seed=9, reference=place)
-        assert region.path == "" and kept["kept"]
+        reply = worker.ask("validate", "keep", timeout=30, family="normal", seed=9, reference=place)
+        assert region.path == "" and reply["kept"]
     finally:
         worker.close()
 
