@@ -119,6 +119,8 @@ class Adapter:
         """The next session, if another one may be taken now."""
         for thread in [thread for thread in self.running if not thread.is_alive()]:
             del self.running[thread]
+        if any(r.isolated for r in self.running.values()):
+            return None
         new = [r for r in self.running.values() if not r.settled]
         late = time.monotonic() - STARTS_WITHIN
         if self.serves == "cuda" and sum(r.began > late for r in new) >= STARTING:

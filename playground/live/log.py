@@ -113,6 +113,12 @@ def _step(session_id: str) -> int:
     return of_the_work.aggregate(last=Max("seq"))["last"] or 0
 
 
+def not_lost(lease: Lease) -> None:
+    """The engine whose lease was over lives: it slept, and the session is not to blame."""
+    taken_over = Session.objects.filter(id=lease.session_id, claims=lease.claim + 1, losses__gt=0)
+    taken_over.update(losses=F("losses") - 1)
+
+
 def end_unclaimed(session_id: str, reason: str) -> bool:
     """End a session that no engine has started. False if an engine has it (then the engine must be told)."""
     ended = Session.objects.filter(id=session_id, state=Session.QUEUED, last_seq=0).update(

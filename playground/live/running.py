@@ -27,20 +27,25 @@ from playground.models import Blob, Session
 logger = logging.getLogger(__name__)
 
 # Engines lost in a row at the same step of a session before it is given up. A lost engine takes all its sessions with
-# it, but those that are not to blame get on with their work.
-MOST_LOSSES = 5
+# it, so those that make it a suspect do not count: five more must be lost while nothing new starts beside it.
+MOST_LOSSES = log.SUSPECT + 5
 
 
 class Running:
     """`run`: engine.session.runner.run, or a script of events from the tests; `device`: what `auto` means here;
     `began`: when this engine took it, by the monotonic clock; `settled`: it had a trial, so it holds the memory that it
-    needs."""
+    needs; `advanced`: its own work got on."""
 
     def __init__(self, lease: log.Lease, run: Callable[..., Iterator[Any]], device: str, mailbox: Mailbox):
         self.lease, self.run, self.device, self.mailbox = lease, run, device, mailbox
-        self.began, self.settled = time.monotonic(), False
+        self.began, self.settled, self.advanced = time.monotonic(), False, False
         self._leave = Flag()
         self._lost = Flag()
+
+    @property
+    def isolated(self) -> bool:
+        """Several engines were lost at the step that it is at, so nothing new starts beside it."""
+        return self.lease.suspect and not self.advanced
 
     def leave(self) -> None:
         """Release the session soon."""
@@ -61,6 +66,8 @@ class Running:
             logger.info("releasing session %s", lease.session_id)
         except log.LeaseLost:
             logger.warning("session %s is another engine's now", lease.session_id)
+            with contextlib.suppress(DatabaseError, InterfaceError):
+                log.not_lost(lease)
         except AWAY:
             logger.exception("the database did not answer; releasing session %s", lease.session_id)
             time.sleep(1)
@@ -101,6 +108,7 @@ class Running:
                 handled = control.handled(emitted.event)
                 log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=handled)
                 self.settled = self.settled or isinstance(emitted.event, events.TrialProposed)
+                self.advanced = self.advanced or emitted.event.KIND not in log.BESIDE
                 ended = isinstance(emitted.event, events.SessionEnded)
         except (log.LeaseLost, *AWAY):
             raise

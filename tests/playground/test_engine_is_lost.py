@@ -109,7 +109,7 @@ def test_a_session_that_kills_every_engine_is_given_up(house):
         time.sleep(1.1)  # past the lease
     house.engine()
     ended = house.wait(session["id"], lambda s: s["state"] == "ended")
-    assert "lost 5 times in a row at the same step" in ended["summary"]["end"]["reason"]
+    assert "lost 8 times in a row at the same step" in ended["summary"]["end"]["reason"]
 
 
 def test_the_owners_stop_reaches_the_engine(house):

@@ -9,6 +9,8 @@ from django.utils import timezone
 from playground import conf
 from playground.live import log
 from playground.live.log import SUSPECT
+from playground.live.mailbox import Mailbox
+from playground.live.running import Running
 from playground.models import Session
 from tests.playground import script
 
@@ -75,3 +77,20 @@ def test_a_session_that_an_engine_gave_back_lost_none():
     log.claim("second")
     session.refresh_from_db()
     assert session.losses == 0
+
+
+def test_an_engine_that_slept_through_its_lease_was_not_lost():
+    session, lease = claimed()
+    lost(session)
+    session.refresh_from_db()
+    assert session.losses == 1
+    log.not_lost(lease)
+    session.refresh_from_db()
+    assert session.losses == 0
+
+
+def test_nothing_new_starts_beside_a_suspect_until_it_gets_on():
+    suspect = Running(log.Lease("s", "e", 9, taken_over=True, suspect=True), script.run, "modelled:h200", Mailbox())
+    assert suspect.isolated
+    suspect.advanced = True
+    assert not suspect.isolated
