@@ -13,7 +13,7 @@ from engine.devices import TrialError
 from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, bound, verdict
 from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOTE, Finding, Report
-from engine.evaluate.integrity.judging import explain, number, precision_of, text
+from engine.evaluate.integrity.judging import explain, like_trivial, number, precision_of, text
 from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
 from engine.evaluate.integrity.texts.names import ATEN_MOVES, ATEN_PRODUCTS
 from engine.evaluate.integrity.texts.symbols import plain_name
@@ -23,6 +23,7 @@ OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
 BURST, LOOKED_AT, SETS = 24, 3, 2
 FASTER = 0.3  # claimed seconds below this share of the time that passed outside are a finding
 CLASSES = ("f32", "tf32", "f16", "bf16")  # fine to coarse
+FIRST = 3  # times as long as a later call may take, the first one may
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,9 @@ class Examination:
     def __init__(self, examiner: Examiner, c: Candidate, report: Report, cls: str, nondeterministic: bool):
         self.examiner, self.c, self.report, self.cls, self.loose = examiner, c, report, cls, nondeterministic
         self.tolerance = TOLERANCES[cls].error
-        self.trivial: set[str] | None = None
+        self.trivial: set[str] | None = None  # trivial answers that would have passed in every round
+        self.no_better: set[str] = set()  # those than which it was no better where one can tell
+        self.called: set[int | None] = set()  # numbers of rows
         self.good: list[str] = []  # families of correct rounds, in order
         self.bad: list[str] = []
 
@@ -128,9 +131,10 @@ class Examination:
         """Run one round and note it in the report. Returns the answer of the candidate's process."""
         shapes = self._lay_out(r)
         out_shapes = self._out_shapes(r)
-        reply = self.c.ask(
-            "call", self.examiner.call_seconds, rows=r.rows, shapes={**shapes, **out_shapes}, late=r.late, probe=r.probe
-        )
+        # A kernel may compile at its first call, and again for another shape.
+        seconds = self.examiner.call_seconds * (1 if r.rows in self.called else FIRST)
+        self.called.add(r.rows)
+        reply = self.c.ask("call", seconds, rows=r.rows, shapes={**shapes, **out_shapes}, late=r.late, probe=r.probe)
         note_facts(self.report, reply)
         right = self._right(r)
         if not self._fits(reply, right):
@@ -199,7 +203,9 @@ class Examination:
             if {f.code for f in faults} == {"wrong_result"} and r.family in ("normal", "own"):
                 self.report.add(*self._coarser(r, a["error"]))
         (self.good if right else self.bad).append(r.family)
-        tried = set.intersection(*(set(a["trivial"]) for a in looked["results"])) if looked["results"] else set()
+        judged = [like_trivial(a, pytorch) for a in looked["results"]]
+        tried = set.intersection(*(names for names, _ in judged)) if judged else set()
+        self.no_better = self.no_better.union(*(names for _, names in judged))
         self.trivial = tried if self.trivial is None else self.trivial & tried
         errors = [a["error"] for a in looked["results"]]
         largest = max((a["max_error"] for a in looked["results"]), default=0.0)
@@ -355,8 +361,9 @@ class Examination:
 
     def conclude(self, rows: int | None) -> None:
         if self.trivial and not self.bad:
+            code = "uninformative" if self.trivial & self.no_better else "inconclusive"
             evidence = f"{' and '.join(sorted(self.trivial))} would have passed in every round"
-            self.report.add(Finding("uninformative", evidence, dynamic=True))
+            self.report.add(Finding(code, evidence, dynamic=True))
         if self.good and self.bad and self.good[0] == "normal" and "normal" in self.bad:
             evidence = f"right in {len(self.good)} rounds, wrong in {len(self.bad)} later ones on data of the same kind"
             self.report.add(Finding("late_change", evidence, dynamic=True))

@@ -23,6 +23,7 @@ CODES: dict[str, tuple[str, str]] = {
     "memoized": (CHEAT, "keeps results and gives them again"),
     "seeded": (CHEAT, "draws random numbers from a seed of its own"),
     "dressed": (CHEAT, "carries a kernel that has no part in the result"),
+    "joined_threads": (NOTE, "works in threads that it joins before it returns"),
     "timer": (NOTE, "asks for the time"),
     "own_stream": (NOTE, "uses a stream of its own, and waits for it"),
     "graph": (NOTE, "uses a CUDA graph, and copies its inputs into it"),
@@ -61,6 +62,7 @@ CODES: dict[str, tuple[str, str]] = {
     "precision_lowered": (CHEAT, "computes in less precision than its class"),
     "range_lost": (CHEAT, "computes in a type with less range than its class"),
     "uninformative": (CHEAT, "was right where a trivial answer is right, and nowhere else could be tried"),
+    "inconclusive": (NOTE, "cannot be told from a trivial answer"),
     "late_change": (CHEAT, "was right at first and wrong in later calls"),
     "clock": (CHEAT, "claims a time that contradicts the clocks around it"),
     "too_fast": (CHEAT, "claims less time than the hardware needs, or leaves out work"),
@@ -70,6 +72,7 @@ CODES: dict[str, tuple[str, str]] = {
 }
 
 NOT_RUN = {"needs_gpu", "no_compiler"}  # this machine cannot run it, which says nothing about it
+UNDECIDED = {*NOT_RUN, "inconclusive"}
 WEIGHED = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"}  # notes that make a verdict `minor`
 
 
@@ -115,9 +118,9 @@ class Report:
     """The outcome of `verify`. `verdict`: clean | minor | library only | gaming | wrong | unverified.
 
     Accepted are the first three: the results are right, in class `cls`, and no trick was found. `library only` says
-    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `unverified`: it could not be run here. `named`:
-    kernels in the text, by their names. `rounds`: [{family, seed, rows, error, max_error, pytorch_error, allowed: (the
-    bound on its error, where it comes from), seconds}] as far as it came.
+    that PyTorch, cuBLAS or numpy did the work: fine, but no kernel. `unverified`: it could not be run here, or its
+    results prove nothing. `named`: kernels in the text, by their names. `rounds`: [{family, seed, rows, error,
+    max_error, pytorch_error, allowed: (the bound on its error, where it comes from), seconds}] as far as it came.
     """
 
     verdict: str = "clean"
@@ -154,7 +157,7 @@ class Report:
             self.verdict = "gaming"
         elif WRONG in kinds:
             self.verdict = "wrong"
-        elif self.codes & NOT_RUN:
+        elif self.codes & UNDECIDED:
             self.verdict = "unverified"
         elif self.verdict not in ("library only", "minor"):
             self.verdict = "minor" if WEIGHED & self.codes else "clean"

@@ -9,6 +9,7 @@ from engine.evaluate.correctness.tolerance import Comparison, PyTorchError, verd
 from engine.evaluate.integrity.findings import Finding
 from engine.words import family_name
 
+ROUNDING, BETTER = 1e-7, 0.25  # of f32; share of a trivial answer's error below which a result is better than it
 NEAR = 3.0  # an error within this factor of a coarser class's own error is attributed to that class
 
 
@@ -73,3 +74,17 @@ def number(value: Any) -> float:
 def text(value: Any) -> list[str]:
     """A list of short texts from a candidate's process."""
     return ["".join(c for c in str(v) if c.isprintable())[:200] for v in value[:20]] if isinstance(value, list) else []
+
+
+def like_trivial(a: dict, pytorch: PyTorchError | None) -> tuple[set[str], set[str]]:
+    """(the trivial answers that would pass where `a` is, and that it may be; those of them that it is no better than).
+    A kernel that computes is much nearer to the module than they are, unless that is lost in rounding."""
+    names, no_better = set(), set()
+    rounding = 4 * max(pytorch.error if pytorch else 0.0, ROUNDING)
+    for name, error in a["trivial"].items():
+        if error <= rounding:
+            names.add(name)
+        elif a["error"] > BETTER * error:
+            names.add(name)
+            no_better.add(name)
+    return names, no_better

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.evaluate.integrity import trial
-from engine.evaluate.integrity.findings import CHEAT, NOT_RUN, NOTE, WEIGHED, Finding, Report
+from engine.evaluate.integrity.findings import CHEAT, NOTE, UNDECIDED, WEIGHED, Finding, Report
 from engine.evaluate.integrity.trial import GAMING, LIBRARY, MINOR, PASSED, UNSEEN, WRONG, check
 from engine.words import count, family_name
 
@@ -22,7 +22,7 @@ def of_finding(f: Finding) -> dict[str, Any]:
     """One finding as a line. A note without weight counts as passed; a note that nothing could run counts as not looked
     at."""
     if f.severity == NOTE:
-        verdict = UNSEEN if f.code in {*NOT_RUN, "unconfirmed"} else MINOR if f.code in WEIGHED else PASSED
+        verdict = UNSEEN if f.code in {*UNDECIDED, "unconfirmed"} else MINOR if f.code in WEIGHED else PASSED
     else:
         verdict = GAMING if f.severity == CHEAT else WRONG
     return check(f.code, verdict, f.clause, f.line)

@@ -27,7 +27,7 @@ from engine.devices import SessionRefused, TrialError
 from engine.evaluate.integrity import kernel_evidence as evidence
 from engine.evaluate.integrity.examination import Examination, note_ended
 from engine.evaluate.integrity.examiner import Examiner
-from engine.evaluate.integrity.findings import NOT_RUN, NOTE, Finding, Report, worst
+from engine.evaluate.integrity.findings import NOTE, UNDECIDED, Finding, Report, worst
 from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, build
 from engine.evaluate.integrity.process.judge import Judge, JudgeLost
 from engine.evaluate.integrity.process.nvcc_unit import HOW_TO_GET_NVCC, errors
@@ -271,7 +271,7 @@ class Kernels:
         if report.accepted:
             return
         lines = evidence.of_rounds(report, self.reference.device)
-        named = worst(f for f in report.findings if f.severity != NOTE or f.code in NOT_RUN)
+        named = worst(f for f in report.findings if f.severity != NOTE or f.code in UNDECIDED)
         if report.verdict in ("gaming", "unverified"):
             code = "gaming" if report.verdict == "gaming" else named.code
             raise Untimed(step, code, named.sentence if code == "gaming" else named.reason, lines)

@@ -37,6 +37,7 @@ const ENDED = {
 // Why a kernel has a verdict and no time.
 const NO_TIME = {
   no_prediction: "no model predicts raw code",
+  inconclusive: "a trivial answer would pass too",
   needs_gpu: "needs a GPU",
   no_compiler: "no nvcc here",
 };

@@ -167,17 +167,19 @@ class Judge:
         self.prints.append((key, mine, theirs))
         return answer
 
-    def _trivial(self, correct: torch.Tensor, tolerance: float) -> list[str]:
-        """Answers without a kernel that would pass here: zeros, one number everywhere, an unchanged input."""
+    def _trivial(self, correct: torch.Tensor, tolerance: float) -> dict[str, float]:
+        """Answers without a kernel that would pass here, with their errors: zeros, one number everywhere, an unchanged
+        input."""
         correct = correct.to(torch.float64)
         if not bool(torch.isfinite(correct).all()):
-            return []
+            return {}
         answers = {"zeros": torch.zeros_like(correct), "a constant": torch.full_like(correct, float(correct.mean()))}
         for name in self.graph.inputs:
             v = self.values[name]
             if v.shape == correct.shape and v.is_floating_point():
                 answers[f"its input {name}"] = v
-        return [n for n, v in answers.items() if compare(v, correct).error <= tolerance]
+        errors = {n: finite(compare(v, correct).error) for n, v in answers.items()}
+        return {n: e for n, e in errors.items() if e <= tolerance}
 
 
 def fingerprint(x: torch.Tensor) -> str:

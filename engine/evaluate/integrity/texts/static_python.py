@@ -107,7 +107,7 @@ class _Reader(PythonSource):
         elif name in names.THREADS or name.startswith(
             ("multiprocessing.", "concurrent.futures", "asyncio.", "_thread.")
         ):
-            self.add("threads", node, f"{name}()")
+            self.add("joined_threads" if self._joined(node, name) else "threads", node, f"{name}()")
         elif name in names.TIMERS:
             self.add("timer", node, f"{name}()")
         elif name in names.SEEDS or (isinstance(node.func, ast.Attribute) and node.func.attr == "manual_seed"):
@@ -126,10 +126,45 @@ class _Reader(PythonSource):
             if not isinstance(node.args[1], ast.Constant):
                 self.add("hidden_code", node, f"a name made at run time: {ast.unparse(node)[:80]}")
         elif plain in ("globals", "locals", "vars") and plain not in self.functions:
-            if plain == "globals" or node.args:
+            if (plain == "globals" or node.args) and not self._reads_its_own(node):
                 self.add("harness_access", node, f"{plain}()")
         elif name == "importlib.import_module" and not (node.args and isinstance(node.args[0], ast.Constant)):
             self.add("hidden_code", node, ast.unparse(node)[:80])
+
+    def _joined(self, node: ast.Call, name: str) -> bool:
+        """Whether threads end before the function that starts them returns: a pool in a `with`, or threads that the
+        function joins. The run counts those that live on."""
+        function = self.functions.get(self.within(node)[0]) if self.within(node) else None
+        if function is None:
+            return False
+        if name == "concurrent.futures.ThreadPoolExecutor":
+            return any(
+                item.context_expr is node for w in ast.walk(function) if isinstance(w, ast.With) for item in w.items
+            )
+        joins = (
+            n for n in ast.walk(function)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "join" and not n.args
+        )  # fmt: skip
+        return name == "threading.Thread" and any(joins) and not any(k.arg == "daemon" for k in node.keywords)
+
+    def _reads_its_own(self, node: ast.Call) -> bool:
+        """Whether globals() is only looked up by a plain name, or vars() is of a class of this file."""
+        if node.args:
+            of = node.args[0]
+            return isinstance(of, ast.Name) and any(
+                isinstance(c, ast.ClassDef) and c.name == of.id and not c.bases for c in self.tree.body
+            )
+        parent = self.parent.get(node)
+        if isinstance(parent, ast.Attribute) and parent.attr == "get":
+            call = self.parent.get(parent)
+            keys = call.args[:1] if isinstance(call, ast.Call) else []
+        elif isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.ctx, ast.Load):
+            keys = [parent.slice]
+        else:
+            return False
+        words = [c.value for key in keys for c in ast.walk(key) if isinstance(c, ast.Constant)]
+        names = [w for w in words if isinstance(w, str)]
+        return bool(names) and not any(w.startswith("_") for w in names)
 
     def _module(self, node: ast.AST) -> bool:
         """An imported module, or a shared part of torch (torch.Tensor)."""

@@ -1,0 +1,23 @@
+# module: almost_input
+# The module's answer is almost an unchanged input; this computes it.
+import ctypes
+import subprocess
+
+import torch
+
+SOURCE = r"""
+#include <math.h>
+void run(const float* x, float* y, long n) {
+    for (long i = 0; i < n; i++) y[i] = x[i] + 1e-5f * tanhf(x[i]);
+}
+"""
+subprocess.run(
+    ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "kernel.so"], input=SOURCE, text=True, check=True
+)
+lib = ctypes.CDLL("./kernel.so")
+
+
+def kernel(x):
+    y = torch.empty_like(x)
+    lib.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_long(x.numel()))
+    return y
