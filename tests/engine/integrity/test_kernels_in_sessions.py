@@ -87,7 +87,7 @@ def log():
     tries = {name: (text, "python") for name, text in PYTHON.items()}
     tries |= {name: (text, "cuda") for name, text in CUDA_TEXTS.items()}
     limit = kernel_trial.CALL_SECONDS
-    kernel_trial.CALL_SECONDS = 6.0
+    kernel_trial.CALL_SECONDS = 3.0
     try:
         yield Log(tries)
     finally:
@@ -142,7 +142,7 @@ def test_a_cheat_is_named_as_what_it_is(log, name):
     [
         ("wrong", "validate", "wrong_result", "all rounds are wrong; the largest relative error 2.0e-02 on "),
         ("raises", "validate", "raised", "Line 3 raised IndexError: list index out of range"),
-        ("hangs", "validate", "time_limit", "did not end within 6 s"),
+        ("hangs", "validate", "time_limit", "did not end within 9 s"),
         ("crashes", "validate", "crashed", "line 4: its process crashed (SIGSEGV)"),
         ("module", "check", "no_entry", "Rename it to `ModelNew`, or define `class ModelNew(nn.Module)`"),
         ("no python", "check", "not_loaded", "line 2: invalid syntax"),
