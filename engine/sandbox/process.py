@@ -269,7 +269,7 @@ class Sandbox:
         del self._buffer[: end + 1]
         self._searched, self._asked = 0, False
         try:
-            return channel.decode(line)
+            return channel.decode_reply(line)
         except channel.Garbled as e:
             self._finish("garbled", f"could not be read ({e})", "answer")
             raise self._error() from None

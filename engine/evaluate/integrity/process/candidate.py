@@ -139,7 +139,7 @@ class Candidate:
             answer = self.box.request(message, timeout=timeout, cancelled=self.cancelled)
         except SandboxEnded as e:
             raise CandidateEnded(_code(e.code), e.reason, e.line, lost=True) from None
-        if "ended" in answer:
+        if isinstance(answer.get("ended"), int):
             sentence = f"its process ended with status {answer['ended']}"
             raise CandidateEnded("crashed", sentence, self.box.line_written(), lost=True)
         error, ok = answer.get("error"), answer.get("ok")
