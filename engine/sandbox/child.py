@@ -60,6 +60,8 @@ def main() -> None:
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             message = channel.decode(line)
+            if "resident_limit" in message:
+                limits.bound_memory(message.pop("resident_limit"))
             if passing:  # the copy died before it read this request, which is not served here
                 if "back" in message:
                     passing = False

@@ -3,17 +3,19 @@ them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 
 PROCESSES = 64
 FILE_BYTES = 64 << 20
 OPEN_FILES = 512
+RESERVED = (2 << 30) + (os.cpu_count() or 1) * (64 << 20)  # private addresses for stacks and heaps of threads
 
 
 def apply(cpu_seconds: int) -> None:
     """Set the limits. RLIMIT_AS is not among them, because CUDA reserves more addresses than any machine has memory;
-    the parent watches resident memory instead."""
+    the parent watches what the sandbox holds instead (engine.sandbox.holdings)."""
     # Threads count as processes, and torch and the CUDA driver start some for each core.
     processes = PROCESSES + 4 * (os.cpu_count() or 1) + _others()
     for what, value in (
@@ -26,6 +28,13 @@ def apply(cpu_seconds: int) -> None:
         hard = resource.getrlimit(what)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (value, value))
+
+
+def bound_memory(limit: int) -> None:
+    """Bound the private memory of this process and of each that it starts, so that none takes gigabytes between two
+    looks of the parent. Only without a GPU: CUDA reserves more. `limit`: bytes of resident memory."""
+    with contextlib.suppress(ValueError, OSError):  # it has a lower one already
+        resource.setrlimit(resource.RLIMIT_DATA, (limit + RESERVED, limit + RESERVED))
 
 
 def _others() -> int:

@@ -121,7 +121,8 @@ def explain(error: BaseException, doing: str) -> Bad:
     text = str(error)
     if "CUDA out of memory" in text[:2000]:
         return Bad("gpu_memory", f"{at} asks for more memory than the GPU has: {first_line(error)}.", line)
-    if isinstance(error, MemoryError) or _MEMORY.search(text[:2000]):
+    no_memory = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+    if no_memory or _MEMORY.search(text[:2000]):
         return Bad("memory_limit", f"{at} asks for more memory than is available: {first_line(error)}.", line)
     if (isinstance(error, OSError) and error.errno == errno.EAGAIN) or "can't start new thread" in text:
         return Bad("process_limit", f"{at} starts more processes or threads than the sandbox allows.", line)

@@ -190,7 +190,8 @@ def _code(code: str) -> str:
         "output_limit": "output_limit", "garbled": "garbled", "not_loaded": "not_loaded", "wrong_type": "wrong_type",
         "raised": "raised", "crashed": "crashed", "exited": "crashed", "syntax_error": "not_loaded",
         "missing_package": "not_loaded", "not_compiled": "not_compiled", "no_compiler": "no_compiler",
-        "no_entry": "no_entry", "asks_for_cuda": "needs_gpu",
+        "no_entry": "no_entry", "asks_for_cuda": "needs_gpu", "disk_limit": "memory_limit",
+        "slow_start": "slow_start",
     }  # fmt: skip
     if code.startswith("sandbox_"):
         return "sandbox"
