@@ -161,8 +161,8 @@ class TrialJudged(Event):
 class TrialUntimed(Event):
     """A kernel's trial ends with a verdict and no time, so it is never the best. `verdict`: clean | minor | library
     only | gaming | unverified (its results were not checked), with its `evidence` as in TrialJudged. `code`, why there
-    is no time: no_prediction (the kernel is right, and no model predicts raw code) | needs_gpu | no_compiler | gaming
-    (a trick was found). `step`: the step that did not run."""
+    is no time: no_prediction (the kernel is right, and no model predicts raw code) | needs_gpu | no_compiler |
+    slow_start (the machine is busy) | gaming (a trick was found). `step`: the step that did not run."""
 
     KIND: ClassVar[str] = "trial.untimed"
     trial: int

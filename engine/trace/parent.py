@@ -88,9 +88,10 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
     advice = {
         "time_limit": "; it may loop without end.",
         "memory_limit": "; make its tensors smaller.",
+        "slow_start": ", not because of the module; try again.",
     }.get(ended.code, ".")
     subject = {"cancelled": "Tracing was", "no_cuda": "No GPU in the sandbox:"}.get(ended.code, at)
-    if ended.code == "crashed" and ended.part is None:
+    if ended.code in ("crashed", "slow_start") and ended.part is None:
         subject = "Tracing did not begin:"
     return SessionRefused(ended.code, f"{subject} {ended.what}{advice}", ended.line)
 

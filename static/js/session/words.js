@@ -39,6 +39,7 @@ const NO_TIME = {
   no_prediction: "no model predicts raw code",
   needs_gpu: "needs a GPU",
   no_compiler: "no nvcc here",
+  slow_start: "the machine was busy",
 };
 
 export const isKernel = (one) => one.form === "kernel";
