@@ -1,6 +1,7 @@
 """What a sandbox holds, against its limits: memory by every name, processes and files.
 
-A cgroup would count all of it, but the engine seldom may create one (a container gives it none). Without one:
+Where the engine may create a cgroup (engine.sandbox.cgroup), the kernel bounds all memory. It seldom may, so all of it
+is counted or refused here in every case:
 
     heap, stacks, private maps   resident bytes from /proc; on a CPU also RLIMIT_DATA, because a process can take
                                  gigabytes between two looks
@@ -17,8 +18,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 
-from engine.sandbox import tree
+from engine.sandbox import cgroup, tree
+from engine.sandbox.cgroup import Cgroup
 
 POLL = 0.05  # seconds between two looks at a sandbox that is asked something
 MAX_PROCESSES = 600  # processes and threads of one sandbox, if RLIMIT_NPROC does not apply
@@ -36,12 +39,24 @@ class Holdings:
         self.pid, self.uid, self.gpu = pid, uid, gpu
         self._mounts: list[int] = []
         self._nameless, self._looked = 0, 0.0
+        self._cgroup: Cgroup | None = None
 
-    def enter(self, inner: int) -> None:
-        """Open the file systems of the process with the inner id `inner`. It has not run pasted text yet."""
-        for pid in tree.descendants(self.pid, self.uid):
+    def enter(self, inner: int, memory_bytes: int) -> None:
+        """Open the file systems of the process with the inner id `inner`, and move all into a cgroup of their own if
+        possible. No pasted text ran yet."""
+        members = tree.descendants(self.pid, self.uid)
+        for pid in members:
             if not self._mounts and tree.inner_pid(pid) == inner:
                 self._mounts = _opened(pid)
+        if isinstance(folder := cgroup.parent(), Path):
+            with contextlib.suppress(OSError):
+                self._cgroup = Cgroup(folder, memory_bytes, most_processes())
+                self._cgroup.add(members)
+
+    @property
+    def exceeded(self) -> bool:
+        """The kernel ended it for its memory."""
+        return self._cgroup is not None and self._cgroup.exceeded
 
     def excess(self, memory_bytes: int) -> tuple[str, str] | None:
         """The code and the words of SandboxEnded for the first limit that it exceeds, else None."""
@@ -54,10 +69,10 @@ class Holdings:
         held = resident + extra
         # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
         many = len(members) > FORKS
-        if tasks > MAX_PROCESSES + 8 * (os.cpu_count() or 1) or (many and held > memory_bytes):
+        if tasks > most_processes() or (many and held > memory_bytes):
             return "process_limit", "started too many processes"
         if held > memory_bytes:
-            return "memory_limit", f"used more memory than the limit of {memory_bytes / 2**30:.3g} GiB"
+            return "memory_limit", over_memory(memory_bytes)
         if inodes > MAX_FILES:
             return "disk_limit", f"made more than {MAX_FILES:,} files"
         return None
@@ -83,6 +98,18 @@ class Holdings:
         for fd in self._mounts:
             os.close(fd)
         self._mounts = []
+        if self._cgroup is not None:
+            self._cgroup.close()
+
+
+def most_processes() -> int:
+    """The largest number of processes and threads of a sandbox."""
+    return MAX_PROCESSES + 8 * (os.cpu_count() or 1)
+
+
+def over_memory(memory_bytes: int) -> str:
+    """The words for a sandbox that exceeded its memory."""
+    return f"used more memory than the limit of {memory_bytes / 2**30:.3g} GiB"
 
 
 def _opened(pid: int) -> list[int]:

@@ -26,7 +26,7 @@ from engine import cores
 from engine.devices import SessionRefused
 from engine.sandbox import channel, confine, tree
 from engine.sandbox.ended import SandboxEnded, of_status
-from engine.sandbox.holdings import POLL, Holdings
+from engine.sandbox.holdings import POLL, Holdings, over_memory
 from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
 
 REGIONS = ("own", "result")  # shared memory that each child inherits; its size is set later
@@ -155,7 +155,7 @@ class Sandbox:
             self._finish("no_cuda", str(answer.get("reason", "the sandboxed process is not ready"))[:300])
             raise self._error()
         self._inner = answer.get("pid") if isinstance(answer.get("pid"), int) else 1
-        self._holdings.enter(self._inner)
+        self._holdings.enter(self._inner, self.memory_bytes)
 
     # ---- one text after the other ----
 
@@ -302,7 +302,8 @@ class Sandbox:
             return self._ended[:3]
         assert self._process is not None
         try:
-            return of_status(self._process.wait(timeout=3.0))
+            ended = of_status(self._process.wait(timeout=3.0))
+            return ("memory_limit", over_memory(self.memory_bytes), "") if self._holdings.exceeded else ended
         except subprocess.TimeoutExpired:
             return "exited", "closed its side of the pipe", ""
 
