@@ -66,12 +66,12 @@ class Holdings:
         resident = max(resident, tree.most(members))  # the reading of /proc may be old on a busy machine
         if resident + extra > memory_bytes:  # with files: their libraries', too
             resident, tasks = tree.usage(members)
-        held = resident + extra
+        memory = resident + extra
         # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
         many = len(members) > FORKS
-        if tasks > most_processes() or (many and held > memory_bytes):
+        if tasks > most_processes() or (many and memory > memory_bytes):
             return "process_limit", "started too many processes"
-        if held > memory_bytes:
+        if memory > memory_bytes:
             return "memory_limit", over_memory(memory_bytes)
         if inodes > MAX_FILES:
             return "disk_limit", f"made more than {MAX_FILES:,} files"
