@@ -104,7 +104,7 @@ class JsonProcess:
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
             reply = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             reply = None
         if not isinstance(reply, dict):
             self._lost("garbled", "answered something that is not a JSON object")

@@ -19,7 +19,7 @@ import shutil
 import signal
 import sys
 
-from engine.sandbox import channel, limits
+from engine.sandbox import channel, limits, watch
 
 
 def main() -> None:
@@ -36,11 +36,14 @@ def main() -> None:
     faulthandler.enable(log)
     faulthandler.register(signal.SIGUSR1, file=log, all_threads=False)
 
-    def reply(message: dict) -> None:
+    def send(line: bytes) -> None:
         # `me` is the process that may answer. Only a requested fork changes it.
         if os.getpid() != me:
             os._exit(0)  # pasted code forked this process, and only the first one may answer
-        channel.write_all(replies, channel.encode(message, channel.MAX_REPLY))
+        channel.write_all(replies, line)
+
+    def reply(message: dict) -> None:
+        send(channel.encode(message, channel.MAX_REPLY))
 
     ready = {"ready": True, "pid": me}
     for name in preload:
@@ -60,6 +63,8 @@ def main() -> None:
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             message = channel.decode(line)
+            if "resident_limit" in message:
+                limits.bound_memory(message.pop("resident_limit"))
             if passing:  # the copy died before it read this request, which is not served here
                 if "back" in message:
                     passing = False
@@ -74,15 +79,35 @@ def main() -> None:
                 continue
             entry = importlib.import_module(message.pop("entry"))
             try:
-                answer = entry.serve(message)
-            except Exception as e:  # our bug: entries explain errors of the module themselves
-                import traceback
-
-                traceback.print_exc()
-                answer = {"error": {"code": "internal", "reason": f"{type(e).__name__}: {e}"[:500], "line": None}}
+                answer = channel.encode(entry.serve(message), channel.MAX_REPLY)
+            except BaseException as e:  # entries explain what the text raises while they call it
+                answer = channel.encode({"error": _explained(e)}, channel.MAX_REPLY)
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
-            reply(answer)
+            send(answer)
+
+
+def _explained(error: BaseException) -> dict:
+    """The refusal for an error that left an entry: one of the pasted text, if our code called a method of one of its
+    objects without expecting an error (`__str__`, `__eq__`, `__class__`), else our mistake."""
+    place, tb = None, error.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == channel.PASTED:
+            place = (tb.tb_lineno, tb.tb_frame.f_code.co_qualname)
+        tb = tb.tb_next
+    kind = type.__dict__["__name__"].__get__(type(error))[:80]  # not that of a metaclass
+    if isinstance(error, watch.Blocked):
+        return {"code": error.code, "reason": f"Line {error.line} {error.reason}.", "line": error.line}
+    if place is not None:
+        return {"code": "module_raised", "reason": f"Line {place[0]}: {place[1]} raised {kind}.", "line": place[0]}
+    import traceback
+
+    traceback.print_exc()
+    try:
+        text = str.__str__(str(error))
+    except Exception:
+        text = "an error without a message"
+    return {"code": "internal", "reason": f"{kind}: {text}"[:500], "line": None}
 
 
 def _fork() -> tuple[int, int | None]:

@@ -180,7 +180,8 @@ def _mounts(gpu: bool) -> list[str]:
     args += ["--perms", "0755", "--dir", "/app"]
     for name in CODE:
         args += ["--ro-bind", str(REPOSITORY / name), f"/app/{name}"]
-    args += ["--proc", "/proc", "--dev", "/dev"]
+    # A shared map of /dev/zero is memory without a name. /dev/full reads as zeros too, and cannot be mapped.
+    args += ["--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/full", "/dev/zero"]
     if gpu:
         for node in sorted(glob.glob("/dev/nvidia*") + glob.glob("/dev/nvidia-caps/*")):
             if stat.S_ISCHR(os.stat(node).st_mode):
@@ -202,7 +203,7 @@ def launch(
     if mode == "none":
         uid = fresh_uid() if root and _readable_by_others() else None
         return Launch(command, environment(mode, gpu, scratch or "/tmp", visible), uid, uid, scratch or "/", fds)
-    filter_fd = seccomp.descriptor()
+    filter_fd = seccomp.descriptor(gpu)
     args = [bwrap_path() or "bwrap"]
     uid = fresh_uid() if mode in ("drop first", "drop inside") else None
     if mode == "drop inside":
@@ -315,7 +316,7 @@ def strength(gpu: bool = False) -> str:
     mode, why = choose(gpu)
     if mode == "none":
         return f"weak: {why}"
-    bpf = seccomp.program()
+    bpf = seccomp.program(gpu)
     if isinstance(bpf, str):
         return f"weak: the sandbox has no system-call filter because {bpf}"
     return "full"

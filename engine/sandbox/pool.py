@@ -41,7 +41,8 @@ def take(
     timeout: float = 60.0,
     cancelled: Callable[[], bool] | None = None,
 ) -> Sandbox:
-    """A ready child, warm or new; the caller closes it. Raises SessionRefused, SandboxEnded."""
+    """A ready child, warm or new; the caller closes it. A start that fails, or takes longer than `timeout` seconds on a
+    busy machine, is tried once more. Raises SessionRefused, SandboxEnded."""
     with _lock:
         waiting = _waiting.get((gpu, visible, local_user, preload))
         box = waiting.pop(0) if waiting else None

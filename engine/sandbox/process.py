@@ -27,14 +27,13 @@ from engine.devices import SessionRefused
 from engine.sandbox import channel, confine, tree
 from engine.sandbox.door import Door
 from engine.sandbox.ended import SandboxEnded, of_status
+from engine.sandbox.holdings import POLL, Holdings, over_memory
 from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
 
 REGIONS = ("own", "result")  # shared memory that each child inherits; its size is set later
-MAX_PROCESSES = 600  # processes and threads of one sandbox, if RLIMIT_NPROC does not apply
-FORKS = 6  # bubblewrap needs two or three, an honest module one
-POLL = 0.05
 IDLE_LOOK = 0.3  # seconds between two looks at a child that nobody asks anything now
 SPARE_LOOK = 2.0  # and at one that was never asked anything
+SLOW = "the sandbox was not ready within {:g} s, because this machine is busy"
 
 # The kernel ends a sandbox when the *thread* that started it ends (bwrap --die-with-parent), so one thread that lives
 # as long as the engine starts all of them.
@@ -82,6 +81,7 @@ class Sandbox:
         self._uid: int | None = None
         self._asked = False  # a request is under way
         self._yields_at: float | None = None  # when its processes get a lower priority
+        self._holdings: Holdings | None = None
         self._lock = threading.Lock()
 
     @staticmethod
@@ -140,6 +140,7 @@ class Sandbox:
             self.door.started()
             for fd in (request_r, reply_w, printed_w, *plan.closes):
                 os.close(fd)
+        self._holdings = Holdings(self._process.pid, self._uid, self.gpu)
         os.set_blocking(self._request, False)
         os.set_blocking(self._reply, False)
         os.set_blocking(printed_r, False)
@@ -147,14 +148,16 @@ class Sandbox:
         self._watcher.start()
 
     def wait_ready(self, timeout: float = 60.0, cancelled: Callable[[], bool] | None = None) -> None:
-        """Block until the child has loaded `preload`. Raises SandboxEnded."""
+        """Block until the child has loaded `preload`. Raises SandboxEnded, with the code slow_start after `timeout`
+        seconds: only our own code runs until then, so the machine is slow."""
         if self._inner:
             return
-        answer = self._receive(time.monotonic() + timeout, cancelled, "did not start")
+        answer = self._receive(time.monotonic() + timeout, cancelled, SLOW.format(timeout))
         if answer.get("ready") is not True:
             self._finish("no_cuda", str(answer.get("reason", "the sandboxed process is not ready"))[:300])
             raise self._error()
         self._inner = answer.get("pid") if isinstance(answer.get("pid"), int) else 1
+        self._holdings.enter(self._inner, self.memory_bytes)
 
     # ---- one text after the other ----
 
@@ -177,7 +180,9 @@ class Sandbox:
         if self._inner == self._first:
             return
         end = time.monotonic() + timeout
-        while others := [p for p in tree.descendants(self._process.pid, self._uid) if self._foreign(p)]:
+        while others := [
+            p for p in tree.descendants(self._process.pid, self._uid) if p not in self._base and tree.exists(p)
+        ]:
             for pid in others:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
@@ -196,9 +201,6 @@ class Sandbox:
             self._finish("garbled", "left unread output", "copy")
             raise self._error()
         self._printed.clear()
-
-    def _foreign(self, pid: int) -> bool:
-        return pid not in self._base and tree.exists(pid)
 
     def to_all_cores(self) -> None:
         """It is timed from now on (engine.cores)."""
@@ -239,6 +241,8 @@ class Sandbox:
         self._yields_at = None if patience is None else time.monotonic() + patience
         self.wait_ready(timeout, cancelled)
         self._asked = True
+        if not self.gpu:
+            message = {**message, "resident_limit": self.memory_bytes}
         view = memoryview(channel.encode(message, channel.MAX_REQUEST))
         while view:
             try:
@@ -271,14 +275,14 @@ class Sandbox:
         del self._buffer[: end + 1]
         self._searched, self._asked = 0, False
         try:
-            return channel.decode(line)
+            return channel.decode_reply(line)
         except channel.Garbled as e:
             self._finish("garbled", f"could not be read ({e})", "answer")
             raise self._error() from None
 
     def _pause(self, deadline: float, cancelled: Callable[[], bool] | None, late: str, write: bool = False) -> None:
         if time.monotonic() > deadline:
-            self._finish("time_limit", late, line=self._current_line())
+            self._finish("time_limit" if self._inner else "slow_start", late, line=self._current_line())
         elif cancelled is not None and cancelled():
             self._finish("cancelled", "stopped")
         elif self._yields_at is not None and time.monotonic() > self._yields_at:
@@ -299,7 +303,8 @@ class Sandbox:
             return self._ended[:3]
         assert self._process is not None
         try:
-            return of_status(self._process.wait(timeout=3.0))
+            ended = of_status(self._process.wait(timeout=3.0))
+            return ("memory_limit", over_memory(self.memory_bytes), "") if self._holdings.exceeded else ended
         except subprocess.TimeoutExpired:
             return "exited", "closed its side of the pipe", ""
 
@@ -333,17 +338,9 @@ class Sandbox:
             os.close(printed)
 
     def _look(self) -> None:
-        assert self._process is not None
-        members, resident, tasks = tree.glance(self._process.pid, self._uid, POLL)
-        if resident > self.memory_bytes:  # with files: their libraries', too
-            resident, tasks = tree.usage(members)
-        # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
-        many = len(members) > FORKS
-        if tasks > MAX_PROCESSES + 8 * (os.cpu_count() or 1) or (many and resident > self.memory_bytes):
-            self._finish("process_limit", "started too many processes", "", self._current_line())
-        elif resident > self.memory_bytes:
-            limit = f"{self.memory_bytes / 2**30:.3g} GiB"
-            self._finish("memory_limit", f"used more memory than the limit of {limit}", "", self._current_line())
+        assert self._holdings is not None
+        if (excess := self._holdings.excess(self.memory_bytes)) is not None:
+            self._finish(*excess, "", self._current_line())
 
     def _current_line(self) -> int | None:
         """The line of the pasted text that the child runs now, or None."""
@@ -384,8 +381,8 @@ class Sandbox:
         if threading.current_thread() is not self._watcher:
             self._watcher.join(timeout=2.0)
         self._process = None
-        self._stacks.close()
-        self.door.close()
+        for part in (self._holdings, self._stacks, self.door):
+            part.close()
         for fd in (self._request, self._reply, *self._regions.values()):
             with contextlib.suppress(OSError):
                 os.close(fd)

@@ -2,7 +2,8 @@
 
 It is a list of refused calls. A list of permitted calls would not stay correct, because torch and the CUDA driver use
 too many, and the name spaces already hide most of what calls could reach. The filter refuses calls that could break
-out: tracing other processes, mounts, new name spaces, and the interfaces of the kernel with the most exploits.
+out: tracing other processes, mounts, new name spaces, and the interfaces of the kernel with the most exploits. It also
+refuses memory that engine.sandbox.holdings could not count.
 """
 
 from __future__ import annotations
@@ -21,16 +22,23 @@ REFUSED = (
     "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
     "open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "swapon", "swapoff", "reboot", "syslog",
     "settimeofday", "clock_settime", "personality",
+    # memory that no process shows: segments, queues, rings, and pages that a pipe holds (one byte may hold 2 MB)
+    "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open", "memfd_secret", "io_setup", "vmsplice",
+    "fanotify_init",
 )
+# Of CPU sandboxes only, because the CUDA driver may use them. Sockets, too, hold memory in buffers.
+REFUSED_ON_CPU = ("memfd_create", "socket", "socketpair")
 # fmt: on
+MAPS_ON_CPU = (0x01 | 0x20, 0x40000)  # flags of mmap: MAP_SHARED with MAP_ANONYMOUS, and MAP_HUGETLB
 CLONE_NEWUSER = 0x10000000
 CLONE_NEW_ANY = 0x02000000 | 0x00020000 | 0x04000000 | 0x08000000 | CLONE_NEWUSER | 0x20000000 | 0x40000000
 AF_ALLOWED = (1, 16)  # AF_UNIX, which the CUDA driver may use, and AF_NETLINK, which only reads
 
 
-@lru_cache(maxsize=1)
-def program() -> bytes | str:
-    """The BPF program; if it cannot be built, one sentence with the reason and the way to fix it."""
+@lru_cache(maxsize=2)
+def program(gpu: bool = False) -> bytes | str:
+    """The BPF program; if it cannot be built, one sentence with the reason and the way to fix it. `gpu`: the CUDA
+    driver runs under it."""
     try:
         import pyseccomp as seccomp
     except ModuleNotFoundError:
@@ -50,9 +58,14 @@ def program() -> bytes | str:
         for flag in (1 << bit for bit in range(32) if CLONE_NEW_ANY >> bit & 1):
             f.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
         f.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
-        # Refuse sockets that could reach a network, in addition to the network name space.
-        f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.GT, max(AF_ALLOWED)))
-        for family in range(max(AF_ALLOWED)):
+        for name in () if gpu else REFUSED_ON_CPU:
+            f.add_rule(refuse, name)
+        for flags in () if gpu else MAPS_ON_CPU:
+            f.add_rule(refuse, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, flags, flags))
+        # With a GPU, refuse sockets that could reach a network, in addition to the network name space.
+        if gpu:
+            f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.GT, max(AF_ALLOWED)))
+        for family in range(max(AF_ALLOWED)) if gpu else ():
             if family not in AF_ALLOWED:
                 f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
         with tempfile.TemporaryFile() as out:
@@ -63,9 +76,9 @@ def program() -> bytes | str:
         return f"libseccomp refused the filter ({e}); a newer libseccomp2 helps"
 
 
-def descriptor() -> int | None:
+def descriptor(gpu: bool = False) -> int | None:
     """A fresh readable descriptor of the program (the caller closes it), or None if there is no program."""
-    bpf = program()
+    bpf = program(gpu)
     if isinstance(bpf, str):
         return None
     fd = os.memfd_create("seccomp", os.MFD_CLOEXEC)

@@ -44,8 +44,8 @@ class Printed:
 
     @property
     def text(self) -> str:
-        """The stored beginning and end."""
-        return (self._head + self._tail).decode(errors="replace")
+        """The stored beginning and end, without unprintable characters."""
+        return channel.printable((self._head + self._tail).decode(errors="replace"))
 
 
 class Stacks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import signal
 import time
@@ -38,17 +39,28 @@ def _members(table: processes.Table, pid: int, uid: int | None) -> list[int]:
 
 
 def usage(pids: list[int]) -> tuple[int, int]:
-    """(resident bytes without files, number of threads) of these processes together."""
-    resident = tasks = 0
+    """(resident and swapped bytes without files, with page tables; number of threads) of these processes together."""
+    memory = tasks = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
             with open(f"/proc/{pid}/status", "rb") as f:
                 for line in f:
-                    if line.startswith((b"RssAnon:", b"RssShmem:")):
-                        resident += int(line.split()[1]) * 1024
+                    if line.startswith((b"RssAnon:", b"RssShmem:", b"VmPTE:", b"VmSwap:", b"HugetlbPages:")):
+                        memory += int(line.split()[1]) * 1024
                     elif line.startswith(b"Threads:"):
                         tasks += int(line.split()[1])
-    return resident, tasks
+    return memory, tasks
+
+
+def most(pids: list[int]) -> int:
+    """At least the resident bytes of these processes now: with mapped files, and with page tables of all addresses."""
+    pages = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{pid}/statm", "rb") as f:
+                size, resident = map(int, f.read().split()[:2])
+                pages += resident + size // (mmap.PAGESIZE // 8)
+    return pages * mmap.PAGESIZE
 
 
 def inner_pid(pid: int) -> int | None:

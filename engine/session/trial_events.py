@@ -162,7 +162,8 @@ class TrialUntimed(Event):
     """A kernel's trial ends with a verdict and no time, so it is never the best. `verdict`: clean | minor | library
     only | gaming | unverified (its results were not checked), with its `evidence` as in TrialJudged. `code`, why there
     is no time: no_prediction (the kernel is right, and no model predicts raw code) | needs_gpu | no_compiler |
-    inconclusive (a trivial answer passes too) | gaming (a trick was found). `step`: the step that did not run."""
+    slow_start (the machine is busy) | inconclusive (a trivial answer passes too) | gaming (a trick was found). `step`:
+    the step that did not run."""
 
     KIND: ClassVar[str] = "trial.untimed"
     trial: int

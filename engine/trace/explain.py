@@ -41,9 +41,10 @@ def pasted_line(error: BaseException) -> int | None:
 def _chain(error: BaseException) -> list[BaseException]:
     errors: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and current not in errors and len(errors) < 10:
+    while current is not None and not any(current is e for e in errors) and len(errors) < 10:
         errors.append(current)
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+        cause, context = current.__cause__, None if current.__suppress_context__ else current.__context__
+        current = context if cause is None else cause
     return errors
 
 
@@ -55,7 +56,15 @@ def first_line(error: BaseException, limit: int = 300) -> str:
 
 
 def data_dependent(error: BaseException) -> bool:
-    return any(type(e).__name__ in _DATA_TYPES or _DATA.search(str(e)[:2000]) for e in _chain(error))
+    return any(type(e).__name__ in _DATA_TYPES or _DATA.search(_text(e)[:2000]) for e in _chain(error))
+
+
+def _text(error: BaseException) -> str:
+    """The error's message, "" if it cannot be made: its __str__ is the text's."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def quoted(line: int | None) -> str:
@@ -118,10 +127,18 @@ def explain(error: BaseException, doing: str) -> Bad:
         return Bad("exited", f"{at} interrupts the Python process.", line)
     if isinstance(error, NameError) and error.name in _IMPORTS:
         return Bad("module_raised", f"{at}: {error.name!r} is not imported; add `{_IMPORTS[error.name]}`.", line)
-    text = str(error)
+    try:
+        text = str(error)
+    except Blocked as e:
+        return Bad(e.code, f"Line {e.line} {e.reason}.", e.line)
+    except Exception as e:
+        inner = pasted_line(e)
+        what = f"{at} raised {type(error).__name__}, whose __str__ raised {type(e).__name__}"
+        return Bad("module_raised", f"{what} in line {inner}." if inner else f"{what}.", inner or line)
     if "CUDA out of memory" in text[:2000]:
         return Bad("gpu_memory", f"{at} asks for more memory than the GPU has: {first_line(error)}.", line)
-    if isinstance(error, MemoryError) or _MEMORY.search(text[:2000]):
+    no_memory = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+    if no_memory or _MEMORY.search(text[:2000]):
         return Bad("memory_limit", f"{at} asks for more memory than is available: {first_line(error)}.", line)
     if (isinstance(error, OSError) and error.errno == errno.EAGAIN) or "can't start new thread" in text:
         return Bad("process_limit", f"{at} starts more processes or threads than the sandbox allows.", line)

@@ -12,10 +12,13 @@ from typing import Any
 from engine import sandbox
 from engine.devices import SessionRefused
 from engine.sandbox.process import SandboxEnded
+from engine.trace.capture import MAX_OPS
 from sol.graph import DTYPE_BYTES, OpGraph
 
 MAX_SOURCE = 200_000
 MAX_DIM = 1 << 40
+MAX_TENSORS = 8 * MAX_OPS  # an operation of the modules in tests/ makes at most 5 (an LSTM), most make one
+MAX_READ = 256 * MAX_OPS  # names that all operations together read; a `cat` reads hundreds
 TIMEOUT = 30.0
 PATIENCE = 5.0  # seconds at full priority; nearly every module takes less
 PRELOAD = ("torch", "engine.trace.warm")
@@ -85,9 +88,10 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
     advice = {
         "time_limit": "; it may loop without end.",
         "memory_limit": "; make its tensors smaller.",
+        "slow_start": ", not because of the module; try again.",
     }.get(ended.code, ".")
     subject = {"cancelled": "Tracing was", "no_cuda": "No GPU in the sandbox:"}.get(ended.code, at)
-    if ended.code == "crashed" and ended.part is None:
+    if ended.code in ("crashed", "slow_start") and ended.part is None:
         subject = "Tracing did not begin:"
     return SessionRefused(ended.code, f"{subject} {ended.what}{advice}", ended.line)
 
@@ -107,6 +111,7 @@ def _read(answer: dict, seconds: float) -> Traced:
         if not isinstance(ok, dict):
             raise ValueError("it is not an object with a graph")
         graph = OpGraph.from_json(json.dumps(ok["graph"]))
+        _check_order(graph)
         for t in graph.tensors.values():
             if not all(isinstance(d, int) and 0 <= d < MAX_DIM for d in t.shape) or len(t.shape) > 16:
                 raise ValueError(f"tensor {t.name} has no valid shape")
@@ -131,6 +136,25 @@ def _read(answer: dict, seconds: float) -> Traced:
             f"What came back from the sandbox is no op graph ({str(e)[:200]}). This happens if a module writes to file "
             "descriptors that it did not open; remove such writes.",
         ) from None
+
+
+def _check_order(graph: OpGraph) -> None:
+    """Raise ValueError for a graph that the tracer does not write: too large, or an operation that reads what it, a
+    later one or none makes. Such a circle would never end where the engine follows a tensor to its origin."""
+    reads = sum(len(op.inputs) for op in graph.ops)
+    if len(graph.ops) > MAX_OPS or len(graph.tensors) > MAX_TENSORS or reads > MAX_READ:
+        raise ValueError(f"it has {len(graph.ops)} operations on {len(graph.tensors)} tensors")
+    known = {t.name for t in graph.tensors.values() if t.kind != "intermediate"}
+    for op in graph.ops:
+        if not isinstance(op.op, str) or not isinstance(op.name, str) or not isinstance(op.attrs, dict):
+            raise ValueError("an operation has no name")
+        if not known.issuperset(op.inputs):
+            raise ValueError(f"operation {op.name[:80]} reads a tensor before it is made")
+        if not known.isdisjoint(op.outputs):
+            raise ValueError(f"operation {op.name[:80]} makes a tensor for the second time")
+        known.update(op.outputs)
+    if not known.issuperset(graph.outputs):
+        raise ValueError("nothing makes an output")
 
 
 def _check_elements(graph: OpGraph) -> None:

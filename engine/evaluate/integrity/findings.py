@@ -37,6 +37,7 @@ CODES: dict[str, tuple[str, str]] = {
     "not_compiled": (WRONG, "does not compile"),
     "no_compiler": (NOTE, "cannot be compiled here"),
     "needs_gpu": (NOTE, "needs a GPU"),
+    "slow_start": (NOTE, "was not started, because this machine is busy"),
     "raised": (WRONG, "raised an error"),
     "crashed": (WRONG, "its process ended"),
     "time_limit": (WRONG, "did not come to an end"),
@@ -71,7 +72,7 @@ CODES: dict[str, tuple[str, str]] = {
     "sandbox": (CHEAT, "tried to leave its sandbox"),
 }
 
-NOT_RUN = {"needs_gpu", "no_compiler"}  # this machine cannot run it, which says nothing about it
+NOT_RUN = {"needs_gpu", "no_compiler", "slow_start"}  # this machine cannot run it, which says nothing about it
 UNDECIDED = {*NOT_RUN, "inconclusive"}
 WEIGHED = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"}  # notes that make a verdict `minor`
 

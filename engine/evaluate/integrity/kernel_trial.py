@@ -60,8 +60,8 @@ class KernelFailed(TrialError):
 
 class Untimed(TrialError):
     """A kernel's trial ends with a verdict and no time. `code`: gaming (a trick was found, so it is not timed) |
-    needs_gpu, no_compiler (it cannot run here) | no_prediction (it is right, and this device times nothing);
-    `evidence`: of this step."""
+    needs_gpu, no_compiler, slow_start (it cannot run here, or not now) | no_prediction (it is right, and this device
+    times nothing); `evidence`: of this step."""
 
     def __init__(self, step: str, code: str, reason: str, evidence: list[dict[str, Any]] = ()):
         super().__init__(step, code, reason)

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 
+from engine import sandbox
 from engine.devices import Problem
 from engine.evaluate.integrity.examination import Examination, note_ended
 from engine.evaluate.integrity.examiner import Examiner
@@ -40,7 +41,7 @@ class Shared:
         if self._box is None or not self._box.alive:
             if self._box is not None:
                 self._box.close()
-            self._box = Sandbox(preload=PRELOAD, local_user=self.local_user, memory_bytes=self.memory_bytes).start()
+            self._box = sandbox.take(preload=PRELOAD, local_user=self.local_user, memory_bytes=self.memory_bytes)
         return self._box
 
     def close(self) -> None:

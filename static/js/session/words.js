@@ -40,6 +40,7 @@ const NO_TIME = {
   inconclusive: "a trivial answer would pass too",
   needs_gpu: "needs a GPU",
   no_compiler: "no nvcc here",
+  slow_start: "the machine was busy",
 };
 
 export const isKernel = (one) => one.form === "kernel";

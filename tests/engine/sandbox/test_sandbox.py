@@ -1,6 +1,7 @@
 """A confined child answers requests, is bounded in everything, and is gone when it is closed."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -9,7 +10,8 @@ import time
 import pytest
 
 from engine.devices import SessionRefused
-from engine.sandbox import Sandbox, SandboxEnded, confine, tree
+from engine.sandbox import Sandbox, SandboxEnded, confine, pool, tree
+from engine.trace.parent import refuse
 
 # `engine.trace.load` is a module without `serve`: asking it makes the child answer with an internal error.
 ANY = {"entry": "engine.trace.load"}
@@ -80,6 +82,42 @@ def test_cancelling_is_prompt_and_final():
         assert not box.alive
 
 
+def test_a_slow_start_is_blamed_on_the_machine_and_tried_once_more(monkeypatch):
+    """A child that does not get ready: it is stopped before it loads torch."""
+    starts = []
+
+    class Slow(Sandbox):
+        def start(self, *args, **arguments):
+            starts.append(self)
+            super().start(*args, **arguments)
+            for pid in tree.descendants(self._process.pid):
+                os.kill(pid, signal.SIGSTOP)
+            return self
+
+    monkeypatch.setattr(pool, "Sandbox", Slow)
+    with pytest.raises(SandboxEnded) as caught:
+        pool.take(timeout=0.3, local_user=True)
+    assert caught.value.code == "slow_start" and len(starts) == 2 and not any(box.alive for box in starts)
+    refusal = refuse(caught.value)
+    assert refusal.reason == (
+        "Tracing did not begin: the sandbox was not ready within 0.3 s, because this machine is busy, not because of "
+        "the module; try again."
+    )
+    assert refusal.code == "slow_start" and "loop" not in refusal.reason
+
+
+def test_a_start_that_is_slow_once_succeeds(monkeypatch):
+    late = iter([True])
+
+    class SlowOnce(Sandbox):
+        def wait_ready(self, timeout, cancelled=None):
+            super().wait_ready(0.0 if next(late, False) else timeout, cancelled)
+
+    monkeypatch.setattr(pool, "Sandbox", SlowOnce)
+    with pool.take(local_user=True) as box:
+        assert box.alive and next(late, None) is None
+
+
 def test_a_killed_child_is_reported_not_waited_for():
     with Sandbox(preload=(), local_user=True).start() as box:
         os.kill(box._process.pid, 9)
@@ -143,7 +181,7 @@ def test_a_killed_engine_takes_its_children_with_it():
 
 
 def test_a_missing_seccomp_library_is_said(monkeypatch):
-    monkeypatch.setattr(confine.seccomp, "program", lambda: "libseccomp is missing (apt-get install libseccomp2)")
+    monkeypatch.setattr(confine.seccomp, "program", lambda gpu: "libseccomp is missing (apt-get install libseccomp2)")
     if confine.choose()[0] == "none":
         pytest.skip("no bubblewrap here")
     assert "apt-get install libseccomp2" in Sandbox.strength()

@@ -139,7 +139,7 @@ class Candidate:
             answer = self.box.request(message, timeout=timeout, cancelled=self.cancelled)
         except SandboxEnded as e:
             raise CandidateEnded(_code(e.code), e.reason, e.line, lost=True) from None
-        if "ended" in answer:
+        if isinstance(answer.get("ended"), int):
             sentence = f"its process ended with status {answer['ended']}"
             raise CandidateEnded("crashed", sentence, self.box.line_written(), lost=True)
         error, ok = answer.get("error"), answer.get("ok")
@@ -190,7 +190,8 @@ def _code(code: str) -> str:
         "output_limit": "output_limit", "garbled": "garbled", "not_loaded": "not_loaded", "wrong_type": "wrong_type",
         "raised": "raised", "crashed": "crashed", "exited": "crashed", "syntax_error": "not_loaded",
         "missing_package": "not_loaded", "not_compiled": "not_compiled", "no_compiler": "no_compiler",
-        "no_entry": "no_entry", "asks_for_cuda": "needs_gpu",
+        "no_entry": "no_entry", "asks_for_cuda": "needs_gpu", "disk_limit": "memory_limit",
+        "slow_start": "slow_start",
     }  # fmt: skip
     if code.startswith("sandbox_"):
         return "sandbox"

@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 from engine.build import nvcc
+from engine.evaluate.integrity.texts.static_cuda import bad_include
 from engine.evaluate.integrity.texts.symbols import plain_name
 from engine.session.kernel_text import no_entry
 from engine.trace.load import Bad
@@ -40,6 +41,8 @@ def nvcc_library(source: str, path: str, compiler: dict | None, arch: str) -> st
         raise Bad("no_compiler", f"there is no nvcc to build it with: {HOW_TO_GET_NVCC}")
     if not os.access(compiler["nvcc"], os.X_OK):
         raise Bad("no_compiler", f"the sandbox does not see the engine's nvcc, {compiler['nvcc']}")
+    if (bad := bad_include(source)) is not None:
+        raise NvccFailed(f"line {bad[0]}: {bad[1]}", bad[0], f"{UNIT}({bad[0]}): error: {bad[1]}")
     for name, text in (("ucutlass.h", PRELUDE), (UNIT, source)):
         with open(name, "w") as f:
             f.write(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine import sandbox
 from engine.evaluate.integrity.findings import Finding, Report
 from engine.evaluate.integrity.texts import opinion, static_cuda, static_python
 from engine.sandbox import Sandbox, SandboxEnded
@@ -53,7 +54,7 @@ class TextReader:
         try:
             if self._box is None or not self._box.alive:
                 self.close()
-                self._box = Sandbox(preload=(ENTRY,), local_user=self.local_user, memory_bytes=MEMORY).start()
+                self._box = sandbox.take(preload=(ENTRY,), local_user=self.local_user, memory_bytes=MEMORY)
             message = {"entry": ENTRY, "source": source, "kind": kind, "cls": cls, "name": entry}
             answer = self._box.request(message, timeout=SECONDS, cancelled=self.cancelled)
             report = Report.from_json(answer["ok"])
@@ -64,7 +65,8 @@ class TextReader:
             if e.code == "cancelled":
                 raise
             report = Report(declared=cls)
-            report.add(Finding("hidden_code", f"the text cannot be checked: {e.reason}"))
+            code = "slow_start" if e.code == "slow_start" else "hidden_code"
+            report.add(Finding(code, f"the text cannot be checked: {e.reason}"))
         report.add(*opinion.ask(source))
         return report
 

@@ -6,6 +6,8 @@ here is a reason to look; the run (CUPTI's list of kernels and streams, poisoned
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import re
 
 from engine.evaluate.integrity.findings import NOTE, Finding
@@ -53,6 +55,18 @@ _NARROW = re.compile(
 )
 
 
+OWN_FILES = ("candidate.cu",)  # the unit's own name (nvcc_unit.UNIT): it would include itself without end
+_SPLICE = re.compile(r"\\[ \t]*\r?\n")
+_BETWEEN = r"(?:[ \t]|/\*[^*\n]*\*/)*"
+_INCLUDE = re.compile(
+    rf"^{_BETWEEN}(?:\#|%:|\?\?=){_BETWEEN}(?:include_next|include|import|embed)\b{_BETWEEN}([^\n]*)"
+    r"|\b__has_(?:include_next|include|embed)\s*\(([^\n]*)",
+    re.MULTILINE,
+)
+_PATH = re.compile(r'\s*(?:"([^"\n]*)"|<([^>\n]*)>)')
+_IN_ASSEMBLY = re.compile(r'\.incbin\b|\.include\s*\\?"')
+
+
 def plain(text: str) -> str:
     """The text with comments and strings blanked. Line numbers stay."""
     return _STRIP.sub(
@@ -82,6 +96,34 @@ def check(text: str, *, first_line: int = 1) -> list[Finding]:
         names = ", ".join(dict.fromkeys(m[1] for m in calls[:8]))
         findings.append(Finding("library_calls", names, line(calls[0].start()), severity=NOTE))
     return findings
+
+
+def bad_include(text: str) -> tuple[int, str] | None:
+    """(line, reason) of the first line that includes anything but a header by its name: a device or another file of the
+    machine, the unit itself, or what a macro names. A compiler would read such a file without end."""
+    pieces = _SPLICE.split(text)
+    ends, spliced = list(itertools.accumulate(map(len, pieces))), "".join(pieces)
+    # What looks like a macro may stand in a comment. A path is refused there, too: raw strings make comments unsure.
+    outside = {m[1].strip() for m in _INCLUDE.finditer(_STRIP.sub(_bare, spliced)) if m[1]}
+    places = [(m.start(), f"its assembly includes a file ({m[0]})") for m in _IN_ASSEMBLY.finditer(spliced)]
+    for m in _INCLUDE.finditer(spliced):
+        operand = m[1] or m[2] or ""
+        if (path := _PATH.match(operand)) is not None:
+            name = path[1] or path[2] or ""
+            if (name.startswith("/") and not name.startswith("/usr/")) or ".." in name or name in OWN_FILES:
+                places.append((m.end() - len(operand), f"it includes {name[:80]}"))
+        elif operand.strip() in outside:
+            places.append((m.end() - len(operand), f"it includes what a macro names ({operand.strip()[:80]})"))
+    if not places:
+        return None
+    at, what = min(places)
+    line = spliced.count("\n", 0, at) + 1 + bisect.bisect_right(ends[:-1], at)
+    return line, f"{what}; a kernel may include headers by their names, in quotes or angle brackets, and no other file"
+
+
+def _bare(match: re.Match) -> str:
+    """A comment as a space, a string as it is."""
+    return match[0] if match[0].startswith('"') else " " + "\n" * match[0].count("\n")
 
 
 def has_kernel(text: str) -> bool:

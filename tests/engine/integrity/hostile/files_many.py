@@ -1,4 +1,4 @@
-# expect: time_limit
+# expect: memory_limit time_limit
 # Makes files without end.
 import itertools
 

@@ -1,0 +1,106 @@
+"""What a sandbox holds is counted or refused, whatever its name is.
+
+Neither CI nor this module uses a cgroup: a container seldom may create one. Both filters of system calls run here: that
+of a CPU sandbox, which refuses memory without a name, and that of a GPU sandbox, where it is counted.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from engine.sandbox import Sandbox, SandboxEnded, confine, holdings, seccomp
+
+pytestmark = pytest.mark.skipif(Sandbox.strength() != "full", reason="needs bubblewrap")
+MEMORY = 1 << 30
+TAKES = {
+    "memfd": "import os\ntry:\n    os.memfd_create('x'); print('yes')\nexcept OSError:\n    print('no')",
+    "shared map": "import mmap\ntry:\n    mmap.mmap(-1, 4096); print('yes')\nexcept OSError:\n    print('no')",
+    "socket": "import socket\ntry:\n    socket.socketpair(); print('yes')\nexcept OSError:\n    print('no')",
+    "private map": "import mmap\nmmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); print('yes')",
+    "zeros": "print('yes' if open('/dev/zero', 'rb').read(9) == bytes(9) else 'no')",
+    "segment": "import ctypes\nprint('no' if ctypes.CDLL(None).shmget(0, 4096, 0o1600) < 0 else 'yes')",
+    "io ring": "import ctypes\nprint('no' if ctypes.CDLL(None).syscall(425, 8, bytes(256)) < 0 else 'yes')",
+}
+WITH_GPU = {"memfd", "shared map", "socket", "private map", "zeros"}
+ON_CPU = {"private map", "zeros"}
+
+
+@pytest.fixture
+def filter_of_gpu(monkeypatch):
+    """Sandboxes on this machine without a GPU, under the filter of those with one."""
+    program = seccomp.descriptor
+    monkeypatch.setattr(confine.seccomp, "descriptor", lambda gpu: program(True))
+
+
+def inside(code):
+    plan = confine.launch(confine.choose()[0], [sys.executable, "-I", "-S", "-c", code], gpu=False, fds=())
+    done = subprocess.run(
+        plan.args, env=plan.env, cwd="/", capture_output=True, text=True, timeout=60, pass_fds=plan.fds,
+        **confine.drop_arguments(plan.user),
+    )  # fmt: skip
+    return done.stdout.strip() or done.stderr
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_a_cpu_sandbox_takes_no_memory_without_a_name(name):
+    assert inside(TAKES[name]) == ("yes" if name in ON_CPU else "no")
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_a_gpu_sandbox_takes_what_the_driver_may_need(name, filter_of_gpu):
+    assert inside(TAKES[name]) == ("yes" if name in WITH_GPU else "no")
+
+
+def ends(text, **arguments):
+    with Sandbox(preload=("engine.trace.child",), memory_bytes=MEMORY, **arguments).start() as box:
+        box._holdings.gpu = box.gpu = True  # counted as with a GPU, and RLIMIT_DATA is not set
+        with pytest.raises(SandboxEnded) as caught:
+            box.request({"entry": "engine.trace.child", "source": text}, timeout=60)
+        return caught.value
+
+
+def test_memory_of_open_memfd_files_is_counted_once(filter_of_gpu):
+    text = (
+        "import os, time\nheld = [os.memfd_create('x') for _ in range(24)]\n"
+        "for fd in held:\n    os.dup(fd)\n    os.write(fd, bytes({} << 20))\n"
+    )
+    ended = ends(text.format(60) + "time.sleep(60)")
+    assert ended.code == "memory_limit", ended
+    with Sandbox(preload=("engine.trace.child",), memory_bytes=MEMORY).start() as box:
+        box._holdings.gpu = box.gpu = True
+        small = box.request({"entry": "engine.trace.child", "source": text.format(8)}, timeout=60)
+        assert small["error"]["code"] == "no_model"
+
+
+def test_memory_that_is_mapped_and_touched_is_counted(filter_of_gpu):
+    text = (
+        "import mmap, time\nheld = []\nwhile True:\n    held.append(mmap.mmap(-1, 32 << 20))\n"
+        "    held[-1][:] = b'x' * (32 << 20)\n"
+    )
+    assert ends(text).code == "memory_limit"
+
+
+def test_files_and_inodes_of_both_mounts_are_counted():
+    with Sandbox(preload=("engine.trace.child",)).start() as box:
+        size, files = box._holdings._files()
+        assert len(box._holdings._mounts) == 2 and (size, files) < (1 << 20, 10)
+        text = (
+            "import os\nfor folder in ('/scratch', '/dev/shm'):\n    for i in range(100):\n"
+            "        with open(f'{folder}/{i}', 'wb') as f:\n            f.write(bytes(1 << 16))"
+        )
+        box.request({"entry": "engine.trace.child", "source": text}, timeout=60)
+        more, many = box._holdings._files()
+        assert 200 <= many - files < 210 and 200 << 16 <= more - size < 201 << 16  # OpenMP makes a file, too
+        assert box._holdings.excess(MEMORY) is None
+        assert box._holdings.excess(1 << 20)[0] == "memory_limit"
+    assert box._holdings._mounts == []
+
+
+def test_too_many_files_end_it(monkeypatch):
+    monkeypatch.setattr(holdings, "MAX_FILES", 50)
+    with Sandbox(preload=("engine.trace.child",)).start() as box:
+        text = "import time\nfor i in range(60):\n    open(f'/scratch/{i}', 'w').close()\ntime.sleep(60)"
+        with pytest.raises(SandboxEnded, match="made more than 50 files") as caught:
+            box.request({"entry": "engine.trace.child", "source": text}, timeout=60)
+    assert caught.value.code == "disk_limit"

@@ -1,0 +1,8 @@
+# expect: sandbox_file
+# says: opens '/etc/shadow'
+class Odd(Exception):
+    def __str__(self):
+        return open("/etc/shadow").read()  # HERE
+
+
+raise Odd
