@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any, Literal
 
-from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.views.decorators.http import require_safe
 from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
 from engine.session.spec import SpecFields, strategies
 from playground import engines, figures
-from playground.access import limits, requests, tokens, tries
-from playground.access.requests import Refused
+from playground.access import faults, limits, requests, tokens, tries
+from playground.access.answers import Refused, patient, too_many
+from playground.access.bodies import FORM, BodyParser
 from playground.language import api as language_api
 from playground.language import examples
 from playground.live import log
@@ -47,6 +46,8 @@ api = Api(
     description="Start a session, follow its log, read its texts; check and generate programs of the language, whose "
     "reference is at `/language`. Live events come over the WebSocket `/ws/s/<id>?after=SEQ`.",
     urls_namespace="api",
+    parser=BodyParser(),
+    docs_decorator=require_safe,
 )
 api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
@@ -131,7 +132,7 @@ class LookedAt(Schema):
 
 @api.exception_handler(Refused)
 def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
-    return api.create_response(request, e.body, status=e.status)
+    return patient(api.create_response(request, e.body, status=e.status), e.wait)
 
 
 @api.exception_handler(ValidationError)
@@ -148,30 +149,31 @@ def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
 
 @api.exception_handler(HttpError)
 def _http(request: HttpRequest, e: HttpError) -> HttpResponse:
-    refusal = {
-        "error": f"{str(e).rstrip('.')}.",
-        "fix": "Send a JSON object; the form of each request is at /api/docs.",
-    }
+    if (refused := _cause(e.__cause__)) is not None:  # of the body
+        return _refused(request, refused)
+    refusal = {"error": f"{str(e).rstrip('.')}.", "fix": FORM}
     return api.create_response(request, refusal, status=e.status_code)
-
-
-@api.exception_handler(RequestDataTooBig)
-def _too_big(request: HttpRequest, e: RequestDataTooBig) -> HttpResponse:
-    kib = settings.DATA_UPLOAD_MAX_MEMORY_SIZE >> 10
-    refusal = {"error": f"The request is over {kib} KiB.", "fix": "Paste only the module to optimise, without data."}
-    return api.create_response(request, refusal, status=413)
 
 
 @api.exception_handler(Exception)
 def _broken(request: HttpRequest, e: Exception) -> HttpResponse:
+    if (refused := _cause(e)) is not None:
+        if refused.status >= 500:
+            logger.warning("%s %s: %s: %s", request.method, request.path, type(e).__name__, e)
+        return _refused(request, refused)
     logger.exception("%s %s failed", request.method, request.path)
     refusal = {"error": "The server failed; the error is in its log.", "fix": "Try again; report it if it persists."}
     return api.create_response(request, refusal, status=500)
 
 
+def _cause(e: BaseException | None) -> Refused | None:
+    """The refusal that an exception is or stands for; None for a mistake of ours."""
+    return e if isinstance(e, Refused) else faults.refusal_of(e) if e is not None else None
+
+
 def _limited(limit: limits.Limit, key: str, what: str, *, count: bool = True) -> None:
     if wait := limit.wait(key, count=count):
-        raise Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.")
+        raise too_many(what, wait)
 
 
 def find(session_id: str) -> Session:

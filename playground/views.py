@@ -15,15 +15,13 @@ import functools
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.template import TemplateDoesNotExist
 from django.urls import reverse
-from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from dsl.editor.vocabulary import vocabulary
 from engine.session.spec import strategies
 from playground import api, conf, engines, exports
-from playground.access import limits, requests, tokens
+from playground.access import answers, limits, requests, tokens
 from playground.language import examples, reference
 from playground.models import Session
 
@@ -122,14 +120,14 @@ def export(request: HttpRequest, session_id: str) -> HttpResponse:
     """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
     session = _find(id=session_id)
     trial = request.GET.get("trial", "")
-    if limits.checks.wait(limits.address(request)):
-        return _error(request, 429, "Too many exports", "Too many exports from this address. Try again in a minute.")
+    if wait := limits.checks.wait(limits.address(request)):
+        raise answers.too_many("exports", wait)
     try:
         number = int(trial) if trial.isdecimal() and len(trial) < 9 else None
         return exports.response(exports.of_trial(session, number))
     except exports.ExportError as e:
-        text = str(e)
-        return _error(request, 409, "This cannot be exported", f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
+        text = f"{str(e)[:1].upper()}{str(e)[1:].removesuffix('.')}."
+        return answers.error(request, 409, "This cannot be exported", text)
 
 
 @require_safe
@@ -180,26 +178,14 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     text = str(exception) if isinstance(exception, Http404) and exception.args else ""
     if not text or text.startswith("{") or "tried" in text:
         text = "There is no page at this address."
-    return _error(request, 404, "Not here", text)
+    return answers.error(request, 404, "Not here", text)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _error(request, 400, "That request is not valid here", "Open the page by the address the server printed.")
+    text = "Open the page by the address the server printed."
+    return answers.error(request, 400, "That request is not valid here", text)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _error(request, 500, "Something broke", "The error is ours and is in the server's log. Sessions continue.")
-
-
-def _error(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    """For API addresses {error, fix}; else the error page, and plain HTML if that fails too."""
-    if request.path.startswith("/api/"):
-        return JsonResponse({"error": text, "fix": "The addresses are listed at /api/docs."}, status=status)
-    try:
-        response = render(request, "error.html", {"status": status, "title": title, "text": text}, status=status)
-    except (TemplateDoesNotExist, ValueError):
-        response = HttpResponse(
-            f"<!doctype html><title>{title}</title><h1>{title}</h1><p>{escape(text)}", status=status
-        )
-    response["Referrer-Policy"] = "no-referrer"
-    return response
+    text = "The error is ours and is in the server's log. Sessions continue."
+    return answers.error(request, 500, "Something broke", text)

@@ -8,19 +8,21 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ucutlass_web.settings")
 http = get_asgi_application()  # sets Django up; the imports below need that
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from django.urls import path  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
 
+from playground.access.intake import bound_requests  # noqa: E402
+from playground.access.origins import Sockets  # noqa: E402
 from playground.access.redaction import redact_access_log  # noqa: E402
 from playground.live.consumers import SessionConsumer, Unknown  # noqa: E402
 
 redact_access_log()
+bound_requests()
 
 application = ProtocolTypeRouter(
     {
         "http": http,
-        # No origin check: the socket reads no cookie and takes no order, and whoever knows a view link may read it.
-        "websocket": URLRouter(
-            [path("ws/s/<str:session_id>", SessionConsumer.as_asgi()), path("<path:rest>", Unknown.as_asgi())]
+        "websocket": Sockets(
+            URLRouter([path("ws/s/<str:session_id>", SessionConsumer.as_asgi()), re_path("", Unknown.as_asgi())])
         ),
     }
 )

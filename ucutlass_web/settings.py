@@ -86,11 +86,14 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "playground.access.middleware.Permissions",
+    "playground.access.middleware.Readable",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "playground.access.middleware.SameOrigin",
     "playground.access.middleware.ApiErrors",
+    "playground.access.middleware.Failures",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]

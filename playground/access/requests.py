@@ -13,28 +13,18 @@ from playground.models import Session
 COMMANDS = ("pause", "resume", "stop", "budget", "try")
 
 
-class Refused(Exception):
-    """A request that is refused: HTTP status, the error, and the way out."""
-
-    def __init__(self, status: int, error: str, fix: str, **more: Any):
-        super().__init__(error)
-        self.status, self.body = status, {"error": error, "fix": fix, **more}
-
-
 LESS = "Paste only the module to optimise, without data or generated code."
 
 
 def limit_text(text: str, what: str = "The source", fix: str = LESS) -> None:
     """Raise Refused(413) for a text over UCUTLASS_SOURCE_KIB."""
-    limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode(errors="surrogatepass"))
+    limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode())
     if size > limit << 10:
         raise Refused(
             413,
             f"{what} is {size / 1024:.0f} KiB; the limit is {limit} KiB.",
             fix,
         )
-    if "\0" in text or re.search("[\ud800-\udfff]", text):
-        raise Refused(422, f"{what} holds characters that are not text (NUL or a lone surrogate).", "Paste plain text.")
 
 
 def room_in_queue(origin: str) -> None:

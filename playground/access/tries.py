@@ -11,7 +11,8 @@ from typing import Any
 
 from dsl.syntax import ProgramError, parse
 from engine.session.kernel_text import CLASSES, LANGUAGES, complaint, language_of
-from playground.access.requests import Refused, limit_text
+from playground.access.answers import Refused
+from playground.access.requests import limit_text
 from playground.models import Session
 
 FORMS = ("program", "kernel")
