@@ -176,8 +176,10 @@ def _limited(limit: limits.Limit, key: str, what: str, *, count: bool = True) ->
         raise too_many(what, wait)
 
 
-def find(session_id: str) -> Session:
-    session = Session.objects.filter(id=session_id).first()
+def find(request: HttpRequest, session_id: str) -> Session:
+    """The session of a view link. Raises Refused: 404, or 429 for an address with too many wrong links."""
+    rows = Session.objects.filter(id=session_id)
+    session = limits.guesses.look(limits.address(request), session_id, rows.first)
     if session is None:
         raise Refused(
             404, "There is no such session.", "Check the link; sessions are deleted some weeks after their end."
@@ -197,6 +199,8 @@ def start(request: HttpRequest, asked: SpecFields):
         requests.room_in_queue(origin)
         _limited(limits.sessions, address, "sessions")  # a refused request does not count
         session.save(force_insert=True)
+    for link in (session.id, token):
+        limits.guesses.right(address, link)
     return Status(
         201,
         {
@@ -210,14 +214,14 @@ def start(request: HttpRequest, asked: SpecFields):
 
 @api.get("/sessions/{session_id}", summary="A session: its request, its state, its best so far")
 def show(request: HttpRequest, session_id: str):
-    return describe(find(session_id))
+    return describe(find(request, session_id))
 
 
 @api.get("/sessions/{session_id}/events", summary="The log after a cursor")
 def read_events(
     request: HttpRequest, session_id: str, after: int = Query(0, ge=0), limit: int = Query(500, ge=1, le=2000)
 ):
-    session = find(session_id)
+    session = find(request, session_id)
     rows = [e.row() for e in log.after(session_id, after, limit)]
     last = max(session.last_seq, rows[-1]["seq"] if rows else 0)
     reached = rows[-1]["seq"] if rows else after
@@ -232,8 +236,12 @@ def read_events(
     "begins when the session resumes.",
 )
 def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_token: str = Header("")):
-    session = find(session_id)
-    if not tokens.owns(session, x_control_token or body.control_token):
+    session = find(request, session_id)
+    token = x_control_token or body.control_token
+    owns = bool(token) and limits.guesses.look(
+        limits.address(request), f"{session.id} {token}", lambda: tokens.owns(session, token) or None
+    )
+    if not owns:
         raise Refused(
             403, "This needs the control token of the session.", "Open the control link, or fork the session."
         )
@@ -291,7 +299,7 @@ def figures_of(
             f"The figures are {', '.join(figures.NAMES)}.",
             field="names",
         )
-    return figures.of(find(session_id), trial, wanted, seq)
+    return figures.of(find(request, session_id), trial, wanted, seq)
 
 
 @api.get("/examples", summary="Modules and programs to begin with")

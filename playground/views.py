@@ -60,8 +60,10 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
     return render(request, "playground.html", {"boot": boot})
 
 
-def _find(**key: str) -> Session:
-    session = Session.objects.filter(**key).first()
+def _find(request: HttpRequest, link: str, **key: str) -> Session:
+    """The session of a link (its id or its control token), by a column. Raises Http404, or Refused(429) for an address
+    with too many wrong links."""
+    session = limits.guesses.look(limits.address(request), link, Session.objects.filter(**key).first)
     if session is None:
         raise Http404("There is no session at this link. It may have been deleted some weeks after its end.")
     return session
@@ -81,21 +83,21 @@ def _session(request: HttpRequest, session: Session, token: str | None) -> HttpR
 @require_safe
 @private
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
-    return _session(request, _find(id=session_id), None)
+    return _session(request, _find(request, session_id, id=session_id), None)
 
 
 @require_safe
 @private
 def control(request: HttpRequest, token: str) -> HttpResponse:
     """The owner's page. The control link and the view link do not contain each other's token."""
-    return _session(request, _find(control_hash=tokens.digest(token)), token)
+    return _session(request, _find(request, token, control_hash=tokens.digest(token)), token)
 
 
 @require_safe
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     """The playground with this session's text or, with ?trial=N, that trial's program (not for a raw kernel)."""
-    session = _find(id=session_id)
+    session = _find(request, session_id, id=session_id)
     prefill = {
         "id": session.id,
         "title": session.title,
@@ -118,7 +120,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
     """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
-    session = _find(id=session_id)
+    session = _find(request, session_id, id=session_id)
     trial = request.GET.get("trial", "")
     if wait := limits.checks.wait(limits.address(request)):
         raise answers.too_many("exports", wait)
