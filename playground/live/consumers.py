@@ -41,6 +41,7 @@ BATCH_EVENTS = 64
 BATCH_BYTES = 1 << 18  # daphne refuses to send a message over 1 MiB; one event has at most log.MAX_EVENT_BYTES
 HEARTBEAT = 15.0  # seconds
 MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
+MESSAGES = {"ack", "pong"}  # of a client
 readers = Readers(4, "reader")  # for all sockets of this process
 MALFORMED, UNKNOWN, GUESSING, BROKEN = 4400, 4404, 4429, 1011
 
@@ -110,7 +111,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
             message = json.loads(text)
         except (ValueError, RecursionError):
             return "not JSON"
-        if not isinstance(message, dict) or not set(message) <= {"ack", "pong"}:
+        if not isinstance(message, dict) or not set(message) <= MESSAGES:
             return 'only {"ack": SEQ} and {"pong": ...} are understood'
         if "ack" in message:
             seq = message["ack"]
