@@ -267,7 +267,7 @@ def paused(session: Session) -> bool:
 def look_at(request: HttpRequest, asked: TextIn):
     _limited(limits.checks, limits.address(request), "checks")
     requests.limit_text(asked.text, "The kernel", tries.LESS)
-    return tries.looked_at(asked.text, asked.language, asked.entry)
+    return tries.looked_at(asked.text, asked.language, tries.entry_of(asked.entry))
 
 
 @api.get("/sessions/{session_id}/blobs/{sha256}", summary="A text of a session by the SHA-256 of its bytes")
