@@ -273,11 +273,11 @@ def look_at(request: HttpRequest, asked: TextIn):
 @api.get("/sessions/{session_id}/blobs/{sha256}", summary="A text of a session by the SHA-256 of its bytes")
 def blob(request: HttpRequest, session_id: str, sha256: str):
     rows = find(request, session_id).blobs.filter(sha256=sha256)
-    known = request.headers.get("If-None-Match") == f'"{sha256}"'
-    text = rows.only("sha256").first() if known else rows.first()
+    cached = request.headers.get("If-None-Match") == f'"{sha256}"'
+    text = rows.only("sha256").first() if cached else rows.first()
     if text is None:
         raise Refused(404, "This session has no such text.", "The names of its texts are in its events.")
-    if known:
+    if cached:
         return HttpResponse(status=304)
     response = HttpResponse(text.text, content_type="text/plain; charset=utf-8")
     response["Cache-Control"] = "private, max-age=31536000, immutable"

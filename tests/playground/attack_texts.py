@@ -28,7 +28,7 @@ def patterns(modules: list[str]) -> dict[tuple[str, int, bool], str]:
     """{(pattern, flags, searched): module} of everything that these modules compile: as a value of a module, at any
     depth of its containers, or by a call of `re` in its source. `searched`: whether it may be looked for at every place
     of a text, and not at one alone. Raises ValueError for a call whose pattern is not visible."""
-    seen: dict[tuple[str, int, bool], str] = {}
+    collected: dict[tuple[str, int, bool], str] = {}
     loaded = {name: sys.modules.get(name) or import_module(name) for name in modules}
     trees = {}
     for name, module in loaded.items():
@@ -37,10 +37,10 @@ def patterns(modules: list[str]) -> dict[tuple[str, int, bool], str]:
     for name, module in loaded.items():
         for value in _inner(list(vars(module).values()), 4):
             if isinstance(value.pattern, str):
-                seen.setdefault((value.pattern, value.flags & ~re.UNICODE, True), name)
+                collected.setdefault((value.pattern, value.flags & ~re.UNICODE, True), name)
         for called in _called(trees[name], module) if name in trees else ():
-            seen.setdefault(called, name)
-    return seen
+            collected.setdefault(called, name)
+    return collected
 
 
 def _inner(values: list, depth: int) -> Iterator[re.Pattern]:

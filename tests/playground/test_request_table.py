@@ -42,12 +42,12 @@ def test_every_method_of_the_api_has_a_row(client):
 def names(client):
     """{visitor: {ID, TOKEN, BLOB, OTHER}} of a session with a text; OTHER is a text of another session."""
     body = {"source": SOURCE}
-    made, other = (client.post("/api/sessions", body, content_type="application/json").json() for _ in range(2))
+    session, other = (client.post("/api/sessions", body, content_type="application/json").json() for _ in range(2))
     name, texts = script.blob(SOURCE)
     elsewhere, others = script.blob("another session's")
-    log.store_blobs(Session.objects.get(id=made["id"]), texts)
+    log.store_blobs(Session.objects.get(id=session["id"]), texts)
     log.store_blobs(Session.objects.get(id=other["id"]), others)
-    real = {"ID": made["id"], "TOKEN": made["control_token"], "BLOB": name, "OTHER": elsewhere}
+    real = {"ID": session["id"], "TOKEN": session["control_token"], "BLOB": name, "OTHER": elsewhere}
     return {
         "stranger": {**MADE_UP, "OTHER": elsewhere},
         "viewer": real | {"TOKEN": MADE_UP["TOKEN"]},
@@ -90,10 +90,10 @@ def test_a_request_is_answered_as_the_table_says(client, names, row):
 
 
 def test_every_other_method_is_refused(client, names):
-    taken: dict[str, set[str]] = {}
+    methods_of: dict[str, set[str]] = {}
     for row in request_table.ROWS:
-        taken.setdefault(path_of(row).partition("?")[0], set()).add(row.method)
-    for path, methods in taken.items():
+        methods_of.setdefault(path_of(row).partition("?")[0], set()).add(row.method)
+    for path, methods in methods_of.items():
         for method in set(METHODS) - methods:
             reply = ask(client, method, filled(path, names["owner"]))
             assert reply.status_code in (404, 405), (method, path, reply.status_code)
@@ -137,15 +137,15 @@ def closes(socket: WebSocket, seconds: float = 30) -> int:
 
 
 def test_a_message_is_answered_as_the_table_says(house):
-    made = house.submit()
+    session = house.submit()
     for visitor in VISITORS:
-        token = made["control_token"] if visitor == "owner" else MADE_UP["TOKEN"]
+        token = session["control_token"] if visitor == "owner" else MADE_UP["TOKEN"]
         if visitor == "stranger":
             with WebSocket(house.port, f"/ws/s/{MADE_UP['ID']}") as ws:
                 assert closes(ws) == 4404
             continue
         for message, code in request_table.MESSAGES:
-            with WebSocket(house.port, f"/ws/s/{made['id']}") as ws:
+            with WebSocket(house.port, f"/ws/s/{session['id']}") as ws:
                 raw = message if isinstance(message, bytes) else filled(json.dumps(message), {"TOKEN": token}).encode()
                 ws.send(raw)
                 if code == 0:
@@ -153,7 +153,7 @@ def test_a_message_is_answered_as_the_table_says(house):
                     code = 4400
                     assert ws.until("viewers")
                 assert closes(ws) == code, message
-        with WebSocket(house.port, f"/ws/s/{made['id']}") as ws:
+        with WebSocket(house.port, f"/ws/s/{session['id']}") as ws:
             ws.send(b"\x00", opcode=2)
             assert closes(ws) == 4400, "binary"
-    assert house.get(f"/api/sessions/{made['id']}")["state"] == "queued", "no message is an order"
+    assert house.get(f"/api/sessions/{session['id']}")["state"] == "queued", "no message is an order"

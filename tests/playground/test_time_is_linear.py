@@ -142,8 +142,8 @@ def modules() -> list[str]:
 
 def test_every_pattern_of_the_web_process_reads_its_worst_case_in_time():
     """The patterns are collected from the modules, so that a new one is read here without being listed."""
-    seen = patterns(modules())
-    mine = {p: where for p, where in seen.items() if not where.startswith(OWN)}
+    collected = patterns(modules())
+    mine = {p: where for p, where in collected.items() if not where.startswith(OWN)}
     assert len(mine) > 25 and {"dsl.syntax", "engine.session.kernel_text", "playground.access.redaction"} <= set(
         mine.values()
     )
@@ -214,27 +214,27 @@ def test_every_text_of_every_request(client, monkeypatch, unit):
     for name in ("sessions", "checks", "assists"):
         monkeypatch.setattr(limits, name, limits.Limit(10_000, 60))
     monkeypatch.setenv("UCUTLASS_QUEUE_PER_ADDRESS", "100")
-    made = client.post("/api/sessions", {"source": "class Model: ..."}, content_type="application/json").json()
+    session = client.post("/api/sessions", {"source": "class Model: ..."}, content_type="application/json").json()
     schema = client.get("/api/openapi.json").json()
-    fed = 0
+    texts_sent = 0
     for path, methods in schema["paths"].items():
         if "post" not in methods:
             continue
         fields = _texts(schema, methods["post"]["requestBody"]["content"]["application/json"]["schema"])
-        path = path.replace("{session_id}", made["id"])
+        path = path.replace("{session_id}", session["id"])
         for field in fields:
             text = filled(BLOCK if unit in BRACKETS else "", unit, "x")
             body = {"text": "x", "source": "x", "line": 3, "col": 40, "kind": "try", "control_token": ""}
             body = {k: v for k, v in body.items() if k in fields or k in ("line", "col")} | {field: text}
             if path.endswith("/commands"):
-                body = {"kind": "try", "control_token": made["control_token"], "data": {"program": text}}
+                body = {"kind": "try", "control_token": session["control_token"], "data": {"program": text}}
             elif not path.endswith(("/complete", "/hover")):
                 body = {k: v for k, v in body.items() if k not in ("line", "col")}
             with within(BOUND):
                 reply = client.post(path, body, content_type="application/json")
             assert reply.status_code < 500, (path, field, reply.content[:200])
-            fed += 1
-    assert fed > 15
+            texts_sent += 1
+    assert texts_sent > 15
 
 
 def _texts(schema: dict, form: dict) -> list[str]:
