@@ -126,6 +126,15 @@ TYPES = (
 )  # fmt: skip
 
 
+# Values that are usually accepted, by the name of the field.
+USUAL = {
+    "text": [request_table.PROGRAM, "program p"], "source": ["class Model: ..."], "source_kind": ["module"],
+    "title": ["a title"], "strategy": ["planner"], "device": ["auto", "modelled:h200"], "options": [{}],
+    "classes": [["f16"]], "trials": [3], "eps": [0.1], "window": [2], "seed": [7], "line": [1, 3], "col": [1, 9],
+    "kind": ["pause", "resume", "budget", "try"], "data": [{}, {"trials": 9}, {"program": request_table.PROGRAM}],
+}  # fmt: skip
+
+
 class Forms:
     """Strategies from the API's description. `names`: real names to fill into paths and bodies."""
 
@@ -203,13 +212,18 @@ class Forms:
         return Request(method, path, headers, body)
 
     def _body(self, draw, form: dict | None, names: dict[str, str]) -> bytes:
-        """A body that fits the form, one with a damaged field, or noise."""
+        """A body that is usual, one that fits the form, one with a damaged field, or noise."""
         which = draw(st.integers(0, 5))
         if form is None or which == 0:
             return draw(noise)
         value = draw(self.value(form))
+        if which > 3:
+            properties = self.schema["components"]["schemas"][form["$ref"].rpartition("/")[2]]
+            needed = set(properties.get("required", ()))
+            fields = [f for f in properties["properties"] if f in USUAL and (f in needed or draw(st.booleans()))]
+            value = {f: draw(st.sampled_from(USUAL[f])) for f in fields}
         if isinstance(value, dict):
-            if "control_token" in value or "kind" in value:
+            if "control_token" in value or value.get("kind") in USUAL["kind"]:
                 value["control_token"] = names["TOKEN"]
             if which in (1, 2) and value:
                 value[draw(st.sampled_from(sorted(value)))] = draw(anything)
