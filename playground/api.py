@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any, Literal
 
-from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.views.decorators.http import require_safe
 from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
 from engine.session.spec import SpecFields, strategies
 from playground import engines, figures
-from playground.access import limits, requests, tokens, tries
-from playground.access.requests import Refused
+from playground.access import faults, limits, requests, tokens, tries
+from playground.access.answers import Refused, patient, too_many
+from playground.access.bodies import FORM, BodyParser
 from playground.language import api as language_api
 from playground.language import examples
 from playground.live import log
@@ -47,6 +46,8 @@ api = Api(
     description="Start a session, follow its log, read its texts; check and generate programs of the language, whose "
     "reference is at `/language`. Live events come over the WebSocket `/ws/s/<id>?after=SEQ`.",
     urls_namespace="api",
+    parser=BodyParser(),
+    docs_decorator=require_safe,
 )
 api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
@@ -131,7 +132,7 @@ class LookedAt(Schema):
 
 @api.exception_handler(Refused)
 def _refused(request: HttpRequest, e: Refused) -> HttpResponse:
-    return api.create_response(request, e.body, status=e.status)
+    return patient(api.create_response(request, e.body, status=e.status), e.wait)
 
 
 @api.exception_handler(ValidationError)
@@ -148,34 +149,37 @@ def _invalid(request: HttpRequest, e: ValidationError) -> HttpResponse:
 
 @api.exception_handler(HttpError)
 def _http(request: HttpRequest, e: HttpError) -> HttpResponse:
-    refusal = {
-        "error": f"{str(e).rstrip('.')}.",
-        "fix": "Send a JSON object; the form of each request is at /api/docs.",
-    }
+    if (refused := _cause(e.__cause__)) is not None:  # of the body
+        return _refused(request, refused)
+    refusal = {"error": f"{str(e).rstrip('.')}.", "fix": FORM}
     return api.create_response(request, refusal, status=e.status_code)
-
-
-@api.exception_handler(RequestDataTooBig)
-def _too_big(request: HttpRequest, e: RequestDataTooBig) -> HttpResponse:
-    kib = settings.DATA_UPLOAD_MAX_MEMORY_SIZE >> 10
-    refusal = {"error": f"The request is over {kib} KiB.", "fix": "Paste only the module to optimise, without data."}
-    return api.create_response(request, refusal, status=413)
 
 
 @api.exception_handler(Exception)
 def _broken(request: HttpRequest, e: Exception) -> HttpResponse:
+    if (refused := _cause(e)) is not None:
+        if refused.status >= 500:
+            logger.warning("%s %s: %s: %s", request.method, request.path, type(e).__name__, e)
+        return _refused(request, refused)
     logger.exception("%s %s failed", request.method, request.path)
     refusal = {"error": "The server failed; the error is in its log.", "fix": "Try again; report it if it persists."}
     return api.create_response(request, refusal, status=500)
 
 
+def _cause(e: BaseException | None) -> Refused | None:
+    """The refusal that an exception is or stands for; None for a mistake of ours."""
+    return e if isinstance(e, Refused) else faults.refusal_of(e) if e is not None else None
+
+
 def _limited(limit: limits.Limit, key: str, what: str, *, count: bool = True) -> None:
     if wait := limit.wait(key, count=count):
-        raise Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.")
+        raise too_many(what, wait)
 
 
-def find(session_id: str) -> Session:
-    session = Session.objects.filter(id=session_id).first()
+def find(request: HttpRequest, session_id: str) -> Session:
+    """The session of a view link. Raises Refused: 404, or 429 for an address with too many wrong links."""
+    rows = Session.objects.filter(id=session_id)
+    session = limits.guesses.look(limits.address(request), session_id, rows.first)
     if session is None:
         raise Refused(
             404, "There is no such session.", "Check the link; sessions are deleted some weeks after their end."
@@ -195,6 +199,8 @@ def start(request: HttpRequest, asked: SpecFields):
         requests.room_in_queue(origin)
         _limited(limits.sessions, address, "sessions")  # a refused request does not count
         session.save(force_insert=True)
+    for link in (session.id, token):
+        limits.guesses.right(address, link)
     return Status(
         201,
         {
@@ -208,14 +214,14 @@ def start(request: HttpRequest, asked: SpecFields):
 
 @api.get("/sessions/{session_id}", summary="A session: its request, its state, its best so far")
 def show(request: HttpRequest, session_id: str):
-    return describe(find(session_id))
+    return describe(find(request, session_id))
 
 
 @api.get("/sessions/{session_id}/events", summary="The log after a cursor")
 def read_events(
     request: HttpRequest, session_id: str, after: int = Query(0, ge=0), limit: int = Query(500, ge=1, le=2000)
 ):
-    session = find(session_id)
+    session = find(request, session_id)
     rows = [e.row() for e in log.after(session_id, after, limit)]
     last = max(session.last_seq, rows[-1]["seq"] if rows else 0)
     reached = rows[-1]["seq"] if rows else after
@@ -230,8 +236,12 @@ def read_events(
     "begins when the session resumes.",
 )
 def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_token: str = Header("")):
-    session = find(session_id)
-    if not tokens.owns(session, x_control_token or body.control_token):
+    session = find(request, session_id)
+    token = x_control_token or body.control_token
+    owns = bool(token) and limits.guesses.look(
+        limits.address(request), f"{session.id} {token}", lambda: tokens.owns(session, token) or None
+    )
+    if not owns:
         raise Refused(
             403, "This needs the control token of the session.", "Open the control link, or fork the session."
         )
@@ -257,18 +267,20 @@ def paused(session: Session) -> bool:
 def look_at(request: HttpRequest, asked: TextIn):
     _limited(limits.checks, limits.address(request), "checks")
     requests.limit_text(asked.text, "The kernel", tries.LESS)
-    return tries.looked_at(asked.text, asked.language, asked.entry)
+    return tries.looked_at(asked.text, asked.language, tries.entry_of(asked.entry))
 
 
-@api.get("/blobs/{sha256}", summary="A text by the SHA-256 of its bytes")
-def blob(request: HttpRequest, sha256: str):
-    if request.headers.get("If-None-Match") == f'"{sha256}"':
-        return HttpResponse(status=304)
-    text = Blob.objects.filter(sha256=sha256).first()
+@api.get("/sessions/{session_id}/blobs/{sha256}", summary="A text of a session by the SHA-256 of its bytes")
+def blob(request: HttpRequest, session_id: str, sha256: str):
+    rows = find(request, session_id).blobs.filter(sha256=sha256)
+    cached = request.headers.get("If-None-Match") == f'"{sha256}"'
+    text = rows.only("sha256").first() if cached else rows.first()
     if text is None:
-        raise Refused(404, "There is no such text.", "Its session may have been deleted.")
+        raise Refused(404, "This session has no such text.", "The names of its texts are in its events.")
+    if cached:
+        return HttpResponse(status=304)
     response = HttpResponse(text.text, content_type="text/plain; charset=utf-8")
-    response["Cache-Control"] = "public, max-age=31536000, immutable"
+    response["Cache-Control"] = "private, max-age=31536000, immutable"
     response["ETag"] = f'"{sha256}"'
     return response
 
@@ -289,7 +301,7 @@ def figures_of(
             f"The figures are {', '.join(figures.NAMES)}.",
             field="names",
         )
-    return figures.of(find(session_id), trial, wanted, seq)
+    return figures.of(find(request, session_id), trial, wanted, seq)
 
 
 @api.get("/examples", summary="Modules and programs to begin with")

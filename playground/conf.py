@@ -41,6 +41,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("UCUTLASS_SOURCE_KIB", "number", "64", "largest module or program that is accepted, in KiB"),
     Setting("UCUTLASS_SESSIONS_PER_HOUR", "number", "120", "sessions that one address may start in an hour"),
     Setting("UCUTLASS_CHECKS_PER_MINUTE", "number", "600", "checks and compilations that one address may ask a minute"),
+    Setting("UCUTLASS_GUESSES", "number", "30", "wrong links that one address may open; then one in ten seconds"),
     Setting("UCUTLASS_QUEUE", "number", "100", "sessions that may wait at once; beyond it a new one is refused"),
     Setting("UCUTLASS_QUEUE_PER_ADDRESS", "number", "20", "how many of those may be of one address; never all of them"),
     Setting("UCUTLASS_MAX_TRIALS", "number", "400", "largest budget of trials that a session may ask for"),

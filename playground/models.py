@@ -160,3 +160,10 @@ class Turn(models.Model):
 
     origin = models.CharField(primary_key=True, max_length=16)
     served = models.DateTimeField()
+
+
+class Waste(models.Model):
+    """The end of a session that took an engine's time without a trial (playground/live/turns.py), for a short time."""
+
+    origin = models.CharField(max_length=16, db_index=True)
+    ended = models.DateTimeField(default=timezone.now)

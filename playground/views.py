@@ -15,15 +15,13 @@ import functools
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.template import TemplateDoesNotExist
 from django.urls import reverse
-from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from dsl.editor.vocabulary import vocabulary
 from engine.session.spec import strategies
 from playground import api, conf, engines, exports
-from playground.access import limits, requests, tokens
+from playground.access import answers, limits, requests, tokens
 from playground.language import examples, reference
 from playground.models import Session
 
@@ -62,8 +60,10 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
     return render(request, "playground.html", {"boot": boot})
 
 
-def _find(**key: str) -> Session:
-    session = Session.objects.filter(**key).first()
+def _find(request: HttpRequest, link: str, **key: str) -> Session:
+    """The session of a link (its id or its control token), by a column. Raises Http404, or Refused(429) for an address
+    with too many wrong links."""
+    session = limits.guesses.look(limits.address(request), link, Session.objects.filter(**key).first)
     if session is None:
         raise Http404("There is no session at this link. It may have been deleted some weeks after its end.")
     return session
@@ -83,21 +83,21 @@ def _session(request: HttpRequest, session: Session, token: str | None) -> HttpR
 @require_safe
 @private
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
-    return _session(request, _find(id=session_id), None)
+    return _session(request, _find(request, session_id, id=session_id), None)
 
 
 @require_safe
 @private
 def control(request: HttpRequest, token: str) -> HttpResponse:
     """The owner's page. The control link and the view link do not contain each other's token."""
-    return _session(request, _find(control_hash=tokens.digest(token)), token)
+    return _session(request, _find(request, token, control_hash=tokens.digest(token)), token)
 
 
 @require_safe
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     """The playground with this session's text or, with ?trial=N, that trial's program (not for a raw kernel)."""
-    session = _find(id=session_id)
+    session = _find(request, session_id, id=session_id)
     prefill = {
         "id": session.id,
         "title": session.title,
@@ -120,16 +120,16 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
     """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
-    session = _find(id=session_id)
+    session = _find(request, session_id, id=session_id)
     trial = request.GET.get("trial", "")
-    if limits.checks.wait(limits.address(request)):
-        return _error(request, 429, "Too many exports", "Too many exports from this address. Try again in a minute.")
+    if wait := limits.checks.wait(limits.address(request)):
+        raise answers.too_many("exports", wait)
     try:
         number = int(trial) if trial.isdecimal() and len(trial) < 9 else None
         return exports.response(exports.of_trial(session, number))
     except exports.ExportError as e:
-        text = str(e)
-        return _error(request, 409, "This cannot be exported", f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
+        text = f"{str(e)[:1].upper()}{str(e)[1:].removesuffix('.')}."
+        return answers.error(request, 409, "This cannot be exported", text)
 
 
 @require_safe
@@ -180,26 +180,14 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     text = str(exception) if isinstance(exception, Http404) and exception.args else ""
     if not text or text.startswith("{") or "tried" in text:
         text = "There is no page at this address."
-    return _error(request, 404, "Not here", text)
+    return answers.error(request, 404, "Not here", text)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _error(request, 400, "That request is not valid here", "Open the page by the address the server printed.")
+    text = "Open the page by the address the server printed."
+    return answers.error(request, 400, "That request is not valid here", text)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _error(request, 500, "Something broke", "The error is ours and is in the server's log. Sessions continue.")
-
-
-def _error(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    """For API addresses {error, fix}; else the error page, and plain HTML if that fails too."""
-    if request.path.startswith("/api/"):
-        return JsonResponse({"error": text, "fix": "The addresses are listed at /api/docs."}, status=status)
-    try:
-        response = render(request, "error.html", {"status": status, "title": title, "text": text}, status=status)
-    except (TemplateDoesNotExist, ValueError):
-        response = HttpResponse(
-            f"<!doctype html><title>{title}</title><h1>{title}</h1><p>{escape(text)}", status=status
-        )
-    response["Referrer-Policy"] = "no-referrer"
-    return response
+    text = "The error is ours and is in the server's log. Sessions continue."
+    return answers.error(request, 500, "Something broke", text)

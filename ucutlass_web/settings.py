@@ -12,10 +12,11 @@ from csp.constants import NONCE, NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
 from playground import conf
+from playground.access import private
 
 BASE_DIR = conf.ROOT
 VAR = conf.get("UCUTLASS_VAR")
-VAR.mkdir(parents=True, exist_ok=True)
+private.folder(VAR)
 
 
 def _secret_key() -> str:
@@ -33,12 +34,14 @@ def _secret_key() -> str:
             pass
         finally:
             mine.unlink()
+    private.close(path)
     return path.read_text().strip()
 
 
 def _database(url: str) -> dict:
     """SQLite in VAR, or what DATABASE_URL names."""
     if not url:
+        private.database(VAR / "playground.sqlite3")
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": VAR / "playground.sqlite3",
@@ -86,11 +89,14 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "playground.access.middleware.Permissions",
+    "playground.access.middleware.Readable",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "playground.access.middleware.SameOrigin",
     "playground.access.middleware.ApiErrors",
+    "playground.access.middleware.Failures",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -122,6 +128,7 @@ STORAGES = {
 WHITENOISE_KEEP_ONLY_HASHED_FILES = False  # modules import each other by their plain names
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
+FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700  # of collected static files
 # JSON may write a byte as six (\u000a); the text itself is measured after that.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * conf.get("UCUTLASS_SOURCE_KIB") + 16 * 1024
 USE_TZ = True

@@ -65,15 +65,6 @@ class Source:
                     return self.tree.results[places.index(span)].span
         return None
 
-    def around(self, span: Span, pattern: str) -> Span | None:
-        """The match of a pattern that contains a place, on the place's line; None if there is none."""
-        start = self.offset(span.line, 1)
-        line = self.text[start:].split("\n", 1)[0]
-        for m in re.finditer(pattern, line):
-            if m.start() < span.col <= m.end():
-                return Span(span.line, m.start() + 1, span.line, m.end() + 1)
-        return None
-
     @staticmethod
     def word_of(item) -> Span | None:
         """The place of the value of `arch`, `launch` or `guard`."""

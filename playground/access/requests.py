@@ -8,17 +8,11 @@ from typing import Any
 from engine.session.spec import MAX_TRIALS, UNTITLED, BadSpec, SessionSpec, SpecFields
 from engine.session.titles import LONGEST, first_sentence, opening_text
 from playground import conf
+from playground.access.answers import Refused
+from playground.live import turns
 from playground.models import Session
 
 COMMANDS = ("pause", "resume", "stop", "budget", "try")
-
-
-class Refused(Exception):
-    """A request that is refused: HTTP status, the error, and the way out."""
-
-    def __init__(self, status: int, error: str, fix: str, **more: Any):
-        super().__init__(error)
-        self.status, self.body = status, {"error": error, "fix": fix, **more}
 
 
 LESS = "Paste only the module to optimise, without data or generated code."
@@ -26,29 +20,28 @@ LESS = "Paste only the module to optimise, without data or generated code."
 
 def limit_text(text: str, what: str = "The source", fix: str = LESS) -> None:
     """Raise Refused(413) for a text over UCUTLASS_SOURCE_KIB."""
-    limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode(errors="surrogatepass"))
+    limit, size = conf.get("UCUTLASS_SOURCE_KIB"), len(text.encode())
     if size > limit << 10:
         raise Refused(
             413,
             f"{what} is {size / 1024:.0f} KiB; the limit is {limit} KiB.",
             fix,
         )
-    if "\0" in text or re.search("[\ud800-\udfff]", text):
-        raise Refused(422, f"{what} holds characters that are not text (NUL or a lone surrogate).", "Paste plain text.")
 
 
 def room_in_queue(origin: str) -> None:
-    """Raise Refused if the queue is full, or if this origin (limits.origin) has its maximum of places."""
+    """Raise Refused if the queue is full, or if this origin (limits.origin) has its maximum of places, of which each of
+    its sessions that only took time (turns.wastes) holds one."""
     waiting, places = Session.objects.filter(state=Session.QUEUED), conf.get("UCUTLASS_QUEUE")
     if waiting.count() >= places:
         raise Refused(503, "Too many sessions are waiting.", "Try again when some have ended.")
-    most = max(1, min(conf.get("UCUTLASS_QUEUE_PER_ADDRESS"), places - 1))
+    wastes = turns.wastes(origin)
+    most = max(1, min(conf.get("UCUTLASS_QUEUE_PER_ADDRESS"), places - 1) - wastes)
     if waiting.filter(origin=origin).count() >= most:
-        raise Refused(
-            429,
-            f"{most} session{'s' if most > 1 else ''} from this address wait{'s' if most == 1 else ''} already.",
-            "Try again when an engine has taken one, or stop one.",
-        )
+        error = f"{most} session{'s' if most > 1 else ''} from this address wait{'s' if most == 1 else ''} already."
+        if wastes:
+            error += f" {wastes} of its places are taken for an hour by sessions that ran long without a trial."
+        raise Refused(429, error, "Try again when an engine has taken one, or stop one.")
 
 
 def spec_of(asked: SpecFields) -> dict[str, Any]:

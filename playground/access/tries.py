@@ -11,7 +11,8 @@ from typing import Any
 
 from dsl.syntax import ProgramError, parse
 from engine.session.kernel_text import CLASSES, LANGUAGES, complaint, language_of
-from playground.access.requests import Refused, limit_text
+from playground.access.answers import Refused
+from playground.access.requests import limit_text
 from playground.models import Session
 
 FORMS = ("program", "kernel")
@@ -38,9 +39,7 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
     if session.spec.get("source_kind") == "program":
         error = "This session is of a program, so there is no module to compare a kernel with."
         raise Refused(422, error, "Start a session of a PyTorch module, and try the kernel there.")
-    entry = data.get("entry") or ""
-    if not isinstance(entry, str) or not re.fullmatch(r"[A-Za-z_]\w{0,79}", entry or "run", re.ASCII):
-        raise Refused(422, "entry: a name of at most 80 letters, digits and _.", "Leave it out for the usual entries.")
+    entry = entry_of(data.get("entry"))
     problem = complaint(text, language, entry)
     if problem is not None:
         more = {"code": problem.code} | ({"example": problem.example} if problem.example else {})
@@ -79,6 +78,14 @@ def form_of(data: dict[str, Any]) -> tuple[str, str]:
         error = "The text does not show whether it is CUDA C++ or Python."
         raise Refused(422, error, 'Say "language": "cuda" or "language": "python".', field="language")
     return form, language or looks
+
+
+def entry_of(entry: Any) -> str:
+    """The name that the judge calls, "" for a usual one. It becomes part of a pattern, so its length is limited. Raises
+    Refused."""
+    if entry and not (isinstance(entry, str) and re.fullmatch(r"[A-Za-z_]\w{0,79}", entry, re.ASCII)):
+        raise Refused(422, "entry: a name of at most 80 letters, digits and _.", "Leave it out for the usual entries.")
+    return entry or ""
 
 
 def classes(session: Session) -> list[str]:

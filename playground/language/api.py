@@ -6,8 +6,6 @@ takes a bounded time: milliseconds for a usual program, a second for the largest
 
 from __future__ import annotations
 
-import math
-
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
@@ -15,7 +13,7 @@ from pydantic import Field
 from dsl.editor import vocabulary
 from playground import exports
 from playground.access import limits, requests
-from playground.access.requests import Refused
+from playground.access.answers import Refused, too_many
 from playground.language import service as language
 
 router = Router(tags=["language"])
@@ -148,7 +146,7 @@ def _admit(request: HttpRequest, text: str, limit: limits.Limit, what: str) -> N
     """Raise Refused for a text that is too long, or an address that asks too often."""
     requests.limit_text(text, "The program")
     if wait := limit.wait(limits.address(request)):
-        raise Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.")
+        raise too_many(what, wait)
 
 
 @router.post("/check", response=Checked, summary="Check a program: every mistake, and the text with every choice made")

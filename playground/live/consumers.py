@@ -10,7 +10,8 @@ Client to server:
 Daphne has no back-pressure: data for a client that does not read piles up in our memory. So we stop at 256 events or 1
 MiB without acknowledgement, and continue after it. The log keeps the rest.
 
-Close codes: 4400 an invalid message, 4404 no such session (or it was deleted), 1011 our error: reconnect.
+Close codes: 4400 an invalid message, 4404 no such session (or it was deleted), 4429 too many of the address's links do
+not exist (the text says how long to wait), 1011 our error: reconnect. Another site's page or host gets no socket: 403.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from urllib.parse import parse_qs
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from playground import engines
+from playground.access import limits
 from playground.live import log
 from playground.live.connections import Readers
 from playground.live.hub import hub
@@ -39,8 +41,9 @@ BATCH_EVENTS = 64
 BATCH_BYTES = 1 << 18  # daphne refuses to send a message over 1 MiB; one event has at most log.MAX_EVENT_BYTES
 HEARTBEAT = 15.0  # seconds
 MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
+MESSAGES = {"ack", "pong"}  # of a client
 readers = Readers(4, "reader")  # for all sockets of this process
-MALFORMED, UNKNOWN, BROKEN = 4400, 4404, 1011
+MALFORMED, UNKNOWN, GUESSING, BROKEN = 4400, 4404, 4429, 1011
 
 
 class Unknown(AsyncWebsocketConsumer):
@@ -60,10 +63,15 @@ class SessionConsumer(AsyncWebsocketConsumer):
         if not (raw.isascii() and raw.isdecimal() and len(raw) < 10):
             await self._refuse(MALFORMED, "after= takes the number of the last event that you have")
             return
+        visitor = limits.address_of_socket(self.scope)
+        if wait := limits.guesses.wait(visitor, self.session_id):
+            await self._refuse(GUESSING, f"too many links that do not exist; try again in {wait:.0f} s")
+            return
         status = await _look(self.session_id)
         if status is None:
             await self._refuse(UNKNOWN, "no such session")
             return
+        limits.guesses.right(visitor, self.session_id)
         last, ended, message = status
         self.cursor = min(int(raw), last)
         self.unread: deque[tuple[int, int]] = deque()  # (seq, bytes) sent and not acknowledged
@@ -103,7 +111,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
             message = json.loads(text)
         except (ValueError, RecursionError):
             return "not JSON"
-        if not isinstance(message, dict) or not set(message) <= {"ack", "pong"}:
+        if not isinstance(message, dict) or not set(message) <= MESSAGES:
             return 'only {"ack": SEQ} and {"pong": ...} are understood'
         if "ack" in message:
             seq = message["ack"]

@@ -167,6 +167,8 @@ def append(
                 Command.objects.filter(id__in=handled).update(handled=timezone.now())
             fields = ["title", "state", "ended", "last_seq", "log_version", "summary", "losses"]
             if session.state == Session.ENDED:
+                for end in (e for e, _ in items if isinstance(e, events.SessionEnded)):
+                    turns.ended(session.origin, end)
                 session.origin = ""  # it waits in no queue any more
                 fields.append("origin")
             session.save(update_fields=fields)

@@ -59,10 +59,12 @@ export async function request(path, { body, headers = {}, signal } = {}) {
 }
 
 const blobs = new Map();
+/** The address of a text of the session that the page shows. */
+export const blobUrl = (sha) => `/api/sessions/${encodeURIComponent(boot.session.id)}/blobs/${sha}`;
 /** The text of a blob; its name is its hash, so an answer stays valid. */
 export function blob(sha) {
   if (!blobs.has(sha)) {
-    const wanted = request(`/api/blobs/${sha}`).then((t) => (typeof t === "string" ? t : JSON.stringify(t)));
+    const wanted = request(blobUrl(sha)).then((t) => (typeof t === "string" ? t : JSON.stringify(t)));
     wanted.catch(() => blobs.delete(sha));
     blobs.set(sha, wanted);
   }

@@ -10,12 +10,12 @@ from playwright.sync_api import expect
 from tests.browser.conftest import timeline
 
 
-def recorded(app, events: list[dict], folder) -> None:
+def recorded(app, session_id: str, events: list[dict], folder) -> None:
     """Save a finished session as a recording, from what the API gives anybody, and load it."""
     blobs = {}
     digests = {e["data"]["digest"] for e in events if e["data"].get("digest")}  # of verbs: they name no blob
     for name in set(re.findall(r'"([0-9a-f]{64})"', json.dumps(events))) - digests:
-        with urllib.request.urlopen(f"{app.url}/api/blobs/{name}") as reply:
+        with urllib.request.urlopen(f"{app.url}/api/sessions/{session_id}/blobs/{name}") as reply:
             blobs[name] = reply.read().decode()
     lines = [*map(json.dumps, events), json.dumps({"blobs": blobs})]
     (folder / "linear.jsonl").write_text("\n".join(lines) + "\n")
@@ -25,7 +25,7 @@ def recorded(app, events: list[dict], folder) -> None:
 @pytest.fixture(scope="module")
 def gallery(app, finished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("recordings")
-    recorded(app, finished["events"], folder)
+    recorded(app, finished["id"], finished["events"], folder)
     yield
     (folder / "linear.jsonl").unlink()
     app.manage("load_recordings", str(folder), "-v", "0")

@@ -52,7 +52,7 @@ def test_honest_kernels_are_timed_and_tricks_are_named(app):
         answer = app.post(f"/api/sessions/{session['id']}/commands", word)
         assert answer.get("kind") == "try", (name, answer)
     log = follow(app, session["id"])
-    record(app, log)
+    record(app, session["id"], log)
     own = [e["data"]["trial"] for e in log if e["kind"] == "trial.proposed" and e["data"]["by"] == "owner"]
     ends = {
         e["data"]["trial"]: e["data"] for e in log if e["kind"] in ("trial.judged", "trial.untimed", "trial.failed")
@@ -64,13 +64,13 @@ def test_honest_kernels_are_timed_and_tricks_are_named(app):
     assert best and not best & (set(own) - set(honest))
 
 
-def record(app, log):
+def record(app, session_id, log):
     if not os.environ.get("OUT"):
         return
     named = {word for e in log for word in json.dumps(e["data"]).split('"') if len(word) == 64 and word.isalnum()}
     blobs = {}
     for name in named:
         with contextlib.suppress(OSError):  # a digest names no text
-            blobs[name] = app.text(f"/api/blobs/{name}")
+            blobs[name] = app.text(f"/api/sessions/{session_id}/blobs/{name}")
     rows = [(e["seq"], e["t"], events.decode(e["kind"], e["data"])) for e in log]
     recording.write(Path(os.environ["OUT"]) / "pasted_kernels.jsonl", rows, blobs)

@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from playground.access import limits
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -27,6 +29,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def plain_static(settings):
     """Templates name static files; without `collectstatic` there is no manifest to look them up in."""
     settings.STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+
+
+@pytest.fixture(autouse=True)
+def fresh_guesses(monkeypatch):
+    """The wrong links of one test do not count in the next."""
+    monkeypatch.setattr(limits, "guesses", limits.Guesses(30, 10))
 
 
 @functools.cache

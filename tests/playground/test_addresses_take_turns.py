@@ -12,7 +12,7 @@ from engine.session import events
 from playground import engines, retention
 from playground.access import limits
 from playground.live import log, turns
-from playground.models import Engine, Session, Turn
+from playground.models import Engine, Session, Turn, Waste
 from tests.playground.conftest import House
 
 pytestmark = pytest.mark.django_db
@@ -192,3 +192,60 @@ def test_when_an_address_was_served_is_forgotten_after_an_hour():
     waits("c")
     log.claim("engine")
     assert [t.origin for t in Turn.objects.all()] == ["c"]
+
+
+# ---- sessions that only take time ----
+
+
+def burn(origin: str, seconds: float = 30.0, **end) -> None:
+    """A session of this origin ends after so many seconds of an engine's work."""
+    waits(origin)
+    lease = log.claim("engine")
+    assert title_of(lease).startswith(origin)
+    fields = {"trials": 0, "code": "timeout", "spent": {"trace": seconds, "wait_core": 99.0, "gpu": 99.0}} | end
+    log.append(lease, [(events.SessionEnded("refused", "r", {}, seconds=200.0, **fields), {})])
+
+
+def test_sessions_without_a_trial_count_as_running_ones_of_their_address():
+    burn("a")
+    waits(*"aa", *"bb", "c")
+    assert [title_of(log.claim(f"engine{i}"))[0] for i in range(5)] == list("bcaba"), "as if one of a were running"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [{"seconds": 3.0}, {"trials": 1}, {"code": "engine_lost"}, {"code": "engine_error"}, {"spent": {"wait_gpu": 50.0}}],
+)
+def test_who_is_refused_soon_or_has_a_trial_or_lost_the_engine_is_not_counted(end):
+    burn("a", **end)
+    assert turns.wastes("a") == 0
+
+
+def test_an_older_engine_s_whole_time_counts():
+    burn("a", spent={})
+    assert turns.wastes("a") == 1
+
+
+def test_wasted_sessions_take_places_in_the_queue(client, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_QUEUE_PER_ADDRESS", "3")
+    start(client)
+    origin = Session.objects.get().origin
+    one_after_the_other()
+    for _ in range(2):
+        Waste.objects.create(origin=origin)
+    assert [start(client).status_code for _ in range(2)] == [201, 429]
+    assert "2 of its places are taken for an hour" in start(client).json()["error"]
+    assert start(client, "10.0.0.2").status_code == 201
+    Waste.objects.update(ended=timezone.now() - turns.KEPT - timedelta(seconds=1))
+    assert [start(client).status_code for _ in range(3)] == [201, 201, 429]
+    retention.sweep()
+    assert not Waste.objects.exists()
+
+
+def test_an_address_that_only_wastes_still_has_one_place(client, monkeypatch):
+    start(client)
+    origin = Session.objects.get().origin
+    one_after_the_other()
+    for _ in range(50):
+        Waste.objects.create(origin=origin)
+    assert [start(client).status_code for _ in range(2)] == [201, 429]

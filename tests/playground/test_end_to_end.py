@@ -75,7 +75,7 @@ def test_a_pasted_module_becomes_predicted_trials_and_survives_a_killed_engine(h
     sources = [e["data"]["sources"] for e in log if e["kind"] == "trial.generated"]
     assert any("cute" in s for s in sources)
     blob = next(iter(sources[0].values()))["text"]
-    assert len(fetch(house, blob)) > 500
+    assert len(fetch(house, session["id"], blob)) > 500
     assert second.poll() is None
     with open(f"/proc/{second.pid}/maps") as maps:
         assert "libtorch" not in maps.read(), "torch belongs to the engine's workers, not to the process that writes"
@@ -98,9 +98,10 @@ def test_what_cannot_be_worked_on_ends_with_one_clear_message_and_the_engine_goe
     assert end["state"] == "refused" and word.lower() in end["reason"].lower(), end
 
 
-def fetch(house, name):
+def fetch(house, session_id, name):
     deadline = time.monotonic() + 5
-    with urllib.request.urlopen(f"http://127.0.0.1:{house.port}/api/blobs/{name}", timeout=5) as reply:
+    path = f"/api/sessions/{session_id}/blobs/{name}"
+    with urllib.request.urlopen(f"http://127.0.0.1:{house.port}{path}", timeout=5) as reply:
         assert "immutable" in reply.headers["Cache-Control"] and reply.headers["X-Content-Type-Options"] == "nosniff"
         assert reply.headers["Content-Type"].startswith("text/plain") and time.monotonic() < deadline
         return reply.read().decode()

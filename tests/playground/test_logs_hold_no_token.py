@@ -34,8 +34,9 @@ def paths(t: str) -> list[str]:
     elsewhere = [
         f"/{t}", f"/s/{t}", f"/s/{t}/fork", f"/s/{t}/export?trial=1", f"/x/c/{t}", f"/s/../c/{t}", f"/c{t}", f"/?t={t}",
         f"/gallery?control={t}", f"/language/{t}", f"/static/{t}.js", f"/api/sessions/{t}", f"/api/sessions/{t}/events",
-        f"/api/sessions/{t}/commands", f"/api/blobs/{t}", f"/api/explain?word={t}", f"/api/{t}", f"/robots.txt/{t}",
-        f"/%2e%2e/{encoded(t)}", f"/api/figures/{t}?trial=x", f"http://localhost/c/{t}", f"http://localhost/{t}",
+        f"/api/sessions/{t}/commands", f"/api/sessions/{t}/blobs/{t}", f"/api/explain?word={t}", f"/api/{t}",
+        f"/robots.txt/{t}", f"/%2e%2e/{encoded(t)}", f"/api/figures/{t}?trial=x", f"http://localhost/c/{t}",
+        f"http://localhost/{t}",
     ]  # fmt: skip
     return control + elsewhere
 

@@ -73,7 +73,7 @@ def test_unknown_addresses_are_answered_kindly(client):
     for path in ("/s/nobody", "/c/nothing", "/s/nobody/fork", "/nowhere"):
         reply = client.get(path)
         assert reply.status_code == 404 and "text/html" in reply["Content-Type"]
-    for path in ("/api/sessions/nobody", "/api/blobs/00", "/api/nowhere", "/api/figures/nobody"):
+    for path in ("/api/sessions/nobody", "/api/sessions/nobody/blobs/00", "/api/nowhere", "/api/figures/nobody"):
         reply = client.get(path)
         assert reply.status_code == 404 and set(reply.json()) >= {"error", "fix"}
 

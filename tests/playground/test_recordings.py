@@ -33,7 +33,7 @@ def test_a_recording_replays_as_an_ended_session(tmp_path, client):
     assert [e for _, e in log.history(session.id)] == [e for e, _ in script.session("class Model: ...", 2, "recorded")]
     reply = client.get(f"/api/sessions/{session.id}/events").json()
     assert reply["ended"] and reply["events"][0]["t"] == 1_796_000_001.0
-    assert client.get(f"/api/blobs/{events.blob_name('program p1')}").content == b"program p1"
+    assert client.get(f"/api/sessions/{session.id}/blobs/{events.blob_name('program p1')}").content == b"program p1"
 
 
 def test_loading_again_changes_nothing(tmp_path):

@@ -4,17 +4,28 @@ Each text below is 64 KiB of a case that a backtracking pattern or a nested loop
 takes milliseconds here, what is quadratic minutes: the bound lies between them, far from both.
 """
 
+import functools
+import json
+import re
 import signal
+import subprocess
+import sys
+import warnings
 from contextlib import contextmanager
 
 import pytest
 
 from dsl.check import check
-from playground.access import limits, requests
+from engine.session import kernel_text
+from playground.access import bodies, limits, origins, redaction, requests
+from playground.access.answers import Refused
+from playground.language import reference
 from playground.language import service as language
 from playground.models import Session
+from tests.playground.attack_texts import SIZE, attacks, filled, patterns
+from tests.playground.conftest import ROOT
+from tests.playground.test_web_process_is_light import SERVE
 
-SIZE = 64 << 10
 BOUND = 3  # seconds of processor time
 
 BLANKS = (" ", "\n", "\t", " \n", "\r", "\v", "\f", "\x1c", "\x85", "\xa0", "\u2028", "\u3000")
@@ -25,8 +36,8 @@ HEAD = "program p(a: f16[128, 128], b: f16[128, 128]) -> f16[128, 128] {\n"
 BLOCK = HEAD + "  c = gemm(a, b) { "
 
 
-class TooSlow(Exception):
-    pass
+class TooSlow(BaseException):
+    """Not an Exception, so that the API's handler of errors lets it pass."""
 
 
 @contextmanager
@@ -46,10 +57,6 @@ def within(seconds: float):
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-def filled(head: str, unit: str, tail: str, size: int = SIZE) -> str:
-    return head + unit * ((size - len(head) - len(tail)) // len(unit)) + tail
 
 
 def names(unit: str) -> str:
@@ -110,3 +117,131 @@ def test_an_address_over_its_limit_has_nothing_read(client, monkeypatch):
     monkeypatch.setattr(requests, "spec_of", lambda asked: pytest.fail("the text was read"))
     assert client.post("/api/sessions", body, content_type="application/json").status_code == 429
     assert Session.objects.count() == 1
+
+
+# ---- every pattern and scanner of the web process ----
+
+ROOMS = ("dsl", "sol", "engine", "playground", "ucutlass_web")
+# What reads only our own texts: the reference of the language, generated code, a CPU's description.
+OWN = ("playground.language.reference", "dsl.lower.", "dsl.codes", "engine.export.", "sol.hardware.cpu", "sol.figures.")
+
+
+@functools.cache
+def modules() -> list[str]:
+    """The modules of ours that a web process has imported when it has answered each kind of request."""
+    environ = {"PATH": "/usr/bin:/bin", "UCUTLASS_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "ucutlass_web.settings"}
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as var:
+        environ |= {"UCUTLASS_VAR": var, "UCUTLASS_HOSTS": "testserver"}
+        done = subprocess.run([sys.executable, "-c", SERVE], cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout.splitlines()[-1])
+    return [m for m in loaded if m.split(".")[0] in ROOMS and not m.startswith("playground.management")]
+
+
+def test_every_pattern_of_the_web_process_reads_its_worst_case_in_time():
+    """The patterns are collected from the modules, so that a new one is read here without being listed."""
+    collected = patterns(modules())
+    mine = {p: where for p, where in collected.items() if not where.startswith(OWN)}
+    assert len(mine) > 25 and {"dsl.syntax", "engine.session.kernel_text", "playground.access.redaction"} <= set(
+        mine.values()
+    )
+    slow, calls = [], 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for (pattern, flags, searched), where in mine.items():
+            compiled = re.compile(pattern, flags)
+            for text in attacks(pattern, flags):
+                try:
+                    with within(BOUND):
+                        for _ in compiled.finditer(text) if searched else (compiled.match(text),):
+                            pass
+                        compiled.fullmatch(text)
+                        calls += 1
+                except TooSlow:
+                    slow.append((where, pattern, text[:20]))
+                    break
+    assert slow == [] and calls > 500
+
+
+@pytest.mark.parametrize(
+    "slow", [r"(a+)+$", r"(\s+\S*)*x", r"x\s*\s*\s*y", r"(?m)^[ \t]*class[ \t]*\s+\w+:", r"(a|a)*b"]
+)
+def test_the_attacks_meet_a_pattern_that_backtracks(slow):
+    with pytest.raises(TooSlow):
+        for text in attacks(slow, 0):
+            with within(BOUND):
+                for _ in re.finditer(slow, text):
+                    pass
+                re.fullmatch(slow, text)
+
+
+COMMON = (*BLANKS[:4], *WORDS, "(", "{", "/*", "//", "\\", '\\"', "run(", "def ", "class M(", '{"a":', "/c/", "%25")
+
+
+@pytest.mark.parametrize("unit", COMMON, ids=names)
+def test_every_scanner_of_a_kernel_a_log_line_an_address_and_a_body(unit):
+    for text in (filled("", unit, ""), filled('extern "C" int run(', unit, ") {"), filled("def kernel(", unit, "):\n")):
+        with within(BOUND):
+            for kind in kernel_text.LANGUAGES:
+                kernel_text.complaint(text, kind)
+                kernel_text.complaint(text, kind, "kernel")
+        with within(BOUND):
+            redaction.redact(text)
+            redaction.redact(f"/c/{text}")
+        with within(BOUND):
+            origins.foreign(f"http://{text}", text)
+            origins.unreadable(text, text.encode(errors="replace").decode("latin-1"))
+            reference.near(text[:64])
+            reference.word_page(text)
+            reference.code_page(text)
+        with within(BOUND):
+            for body in (text, json.dumps({"text": text}), f'{{"text": {text}'):
+                try:
+                    bodies.check(bodies.parsed(body.encode(errors="replace")))
+                except Refused as e:
+                    assert e.status in (400, 422)
+
+
+UNITS = (" ", '"', "(", "{", "# a\n", "program ", "let a ", "class a\n", '"""', "\\")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("unit", UNITS, ids=names)
+def test_every_text_of_every_request(client, monkeypatch, unit):
+    """The fields come from the API's description, so that a new one is fed here without being listed."""
+    for name in ("sessions", "checks", "assists"):
+        monkeypatch.setattr(limits, name, limits.Limit(10_000, 60))
+    monkeypatch.setenv("UCUTLASS_QUEUE_PER_ADDRESS", "100")
+    session = client.post("/api/sessions", {"source": "class Model: ..."}, content_type="application/json").json()
+    schema = client.get("/api/openapi.json").json()
+    texts_sent = 0
+    for path, methods in schema["paths"].items():
+        if "post" not in methods:
+            continue
+        fields = _texts(schema, methods["post"]["requestBody"]["content"]["application/json"]["schema"])
+        path = path.replace("{session_id}", session["id"])
+        for field in fields:
+            text = filled(BLOCK if unit in BRACKETS else "", unit, "x")
+            body = {"text": "x", "source": "x", "line": 3, "col": 40, "kind": "try", "control_token": ""}
+            body = {k: v for k, v in body.items() if k in fields or k in ("line", "col")} | {field: text}
+            if path.endswith("/commands"):
+                body = {"kind": "try", "control_token": session["control_token"], "data": {"program": text}}
+            elif not path.endswith(("/complete", "/hover")):
+                body = {k: v for k, v in body.items() if k not in ("line", "col")}
+            with within(BOUND):
+                reply = client.post(path, body, content_type="application/json")
+            assert reply.status_code < 500, (path, field, reply.content[:200])
+            texts_sent += 1
+    assert texts_sent > 15
+
+
+def _texts(schema: dict, form: dict) -> list[str]:
+    """The names of the fields of a body that take a text."""
+    form = schema["components"]["schemas"][form["$ref"].rpartition("/")[2]]
+    return [
+        name
+        for name, field in form["properties"].items()
+        if "string" in json.dumps(field) or name in ("data", "options")
+    ]

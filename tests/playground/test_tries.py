@@ -124,6 +124,12 @@ def test_a_text_is_looked_at_before_it_is_handed_in(client):
     assert look(client, "#" * 70_000).status_code == 413
 
 
+def test_the_name_of_an_entry_is_limited_before_it_is_looked_for(client):
+    reply = look(client, PYTHON, entry="x" * 60_000)
+    assert reply.status_code == 422 and reply.json()["error"].startswith("entry: a name of at most 80")
+    assert look(client, PYTHON, entry="kernel").json()["error"] == ""
+
+
 def test_looking_counts_against_the_checks_of_an_address(client, monkeypatch):
     monkeypatch.setattr(limits, "checks", limits.Limit(2, 60))
     assert [look(client, PYTHON).status_code for _ in range(3)] == [200, 200, 429]

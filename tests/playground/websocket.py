@@ -19,9 +19,13 @@ class Closed(Exception):
 
 
 class WebSocket:
-    """`receive_buffer`: bytes the kernel may hold for us; small, so that a client that does not read is felt."""
+    """`receive_buffer`: bytes the kernel may hold for us; small, so that a client that does not read is felt.
+    `headers`: more of them, each with its line end. Raises AssertionError with the status of a refused handshake."""
 
-    def __init__(self, port: int, path: str, *, timeout: float = 60, receive_buffer: int | None = None):
+    def __init__(
+        self, port: int, path: str, *, timeout: float = 60, receive_buffer: int | None = None,
+        host: str = "localhost", headers: str = "",
+    ):  # fmt: skip
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -29,8 +33,8 @@ class WebSocket:
         self.socket.connect(("127.0.0.1", port))
         key = base64.b64encode(os.urandom(16)).decode()
         self.socket.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+            f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{headers}\r\n".encode("latin-1")
         )
         self.file = self.socket.makefile("rb")
         status = self.file.readline().decode()

@@ -23,6 +23,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from engine.session.spec import device_error
 from playground import conf
+from playground.access import private
 from playground.engines import CANNOT
 
 RESTART_AFTER = (1, 2, 5, 10)  # seconds until a crashed engine is restarted, growing
@@ -81,6 +82,7 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         if not settings.DEBUG:
             self._collect()
+        private.tree(settings.VAR)
         try:
             call_command("load_recordings", verbosity=0)
         except CommandError as e:

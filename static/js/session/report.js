@@ -1,5 +1,5 @@
 // The results of the compiler, the judge and the timing of a trial, in lines.
-import { h } from "../page.js";
+import { blobUrl, h } from "../page.js";
 import { BOUND, bytes, deviceName, duration, error, time } from "../format.js";
 import { builtBy, isKernel, standing, untimedWords } from "./words.js";
 
@@ -58,7 +58,7 @@ function places(diagnostics, goto) {
 
 function failed(one, goto) {
   const f = one.failed, example = f.code === "no_entry";
-  const log = { href: `/api/blobs/${f.detail}`, target: "_blank", rel: "noopener" };
+  const log = { href: blobUrl(f.detail), target: "_blank", rel: "noopener" };
   const words = example ? `A ${builtBy(one)} kernel that would be accepted` : "The whole log";
   const only = isKernel(one) && f.diagnostics.length === 1 ? place(f.diagnostics[0].line, goto) : null;
   return [

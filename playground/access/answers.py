@@ -1,0 +1,65 @@
+"""Refusals as an answer: {error, fix} for API addresses, else the error page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.template import TemplateDoesNotExist
+from django.utils.html import escape
+
+LISTED = "The addresses are listed at /api/docs."
+
+
+class Refused(Exception):
+    """A request that is refused: HTTP status, the error, and the way out. `wait`: seconds until it may be repeated."""
+
+    def __init__(self, status: int, error: str, fix: str, *, wait: float = 0.0, **more: Any):
+        super().__init__(error)
+        self.status, self.wait, self.body = status, wait, {"error": error, "fix": fix, **more}
+
+
+def too_many(what: str, wait: float) -> Refused:
+    """The refusal of an address over a limit. `wait`: seconds."""
+    return Refused(429, f"Too many {what} from this address.", f"Try again in {math.ceil(wait)} s.", wait=wait)
+
+
+def refusal(request: HttpRequest, refused: Refused, title: str = "This request is refused") -> HttpResponse:
+    """The answer to a refused request, with Retry-After where waiting helps."""
+    if request.path.startswith("/api/"):
+        response: HttpResponse = JsonResponse(refused.body, status=refused.status)
+    else:
+        response = page(request, refused.status, title, f"{refused.body['error']} {refused.body['fix']}")
+    return patient(response, refused.wait)
+
+
+def patient(response: HttpResponse, wait: float) -> HttpResponse:
+    """Add Retry-After for `wait` seconds; nothing for 0."""
+    if wait:
+        response["Retry-After"] = str(max(1, math.ceil(wait)))
+    return response
+
+
+def error(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    """For API addresses {error, fix}; else the error page."""
+    if request.path.startswith("/api/"):
+        return JsonResponse({"error": text, "fix": LISTED}, status=status)
+    return page(request, status, title, text)
+
+
+def page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    """The error page, and plain HTML if that fails too."""
+    try:
+        response = render(request, "error.html", {"status": status, "title": title, "text": text}, status=status)
+    except (TemplateDoesNotExist, ValueError, OSError):
+        response = plain(status, title, text)
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def plain(status: int, title: str, text: str) -> HttpResponse:
+    """An error page without a template."""
+    html = f"<!doctype html><title>{escape(title)}</title><h1>{escape(title)}</h1><p>{escape(text)}"
+    return HttpResponse(html, status=status)

@@ -1,0 +1,52 @@
+"""What daphne takes in before any view sees a request: a bounded body, in memory, and an answer to a line that is too
+long.
+
+Daphne reads a whole body first, and a large one into a file in /tmp. So a stranger could fill the disk, and a full disk
+would break the requests of others. Django still answers bodies over DATA_UPLOAD_MAX_MEMORY_SIZE politely; beyond MOST
+the connection ends at once.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+
+MOST = 2 << 20  # bytes of a body
+_TOO_LARGE = (413, "Payload Too Large", f"The request is over {MOST >> 20} MiB.", "Paste only the module to optimise.")
+_TOO_LONG = (414, "URI Too Long", "A line of the request is longer than 16 KiB.", "Send long texts in a body.")
+
+
+def bound_requests() -> None:
+    """Bound what the daphne that imports us takes in. Does nothing under another server, or the second time."""
+    try:
+        from daphne.http_protocol import WebRequest
+        from twisted.web.http import HTTPChannel
+    except ImportError:
+        return
+    if "gotLength" in vars(WebRequest):
+        return
+
+    def got_length(request, length: int | None) -> None:
+        """`length`: the announced one; None for a body in chunks."""
+        request.content = io.BytesIO()
+        if length is not None and length > MOST:
+            _end(request.channel, *_TOO_LARGE)
+
+    def handle_content_chunk(request, data: bytes) -> None:
+        if request.content.tell() + len(data) <= MOST:
+            request.content.write(data)
+        else:
+            _end(request.channel, *_TOO_LARGE)
+
+    WebRequest.gotLength = got_length
+    WebRequest.handleContentChunk = handle_content_chunk
+    HTTPChannel.lineLengthExceeded = lambda channel, line: _end(channel, *_TOO_LONG)
+
+
+def _end(channel, status: int, words: str, error: str, fix: str) -> None:
+    """Answer once, read nothing more, and close."""
+    channel.dataReceived = channel.lineReceived = channel.rawDataReceived = lambda *data: None
+    body = json.dumps({"error": error, "fix": fix}).encode()
+    head = f"HTTP/1.1 {status} {words}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    channel.transport.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+    channel.transport.loseConnection()

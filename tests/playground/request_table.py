@@ -1,0 +1,120 @@
+"""Every route and every socket message, with the answer for each visitor: the data of test_request_table.py.
+
+A stranger has no link, a viewer has the view link, the owner has the control link too. In a path and a body, ID is the
+session's name, TOKEN its control token and BLOB the name of one of its texts; a stranger has made-up ones. A viewer has
+the ID and the BLOB, and a made-up TOKEN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+PROGRAM = "program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] { y = gemm(x, w.T) { } return y }"
+TEXT = {"text": PROGRAM}
+PLACE = {"text": PROGRAM, "line": 1, "col": 3}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A request and its answers. `route`: as the resolver has it; `path`: what is asked, "" for the route itself."""
+
+    method: str
+    route: str
+    stranger: int
+    viewer: int
+    owner: int
+    body: Any = None
+    path: str = ""
+
+
+def same(method: str, route: str, status: int, body: Any = None, path: str = "") -> Row:
+    """A request that gets one answer, whoever sends it."""
+    return Row(method, route, status, status, status, body, path)
+
+
+def command(kind: str, owner: int = 202, **data: Any) -> Row:
+    body = {"kind": kind, "data": data, "control_token": "TOKEN"}
+    return Row("POST", "api/sessions/<session_id>/commands", 404, 403, owner, body)
+
+
+ROWS = [
+    # pages
+    same("GET", "", 200),
+    Row("GET", "s/<str:session_id>", 404, 200, 200),
+    Row("GET", "s/<str:session_id>/fork", 404, 200, 200),
+    Row("GET", "s/<str:session_id>/fork", 404, 200, 200, path="/s/ID/fork?trial=1"),
+    Row("GET", "s/<str:session_id>/export", 404, 409, 409),  # it has no trial yet
+    Row("GET", "c/<str:token>", 404, 404, 200),
+    same("GET", "gallery", 200),
+    same("GET", "language", 200),
+    same("GET", "language/<str:word>", 200, path="/language/E204"),
+    same("GET", "language/<str:word>", 404, path="/language/nothing"),
+    same("GET", "healthz", 200),
+    same("GET", "robots.txt", 200),
+    same("GET", "favicon.ico", 204),
+    # the API's own pages
+    same("GET", "api/", 404),
+    same("GET", "api/openapi.json", 200),
+    same("GET", "api/docs", 200),
+    # sessions
+    same("POST", "api/sessions", 201, {"source": "class Model: ..."}),
+    same("POST", "api/sessions", 422, {"source": ""}),
+    Row("GET", "api/sessions/<session_id>", 404, 200, 200),
+    Row("GET", "api/sessions/<session_id>/events", 404, 200, 200),
+    Row("GET", "api/sessions/<session_id>/events", 422, 422, 422, path="/api/sessions/ID/events?after=-1"),
+    Row("GET", "api/sessions/<session_id>/blobs/<sha256>", 404, 200, 200),
+    Row("GET", "api/sessions/<session_id>/blobs/<sha256>", 404, 404, 404, path="/api/sessions/ID/blobs/OTHER"),
+    Row("GET", "api/figures/<session_id>", 404, 200, 200),
+    Row("GET", "api/figures/<session_id>", 422, 422, 422, path="/api/figures/ID?names=nothing"),
+    command("pause"),
+    command("resume"),
+    command("budget", trials=40),
+    command("budget", 422, trials=0),
+    command("try", program=PROGRAM),
+    command("try", 400, program="x"),
+    Row("POST", "api/sessions/<session_id>/commands", 422, 422, 422, {"kind": "explode", "control_token": "TOKEN"}),
+    command("stop"),
+    # the language
+    same("POST", "api/check", 200, TEXT),
+    same("POST", "api/format", 200, TEXT),
+    same("POST", "api/resolve", 200, TEXT),
+    same("POST", "api/compile", 200, TEXT),
+    same("POST", "api/export", 200, TEXT),
+    same("POST", "api/export", 422, {"text": "x"}),
+    same("POST", "api/complete", 200, PLACE),
+    same("POST", "api/hover", 200, PLACE),
+    same("POST", "api/tries/check", 200, TEXT),
+    same("GET", "api/explain", 200, path="/api/explain?word=tile"),
+    same("GET", "api/explain", 404, path="/api/explain?word=nothing"),
+    same("GET", "api/words", 200),
+    same("GET", "api/examples", 200),
+    same("GET", "api/strategies", 200),
+    same("GET", "api/engines", 200),
+]
+
+# A client's messages on the socket of a session that exists: the close code, or 0 if it stays open. The socket of a
+# stranger is closed with 4404 before any message. The owner's socket is the viewer's: orders go over HTTP.
+MESSAGES = [
+    ({"ack": 0}, 0),
+    ({"ack": 2**62}, 0),
+    ({"pong": 1}, 0),
+    ({"pong": None, "ack": 3}, 0),
+    ({}, 0),
+    ({"ack": -1}, 4400),
+    ({"ack": "1"}, 4400),
+    ({"ack": True}, 4400),
+    ({"ack": 1.5}, 4400),
+    ({"ack": None}, 4400),
+    ({"kind": "stop", "control_token": "TOKEN"}, 4400),
+    ({"control_token": "TOKEN"}, 4400),
+    ([], 4400),
+    ("ack", 4400),
+    (None, 4400),
+    (b"", 4400),
+    (b"{", 4400),
+    (b"[" * 1000, 4400),
+    (b"1" * 1025, 4400),
+    (b'{"ack": ' + b"9" * 900 + b"}", 0),
+]
+SOCKETS = {"ws/s/<str:session_id>": "SessionConsumer", "": "Unknown"}  # every route of the sockets
