@@ -32,9 +32,12 @@ def plain_static(settings):
 
 
 @pytest.fixture(autouse=True)
-def fresh_guesses(monkeypatch):
-    """The wrong links of one test do not count in the next."""
-    monkeypatch.setattr(limits, "guesses", limits.Guesses(30, 10))
+def fresh_limits(monkeypatch):
+    """The requests and the wrong links of one test do not count in the next."""
+    for name in ("sessions", "checks", "assists"):
+        limit = getattr(limits, name)
+        monkeypatch.setattr(limits, name, limits.Limit(limit.most, limit.seconds))
+    monkeypatch.setattr(limits, "guesses", limits.Guesses(limits.guesses.most, limits.guesses.seconds))
 
 
 @functools.cache

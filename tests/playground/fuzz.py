@@ -64,6 +64,7 @@ class Report:
             "faults": self.faults, "sessions": self.sessions, "healthz_looks": len(ordered),
             "healthz_median_ms": round(1e3 * ordered[len(ordered) // 2], 1) if ordered else None,
             "healthz_p99_ms": round(1e3 * ordered[int(len(ordered) * 0.99)], 1) if ordered else None,
+            "healthz_over_limit": sum(s > HEALTHY for s in ordered),
             "healthz_worst_ms": round(1e3 * ordered[-1], 1) if ordered else None,
         }  # fmt: skip
 

@@ -46,8 +46,8 @@ def test_an_older_folder_is_closed_to_others(tmp_path):
     private.folder(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
     private.tree(tmp_path)
-    kept = {name: mode for name, mode in modes(tmp_path).items() if name != "link"}
-    assert set(kept.values()) == {0o700, 0o600} and (inner / "a.js").read_text() == "x"
+    mode_of = {name: mode for name, mode in modes(tmp_path).items() if name != "link"}
+    assert set(mode_of.values()) == {0o700, 0o600} and (inner / "a.js").read_text() == "x"
 
 
 def test_a_folder_that_all_share_stays_as_it_is(tmp_path):
