@@ -121,5 +121,9 @@ def test_hostile_text_is_refused(path, shared, parents):
         assert not os.path.exists(os.path.join(folder, "ucutlass-was-here"))
 
 
+def test_there_are_two_hundred():
+    assert len(FILES) >= 200
+
+
 def test_a_good_module_is_traced_after_all_of_that():
     assert [op.op for op in trace(GOOD).graph.ops] == ["mul"]
