@@ -1,7 +1,8 @@
 """Every hostile or broken text ends in one clear refusal, and leaves nothing behind: no process, no file.
 
 Each file in hostile/ says what it expects in its first two lines (`# expect: CODE`, `# says: FRAGMENT`) and marks
-the lines that the refusal may name with `# HERE`. They run for real, in bubblewrap.
+the lines that the refusal may name with `# HERE`. They run for real, in bubblewrap. Those with a third line
+`# in: a copy` run in copies of one child.
 """
 
 import os
@@ -13,7 +14,7 @@ import pytest
 
 from engine import sandbox
 from engine.devices import SessionRefused
-from engine.sandbox import Sandbox, tree
+from engine.sandbox import Sandbox, SandboxEnded, tree
 from engine.trace import parent, trace, warm
 
 FILES = sorted((Path(__file__).parent / "hostile").glob("*.py"))
@@ -32,6 +33,9 @@ ONLY_WRONG = {
     "missing_package", "asks_for_cuda", "shape_mismatch", "data_dependent", "not_a_tensor", "nothing_computed",
     "not_covered",
 }  # fmt: skip
+PARENT = ("torch", "torch._dynamo", "engine.trace.child")  # each copy would load torch._dynamo again
+PARENT = ("torch", "torch._dynamo", "engine.trace.child")  # each copy would load torch._dynamo again
+COPY = "# in: a copy"  # of one child, as the candidates of one person: it need not load torch
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,6 +43,7 @@ def pool():
     if Sandbox.strength() != "full":
         pytest.skip(Sandbox.strength())
     monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("UCUTLASS_TEST_SECRET", "sk-secret")
     # Most of these never get as far as an export: do not load it beforehand, 50 times.
     monkeypatch.setattr(parent, "PRELOAD", ("torch", "engine.trace.child"))
     yield
@@ -52,6 +57,31 @@ def shared():
         yield box
 
 
+@pytest.fixture(scope="module")
+def parents():
+    """A list of the one child that makes copies; empty after a text that ended it."""
+    boxes = []
+    yield boxes
+    for box in boxes:
+        box.close()
+
+
+def in_copy(parents: list[Sandbox], text: str, timeout: float) -> None:
+    """Trace a text in a copy of a child. Raises SessionRefused."""
+    (box,) = parents
+    try:
+        box.fork()
+        try:
+            parent._read(box.request({"entry": "engine.trace.child", "source": text}, timeout=timeout), 0.0)
+        finally:
+            if box.alive:
+                box.reap()
+    except SandboxEnded as e:
+        box.close()
+        parents.clear()
+        raise parent.refuse(e) from None
+
+
 def ours() -> list[int]:
     """Processes under this one, zombies aside, but for the warm child that waits for the next text."""
     below = tree.descendants(os.getpid())  # first: a warm child that starts a process meanwhile is not asked about it
@@ -61,30 +91,38 @@ def ours() -> list[int]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_hostile_text_is_refused(path, shared):
+def test_hostile_text_is_refused(path, shared, parents):
     text = path.read_text()
     code = re.search(r"# expect: (.+)", text)[1]
     says = re.search(r"# says: (.*)", text)[1]
     lines = [n for n, row in enumerate(text.splitlines(), 1) if "# HERE" in row]
+    if COPY in text and not parents:
+        parents.append(Sandbox(preload=PARENT, memory_bytes=2 << 30).start())
     before = set(ours())
     with pytest.raises(SessionRefused) as caught:
-        if code in ONLY_WRONG and "ctypes" not in text:
+        if COPY in text:
+            in_copy(parents, text, 3 if code == "time_limit" else 30)
+        elif code in ONLY_WRONG and "ctypes" not in text:
             parent._read(shared.request({"entry": "engine.trace.child", "source": text}, timeout=60), 0.0)
         else:
             trace(text, timeout=10 if code == "time_limit" else 60, memory_bytes=2 << 30)
-    if code not in ONLY_WRONG:
+    if code not in ONLY_WRONG and COPY not in text:
         warm()  # the next child loads torch while we look at what this one left
     refused = caught.value
     assert refused.code == code, refused.reason
     assert says in refused.reason
     assert len(refused.reason) < 600
-    assert refused.reason.count("\n") == 0
+    assert refused.reason.isprintable()
     if lines:
         assert refused.line in lines, (refused.line, refused.reason)
     time.sleep(0.05)
     assert set(ours()) <= before
     for folder in ("/", "/tmp", "/var/tmp", "/dev/shm", os.getcwd(), os.path.expanduser("~")):
         assert not os.path.exists(os.path.join(folder, "ucutlass-was-here"))
+
+
+def test_there_are_two_hundred():
+    assert len(FILES) >= 200
 
 
 def test_a_good_module_is_traced_after_all_of_that():

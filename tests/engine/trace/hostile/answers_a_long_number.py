@@ -1,0 +1,12 @@
+# expect: garbled
+# says: digits
+# in: a copy
+import sys
+import time
+
+view = memoryview(b'{"ok": ' + b'9' * 10_000_000 + b'}\n')
+import os
+
+while view:
+    view = view[os.write(int(sys.argv[2]), view) :]
+time.sleep(60)

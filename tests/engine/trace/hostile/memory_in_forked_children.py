@@ -1,0 +1,15 @@
+# expect: process_limit
+# says: 
+# in: a copy
+import ctypes
+
+libc = ctypes.CDLL(None)
+for _ in range(10):
+    if libc.fork() == 0:
+        held = []
+        while len(held) < 16:
+            held.append(b"x" * (32 << 20))
+        while True:
+            libc.sleep(60)
+while True:
+    libc.sleep(60)

@@ -1,0 +1,9 @@
+# expect: memory_limit
+# says: used more memory than
+# in: a copy
+import mmap
+
+NORESERVE = 0x4000
+space = mmap.mmap(-1, 8 << 40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE, prot=mmap.PROT_READ)
+for at in range(0, len(space), 2 << 20):
+    space[at]  # HERE

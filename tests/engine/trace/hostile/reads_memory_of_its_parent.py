@@ -1,0 +1,6 @@
+# expect: sandbox_blocked
+# says: is not allowed in the sandbox
+# in: a copy
+import os
+
+open(f"/proc/{os.getppid()}/mem", "rb")  # HERE

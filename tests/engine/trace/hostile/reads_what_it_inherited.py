@@ -1,0 +1,14 @@
+# expect: module_raised
+# says: pipes and memory
+# in: a copy
+import os
+
+kinds = []
+for fd in os.listdir("/proc/self/fd"):
+    try:
+        kinds.append(os.readlink(f"/proc/self/fd/{fd}"))
+    except OSError:
+        continue
+own = ("pipe:", "/memfd:", "/dev/null", "/proc/", "anon_inode:")
+other = [k for k in kinds if not k.startswith(own)]
+raise RuntimeError(f"LEAK {other}" if other else "pipes and memory")  # HERE

@@ -1,0 +1,6 @@
+# expect: time_limit
+# says: did not end within
+# in: a copy
+import ctypes
+
+ctypes.CDLL(None).sleep(600)  # HERE
