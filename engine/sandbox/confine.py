@@ -180,8 +180,10 @@ def _mounts(gpu: bool) -> list[str]:
     args += ["--perms", "0755", "--dir", "/app"]
     for name in CODE:
         args += ["--ro-bind", str(REPOSITORY / name), f"/app/{name}"]
-    # A shared map of /dev/zero is memory without a name. /dev/full reads as zeros too, and cannot be mapped.
-    args += ["--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/full", "/dev/zero"]
+    args += ["--proc", "/proc", "--dev", "/dev"]
+    if not gpu:  # the CUDA driver may need it
+        # A shared map of /dev/zero is memory without a name. /dev/full reads as zeros too, and cannot be mapped.
+        args += ["--dev-bind", "/dev/full", "/dev/zero"]
     if gpu:
         for node in sorted(glob.glob("/dev/nvidia*") + glob.glob("/dev/nvidia-caps/*")):
             if stat.S_ISCHR(os.stat(node).st_mode):
