@@ -29,7 +29,7 @@ def take(engine: Adapter, most: int = 20) -> None:
         thread = threading.Thread(target=time.sleep, args=(5.0,), daemon=True)
         thread.start()
         lease = SimpleNamespace(suspect=False)
-        engine.running[thread] = SimpleNamespace(settled=False, began=time.monotonic(), lease=lease)
+        engine.running[thread] = SimpleNamespace(settled=False, isolated=False, began=time.monotonic(), lease=lease)
 
 
 def test_a_few_start_at_a_time_and_the_next_when_one_had_its_trial(claims):

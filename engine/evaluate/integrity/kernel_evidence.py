@@ -117,9 +117,10 @@ def of_timing(timed: Any) -> list[dict[str, Any]]:
 
 
 def verdict(evidence: Iterable[dict[str, Any]]) -> str:
-    """clean | minor | library only | gaming | unverified: `unverified` if its results were not checked."""
+    """clean | minor | library only | gaming | unverified: `unverified` if its results were not checked, or prove
+    nothing."""
     evidence = list(evidence)
-    worst = trial.worst(evidence)
-    if worst == GAMING or any(line["name"] == "results" for line in evidence):
+    worst, names = trial.worst(evidence), {line["name"] for line in evidence}
+    if worst == GAMING or ("results" in names and "inconclusive" not in names):
         return worst
     return "unverified"

@@ -61,7 +61,7 @@ def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
     findings = [f"{f.code}: {f.sentence}" for f in report.findings]
     evidence = [*kernel_evidence.of_text(report), *kernel_evidence.of_rounds(report, "cpu")]
     if report.verdict != "wrong":  # what a session shows of it leads to the same verdict
-        assert trial.worst(evidence) == report.verdict, evidence
+        assert kernel_evidence.verdict(evidence) == report.verdict, evidence
     if animal.expect:
         assert not report.accepted, (report.verdict, findings)
         assert animal.expect <= report.codes, findings

@@ -34,7 +34,6 @@ ONLY_WRONG = {
     "not_covered",
 }  # fmt: skip
 PARENT = ("torch", "torch._dynamo", "engine.trace.child")  # each copy would load torch._dynamo again
-PARENT = ("torch", "torch._dynamo", "engine.trace.child")  # each copy would load torch._dynamo again
 COPY = "# in: a copy"  # of one child, as the candidates of one person: it need not load torch
 
 

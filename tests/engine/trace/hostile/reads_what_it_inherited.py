@@ -11,4 +11,6 @@ for fd in os.listdir("/proc/self/fd"):
         continue
 own = ("pipe:", "/memfd:", "/dev/null", "/proc/", "anon_inode:")
 other = [k for k in kinds if not k.startswith(own)]
+if len(other) == 1 and other[0].startswith("socket:"):
+    other = []  # the door of engine.sandbox.door, which nobody reads at the other end
 raise RuntimeError(f"LEAK {other}" if other else "pipes and memory")  # HERE
