@@ -22,7 +22,7 @@ void softmax(const float* x, float* y, long m, long n) {
 @functools.lru_cache(None)
 def library(flags):
     name = f"softmax{abs(hash(flags))}.so"
-    filler = "\n".join(f"float unused_{i}(float x) {{ return x * {i}.5f + {i}; }}" for i in range(6000))
+    filler = "\n".join(f"float unused_{i}(float x) {{ return x * {i}.5f + {i}; }}" for i in range(1200))
     subprocess.run(
         ["gcc", *flags, "-shared", "-fPIC", "-x", "c", "-", "-o", name], input=SOURCE + filler, text=True, check=True
     )
