@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 
 from engine.session.fold.listing import plain
 from engine.session.fold.reduce import View, fold
+from engine.session.fold.view import UNDECIDED
 from tests.browser.conftest import ROOT
 from tests.engine.session.logs import logs
 
@@ -127,3 +128,9 @@ def test_an_event_whose_predecessor_is_missing_is_not_applied(page):
     assert view["seq"] == 3
     (healed,) = of_page(page, [[rows[:3], rows[5:], rows[3:]]])
     assert not difference(healed, ours(rows))
+
+
+def test_both_know_the_same_codes_of_trials_that_the_run_ended():
+    words = (ROOT / "static/js/session/view.js").read_text(encoding="utf-8")
+    names = words.partition("const UNDECIDED = [")[2].partition("]")[0]
+    assert [name.strip(' \n"') for name in names.split(",") if name.strip()] == list(UNDECIDED)

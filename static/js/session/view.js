@@ -4,7 +4,9 @@
 export const STEPS = ["proposed", "checked", "generated", "compiled", "validated", "measured", "judged"];
 export const COUNTING = ["clean", "minor"]; // verdicts of a trial whose time is a result
 const STOPPED = ["stopped", "cancelled"];
-const UNDECIDED = ["oracle", "worker_lost", "gpu_lost", "timeout", "engine_error", "memory_limit", "run_failed"];
+const UNDECIDED = [
+  "oracle", "worker_lost", "gpu_lost", "timeout", "engine_error", "memory_limit", "gpu_memory", "run_failed",
+];
 const UNDECIDED_PREFIXES = ["reference_", "oracle_", "garbled"];
 
 /** Who ended a failed trial, by its code: owner | run (before anything was known of the program) | program. */
