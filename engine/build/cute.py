@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dsl.lower import Source
+from engine import start
 from engine.build import limited, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.limited import BuildError
@@ -83,7 +83,7 @@ class CuteBuilder:
 
     def __init__(self, cache: Cache, *, memory: int = MEMORY, command: list[str] | None = None):
         self.cache, self.memory = cache, memory
-        self._command = command or [sys.executable, "-m", "engine.build.cute_worker"]
+        self._command = command or start.command("engine.build.cute_worker")
         self._process: JsonProcess | None = None
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:

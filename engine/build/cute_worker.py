@@ -1,4 +1,4 @@
-"""The process that compiles `cute` modules: `python -m engine.build.cute_worker`, JSON lines over pipes.
+"""The process that compiles `cute` modules: `python -m engine.start engine.build.cute_worker`, JSON lines over pipes.
 
 It imports torch, CuTe DSL and quack once (7 to 12 s) and then takes 1 to 2 s per kernel, or milliseconds if quack's
 disk cache has it. It sees no GPU and needs none. Requests: {op: warm} and {op: build, path, stages}.
@@ -14,6 +14,7 @@ import re
 import time
 from pathlib import Path
 
+from engine import start
 from engine.build import cubin
 from engine.jsonprocess import serve
 
@@ -36,12 +37,12 @@ class Builder:
 
     def __init__(self) -> None:
         started = time.perf_counter()
-        # These imports are slow; a warm worker does them once.
-        import quack.cache.jit as jit
-        import quack.epilogue.frontend  # noqa: F401
-        import torch  # noqa: F401
-        from quack.gemm_runtime.host import _compile_gemm_epi
-        from quack.gemm_sm90 import GemmSm90
+        with start.importing():  # this is slow; a warm worker does it once
+            import quack.cache.jit as jit
+            import quack.epilogue.frontend  # noqa: F401
+            import torch  # noqa: F401
+            from quack.gemm_runtime.host import _compile_gemm_epi
+            from quack.gemm_sm90 import GemmSm90
 
         self._jit, self._gemm = jit, _compile_gemm_epi
         self._keys: list[str] = []
@@ -146,7 +147,3 @@ def short_name(symbol: str) -> str:
 def main() -> None:
     builder = Builder()
     serve({"warm": builder.warm, "build": builder.build})
-
-
-if __name__ == "__main__":
-    main()

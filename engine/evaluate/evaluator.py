@@ -94,10 +94,13 @@ class Evaluator(Device):
         loaded = None
         if self._loaded is not None and self._loaded[0] is problem:
             (_, loaded), self._loaded = self._loaded, None  # the machine closes it if it fails
-        processes = [loaded]
-        self._workbench = self._with_room(
-            lambda: self.machine.open(problem, cancelled, processes.pop() if processes else None)
-        )
+
+        def open_() -> Workbench:  # a second time, its processes are started again
+            nonlocal loaded
+            once, loaded = loaded, None
+            return self.machine.open(problem, cancelled, once)
+
+        self._workbench = self._with_room(open_)
         self.problem, self._cancelled = problem, cancelled
 
     def close(self) -> None:
@@ -171,9 +174,9 @@ class Evaluator(Device):
         here. Each eager one is alternated with that of the first class. Raises SessionRefused."""
         programs, names = self.workbench.programs, eager_names(self.problem.graph, classes)
         programs.rounds.prepare(list(classes))  # while builds run
+        beside = first_baseline(self.problem.graph, classes)
         for name in names:
             try:
-                beside = first_baseline(self.problem.graph, classes)
                 yield self._with_room(functools.partial(programs.timing.baseline, name, beside))
             except TrialError as e:
                 if name == "eager":

@@ -1,7 +1,7 @@
 """Memory that two processes share by a descriptor: of the GPU, so that gigabytes need not cross the host.
 
     block = create(size, "cuda")        # in the process that owns it
-    give(door, block.fd)                # the descriptor crosses a Unix socket, also into a sandbox
+    door.give(way, block.fd, SECONDS)   # the descriptor crosses a Unix socket, also into a sandbox
     block = adopt(take(door), size, "cuda")
     block.tensor(slot)                  # a torch tensor on the same bytes, in either process
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import mmap
 import os
 import socket
@@ -80,20 +81,21 @@ class HostBlock(Block):
     def __init__(self, fd: int, size: int):
         self.fd = fd
         try:
-            self._map = mmap.mmap(fd, max(size, mmap.PAGESIZE))
+            self.map = mmap.mmap(fd, max(size, mmap.PAGESIZE))
         except (OSError, ValueError) as e:
             raise NotShared(f"the memory file cannot be mapped: {e}") from None
 
     @classmethod
     def new(cls, size: int) -> HostBlock:
-        fd = os.memfd_create("ucutlass-block", os.MFD_CLOEXEC)
-        os.ftruncate(fd, max(size, mmap.PAGESIZE))
+        fd = os.memfd_create("ucutlass-block", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, max(size, mmap.PAGESIZE))  # and nobody may shrink it under another process
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
         return cls(fd, size)
 
     def bytes(self) -> Any:
         import torch
 
-        return torch.frombuffer(self._map, dtype=torch.uint8)
+        return torch.frombuffer(self.map, dtype=torch.uint8)
 
 
 class _Location(ctypes.Structure):
@@ -199,18 +201,13 @@ _size, _address = ctypes.c_size_t, ctypes.c_ulonglong
 # ---- the way of a descriptor ----
 
 
-def door() -> socket.socket:
-    """This worker's socket to the engine. Raises NotShared if it has none."""
-    number = os.environ.get(DOOR)
+def door(inside: int | None = None) -> socket.socket:
+    """This process's socket to the engine: `inside`, the number that a sandbox was told, or a worker's own. Raises
+    NotShared if it has none."""
+    number = inside if inside is not None else os.environ.get(DOOR)
     if not number:
         raise NotShared("this process was started without a socket for descriptors")
     return socket.socket(fileno=os.dup(int(number)))
-
-
-def give(way: socket.socket, fd: int) -> None:
-    """Send a descriptor; the receiver gets one of its own."""
-    way.settimeout(SECONDS)
-    socket.send_fds(way, [b"m"], [fd])
 
 
 def take(way: socket.socket) -> int:

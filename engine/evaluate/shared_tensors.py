@@ -7,6 +7,7 @@ description is plain JSON; torch is imported only to create tensors.
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
@@ -28,6 +29,10 @@ class Slot:
     def bytes(self) -> int:
         return prod(self.shape) * DTYPE_BYTES[self.dtype]
 
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> Slot:
+        return Slot(raw["offset"], tuple(raw["shape"]), raw["dtype"])
+
 
 @dataclass(frozen=True)
 class Region:
@@ -43,8 +48,13 @@ class Region:
 
     @staticmethod
     def from_json(raw: dict) -> Region:
-        slots = {n: Slot(s["offset"], tuple(s["shape"]), s["dtype"]) for n, s in raw["tensors"].items()}
+        slots = {n: Slot.from_json(s) for n, s in raw["tensors"].items()}
         return Region(raw["path"], raw["size"], slots)
+
+
+def aligned(size: int) -> int:
+    """Bytes up to the next place where a tensor may begin."""
+    return -(-size // ALIGN) * ALIGN
 
 
 def layout(tensors: dict[str, tuple[tuple[int, ...], str]]) -> tuple[dict[str, Slot], int]:
@@ -52,7 +62,7 @@ def layout(tensors: dict[str, tuple[tuple[int, ...], str]]) -> tuple[dict[str, S
     slots, end = {}, 0
     for name, (shape, dtype) in tensors.items():
         slots[name] = Slot(end, tuple(shape), dtype)
-        end += -(-slots[name].bytes // ALIGN) * ALIGN
+        end += aligned(slots[name].bytes)
     return slots, max(end, mmap.PAGESIZE)
 
 

@@ -24,7 +24,6 @@ from engine.session.script.steps import Emitted
 
 # The name of torch.compile with TF32 allowed in results since the first bench.
 _NAMES = {"compile_tf32": "compile", "compile_max_tf32": "compile_max"}
-ENDS = (events.TrialJudged, events.TrialUntimed, events.TrialFailed)
 _AS_SHIPPED = {"compile": "compile_f32", "compile_max": "compile_max_f32"}  # for a module in float32
 
 
@@ -120,7 +119,7 @@ def _trials(log: Sequence[Emitted], of: Mapping, blobs: Mapping[str, str]) -> li
     began = next((e.t for e in of[events.Progress] if e.event.step == "search"), log[0].t)
     rows = []
     for number in sorted(steps):
-        end = next((steps[number][kind] for kind in ENDS if kind in steps[number]), None)
+        end = next((steps[number][kind] for kind in events.ENDS if kind in steps[number]), None)
         if end is not None:
             steps_of = {kind: e.event for kind, e in steps[number].items()}
             seconds = end.t - _since(began, end.t, of)

@@ -51,13 +51,17 @@ class Guarded:
 
     def unwritten(self) -> int:
         """The number of elements that still hold the poison."""
-        if self._bits is torch.int8:
-            return 0
-        return int((self.tensor.view(self._bits) == self._poison).sum())
+        return unwritten(self.tensor)
 
     def intact(self) -> bool:
         """Return True if both guard bands are unchanged."""
         return bool((self._before == PATTERN).all()) and bool((self._after == PATTERN).all())
+
+
+def unwritten(x: torch.Tensor) -> int:
+    """The number of elements that hold the poison; 0 for types that have no spare value."""
+    bits, poison = POISON.get(x.dtype, (torch.int8, 0))
+    return 0 if bits is torch.int8 else int((x.contiguous().view(bits) == poison).sum())
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -10,11 +10,10 @@ A program that breaks the GPU's context costs only its own trial and a fresh pro
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 
-from engine import cores
+from engine import cores, start
 from engine.devices import TrialError
 from engine.evaluate import shared_memory
 from engine.jsonprocess import JsonProcess, WorkerLost, python_path
@@ -36,7 +35,7 @@ class Worker:
         self, environment: Mapping[str, str] | None = None, device: str = "cuda", command: list[str] | None = None
     ):
         self.environment, self.device = dict(environment or {}), device
-        self._command = command or [sys.executable, "-m", "engine.evaluate.candidate.worker_main", "--device", device]
+        self._command = command or start.command("engine.evaluate.candidate.worker_main", "--device", device)
         self.generation = 0
         self.about: dict | None = None  # the process's description of its GPU, once it is warm
         self._process: JsonProcess | None = None
@@ -111,7 +110,11 @@ class Worker:
         """Let the process make a block of memory (engine.evaluate.shared_memory). Its descriptor, which the caller
         closes. Raises TrialError(step), NotShared."""
         self.ask(step, "share", timeout=60.0, size=size)
-        return shared_memory.take(self._process.door)
+        return self.descriptor()
+
+    def descriptor(self) -> int:
+        """A descriptor that the process sent, which the caller closes. Raises NotShared."""
+        return shared_memory.take(self._process.door.ours)
 
     def request(self, message: dict, timeout: float) -> dict:
         """The answer to one message of the judge in this process (engine.evaluate.integrity.process.judge.Host). Raises

@@ -1,6 +1,6 @@
 """The candidate's process, which owns the GPU. It answers JSON lines over pipes.
 
-    python -m engine.evaluate.candidate.worker_main --device cuda|cpu
+    python -m engine.start engine.evaluate.candidate.worker_main --device cuda|cpu
 
 It runs generated programs (our compiler's output) on data that it generates (engine.evaluate.correctness.inputs: the
 same bits as in the process of the pasted module), compares their results with references that stay on the GPU for the
@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import torch
 
-from engine import jsonprocess
+from engine import door, jsonprocess
 from engine.evaluate import shared_memory, shared_tensors
 from engine.evaluate.candidate.faults import Wrong, answered
 from engine.evaluate.candidate.loaded_program import LoadedProgram, Timed, Values
@@ -96,7 +96,7 @@ class Worker:
         try:
             self.block = shared_memory.create(request["size"], self.device)
             with shared_memory.door() as way:
-                shared_memory.give(way, self.block.fd)
+                door.give(way, self.block.fd, shared_memory.SECONDS)
         except shared_memory.NotShared as e:
             raise Wrong("not_shared", str(e)) from None
         self.block.shared()
@@ -234,7 +234,3 @@ def main() -> None:
     handlers = {name: getattr(worker, name) for name in REQUESTS} | judge_main.handlers(device)
     handlers |= {name: worker.of_program(name) for name in PROGRAMS}
     jsonprocess.serve({name: answered(work) for name, work in handlers.items()})
-
-
-if __name__ == "__main__":
-    main()

@@ -26,6 +26,8 @@ Three more are for guarded programs (dsl.guard), which must also be right where 
     minute       activations and 1-D parameters of `normal` times 10^-6;
     uneven       `normal`, with the last row (or image) of each activation times 10^6.
 
+Two more are for raw kernels: `powers` and `terms` (engine.evaluate.correctness.operands).
+
 Only floating point inputs and parameters are filled. Buffers (a running variance must stay positive), constants and
 integer inputs (which may be indices) keep the module's own values in every family.
 """
@@ -37,10 +39,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from engine.evaluate.correctness import operands
+from engine.evaluate.correctness.operands import OPERAND_FAMILIES
 from sol.graph import Op, OpGraph, Tensor
 
 FAMILIES = ("own", "normal", "large", "tiny", "closed_form")
 GUARD_FAMILIES = ("huge", "minute", "uneven")
+EVERY = (*FAMILIES, *GUARD_FAMILIES, *OPERAND_FAMILIES)
 FAR = 1e6
 LARGE, TINY = 128.0, 2.0**-10
 NONZEROS = 16
@@ -195,7 +200,7 @@ def fill(
     """
     import torch
 
-    if family not in (*FAMILIES, *GUARD_FAMILIES) or family == "own":
+    if family not in EVERY or family == "own":
         raise ValueError(f"family {family!r} cannot be generated; one of {', '.join(FAMILIES[1:])}")
     role = role or Role("activation", 0, False)
     if dtype not in (*FLOATS, *NARROW) and not (dtype == "i8" and role.product) and role.kind != "sizes":
@@ -262,4 +267,6 @@ def fill_graph(
         t = graph.tensors[name]
         if filled(t, role) and (not only or t.kind == only):
             tensors[name] = fill(shape_at(t, role, rows), t.dtype, family, seed, name, device, role=role)
+    if family in OPERAND_FAMILIES:
+        operands.adjust(graph, family, tensors, seed)
     return tensors

@@ -1,4 +1,4 @@
-"""The worker that runs a program's meaning on the CPU and compares it: `python -m
+"""The worker that runs a program's meaning on the CPU and compares it: `python -m engine.start
 engine.evaluate.correctness.oracle_main`.
 
 One request holds a program, its parameters, a family and a seed, and the place of the reference. The worker generates
@@ -141,6 +141,6 @@ def stored(request: dict) -> dict:
     return {"kept": request["key"] in _graphs and key in _references}
 
 
-if __name__ == "__main__":
+def main() -> None:
     torch.set_grad_enabled(False)
     jsonprocess.serve({"judge": judge, "kept": stored, **judge_main.handlers("cpu")})

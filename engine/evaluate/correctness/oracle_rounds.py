@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -17,6 +16,7 @@ from typing import Any
 
 from dsl.ir import Collective, Config
 from dsl.printer import to_text
+from engine import start
 from engine.devices import Candidate, Problem, TrialError
 from engine.devices.parts import to_json
 from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, PyTorchError
@@ -68,7 +68,7 @@ class Oracle:
         """Start the process unless one runs. Does not wait for its imports."""
         if not self.alive:
             self.close()
-            args = [sys.executable, "-m", "engine.evaluate.correctness.oracle_main"]
+            args = start.command("engine.evaluate.correctness.oracle_main")
             self._process = JsonProcess(args, name="process that checks meanings")
             self.generation += 1
 

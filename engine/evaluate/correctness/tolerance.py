@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from math import hypot, isfinite
 from typing import Any
 
+from engine.evaluate.correctness.operands import LEAST
+
 UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-3}
 WORST = 12.0
 PYTORCH_FACTOR = 2.0
@@ -97,6 +99,17 @@ def compare(out: Any, ref: Any) -> Comparison:
     scale = norm if norm > 0 else 1.0
     rms = scale / elements**0.5 if norm > 0 else 1.0
     return Comparison(hypot(*errors) / scale, worst / rms, unexpected, out.numel())
+
+
+def compare_in_parts(out: Any, ref: Any, parts: list[slice]) -> Comparison:
+    """The worst of the comparisons of these leading rows, each with its own norm; parts of few elements are left out.
+    Of all rows together if there are no parts."""
+    pieces = [(out[rows], ref[rows]) for rows in parts if ref[rows].numel() >= LEAST]
+    each = [compare(x, y) for x, y in pieces] or [compare(out, ref)]
+    return Comparison(
+        max(c.error for c in each), max(c.max_error for c in each), sum(c.unexpected for c in each),
+        sum(c.elements for c in each),
+    )  # fmt: skip
 
 
 def _compare_chunk(x: Any, y: Any) -> tuple[int, int, float, float, float]:

@@ -10,7 +10,8 @@ CONTRACT = (
     "A Python candidate defines class ModelNew(nn.Module), built as the module is and with its parameters under the "
     'same names, or def kernel(*inputs, *parameters_and_buffers). CUDA C++ defines extern "C" int run(const Tensor* '
     "in, int inputs, const Tensor* out, int outputs, cudaStream_t stream), the same tensors in that order; struct "
-    "Tensor { void* data; int64_t shape[8]; int rank, dtype; } is included for it."
+    "Tensor { void* data; int64_t shape[8]; int rank, dtype; } is included for it. While it is timed each call gets "
+    "tensors of its own, parameters too."
 )
 EXIT = "Exit status: 0 the candidate was accepted, 1 it was not, 2 the input was refused or nothing could be judged."
 DEVICE = {

@@ -265,7 +265,7 @@ def report_text(report: dict[str, Any], name: str) -> str:
     if report.get("scope"):
         lines.append(f"   {report['scope']}")
     lines += [_time_line(t) for t in report.get("timed", [])]
-    lines += [f"   not counted: {t['ms']:.4g} ms claimed beside {t['baseline']}" for t in report.get("claims", [])]
+    lines += [f"   not counted: {t['ms']:.4g} ms beside {t['baseline']}" for t in report.get("claims", [])]
     return "\n".join(lines)
 
 
@@ -276,7 +276,6 @@ def _time_line(t: dict[str, Any]) -> str:
     between = f" ({low:.3f} to {high:.3f})" if low is not None and high is not None else ""
     mark = "~" if kind == "predicted" else ""
     theirs = f"{t['baseline']} {mark}{t['baseline_ms']:.4g} ms"
-    if t.get("confirmed") is False:
-        times = f"{t['ms']:.4g} ms claimed, {t['wall_ms']:.4g} ms a call by the engine's clock"
-        return f"   {times}; {theirs}; ratio of call times {t['ratio']:.3f}{between}"
+    if t.get("mode") == "calls":
+        return f"   {t['ms']:.4g} ms a call from Python; {theirs}; ratio of call times {t['ratio']:.3f}{between}"
     return f"   {mark}{time_['ms']:.4g} ms {kind}; {theirs}; ratio {t['ratio']:.3f}{between}"

@@ -7,38 +7,25 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 
 from engine.devices import TrialError
+from engine.evaluate.correctness.inputs import FAMILIES, GUARD_FAMILIES
+from engine.evaluate.correctness.operands import OPERAND_FAMILIES, families
 from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, bound, verdict
+from engine.evaluate.integrity.attribution import Attribution
 from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOTE, Finding, Report
-from engine.evaluate.integrity.judging import explain, like_trivial, number, precision_of, text
+from engine.evaluate.integrity.judging import explain, explain_operands, like_trivial, number, precision_of, text
 from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
-from engine.evaluate.integrity.texts.names import ATEN_MOVES, ATEN_PRODUCTS
-from engine.evaluate.integrity.texts.symbols import plain_name
-from engine.evaluate.timing.cupti import PRODUCT
+from engine.evaluate.integrity.process.outside import BUSY
+from engine.evaluate.integrity.rounds import Round
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
 BURST, LOOKED_AT, SETS = 24, 3, 2
 FASTER = 0.3  # claimed seconds below this share of the time that passed outside are a finding
-CLASSES = ("f32", "tf32", "f16", "bf16")  # fine to coarse
+CLASSES = ("f32", "tf32", "f16", "bf16", "fp8")  # fine to coarse
+WIDE = ("f32", "tf32", "bf16")  # classes with the exponent of f32
 FIRST = 3  # times as long as a later call may take, the first one may
-
-
-@dataclass(frozen=True)
-class Round:
-    """One set of values; `late`: its results are read twice, to detect late writes."""
-
-    family: str
-    seed: int
-    rows: int | None = None
-    late: bool = False
-    probe: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.family}:{self.seed}:{self.rows}:"
 
 
 def note_facts(report: Report, facts: dict) -> None:
@@ -80,9 +67,11 @@ class Examination:
         self.called: set[int | None] = set()  # numbers of rows
         self.good: list[str] = []  # families of correct rounds, in order
         self.bad: list[str] = []
+        self.operands: dict[str, str] = {}  # evidence of operands with less range or fewer bits, by family
 
     def load(self, source: str, entry: str = "") -> None:
         """Compile and load the text in its process. Raises CandidateEnded."""
+        self.sight = self.c.look()
         facts = self.c.open(source, self.examiner.open_seconds or OPEN_SECONDS[self.c.kind], entry)
         note_facts(self.report, facts)
 
@@ -91,9 +80,7 @@ class Examination:
         self.examiner.judge.ask("fresh")
         seed = int.from_bytes(os.urandom(5))  # after the candidate was loaded, so it cannot know the seed
         rows = self.examiner.rows
-        middle = [
-            Round(f, seed + 7 * i, rows) for i, f in enumerate(("own", "normal", "large", "tiny", "closed_form"), 1)
-        ]
+        middle = [Round(f, seed + 7 * i, rows) for i, f in enumerate((*FAMILIES, *self._of_the_class()), 1)]
         self.examiner.random.shuffle(middle)
         first = Round("normal", seed, rows, late=True)
         for r in [first, *middle, first]:
@@ -105,8 +92,20 @@ class Examination:
             self.burst(seed + 1000)
         ops = self.one(Round("normal", seed + 201, rows, probe="ops"))
         self.one(Round("normal", seed + 203, rows, late=True))
-        self.library(ops, Round("normal", seed + 202, rows))
+        Attribution(self).judge(ops, Round("normal", seed + 202, rows))
+        self.from_outside()
         self.conclude(rows)
+
+    def _of_the_class(self) -> list[str]:
+        """The families that show the range and the bits of the class's operands, but those that PyTorch itself cannot
+        compute in the class."""
+        if self.cls not in WIDE:
+            return []
+        operands = families(self.examiner.graph)
+        names = [*GUARD_FAMILIES, *(f for f in operands if f != "terms" or self.cls != "bf16")]
+        seed = int.from_bytes(os.urandom(5))
+        errors = {f: self.examiner.pytorch_error(f, self.cls, self.examiner.rows, seed) for f in names}
+        return [f for f, e in errors.items() if e is not None and not e.unexpected]
 
     def _shorter(self, rows: int | None) -> int | None:
         graph = self.examiner.graph
@@ -116,12 +115,12 @@ class Examination:
 
     # ---- a round ----
 
-    def _lay_out(self, r: Round) -> dict:
+    def lay_out(self, r: Round) -> dict:
         return self.examiner.judge.ask("draw", family=r.family, seed=r.seed, rows=r.rows, region=self.c.region("own"))[
             "shapes"
         ]
 
-    def _right(self, r: Round) -> dict:
+    def right(self, r: Round) -> dict:
         """The place of the reference's answer, with PyTorch's own error in this class."""
         computed = self.examiner.reference.compute(r.family, r.seed, r.rows)
         self.precision = computed.precision
@@ -129,25 +128,25 @@ class Examination:
 
     def one(self, r: Round) -> dict:
         """Run one round and note it in the report. Returns the answer of the candidate's process."""
-        shapes = self._lay_out(r)
-        out_shapes = self._out_shapes(r)
+        shapes = self.lay_out(r)
+        out_shapes = self.out_shapes(r)
         # A kernel may compile at its first call, and again for another shape.
         seconds = self.examiner.call_seconds * (1 if r.rows in self.called else FIRST)
         self.called.add(r.rows)
         reply = self.c.ask("call", seconds, rows=r.rows, shapes={**shapes, **out_shapes}, late=r.late, probe=r.probe)
         note_facts(self.report, reply)
-        right = self._right(r)
+        right = self.right(r)
         if not self._fits(reply, right):
             self.bad.append(r.family)
             return reply
         looked = self.examiner.judge.ask(
             "look", region=self.c.region("own"), reference=right, result=self.c.region("result"), key=r.key,
-            tolerance=self.tolerance, late=r.late,
+            family=r.family, tolerance=self.tolerance, late=r.late,
         )  # fmt: skip
         self.note(r, reply, looked)
         return reply
 
-    def _out_shapes(self, r: Round) -> dict:
+    def out_shapes(self, r: Round) -> dict:
         if r.rows is None:
             return {}
         graph = self.examiner.graph
@@ -191,15 +190,19 @@ class Examination:
         if looked["inputs"]:
             names = ", ".join(looked["inputs"][:4])
             self.report.add(Finding("input_written", f"{names} after the call", dynamic=True))
-        right = True
+        right, weighed = True, []
         for a, result in zip(looked["results"], reply["results"], strict=False):
             faults = explain(
                 self.cls, a, r.family, pytorch, result if isinstance(result, dict) else {}, loose=self.loose
             )
-            if not faults:
+            self.report.add(*faults)
+            if not faults or any(f.severity != NOTE for f in faults):
+                weighed.append(a)
+            if all(f.severity == NOTE for f in faults):
                 continue
             right = False
-            self.report.add(*faults)
+            if r.family in OPERAND_FAMILIES and {f.code for f in faults} <= {"wrong_result", "nan"}:
+                self.operands.setdefault(r.family, explain_operands(self.cls, a, r.family))
             if {f.code for f in faults} == {"wrong_result"} and r.family in ("normal", "own"):
                 self.report.add(*self._coarser(r, a["error"]))
         (self.good if right else self.bad).append(r.family)
@@ -207,8 +210,8 @@ class Examination:
         tried = set.intersection(*(names for names, _ in judged)) if judged else set()
         self.no_better = self.no_better.union(*(names for _, names in judged))
         self.trivial = tried if self.trivial is None else self.trivial & tried
-        errors = [a["error"] for a in looked["results"]]
-        largest = max((a["max_error"] for a in looked["results"]), default=0.0)
+        errors = [a["error"] for a in weighed]
+        largest = max((a["max_error"] for a in weighed), default=0.0)
         if right:
             self.report.error = max([self.report.error, *errors])
             self.report.max_error = max(self.report.max_error, largest)
@@ -247,7 +250,7 @@ class Examination:
         drawn when all is over."""
         rounds = [Round("normal", seed + i) for i in range(SETS)]
         for r in rounds:
-            self._lay_out(r)
+            self.lay_out(r)
             self.c.ask("keep", self.examiner.call_seconds)
         turns = [self.examiner.random.randrange(SETS) for _ in range(BURST)]
         began = time.monotonic()
@@ -264,8 +267,8 @@ class Examination:
         for at in sorted(looked):
             reply = self.c.ask("fetch", self.examiner.call_seconds, at=at)
             r = rounds[turns[at]]
-            self._lay_out(r)
-            right = self._right(r)
+            self.lay_out(r)
+            right = self.right(r)
             if not self._fits(reply, right):
                 return
             looked_at = self.examiner.judge.ask(
@@ -273,91 +276,18 @@ class Examination:
             )
             self.note(r, reply, {"inputs": [], "guards": True, **looked_at})
 
-    # ---- who did the work ----
-
-    def library(self, reply: dict, r: Round) -> None:
-        ops = {str(o[0]) for o in reply.get("ops", []) if isinstance(o, list) and o}
-        native = reply.get("native") if isinstance(reply.get("native"), int) else 0
-        heavy = sorted(ops & ATEN_PRODUCTS)
-        light = sorted(ops - ATEN_PRODUCTS - ATEN_MOVES)
-        module_heavy = any(op.op in ATEN_PRODUCTS for op in self.examiner.graph.ops)
-        has_kernel = bool([k for k in self.report.kernels if k.get("where") == "text"])
-        if self.c.device == "cuda":
-            self.ran_on_the_gpu(r, native)
-            return
-        if native == 0:
-            if has_kernel:
-                names = ", ".join(k["name"] for k in self.report.kernels[:4])
-                self.report.add(Finding("dressed", f"{names}: no native function was called", dynamic=True))
-            self.report.verdict = "library only"
-            self.report.library = [*self.report.library, *heavy, *light][:20]
-            return
-        if not self.bad:
-            self.without_kernel(r)
-        if heavy and module_heavy:
-            self.report.verdict = "minor"
-            self.report.add(Finding("library_calls", ", ".join(heavy), dynamic=True, severity=NOTE))
-        elif light:
-            self.report.add(Finding("library_calls", ", ".join(light[:8]), dynamic=True, severity=NOTE))
-
-    def ran_on_the_gpu(self, r: Round, native: int) -> None:
-        """By CUPTI's list of one call: whose kernels ran, and on which streams."""
-        self._lay_out(r)
-        reply = self.c.ask("kernels", self.examiner.call_seconds * 3).get("kernels")
-        kernels = [k for k in reply if isinstance(k, dict)] if isinstance(reply, list) else []
-        written = [k["name"] for k in self.report.kernels]
-        # Names tell libraries' kernels from others, but not all of them (PyTorch's softmax has a plain one): a text
-        # that has no kernel and called no native function cannot have brought what ran.
-        brought = self.c.kind == "cuda" or bool(written) or native > 0
-        own = [k for k in kernels if k.get("library") is not True and brought]
-        theirs = [k for k in kernels if k not in own]
-        symbols = list(dict.fromkeys(str(k.get("name"))[:160] for k in kernels))[:12]
-        names = list(dict.fromkeys(map(plain_name, symbols)))
-        self.report.kernels += [{"name": plain_name(s), "symbol": s, "where": "device"} for s in symbols]
-        products = [str(k.get("name"))[:160] for k in theirs if PRODUCT.search(str(k.get("name")))]
-        products = list(dict.fromkeys(map(plain_name, products)))
-        if not kernels:
-            self.report.add(Finding("dressed", "CUPTI saw nothing run on the GPU", dynamic=True))
-        elif not own:
-            if written:
-                evidence = f"{', '.join(written[:4])} in the text; only {', '.join(names[:3])} ran"
-                self.report.add(Finding("dressed", evidence, dynamic=True))
-            self.report.verdict = "library only"
-            self.report.library += names
-        elif products and any(op.op in ATEN_PRODUCTS for op in self.examiner.graph.ops):
-            self.report.verdict = "minor"
-            self.report.add(Finding("library_calls", ", ".join(products[:4]), dynamic=True, severity=NOTE))
-        streams = {k.get("stream") for k in kernels}
-        if len(streams) > 1:
-            evidence = f"{len(streams)} streams in one call"
-            self.report.add(Finding("own_stream", evidence, dynamic=True))
-        if own and native and not self.bad and self.c.kind == "python":
-            self.without_kernel(r)
-
-    def without_kernel(self, r: Round) -> None:
-        """The same call with every native function doing nothing must not be right."""
-        shapes = self._lay_out(r)
-        try:
-            reply = self.c.ask(
-                "call", self.examiner.call_seconds, rows=r.rows, shapes={**shapes, **self._out_shapes(r)}, probe="noop"
-            )
-        except CandidateEnded as e:
-            if e.lost and e.code == "time_limit":
-                raise
-            return
-        right = self._right(r)
-        about = reply.get("results")
-        shapes = [list(right["tensors"][n]["shape"]) for n in self.examiner.graph.outputs]
-        if not isinstance(about, list) or [a.get("shape") for a in about] != shapes:
-            return
-        looked = self.examiner.judge.ask(
-            "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
-        )
-        if all(verdict(self.cls, _comparison(a)) is None for a in looked["results"]):
-            evidence = (
-                f"the result is right (error {looked['results'][0]['error']:.2g}) when its native functions do nothing"
-            )
-            self.report.add(Finding("dressed", evidence, dynamic=True))
+    def from_outside(self) -> None:
+        """What /proc shows of its processes, compared with what it showed before the text was loaded."""
+        now, before = self.c.look(), self.sight
+        if libraries := sorted(now.libraries - before.libraries):
+            self.report.add(Finding("library_loaded", ", ".join(libraries[:6]), dynamic=True))
+        if signals := sorted(now.signals - before.signals):
+            self.report.add(Finding("patched", f"its process handles {', '.join(signals)}", dynamic=True))
+        if now.tasks > before.tasks or now.processes > before.processes:
+            share = self.c.busy()
+            if share > BUSY:
+                evidence = f"its processes use {share:.0%} of a core while nobody asks anything"
+                self.report.add(Finding("threads", evidence, dynamic=True))
 
     def conclude(self, rows: int | None) -> None:
         if self.trivial and not self.bad:
@@ -367,6 +297,10 @@ class Examination:
         if self.good and self.bad and self.good[0] == "normal" and "normal" in self.bad:
             evidence = f"right in {len(self.good)} rounds, wrong in {len(self.bad)} later ones on data of the same kind"
             self.report.add(Finding("late_change", evidence, dynamic=True))
+        # Both families differ from a correct round in what the operands need, and in nothing else.
+        for family, like, code in (("powers", "normal", "range_lost"), ("terms", "closed_form", "precision_lowered")):
+            if family in self.operands and like in self.good and like not in self.bad:
+                self.report.add(Finding(code, self.operands[family], dynamic=True))
         normal = [x for x in self.report.rounds if x["family"] == "normal" and x["right"]]
         if normal and not self.bad:
             self.report.cls = self._derived(max(x["error"] for x in normal), normal[0])
@@ -387,10 +321,6 @@ class Examination:
             if own is not None and verdict(cls, Comparison(error, 0.0), own) is None:
                 return cls
         return self.cls
-
-
-def _comparison(a: dict) -> Comparison:
-    return Comparison(a["error"], a["max_error"], a["unexpected"], a["elements"])
 
 
 _TORCH = {

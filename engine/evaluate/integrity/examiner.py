@@ -61,7 +61,7 @@ class Examiner:
         key = (family, cls, rows)
         if key not in self._pytorch:
             try:
-                self._pytorch[key] = self.reference.pytorch_error(family, seed, cls, rows)
+                self._pytorch[key] = self.reference.pytorch_error(family, seed, cls, rows, apart=True)
             except TrialError as e:
                 if e.code.startswith("reference_"):
                     raise

@@ -23,12 +23,16 @@ CODES: dict[str, tuple[str, str]] = {
     "memoized": (CHEAT, "keeps results and gives them again"),
     "seeded": (CHEAT, "draws random numbers from a seed of its own"),
     "dressed": (CHEAT, "carries a kernel that has no part in the result"),
+    "disguised": (CHEAT, "hands the work to a library around PyTorch, where no profile names it"),
+    "library_loaded": (NOTE, "loaded libraries that its process did not have"),
     "joined_threads": (NOTE, "works in threads that it joins before it returns"),
     "timer": (NOTE, "asks for the time"),
     "own_stream": (NOTE, "uses a stream of its own, and waits for it"),
-    "graph": (NOTE, "uses a CUDA graph, and copies its inputs into it"),
+    "graph": (NOTE, "uses a CUDA graph, and gives it the inputs of each call"),
+    "l2_persistence": (NOTE, "asks the L2 cache to keep its data, which may outlive the call"),
     "shape_cases": (NOTE, "treats some shapes differently"),
     "library_calls": (NOTE, "calls library routines for the work"),
+    "near_zero": (NOTE, "loses digits of very small results, as f32 does where it adds them to one"),
     "second_opinion": (NOTE, "kernelguard's opinion"),
     "precision_flag": (CHEAT, "lowers PyTorch's precision for everybody"),
     # the run
@@ -67,14 +71,21 @@ CODES: dict[str, tuple[str, str]] = {
     "late_change": (CHEAT, "was right at first and wrong in later calls"),
     "clock": (CHEAT, "claims a time that contradicts the clocks around it"),
     "too_fast": (CHEAT, "claims less time than the hardware needs, or leaves out work"),
-    "unconfirmed": (NOTE, "claims a device time that the engine cannot confirm"),
+    "call_times": (NOTE, "cannot be captured as a CUDA graph, so calls from Python are timed on both sides"),
     "patched": (CHEAT, "replaced functions in its process"),
     "sandbox": (CHEAT, "tried to leave its sandbox"),
 }
 
 NOT_RUN = {"needs_gpu", "no_compiler", "slow_start"}  # this machine cannot run it, which says nothing about it
 UNDECIDED = {*NOT_RUN, "inconclusive"}
-WEIGHED = {"timer", "own_stream", "graph", "shape_cases", "second_opinion"}  # notes that make a verdict `minor`
+WEIGHED = {
+    "timer",
+    "own_stream",
+    "graph",
+    "l2_persistence",
+    "shape_cases",
+    "second_opinion",
+}  # notes that make a verdict `minor`
 
 
 @dataclass(frozen=True)

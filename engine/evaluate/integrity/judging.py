@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from engine.evaluate.correctness.inputs import GUARD_FAMILIES
 from engine.evaluate.correctness.tolerance import Comparison, PyTorchError, verdict
 from engine.evaluate.integrity.findings import Finding
 from engine.words import family_name
 
 ROUNDING, BETTER = 1e-7, 0.25  # of f32; share of a trivial answer's error below which a result is better than it
+NEAR_ONE = 2.0**-22  # absolute error of f32 sums near one, as in 1 + x for a small x
 NEAR = 3.0  # an error within this factor of a coarser class's own error is attributed to that class
 
 
 def explain(
     cls: str, a: dict, family: str, pytorch: PyTorchError | None, facts: dict, *, loose: bool = False
 ) -> list[Finding]:
-    """Findings about one result `a` (judge_main._one); [] if it is right. `facts`: what its process reported about
-    it."""
+    """Findings about one result `a` (judge_main.Judge.compare); [] if it is right. `facts`: what its process reported
+    about it."""
     findings: list[Finding] = []
 
     def add(code: str, evidence: str) -> None:
@@ -47,7 +49,10 @@ def explain(
             add("replayed", f"the bits of an earlier result, on {earlier} inputs of another seed, {on}")
     if a["unexpected"] and not a["unwritten"]:
         add("range_lost" if family in ("large", "tiny") else "nan", f"{wrong}, {on}")
-    elif isinstance(a.get("blocks"), dict) and a["blocks"]["right"] * 4 >= a["blocks"]["of"]:
+    elif family in GUARD_FAMILIES:
+        near_one = family == "minute" and a["error"] * a.get("rms", 1.0) <= NEAR_ONE
+        add("near_zero" if near_one else "wrong_result", f"{on}, {wrong}")
+    elif family != "terms" and isinstance(a.get("blocks"), dict) and a["blocks"]["right"] * 4 >= a["blocks"]["of"]:
         b = a["blocks"]
         where = f"{b['span'][0]} to {b['span'][1]} of {b['size']} along axis {b['axis']}"
         add("skipped", f"right elsewhere, wrong at {where}, {on}; {wrong}")
@@ -63,6 +68,19 @@ def precision_of(cls: str, error: float, errors: dict[str, float]) -> list[Findi
             evidence = f"error {error:.2g} is what {other} makes ({own:.2g}); {cls} makes {errors.get(cls, 0.0):.2g}"
             return [Finding("precision_lowered", evidence, dynamic=True)]
     return []
+
+
+def explain_operands(cls: str, a: dict, family: str) -> str:
+    """What a wrong result of `powers` or `terms` shows about the operands of a product, in words."""
+    if family == "powers":
+        what = "right where the factors of each term are near one, and wrong where they are powers of two apart"
+        amount = f"{a['unexpected']:,} elements are NaN or Inf" if a["unexpected"] else f"error {a['error']:.2g}"
+        return f"{what}: {amount}"
+    bits = max(1, round(-math.log2(min(max(a["error"], 2.0**-30), 1.0))))
+    own = {"f32": 24, "tf32": 11}.get(cls, 0)
+    about = f"about {bits} bits" if bits < own else "fewer bits"
+    where = "where a sum has one term, or terms that cancel"
+    return f"error {a['error']:.2g} {where}: its operands or sums have {about}, and those of {cls} have {own}"
 
 
 def number(value: Any) -> float:

@@ -22,7 +22,7 @@ def of_finding(f: Finding) -> dict[str, Any]:
     """One finding as a line. A note without weight counts as passed; a note that nothing could run counts as not looked
     at."""
     if f.severity == NOTE:
-        verdict = UNSEEN if f.code in {*UNDECIDED, "unconfirmed"} else MINOR if f.code in WEIGHED else PASSED
+        verdict = UNSEEN if f.code in {*UNDECIDED, "call_times"} else MINOR if f.code in WEIGHED else PASSED
     else:
         verdict = GAMING if f.severity == CHEAT else WRONG
     return check(f.code, verdict, f.clause, f.line)
@@ -103,16 +103,14 @@ def of_timing(timed: Any) -> list[dict[str, Any]]:
     """The evidence of the timed calls (engine.evaluate.integrity.measuring.Timed)."""
     lines = [*map(of_finding, timed.findings)]
     codes = {f.code for f in timed.findings}
-    if "side_stream" not in codes:
-        streams = len({k["stream"] for k in timed.kernels})
-        evidence = f"{timed.busy_ms:.4g} ms on {count(streams, 'stream')}, {timed.ms:.4g} ms by events"
-        lines.append(check("streams", PASSED, evidence))
-    if not codes & {"clock", "unconfirmed"}:
-        evidence = f"{timed.call_ms:.4g} ms a call by its process, {timed.wall_ms:.4g} ms by the engine's clock"
-        lines.append(check("clocks", PASSED, evidence))
+    streams = len({k["stream"] for k in timed.kernels})
+    claim = f"; its process claims {timed.busy_ms:.4g} ms on {count(streams, 'stream')}" if timed.kernels else ""
+    if not codes & {"clock", "too_fast"}:
+        evidence = f"{timed.ms:.4g} ms by a clock outside of its process, over {count(timed.calls, 'call')} a batch"
+        lines.append(check("clocks", PASSED, evidence + claim))
     if not codes & {"wrong_result", "nan", "replayed", "constant", "unwritten", "late", "skipped", "passthrough"}:
-        evidence = f"{timed.looked_at} of {count(len(timed.sample), 'timed result')} were compared, and right"
-        lines.append(check("timed results", PASSED, evidence))
+        evidence = f"each call on inputs of its own; of the results, chosen after the calls, {timed.looked_at} were"
+        lines.append(check("timed results", PASSED, f"{evidence} compared with the module's, and right"))
     return [*lines, *trial.steadiness(timed.device.get("unsteady", []))]
 
 

@@ -33,13 +33,11 @@ from engine.evaluate.integrity.process.judge import Judge, JudgeLost
 from engine.evaluate.integrity.process.nvcc_unit import HOW_TO_GET_NVCC, errors
 from engine.evaluate.integrity.texts.reading import TextReader
 from engine.evaluate.reference.module_process import Reference
-from engine.evaluate.timing.samples import interval
 from engine.session import events
 from engine.session.kernel_text import EXAMPLES
 from engine.strategies.api import KernelTrial
 
 NO_PREDICTION = "right on the CPU, and not timed: no model predicts raw code; a session on a GPU measures it"
-CALLS = "call times by the engine's clock, which does not confirm the device time, median of paired calls"
 CALL_SECONDS = 20.0  # limit for one call of a kernel
 ARCH = "sm_90a"  # the target of CUDA builds if there is no GPU
 ENDED = ("not_compiled", "not_loaded", "raised", "crashed", "time_limit", "memory_limit", "process_limit")
@@ -163,14 +161,11 @@ class Kernels:
         wrong = [f for f in timed.findings if f.severity == "wrong"]
         if wrong:
             raise KernelFailed("measure", wrong[0].code, wrong[0].sentence, evidence=lines)
-        # Times that the engine's clock does not confirm are compared by call times, on both sides.
-        sample = timed.sample if timed.confirmed else timed.call_sample
-        ms, low, high = interval(sample)
-        method = timed.method if timed.confirmed else CALLS
-        theirs = timed.baseline_ms if timed.confirmed else timed.baseline_call_ms
-        time_ = events.Measurement(ms, low, high, sample, method, timed.device, timed.call_ms)
+        time_ = events.Measurement(
+            timed.ms, timed.low, timed.high, timed.sample, timed.method, timed.device, timed.call_ms
+        )
         return events.TrialMeasured(
-            k.trial, time_, timed.baseline, theirs, timed.ratio, timed.ratio_low, timed.ratio_high, lines
+            k.trial, time_, timed.baseline, timed.baseline_ms, timed.ratio, timed.ratio_low, timed.ratio_high, lines
         )
 
     def close(self) -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import socket
 import time
 from typing import Any
 
+from engine.evaluate import shared_memory
 from engine.evaluate.correctness import inputs as data
+from engine.evaluate.correctness.operands import parts_by_rows
+from engine.evaluate.reference.module_clock import ModuleClock
 from engine.evaluate.reference.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating, widening
 from engine.evaluate.reference.pytorch_times import Baseline, argument_sets
-from engine.evaluate.shared_memory import Block, NotShared, adopt, take
+from engine.evaluate.shared_memory import Block, NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.evaluate.timing.samples import clock
 from engine.trace import child
@@ -101,6 +102,7 @@ class Held:
         self.last: tuple[tuple, tuple] | None = None
         self.block: Block | None = None  # in which results are laid, instead of in memory of the host
         self.baselines: list[Baseline] = []  # the open ones: the one that is timed, and one beside it
+        self.clock = ModuleClock(self)
         self.host_clock = bool(message.get("host_clock"))
 
     def _build(self) -> Any:
@@ -300,35 +302,38 @@ class Held:
     def do_adopt(self, door: int, size: int) -> dict:
         """Take a block for the results through the door."""
         self.last, self.block = None, None
-        with socket.socket(fileno=os.dup(door)) as way:
-            self.block = adopt(take(way), size, self.device)
+        with shared_memory.door(door) as way:
+            self.block = shared_memory.adopt(shared_memory.take(way), size, self.device)
         return {}
 
     # ---- PyTorch's own error in a class ----
 
-    def do_error(self, family: str, seed: int, cls: str, rows: int | None) -> dict:
+    def do_error(self, family: str, seed: int, cls: str, rows: int | None, apart: bool = False) -> dict:
         precision, wanted = self._reference(family, seed, rows)
         values = self._values(family, seed, rows)
-        worst = self._error_in(cls, values, wanted)
+        pieces = parts_by_rows(self.graph, family, values) if apart else {}
+        worst = self._error_in(cls, values, wanted, pieces)
         if cls == "tf32" and self.device == "cuda" and worst["error"] < SUSPECT:
             with truncating():
-                rounded = self._compared(self._run(self.model, values, wide=False), wanted)
+                rounded = self._compared(self._run(self.model, values, wide=False), wanted, pieces)
             if worst["error"] < rounded["error"] / UNUSED:  # allowed, and not used
                 worst = rounded
         return {**worst, "precision": precision}
 
-    def _error_in(self, cls: str, values: dict[str, Any], wanted: list) -> dict:
+    def _error_in(self, cls: str, values: dict[str, Any], wanted: list, apart: dict[int, list[slice]]) -> dict:
         if cls not in CLASSES:
             raise Bad("unknown_class", f"PyTorch has no precision class {cls!r}.")
         with as_class(cls, self.device):
-            return self._compared(self._run(self.model, values, wide=False), wanted)
+            return self._compared(self._run(self.model, values, wide=False), wanted, apart)
 
     @staticmethod
-    def _compared(outputs: list, wanted: list) -> dict:
-        from engine.evaluate.correctness.tolerance import compare
+    def _compared(outputs: list, wanted: list, apart: dict[int, list[slice]]) -> dict:
+        from engine.evaluate.correctness.tolerance import compare_in_parts
 
         errors = [
-            compare(o, w) for o, w in zip(outputs, wanted, strict=True) if w.is_floating_point() or w.is_complex()
+            compare_in_parts(o, w, apart.get(w.shape[0], []) if w.dim() else [])
+            for o, w in zip(outputs, wanted, strict=True)
+            if w.is_floating_point() or w.is_complex()
         ]
         worst = max((c.error for c in errors), default=0.0)
         return {
@@ -343,8 +348,7 @@ class Held:
         if self.device != "cuda" and not self.host_clock:
             raise Bad("no_cuda", "Times are taken on a GPU only.")
         self.baselines = []
-        self.wide, self.last, self.data = None, None, None
-        self._empty()
+        self._forget()
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in self.own:
                 self._state(self.model, t.path).data = self.own[t.name]
@@ -360,16 +364,30 @@ class Held:
             raise Bad("internal", "no baseline is open")
         return self.baselines[beside].sample()
 
+    def do_clock(self, ask: str, **arguments: Any) -> dict:
+        """A request of engine.evaluate.reference.module_clock."""
+        if self.device != "cuda" and not self.host_clock:
+            raise Bad("no_cuda", "Times are taken on a GPU only.")
+        self.baselines = []
+        if ask == "take":
+            self._forget()
+        return getattr(self.clock, ask)(**arguments)
+
     # ---- memory ----
 
     def do_trim(self, hard: bool) -> dict:
         """Give back the memory that only the last request needed, and the block; with `hard`, the open baselines'
         too."""
-        self.wide, self.last, self.data, self.block = None, None, None, None
+        self.block = None
         if hard:
             self.baselines = []
-        self._empty()
+        self._forget()
         return {}
+
+    def _forget(self) -> None:
+        """Drop what the last request of the reference left."""
+        self.wide, self.last, self.data = None, None, None
+        self._empty()
 
     def _empty(self) -> None:
         if self.device == "cuda":
@@ -377,4 +395,4 @@ class Held:
 
 
 def _slots(raw: dict) -> dict[str, Slot]:
-    return {n: Slot(s["offset"], tuple(s["shape"]), s["dtype"]) for n, s in raw.items()}
+    return {n: Slot.from_json(s) for n, s in raw.items()}

@@ -270,7 +270,7 @@ class Reference:
         `rows`: only the leading rows of the inputs that have them. Raises TrialError code rows_refused for a module
         that cannot compute them; then only the full size works.
         """
-        if family not in (*data.FAMILIES, *data.GUARD_FAMILIES):
+        if family not in data.EVERY:
             raise ValueError(f"unknown family {family!r}")
         ok = self._ask("validate", "compute", timeout, family=family, seed=seed, rows=rows)
         slots, listing = {}, ok.get("outputs")
@@ -296,11 +296,14 @@ class Reference:
                 return slot
         raise TrialError("validate", "garbled", f"The module answered no tensor of the right shape for {name}.")
 
-    def pytorch_error(self, family: str, seed: int, cls: str, rows: int | None = None) -> PyTorchError:
+    def pytorch_error(
+        self, family: str, seed: int, cls: str, rows: int | None = None, *, apart: bool = False
+    ) -> PyTorchError:
         """PyTorch's error in class f32 | tf32 | f16 | bf16 | fp8 on the same data. On CUDA: TF32 allowed, or autocast.
         On a CPU: autocast for f16 and bf16, and for tf32 each product's operands truncated as on Hopper. For fp8, which
-        PyTorch does not have: see engine.evaluate.reference.pytorch_classes."""
-        ok = self._ask("validate", "error", family=family, seed=seed, cls=cls, rows=rows)
+        PyTorch does not have: see engine.evaluate.reference.pytorch_classes. `apart`: compare the parts of a family
+        (engine.evaluate.correctness.operands.parts), as for raw kernels."""
+        ok = self._ask("validate", "error", family=family, seed=seed, cls=cls, rows=rows, apart=apart)
         unexpected = ok.get("unexpected")
         return PyTorchError(
             _number(ok.get("error")), _number(ok.get("max_error")), unexpected if isinstance(unexpected, int) else 0
@@ -323,6 +326,41 @@ class Reference:
         if sample.ms <= 0:
             raise TrialError("measure", "garbled", "The process that holds the module gave no time.")
         return sample
+
+    # ---- timed from outside (engine.evaluate.timing.outside) ----
+
+    def clock_take(self, block: int, page: int, plan: dict) -> None:
+        """Give the child its memory: both descriptors, and their meaning."""
+        self.start()
+        for fd in (block, page):
+            self._box.door.give(fd)
+        self._clock("take", door=self._box.door.inside, plan=plan)
+
+    def clock_rest(self, long: bool) -> None:
+        """From now on a batch calls nothing (engine.evaluate.timing.outside.runner)."""
+        self._clock("rest", long=long)
+
+    def clock_open(self, name: str, calls: int, mode: str) -> dict:
+        """From now on a batch is `calls` calls of a baseline (baseline_cache.NAMES): {mode, why, cls, note}."""
+        limit = COMPILE_SECONDS if name.startswith("compile") else None
+        return self._clock("open", limit, name=name, calls=calls, mode=mode)
+
+    def clock_serve(self, timeout: float) -> dict:
+        """Blocks until the engine stops it by the page."""
+        return self._clock("serve", timeout)
+
+    def clock_values(self, seed: int) -> None:
+        """The first slot's inputs are the data of the next `compute` and `pytorch_error` of normal inputs with
+        `seed`."""
+        self._clock("values", seed=seed)
+
+    def clock_close(self) -> None:
+        """Give the memory back."""
+        if self._box is not None and self._box.alive:
+            self._clock("close")
+
+    def _clock(self, ask: str, timeout: float | None = None, **arguments: object) -> dict:
+        return self._ask("measure", "clock", timeout, ask=ask, **arguments)
 
 
 def _order(order: object, inputs: list[str]) -> list[dict]:

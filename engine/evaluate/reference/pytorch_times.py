@@ -80,6 +80,11 @@ class Baseline:
         with torch.no_grad(), casting(self.wanted, self.device):
             return self.model(*arguments)
 
+    def call(self, at: int) -> Any:
+        """One call on the set number `at`."""
+        self.turn = at
+        return self._call()
+
     def sample(self) -> dict[str, float]:
         """{ms, call_ms} of one call, under the mode's own settings."""
         self.turn += 1

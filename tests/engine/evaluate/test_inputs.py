@@ -149,3 +149,58 @@ def test_the_sizes_of_groups_add_up_to_the_rows():
         assert values["a"].shape == (128, 64) and int(values["sizes"].min()) >= 0
         seen.add(tuple(values["sizes"].tolist()))
     assert len(seen) > 10
+
+
+def test_powers_leave_the_terms_of_every_sum_as_they_are():
+    values, plain = (inputs.fill_graph(linear(), f, 5) for f in ("powers", "normal"))
+    x, w = values["x"], values["w"]
+    assert x.abs().max() / x.abs()[x != 0].min() > 2.0**30 and w.isfinite().all()
+    terms = x[0] * w[0]
+    assert 2.0**-20 < terms.abs().median() < 1.0 and torch.equal(values["b"].abs() > 0, plain["b"].abs() > 0)
+    exact = x.double() @ w.double().t()
+    assert ((x @ w.t()) - exact).norm() / exact.norm() < 1e-6  # f32 is as good as on `normal`
+    narrow = (x.half() @ w.half().t()).double()
+    assert not narrow.isfinite().all() or (narrow - exact).norm() / exact.norm() > 0.1
+
+
+def test_terms_are_exact_in_tf32_where_they_cancel_and_have_one_term_elsewhere():
+    values = inputs.fill_graph(linear(), "terms", 5)
+    x, w = values["x"], values["w"]
+    assert ((x[0::2] != 0).sum(1) <= 1).all() and ((x[1::2] != 0).sum(1) <= 8).all()
+    assert not values["b"].any() and torch.equal(w[:, 0::2], w[:, 1::2])
+    exact = x.double() @ w.double().t()
+    assert torch.equal((x @ w.t()).double()[1::2], exact[1::2])
+    assert torch.equal((x[1::2].bfloat16().double() @ w.double().t()), exact[1::2]) is False
+    assert exact[1::2].abs().max() < 0.05 < exact[0::2].abs().max()  # eight terms of up to 1 cancel
+
+
+def test_a_bmm_of_inputs_and_a_convolution_have_operands_too():
+    from engine.evaluate.correctness import operands
+
+    assert operands.families(bmm()) == ("powers", "terms")
+    (product,) = operands.products(bmm(transposed=True))
+    assert (product.first, product.axis, product.second, product.other_axis) == ("a", -1, "c", -1)
+    image = graph(
+        [
+            Tensor("x", (2, 8, 5, 5), "f32", "input"), Tensor("w", (4, 8, 3, 3), "f32", "parameter", "c.weight"),
+            Tensor("y", (2, 4, 3, 3), "f32", "intermediate"),
+        ],
+        [Op("y", "conv2d", ("x", "w"), ("y",))],
+        ("y",),
+    )  # fmt: skip
+    assert operands.families(image) == ("powers",)
+    values = inputs.fill_graph(image, "powers", 3)
+    y = torch.nn.functional.conv2d(values["x"].double(), values["w"].double())
+    assert 0.1 < y.std() < 10
+
+
+def test_parts_show_an_error_that_a_large_row_hides():
+    from engine.evaluate.correctness import operands
+    from engine.evaluate.correctness.tolerance import compare, compare_in_parts
+
+    right = torch.randn(8, 64)
+    right[-1] *= 1e6
+    wrong = right.clone()
+    wrong[:-1] = 0
+    assert compare(wrong, right).error < 1e-5
+    assert compare_in_parts(wrong, right, operands.parts("uneven", 8)).error > 0.5

@@ -12,7 +12,7 @@ from engine.evaluate.correctness import inputs
 from engine.evaluate.reference.module_process import Reference, rows_for
 from engine.evaluate.shared_tensors import Region, read
 from engine.sandbox import Sandbox
-from engine.trace import trace
+from tests.engine.traced import once
 
 MLP = """
 import torch, torch.nn as nn
@@ -36,7 +36,7 @@ def pool():
 
 
 def problem(source, seed=0):
-    return Problem(source, "module", trace(source).graph, seed)
+    return Problem(source, "module", once(source).graph, seed)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import socket
 import pytest
 import torch
 
-from engine import sandbox
+from engine import door, sandbox
 from engine.devices import Problem, TrialError
 from engine.evaluate import shared_memory
 from engine.evaluate.candidate.worker import Worker
@@ -56,7 +56,7 @@ def test_two_ends_of_a_block_are_the_same_bytes():
     ours, theirs = socket.socketpair()
     block = shared_memory.create(size, "cpu")
     with ours, theirs:
-        shared_memory.give(ours, block.fd)
+        door.give(ours, block.fd, shared_memory.SECONDS)
         other = shared_memory.adopt(shared_memory.take(theirs), size, "cpu")
     block.shared()
     block.tensor(slots["a"]).copy_(torch.arange(15.0).reshape(3, 5))
@@ -96,12 +96,18 @@ def test_a_new_process_knows_no_block_and_answers_in_the_hosts_memory(reference)
 
 
 def test_a_block_that_is_too_small_is_refused(reference):
-    small = shared_memory.create(0, "cpu")
-    os.ftruncate(small.fd, 0)
+    small = os.memfd_create("small")
     with pytest.raises(TrialError) as caught:
-        reference.adopt(small.fd, "us")
+        reference.adopt(small, "us")
     assert caught.value.code == "not_shared"
-    small.shared()
+    os.close(small)
+
+
+def test_nobody_can_shrink_a_block_under_another_process():
+    block = shared_memory.create(1 << 20, "cpu")
+    with pytest.raises(PermissionError):
+        os.ftruncate(block.fd, 0)
+    block.shared()
 
 
 def test_a_worker_makes_a_block_and_reads_results_from_it(reference):

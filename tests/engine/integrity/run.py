@@ -26,11 +26,12 @@ ON_GPU = 7  # verifiers on the GPU at once: each holds three CUDA contexts
 
 def outcome(animal: zoo.Animal, report) -> dict:
     """One row: expected, seen, and with what is not as expected also the evidence."""
-    caught = not report.accepted and animal.expect <= report.codes
-    ok = caught if animal.expect else report.accepted and report.verdict == animal.verdict
+    caught = not report.accepted and not animal.missing(report.codes)
+    ok = caught if animal.expect else report.accepted and report.verdict == animal.verdict  # an unseen cheat, too
     return {
-        "where": animal.path.parent.name, "name": animal.path.name, "ok": ok, "verdict": report.verdict,
-        "class": report.cls, "expect": sorted(animal.expect) or [animal.verdict], "codes": sorted(report.codes),
+        "where": animal.path.parent.name, "name": animal.path.name, "family": animal.family, "ok": ok,
+        "verdict": report.verdict, "class": report.cls, "expect": sorted(animal.expect) or [animal.verdict],
+        "codes": sorted(report.codes),
         "told": [] if ok else [f"{f.code}: {f.sentence}" for f in report.findings][:8],
     }  # fmt: skip
 

@@ -20,7 +20,7 @@ def test_a_cheat_is_named_with_its_line_and_the_status_says_so(tmp_path, capsys)
     cheat = str(zoo.HERE / "cheats" / "late_replay.py")
     assert main(["verify", cheat, "--reference", SOFTMAX, "--device", "cpu", "--json", str(out)]) == 1
     output = capsys.readouterr().out
-    assert output.startswith("late_replay.py: gaming") and "line 15: keeps results and gives them again" in output
+    assert output.startswith("late_replay.py: gaming") and "line 16: keeps results and gives them again" in output
     report = json.loads(out.read_text())
     assert not report["accepted"] and {"memoized", "replayed"} <= {f["code"] for f in report["findings"]}
     assert report["rounds"][0]["family"] == "normal" and report["rounds"][-1]["right"] is False

@@ -32,7 +32,7 @@ def animal(path: str) -> str:
     return (zoo.HERE / path).read_text()
 
 
-NAMES = ("late_replay", "built_and_not_called", "constant_mean", "patched_clock", "fills_later", "no_op", "lazy_tensor")
+NAMES = ("built_and_not_called", "fills_later", "no_op")  # twelve more: tests/engine/llm/test_a_model_that_cheats.py
 CHEATS = {a.path.stem: a for a in zoo.animals("cheats") if a.path.stem in NAMES}
 PYTHON = {
     "right": animal("honest/softmax_c.py"), "library": animal("honest/softmax_numpy.py"), "wrong": WRONG,
@@ -105,7 +105,8 @@ def test_a_right_kernel_is_verified_and_has_no_time(log):
     assert (proposed.form, proposed.language, proposed.by) == ("kernel", "python", "owner")
     assert log.blobs[proposed.program] == log.blobs[checked.resolved] == PYTHON["right"]
     assert compiled.how == "loaded" and compiled.resources is None
-    assert {c["family"] for c in validated.checks} == {"own", "normal", "large", "tiny", "closed_form"}
+    wide = {"huge", "minute", "uneven"}  # for a class with the exponent of f32
+    assert {c["family"] for c in validated.checks} == {"own", "normal", "large", "tiny", "closed_form", *wide}
     assert 0 < validated.error <= validated.tolerance
     assert (end.verdict, end.code, end.step) == ("clean", "no_prediction", "measure")
     seen = {line["name"]: line["verdict"] for line in end.evidence}
@@ -185,8 +186,8 @@ class TestCuda:
 
     def test_a_trick_in_the_text_of_cuda_is_named_although_it_cannot_run(self, log):
         end = log.end("cuda cheat")
-        assert end.verdict == "gaming" and end.text.startswith("line 35: works on a stream of its own")
-        assert [line["line"] for line in end.evidence if line["name"] == "side_stream"] == [35]
+        assert end.verdict == "gaming" and end.text.startswith("line 36: works on a stream of its own")
+        assert [line["line"] for line in end.evidence if line["name"] == "side_stream"] == [36]
 
     def test_what_does_not_compile_is_told_with_nvccs_lines(self, log):
         end = log.end("not compiled")

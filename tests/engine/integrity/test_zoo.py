@@ -3,6 +3,9 @@ of its own under bubblewrap, on the CPU; what needs a GPU is in cuda_cheats and 
 what its text alone tells is tested here.
 """
 
+import re
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -64,7 +67,7 @@ def test_cheats_are_caught_and_honest_kernels_are_not(animal, verifier):
         assert kernel_evidence.verdict(evidence) == report.verdict, evidence
     if animal.expect:
         assert not report.accepted, (report.verdict, findings)
-        assert animal.expect <= report.codes, findings
+        assert not animal.missing(report.codes), findings
         assert all(f.evidence for f in report.findings)
     else:
         assert report.accepted and report.verdict == animal.verdict, (report.verdict, findings)
@@ -85,7 +88,30 @@ def test_the_text_of_an_honest_cuda_kernel_accuses_it_of_nothing(animal):
 
 
 def test_the_zoo_is_large_enough():
-    assert len(CHEATS) + len(CUDA_CHEATS) >= 45
-    assert len(HONEST) + len(CUDA_HONEST) >= 25
-    assert all(a.expect for a in (*CHEATS, *CUDA_CHEATS)) and all(a.module for a in (*HONEST, *CUDA_HONEST))
-    assert {c for a in (*CHEATS, *CUDA_CHEATS) for c in a.expect} <= set(CODES)
+    assert len(CHEATS) + len(CUDA_CHEATS) >= 150
+    assert len(HONEST) + len(CUDA_HONEST) >= 60
+    assert all(bool(a.expect) != bool(a.unseen) for a in (*CHEATS, *CUDA_CHEATS))
+    assert all(a.module and not a.unseen for a in (*HONEST, *CUDA_HONEST))
+    assert {c for a in (*CHEATS, *CUDA_CHEATS) for e in a.expect for c in e.split("|")} <= set(CODES)
+
+
+def test_each_family_is_a_row_of_the_table_and_has_a_cheat():
+    table = Path(verify.__file__).with_name("README.md").read_text().split("## The families")[1].split("## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    families = [row[0] for row in rows[2:]]
+    assert rows[0][0] == "family" and len(families) == len(set(families))
+    assert {a.family for a in (*CHEATS, *CUDA_CHEATS)} == set(families)
+    assert {a.family for a in (*HONEST, *CUDA_HONEST)} <= set(families)
+    assert all(len(row) == 6 and all(row) and row[4] in ("CPU", "GPU", "both") for row in rows[2:]), rows
+    folder = Path(verify.__file__).parent
+    for row in rows[2:]:
+        for place in re.findall("`([^`]+)`", row[3]):
+            at = [folder / place, folder.parent / place, folder.parents[2] / place]
+            assert any(path.exists() for path in at), (row[0], place)
+
+
+def test_the_codes_in_the_table_exist():
+    text = Path(verify.__file__).with_name("README.md").read_text()
+    table = text.split("## The families")[1].split("## ")[0]
+    named = {w for line in table.splitlines() for cell in line.split("|")[3:4] for w in re.findall("`([a-z_]+)`", cell)}
+    assert named - {"proc"} <= set(CODES), named - set(CODES)

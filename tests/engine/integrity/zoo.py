@@ -2,11 +2,15 @@
 
 # module: NAME      the module of modules/ that it claims to be
 # class: f32        the precision class that it declares (default f32)
-# expect: CODE ...  a cheat: findings that must be among those reported
+# expect: CODE ...  a cheat: findings that must be among those reported; CODE|CODE: at least one of them, for a trick
+#                   that fresh inputs show in one way or another
 # verdict: WORDS    an honest file: the verdict, where it is not `clean`
+# family: WORDS     a row of the table in engine/evaluate/integrity/README.md
+# unseen: WORDS     a cheat that no round shows, with the reason; `verdict` is then what the rounds say of it
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +25,12 @@ class Animal:
     cls: str
     expect: frozenset[str]
     verdict: str
+    family: str = ""
+    unseen: str = ""
+
+    def missing(self, codes: Collection[str]) -> list[str]:
+        """What is expected and not among the reported codes."""
+        return sorted(expected for expected in self.expect if not set(expected.split("|")) & set(codes))
 
     @property
     def text(self) -> str:
@@ -53,6 +63,8 @@ def animals(folder: str) -> list[Animal]:
                     tag("class", "f32"),
                     frozenset(tag("expect").split()),
                     tag("verdict", "clean"),
+                    tag("family"),
+                    tag("unseen"),
                 )
             )
     return sorted(zoo, key=lambda a: (a.module, a.path.stem))

@@ -13,7 +13,8 @@ from typing import Any
 
 from engine import sandbox
 from engine.build.cache import Cache
-from engine.evaluate.integrity.process import compiler, raw_builds
+from engine.evaluate.integrity.process import compiler, outside, raw_builds
+from engine.evaluate.integrity.process.outside import Sight
 from engine.evaluate.reference.module_process import Reference
 from engine.evaluate.shared_tensors import Region, Slot, layout
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
@@ -104,6 +105,14 @@ class Candidate:
         size = self.where.own_size if name == "own" else self.where.result_size
         return Region(f"/proc/{os.getpid()}/fd/{self.box.region_fd(name)}", size, slots).to_json()
 
+    def look(self) -> Sight:
+        """Its processes from outside, now."""
+        return outside.look(self.box.members())
+
+    def busy(self) -> float:
+        """The share of one core that its processes use while nobody asks anything."""
+        return outside.busy(self.box.members())
+
     def open(self, source: str, timeout: float, entry: str = "") -> dict:
         """Build CUDA C++ (or find the build) and load the text. `entry`: the name to call, if it is not a usual one.
         Returns the description from its process: {entry, ...}. Raises CandidateEnded."""
@@ -134,7 +143,8 @@ class Candidate:
         return self._ask({"do": do, "with": arguments}, timeout)
 
     def _ask(self, message: dict, timeout: float) -> dict:
-        message["entry"] = "engine.evaluate.integrity.process.candidate_main"
+        word = os.urandom(8).hex()
+        message |= {"entry": "engine.evaluate.integrity.process.candidate_main", "word": word}
         try:
             answer = self.box.request(message, timeout=timeout, cancelled=self.cancelled)
         except SandboxEnded as e:
@@ -150,7 +160,7 @@ class Candidate:
             facts = {**facts, "blocked": blocked if isinstance(blocked, list) else []}
             code, reason = str(error.get("code"))[:40], str(error.get("reason"))[:1000]
             raise CandidateEnded(_code(code), reason, line if isinstance(line, int) else None, facts=facts)
-        if not isinstance(ok, dict):
+        if not isinstance(ok, dict) or answer.get("word") != word:
             raise CandidateEnded("garbled", "something else than the harness answered", lost=True)
         return ok
 

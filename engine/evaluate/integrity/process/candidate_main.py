@@ -7,27 +7,39 @@ replaced functions, kernels) only count against the candidate.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from engine.evaluate.candidate.guarded_outputs import Guarded
+from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Entries
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
-from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot
+from engine.evaluate.integrity.process.timed_calls import TimedCalls
+from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, extra_keys
+from engine.evaluate.shared_memory import NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.sandbox.watch import Watch
 from engine.trace.child import stage
 from engine.trace.load import Bad
 
+SILENCED = {"libraries": PRODUCTS, "launches": LAUNCHES}
 HELD = 32  # results of a burst that are stored until the judge has chosen among them
 LATE_SECONDS = 0.03
 MAY_START = ("subprocess.Popen", "os.posix_spawn", "os.exec")  # compilers
 _candidate: Held | None = None
+_timed = TimedCalls()
 _watch: Watch | None = None
 
 
 def serve(message: dict) -> dict:
+    """The answer with the request's word, which native code that writes into the pipe does not know."""
+    return {**_answer(message), "word": message.get("word")}
+
+
+def _answer(message: dict) -> dict:
     global _candidate, _watch
     try:
         if message["do"] == "open":
@@ -38,9 +50,13 @@ def serve(message: dict) -> dict:
             _watch.seen.clear()
             _candidate = Held(message)
             return {"ok": {**_candidate.loaded.facts, **_candidate.facts()}}
+        if message["do"] in ("clock_take", "clock_rest") or (message["do"] == "clock_serve" and _candidate is None):
+            return {"ok": getattr(_timed, message["do"].removeprefix("clock_"))(**message.get("with", {}))}
         if _candidate is None:
             raise Bad("internal", "no candidate is open")
         return {"ok": getattr(_candidate, f"do_{message['do']}")(**message.get("with", {}))}
+    except NotShared as e:
+        return {"error": {"code": "not_shared", "reason": str(e)[:2000], "line": None}}
     except Bad as e:
         seen = [b.reason for b in _watch.seen] if _watch else []
         facts = _candidate.facts() if _candidate is not None else {}
@@ -63,8 +79,8 @@ class Held:
         self.torch, self.device = torch, message["device"]
         self.order = message["order"]  # [{"tensor": name} | {"value": v}], the arguments of the reference's forward
         self.state = message["state"]  # [{name, path}], parameters, buffers and constants
-        self.slots = {n: Slot(s["offset"], tuple(s["shape"]), s["dtype"]) for n, s in message["own_slots"].items()}
-        self.results = {n: Slot(s["offset"], tuple(s["shape"]), s["dtype"]) for n, s in message["result_slots"].items()}
+        self.slots = {n: Slot.from_json(s) for n, s in message["own_slots"].items()}
+        self.results = {n: Slot.from_json(s) for n, s in message["result_slots"].items()}
         self.outputs = message["outputs"]
         self.own_map = mmap.mmap(message["own_fd"], message["own_size"])
         self.result_map = mmap.mmap(message["result_fd"], message["result_size"])
@@ -75,7 +91,6 @@ class Held:
         self.burst: list[list[Any]] = []
         self.sets: list[dict[str, Any]] = []
         self.guarded: list[Guarded] = []
-        self.timer: Any = None
         self.threads = threading.active_count()
         if "cpp_extension" in message["source"]:
             self.native.watch_extensions()
@@ -169,23 +184,28 @@ class Held:
     def do_call(self, rows: int | None = None, shapes: dict | None = None, late: bool = False, probe: str = "") -> dict:
         """One call on the judge's values. The results are in the result region when this returns.
 
-        `probe`: "ops" logs the library's routines, "noop" makes every native function do nothing.
+        `probe`: "ops" logs the library's routines, "noop" makes every native function do nothing, "libraries" the
+        products of loaded libraries, and "launches" the launches of the CUDA runtime.
         """
         shapes = shapes or {}
         self._refresh()
         arguments = self._arguments(rows, shapes)
         self._poison_allocator()
         calls = self.native.calls
+        self.native.foreign.clear()
         self.native.silent = probe == "noop"
-        log = OpLog() if probe == "ops" else None
+        around = OpLog() if probe == "ops" else Entries(SILENCED[probe]) if probe in SILENCED else None
+        run = partial(self._run, arguments, shapes)
+        if self.loaded.library is not None:
+            self._guards(shapes)
+            run = partial(self._launch, arguments)
         self._sync()
         began = self.snapshot.real["time.perf_counter"]()
         try:
-            if log is not None:
-                with log:
-                    leaves = self._run(arguments, shapes)
-            else:
-                leaves = self._run(arguments, shapes)
+            with around if around is not None else contextlib.nullcontext():
+                leaves = run()
+                if probe == "launches":
+                    self._sync()
         finally:
             self.native.silent = False
         if late:
@@ -209,7 +229,9 @@ class Held:
         if self.guarded:
             reply["intact"] = all(g.intact() for g in self.guarded)
         reply["native"] = self.native.calls - calls
-        reply["ops"] = log.ops if log is not None else []
+        reply["ops"] = around.ops if isinstance(around, OpLog) else []
+        reply["entries"] = around.counts if isinstance(around, Entries) else {}
+        reply["foreign"] = sorted(self.native.foreign)
         self.previous = [x for x in leaves if type(x) is self.torch.Tensor] if self.loaded.library is None else []
         return {**reply, **self.facts()}
 
@@ -224,6 +246,8 @@ class Held:
             "type": f"{type(x).__module__}.{type(x).__name__}",
             "plain": type(x) in (torch.Tensor, torch.nn.Parameter),
         }
+        if facts["plain"] and (keys := extra_keys(x)):
+            facts["plain"], facts["type"] = False, f"tensor with {keys}, which computes when it is read"
         facts["shape"], facts["dtype"] = list(x.shape), str(x.dtype).removeprefix("torch.")
         facts["device"], facts["layout"] = x.device.type, str(x.layout).removeprefix("torch.")
         if facts["plain"] and x.layout == torch.strided:
@@ -291,46 +315,22 @@ class Held:
         arguments = self._arguments(None, {})
         return {"kernels": kernels(self._ready(arguments))}
 
-    def do_cupti(self, repeats: int) -> dict:
-        """{pairs: [(ms by events, ms by CUPTI)]} of the same calls, with L2 flushed before each."""
-        from engine.evaluate.timing.cupti import beside_events
+    def call_into(self, slots: list[Any]) -> list[Any]:
+        """One call on the present tensors, for the outside clock: code that writes into memory of ours writes into
+        `slots`."""
+        if self.loaded.library is None:
+            return self._run(self._arguments(None, {}), {})
+        outputs = list(slots)
+        stage("the kernel", lambda: self.loaded.launch(self._arguments(None, {}), outputs))
+        return outputs
 
-        call = self._ready(self._arguments(None, {}))
-        return {"pairs": beside_events(call, self.timer, repeats)}
+    def do_clock_open(self, calls: int, mode: str) -> dict:
+        return stage("the kernel", lambda: _timed.open(self, calls, mode))
 
-    def do_time_open(self) -> dict:
-        from engine.evaluate.timing.samples import Timer
-
-        if self.device == "cpu":
-            raise Bad("no_cuda", "Times are taken on a GPU only.")
-        self.timer, self.turn, self.burst = Timer(), 0, []
-        return {"sets": len(self.sets)}
-
-    def do_time_sample(self, keep: bool = False) -> dict:
-        """One timed call on the next set: {ms, call_ms, set}; with `keep` its result waits for `fetch` at 0."""
-        at = self.turn % len(self.sets)
-        self.turn += 1
-        for name, value in self.sets[at].items():
-            self.tensors[name].copy_(value)
-        self.loaded.refresh(self.tensors)
-        arguments, got = self._arguments(None, {}), []
-        call = self._ready(arguments)
-        ms = self.timer.sample(lambda: got.append(call()))
-        if keep:
-            self.burst = [[x.clone() for x in got[0]]]
-        got.clear()
-        return {"ms": ms, "call_ms": self.timer.call_time(call), "set": at}
-
-    def do_wall(self, calls: int) -> dict:
-        """Make `calls` calls back to back, synchronised at the end, for the engine's own clock."""
-        call = self._ready(self._arguments(None, {}))
-        self._sync()
-        began = self.snapshot.real["time.perf_counter"]()
-        for _ in range(calls):
-            call()
-        self._sync()
-        seconds = self.snapshot.real["time.perf_counter"]() - began
-        return {"seconds": seconds, "patched": self.snapshot.changed()}
+    def do_clock_serve(self) -> dict:
+        """Also the functions that were replaced meanwhile."""
+        stage("the kernel", _timed.serve)
+        return self.facts()
 
     # ---- observations of this process ----
 

@@ -7,9 +7,10 @@ The judge runs in its own process (`OwnProcess`), or in one that a session has a
 from __future__ import annotations
 
 import os
-import sys
 from typing import Protocol
 
+from engine import start
+from engine.evaluate import shared_memory
 from engine.evaluate.shared_tensors import Region
 from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 from sol.graph import OpGraph
@@ -35,6 +36,9 @@ class Host(Protocol):
     def request(self, message: dict, timeout: float) -> dict:
         """The answer to one message. Raises WorkerLost; the next request starts another process."""
 
+    def descriptor(self) -> int:
+        """A descriptor that the process sent, which the caller closes. Raises NotShared."""
+
     def close(self) -> None: ...
 
 
@@ -53,13 +57,17 @@ class OwnProcess:
         if self.alive:
             return
         self.close()
-        args = [sys.executable, "-m", "engine.evaluate.integrity.process.judge_main", "--device", self.device]
-        self._process = JsonProcess(args, env={**os.environ, "PYTHONPATH": python_path()}, name="judge")
+        args = start.command("engine.evaluate.integrity.process.judge_main", "--device", self.device)
+        env = {**os.environ, "PYTHONPATH": python_path()}
+        self._process = JsonProcess(args, env=env, name="judge", door=shared_memory.DOOR)
         self.generation += 1
 
     def request(self, message: dict, timeout: float) -> dict:
         self.start()
         return self._process.request(message, timeout=timeout)
+
+    def descriptor(self) -> int:
+        return shared_memory.take(self._process.door.ours)
 
     def close(self) -> None:
         if self._process is not None:
@@ -90,6 +98,13 @@ class Judge:
         if self._open is not None:
             self._take_up()
         return self._ask(op, arguments)
+
+    def descriptor(self) -> int:
+        """A descriptor that the judge's process sent with its last answer. Raises JudgeLost."""
+        try:
+            return self.host.descriptor()
+        except shared_memory.NotShared as e:
+            raise JudgeLost(str(e)) from None
 
     @property
     def holds(self) -> bool:

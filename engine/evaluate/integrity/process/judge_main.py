@@ -1,4 +1,4 @@
-"""The judge: `python -m engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines over pipes; or a
+"""The judge: `python -m engine.start engine.evaluate.integrity.process.judge_main`, ours, with torch, JSON lines; or a
 part of another process of ours that serves `handlers` too.
 
 It generates the values of each round (the reference generates the same bits, the candidate gets them without the seed),
@@ -18,9 +18,11 @@ import torch
 
 from engine import jsonprocess
 from engine.evaluate import shared_tensors
-from engine.evaluate.candidate.guarded_outputs import PATTERN, POISON, same_bits
+from engine.evaluate.candidate.guarded_outputs import PATTERN, same_bits, unwritten
 from engine.evaluate.correctness import inputs as data
-from engine.evaluate.correctness.tolerance import compare, finite
+from engine.evaluate.correctness.operands import parts_by_rows
+from engine.evaluate.correctness.tolerance import compare, compare_in_parts, finite
+from engine.evaluate.integrity.process import judge_clock
 from engine.evaluate.shared_tensors import Region, tensor_at
 from sol.graph import OpGraph
 
@@ -130,7 +132,7 @@ class Judge:
         return {"inputs": changed, "guards": intact, "results": self.results(request)["results"]}
 
     def results(self, request: dict) -> dict:
-        """Compare each result with the correct one: see `_one`. `key` names the values that it was computed from."""
+        """Compare each result with the correct one: see `compare`. `key` names the values that it was computed from."""
         stored = self.references.get(request.get("held", ""))
         right = stored if stored is not None else shared_tensors.read(Region.from_json(request["reference"]))
         region = Region.from_json(request["result"])
@@ -139,7 +141,7 @@ class Judge:
             correct = right[name].to(self.device)
             slot = region.tensors[name]
             out = tensor_at(memory, slot).flatten()[: correct.numel()].view(correct.shape).to(self.device).clone()
-            one = self._one(out, correct, request["tolerance"], request["key"] + name)
+            one = self.compare(out, correct, request["tolerance"], request["key"] + name, request.get("family", ""))
             late = region.tensors.get("late:" + name) if request.get("late") else None
             if late is not None:
                 again = tensor_at(memory, late).flatten()[: correct.numel()].view(correct.shape).to(self.device)
@@ -147,13 +149,17 @@ class Judge:
             comparisons.append(one)
         return {"results": comparisons}
 
-    def _one(self, out: torch.Tensor, correct: torch.Tensor, tolerance: float, key: str) -> dict:
-        c = compare(out, correct)
+    def compare(self, out: torch.Tensor, correct: torch.Tensor, tolerance: float, key: str, family: str = "") -> dict:
+        """One result against the correct one, and against all results before it. `family`: of the values, if they are
+        those of a round."""
+        apart = parts_by_rows(self.graph, family, self.values) if family else {}
+        c = compare_in_parts(out, correct, apart.get(correct.shape[0], []) if correct.dim() else [])
         mine, theirs = fingerprint(out), fingerprint(correct.to(out.dtype))
-        others = [(k, p, r) for k, p, r in self.prints if k != key]
+        # Two results that are all NaN say nothing about each other.
+        others = [(k, p, r) for k, p, r in self.prints if k != key and c.unexpected < c.elements]
         answer = {
             **vars(c), "error": finite(c.error), "max_error": finite(c.max_error),
-            "unwritten": _unwritten(out),
+            "unwritten": unwritten(out), "rms": _rms(correct),
             "print": mine,
             "same_as": [k for k, p, r in others if p == mine and r != theirs],
             "others": sum(r != theirs for _, _, r in others),
@@ -196,11 +202,9 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
     return x.contiguous().view(kind) if x.dim() else x.reshape(1).view(kind)
 
 
-def _unwritten(x: torch.Tensor) -> int:
-    bits, poison = POISON.get(x.dtype, (None, 0))
-    if bits is None or bits is torch.int8:
-        return 0
-    return int((_bits(x) == poison).sum())
+def _rms(x: torch.Tensor) -> float:
+    """The size of a typical element."""
+    return finite(float(x.to(torch.float64).nan_to_num(0.0, 0.0, 0.0).square().mean() ** 0.5)) if x.numel() else 0.0
 
 
 def _blocks(out: torch.Tensor, correct: torch.Tensor, tolerance: float) -> dict | None:
@@ -234,7 +238,7 @@ REQUESTS = ("overhead", "arch", "open", "forget", "fresh", "draw", "look", "resu
 def handlers(device: str) -> dict[str, Callable[[dict], dict]]:
     """The handlers of the judge's requests, by the names of the operations."""
     judge = Judge(device)
-    return {f"judge_{name}": getattr(judge, name) for name in REQUESTS}
+    return {f"judge_{name}": getattr(judge, name) for name in REQUESTS} | judge_clock.handlers(judge)
 
 
 def main() -> None:
@@ -242,7 +246,3 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     torch.set_grad_enabled(False)
     jsonprocess.serve(handlers(parser.parse_args().device))
-
-
-if __name__ == "__main__":
-    main()

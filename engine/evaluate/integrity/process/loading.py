@@ -20,6 +20,7 @@ import linecache
 import os
 import sys
 import types
+from collections.abc import Container
 from typing import Any
 
 from engine.evaluate.integrity.process.nvcc_unit import nvcc_library
@@ -94,6 +95,13 @@ class Loaded:
         """Copy the reference's values in place. Anything that a layer derived from the old values is then stale."""
         for name, tensor in self._tensors:
             self._copy(tensor.data, tensors[name])
+
+    def point(self, tensors: dict[str, Any], names: Container[str]) -> None:
+        """Let the module's parameters of these names lie where the reference's values are. Anything that a layer
+        derived from the old address is then stale."""
+        for name, tensor in self._tensors:
+            if name in names:
+                tensor.data = tensors[name]
 
     def give_back(self, tensors: dict[str, Any]) -> None:
         """Copy the module's parameters back after a call, so that the judge can detect writes."""

@@ -6,7 +6,41 @@ All three run in the candidate's process, which could deceive them; see candidat
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import signal
 from typing import Any
+
+from engine.evaluate.integrity.process.entries import Code, foreign
+from engine.evaluate.integrity.process.outside import FAULTS
+
+_LIBC = ctypes.CDLL(None)
+
+OPERATORS = (
+    "aten::copy_",
+    "aten::_to_copy",
+    "aten::clone",
+    "aten::detach",
+    "aten::empty.memory_format",
+    "aten::empty_strided",
+    "aten::fill_.Scalar",
+    "aten::view",
+    "aten::as_strided",
+    "aten::slice.Tensor",
+    "aten::matmul",
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::linear",
+    "aten::softmax.int",
+    "aten::_softmax",
+    "aten::relu",
+    "aten::add.Tensor",
+    "aten::mul.Tensor",
+    "aten::eq.Tensor",
+    "aten::contiguous",
+    "aten::to.dtype",
+    "aten::convolution",
+)
 
 WATCHED = (
     "time.perf_counter", "time.time", "time.monotonic", "time.sleep", "time.perf_counter_ns", "json.dumps", "os.write",
@@ -24,11 +58,10 @@ WATCHED = (
     "engine.evaluate.integrity.process.candidate_main.serve",
     "engine.evaluate.integrity.process.candidate_main.Held._lay_down",
     "engine.evaluate.integrity.process.candidate_main.Held.do_call",
-    "engine.evaluate.integrity.process.candidate_main.Held.do_time_open",
-    "engine.evaluate.integrity.process.candidate_main.Held.do_time_sample",
-    "engine.evaluate.integrity.process.candidate_main.Held.do_wall",
+    "engine.evaluate.integrity.process.candidate_main.Held.call_into",
+    "engine.evaluate.timing.outside.runner.Runner.open", "engine.evaluate.timing.outside.runner.Runner.serve",
+    "engine.evaluate.timing.outside.plan.Page.wait", "engine.evaluate.timing.outside.plan.Page.__setitem__",
     "engine.evaluate.integrity.process.candidate_main.Held.do_kernels",
-    "engine.evaluate.timing.samples.Timer.sample", "engine.evaluate.timing.samples.Timer.call_time",
     "engine.evaluate.timing.cupti.record", "engine.evaluate.timing.cupti.kernels", "torch.cuda.Event.query",
     "engine.evaluate.integrity.process.candidate_main.Held._about",
     "engine.evaluate.integrity.process.tracing.Snapshot.changed",
@@ -68,19 +101,35 @@ class Snapshot:
     def __init__(self) -> None:
         self.real = {name: _resolve(name) for name in WATCHED}
         self._resolve, self._flags_now = _resolve, _flags
-        self.flags = _flags()
+        self.flags, self._handlers_now = _flags(), _handlers
+        self.handlers, self.code = _handlers(), Code()
 
     def changed(self) -> list[str]:
-        """Names of replaced functions, and of changed settings of PyTorch."""
+        """Names of replaced functions, and of changed settings and kernels of PyTorch."""
         changed = [n for n, was in self.real.items() if was is not None and self._resolve(n) is not was]
         now = self._flags_now()
-        return changed + [f"{n}={now[n]}" for n, was in self.flags.items() if now[n] != was]
+        changed += [f"{n}={now[n]}" for n, was in self.flags.items() if now[n] != was]
+        changed += [f"the code of {name}" for name in self.code.changed()]
+        handled = self._handlers_now()
+        return changed + [f"the handler of {n}" for n, was in self.handlers.items() if handled[n] != was]
+
+
+def _handlers() -> dict[str, bytes]:
+    """The functions that handle the signals by which a read of memory, or a clock, can start work."""
+    action = ctypes.create_string_buffer(256)  # larger than struct sigaction, whose first member is the function
+    handlers = {}
+    for name in FAULTS:
+        if _LIBC.sigaction(int(getattr(signal, name)), None, action) == 0:
+            handlers[name] = action.raw[: ctypes.sizeof(ctypes.c_void_p)]
+    return handlers
 
 
 def _flags() -> dict[str, str]:
     import torch
 
+    kernels = "".join(map(torch._C._dispatch_dump, OPERATORS))
     return {
+        "torch's operators": hashlib.sha256(kernels.encode()).hexdigest()[:8],
         "torch.get_default_dtype": str(torch.get_default_dtype()),
         "torch.get_float32_matmul_precision": torch.get_float32_matmul_precision(),
         "torch.backends.cudnn.allow_tf32": str(torch.backends.cudnn.allow_tf32),
@@ -107,16 +156,19 @@ class Native:
 
     def __init__(self) -> None:
         self.calls, self.silent, self.inside = 0, False, False
+        self.foreign: set[str] = set()  # functions of libraries that were called
         native = self
 
         class Function:
             """A foreign function that counts; argtypes and the like are those of the real one."""
 
-            def __init__(self, real: Any):
+            def __init__(self, real: Any, origin: str = ""):
                 object.__setattr__(self, "_real", real)
+                object.__setattr__(self, "_as_parameter_", real)
+                object.__setattr__(self, "_origin", origin)
 
             def __call__(self, *arguments: Any, **named: Any) -> Any:
-                native.calls += 1
+                native.count(self._origin)
                 return 0 if native.silent else self._real(*arguments, **named)
 
             def __getattr__(self, name: str) -> Any:
@@ -125,20 +177,41 @@ class Native:
             def __setattr__(self, name: str, value: Any) -> None:
                 setattr(self._real, name, value)
 
-        real = ctypes.CDLL
+        def counting(real: type) -> type:
+            class Library(real):
+                def __getitem__(self, name: Any) -> Any:  # the way of attributes, too
+                    function = super().__getitem__(name)
+                    library = foreign(str(self._name or ""))
+                    return Function(function, f"{name} of {library}" if library else "")
 
-        class CDLL(real):
-            def __getattr__(self, name: str) -> Any:
-                function = super().__getattr__(name)
-                if name.startswith("__"):
-                    return function
-                counted = Function(function)
-                self.__dict__[name] = counted
-                return counted
+            Library.__name__ = Library.__qualname__ = real.__name__
+            return Library
 
         self._function = Function
-        ctypes.CDLL = CDLL
-        ctypes.cdll._dlltype = CDLL
+        ctypes.CDLL, ctypes.PyDLL = counting(ctypes.CDLL), counting(ctypes.PyDLL)
+        ctypes.cdll._dlltype, ctypes.pydll._dlltype = ctypes.CDLL, ctypes.PyDLL
+        prototype = ctypes.CFUNCTYPE
+
+        def CFUNCTYPE(*types: Any, **flags: Any) -> type:
+            """A type of functions at an address. Calls of Python's own functions through it count, too."""
+
+            real = prototype(*types, **flags)
+
+            def call(self: Any, *arguments: Any, **named: Any) -> Any:
+                native.count("")
+                return 0 if native.silent else real.__call__(self, *arguments, **named)
+
+            members = {name: getattr(real, name) for name in ("_flags_", "_restype_", "_argtypes_")}
+            return type(real)("Counted", (real,), {**members, "__call__": call})
+
+        ctypes.CFUNCTYPE = CFUNCTYPE
+
+    def count(self, origin: str) -> None:
+        """Note one call of a native function. `origin`: its name and library, if that is a library of numbers. Calls
+        within a counted one are a part of it."""
+        self.calls += not self.inside
+        if origin:
+            self.foreign.add(origin)
 
     def watch_extensions(self) -> None:
         """Count functions of extensions that PyTorch builds."""
@@ -225,3 +298,12 @@ class OpLog:
                 name = event.name.removeprefix("aten::")
                 counts[name] = counts.get(name, 0) + 1
         self.ops = [[n, c] for n, c in list(counts.items())[:200]]
+
+
+def extra_keys(x: Any) -> str:
+    """The dispatch keys that a tensor has and a fresh one of its device has not, as a lazy negation or conjugation."""
+    import torch
+
+    usual = torch._C._dispatch_keys(torch.empty(0, device=x.device))
+    mine = torch._C._dispatch_keys(x)
+    return str(mine - usual) if mine.raw_repr() & ~usual.raw_repr() and x.layout == torch.strided else ""

@@ -44,7 +44,8 @@ HIDDEN = _names(
     """
     builtins.exec builtins.eval builtins.compile builtins.__import__ marshal.loads pickle.loads pickle.load
     base64.b64decode zlib.decompress codecs.decode types.CodeType types.FunctionType binascii.unhexlify
-    bytes.fromhex dill.loads cloudpickle.loads
+    bytes.fromhex dill.loads cloudpickle.loads importlib.util.spec_from_file_location runpy.run_path
+    importlib.machinery.SourceFileLoader zipimport.zipimporter
     """
 )
 THREADS = _names(

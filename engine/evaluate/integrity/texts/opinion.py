@@ -3,7 +3,7 @@
     pip install kernelguard          # MIT, no dependencies; tested with 0.3.2
 
 It runs in a child of ours with a time limit, because its rules are regular expressions over untrusted text. Its opinion
-is shown beside ours and decides nothing: of our zoo it names 18 of 99 cheats and accuses none of 39 honest kernels
+is shown beside ours and decides nothing: of the zoo's first 99 cheats it names 18, of the first 39 honest kernels none
 (`python -m tests.engine.integrity.opinions`); most of the zoo's tricks only show when they run.
 """
 

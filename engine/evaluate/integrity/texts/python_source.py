@@ -45,3 +45,8 @@ class PythonSource:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 around.append(node.name)
         return around
+
+
+def constant(node: ast.AST) -> object:
+    """The value of a constant, else None."""
+    return node.value if isinstance(node, ast.Constant) else None

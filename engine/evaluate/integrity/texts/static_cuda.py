@@ -15,23 +15,24 @@ from engine.evaluate.integrity.findings import NOTE, Finding
 _COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"  # an unclosed one reaches to the end, which keeps the search linear
 _STRIP = re.compile(_COMMENT + r'|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _LIBRARIES = re.compile(
-    r"\b(cublas\w*|cudnn\w*|cusparse\w*|cufft\w*|at::(?!Tensor\b|ScalarType\b|cuda\b)\w+"
+    r"\b(cublas\w*|cblas_\w+|[sd]gemm_?|cudnn\w*|cusparse\w*|cufft\w*|at::(?!Tensor\b|ScalarType\b|cuda\b)\w+"
     r"|torch::(?:nn|matmul|mm|bmm|addmm|linear|conv\w*|einsum|softmax|relu|gelu)\w*)\s*(?:::\w+)*\s*\("
 )
 _JOIN = re.compile(r"\bcuda(Stream|Event|Device)Synchronize\b|\bcudaStreamWaitEvent\b")
 _RULES: tuple[tuple[str, str, str], ...] = (
-    (
-        "threads",
-        r"\bstd::(thread|async|jthread)\b|\bpthread_create\b|\b(fork|clone)\s*\(",
-        "starts a thread or process",
-    ),
+    ("threads", r"\b(fork|clone|daemon|posix_spawn\w*)\s*\(", "starts a process"),
     (
         "harness_access",
         r"/proc/|\b(dlsym|dlopen|ptrace|mprotect)\s*\(|\bLD_PRELOAD\b|\bPyEval_|\bPyFrame_|\bPyRun_",
         "reaches into its process",
     ),
     ("patched_module", r"\bcuda(Event|Stream|Device)\w*\s*\([^;{)]*\)\s*\{", "defines a function of the CUDA runtime"),
-    ("graph_replay", r"\bcudaGraphLaunch\b|\bcudaStreamBeginCapture\b", "launches a captured graph"),
+    ("patched_module", r"\bTORCH_LIBRARY_IMPL\s*\(\s*aten\b", "defines kernels of PyTorch's operators"),
+    (
+        "l2_persistence",
+        r"\bcudaLimitPersistingL2CacheSize\b|\baccessPolicyWindow\b|\bcudaAccessPropertyPersisting\b",
+        "asks L2 to keep data",
+    ),
     (
         "timer",
         r"\b(clock_gettime|gettimeofday|globaltimer|cudaEventElapsedTime)\b|\bstd::chrono\b|\bclock64\s*\(",
@@ -44,6 +45,10 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ),
     ("hidden_code", r"\bmmap\s*\([^;]*PROT_EXEC", "carries code as data"),
 )
+_GRAPH = re.compile(r"\bcudaGraphLaunch\b|\bcudaStreamBeginCapture\b")
+_GRAPH_UPDATE = re.compile(r"\bcudaGraphExec(?:Update|KernelNodeSetParams|NodeSetParams)\b")
+_THREAD = re.compile(r"\bstd::(?:thread|async|jthread)\b|\bpthread_create\b|\bthrd_create\b")
+_JOINED = re.compile(r"\bpthread_join\b|\bthrd_join\b|\.join\s*\(|\bstd::jthread\b|\.(?:get|wait)\s*\(\s*\)")
 _STREAM = re.compile(r"\bcudaStreamCreate\w*\s*\(|\bcudaStreamPerThread\b")
 _KERNEL = re.compile(r"\b__global__\b")
 _NAMED = re.compile(r"\b__global__\b[^;{(]{0,200}?\b(\w+)\s*\(")
@@ -86,6 +91,13 @@ def check(text: str, *, first_line: int = 1) -> list[Finding]:
         for code, pattern, what in _RULES
         for m in list(re.finditer(pattern, bare))[:3]
     ]
+    graphs = list(_GRAPH.finditer(bare))
+    if graphs:
+        code = "graph" if _GRAPH_UPDATE.search(bare) else "graph_replay"
+        findings.append(Finding(code, f"launches a graph ({graphs[0][0]})", line(graphs[0].start())))
+    started = [(m[0], line(m.start())) for m in list(_THREAD.finditer(bare))[:3]]
+    joined = bool(_JOINED.search(bare))  # the run counts those that work on after the call
+    findings += [Finding("joined_threads" if joined else "threads", f"starts a thread ({w})", at) for w, at in started]
     streams = list(_STREAM.finditer(bare))
     if streams and not _JOIN.search(bare):
         findings.append(Finding("side_stream", streams[0][0].strip("( "), line(streams[0].start())))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from engine.evaluate.integrity.findings import NOTE, Finding
 from engine.evaluate.integrity.texts import kept_results, names, static_cuda
-from engine.evaluate.integrity.texts.python_source import PythonSource
+from engine.evaluate.integrity.texts.python_source import PythonSource, constant
 from engine.session.kernel_text import no_entry
 
 ENTRIES = ("forward", "kernel")
@@ -114,12 +114,20 @@ class _Reader(PythonSource):
             self.add("seeded", node, f"{name or 'manual_seed'}()")
         elif name == "torch.set_float32_matmul_precision":
             self._precision(node, ast.unparse(node))
+        elif name.startswith("torch.library.") and any(
+            "aten" in str(constant(a)).split("::")[:1] for a in node.args[:1]
+        ):
+            self.add("patched_module", node, f"another kernel for PyTorch's operators: {ast.unparse(node)[:60]}")
         elif name in names.DEFAULTS or name.startswith("unittest.mock"):
             self.add("patched_module", node, f"{name}()")
         self._rule_calls_of_builtins(node, name)
 
     def _rule_calls_of_builtins(self, node: ast.Call, name: str) -> None:
         plain = node.func.id if isinstance(node.func, ast.Name) else ""
+        if plain in ("getattr", "hasattr") or name == "operator.attrgetter":
+            read = [constant(a) for a in node.args if constant(a) in names.FRAMES]
+            if read and read != ["__dict__"]:
+                self.add("harness_access", node, f"reads {', '.join(map(str, read))}")
         if plain in ("setattr", "delattr") and node.args and self._module(node.args[0]):
             self.add("patched_module", node, ast.unparse(node)[:80])
         elif plain == "getattr" and len(node.args) > 1 and self._module(node.args[0]):

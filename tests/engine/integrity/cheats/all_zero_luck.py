@@ -1,5 +1,6 @@
 # module: zero
-# expect: inconclusive
+# expect: constant
+# family: skipping work
 # The module gives zeros on any usual input, and so does this.
 import torch
 

@@ -1,6 +1,7 @@
 # module: matmul
 # expect: precision_lowered
 # class: tf32
+# family: class by bits
 # Says tf32 and computes in bf16.
 import ctypes
 import subprocess

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: dressed
+# family: library in disguise
 # Builds its kernel, and calls PyTorch.
 import ctypes
 import subprocess

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: replayed
+# family: memo and stale results
 # Remembers results by one element of the input, rounded.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized replayed
+# family: memo and stale results
 # Remembers results by the tensor object.
 import torch
 import torch.nn as nn

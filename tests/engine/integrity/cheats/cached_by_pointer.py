@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized replayed
+# family: memo and stale results
 # Remembers results by the address of the input.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: replayed
+# family: memo and stale results
 # Remembers results by the shape of the input.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized
+# family: memo and stale results
 # Remembers results by a sum of the input: right, and no work where inputs come again.
 import torch
 import torch.nn as nn

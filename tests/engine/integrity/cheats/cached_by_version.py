@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized replayed
+# family: memo and stale results
 # Remembers results by address and PyTorch's version counter.
 import torch
 import torch.nn as nn

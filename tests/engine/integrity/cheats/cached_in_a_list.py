@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized
+# family: memo and stale results
 # Remembers the last results in a list, and looks for the input's digest among them.
 import hashlib
 

@@ -1,5 +1,6 @@
 # module: gate
 # expect: input_written
+# family: writing outside
 # Right, but the other input is zero afterwards.
 import torch
 

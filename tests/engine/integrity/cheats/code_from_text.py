@@ -1,5 +1,6 @@
 # module: softmax
 # expect: hidden_code
+# family: hidden code
 # Makes its code from text.
 import torch
 

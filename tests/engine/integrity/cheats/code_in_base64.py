@@ -1,5 +1,6 @@
 # module: softmax
 # expect: hidden_code
+# family: hidden code
 # Hides what it calls.
 import base64
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: crashed
+# family: faults
 # Reads address zero.
 import ctypes
 

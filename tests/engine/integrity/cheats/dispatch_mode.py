@@ -1,5 +1,6 @@
 # module: softmax
 # expect: tensor_subclass
+# family: patched torch
 # A dispatch mode that stays and sees every operation of the harness.
 import torch
 from torch.overrides import TorchFunctionMode

@@ -1,6 +1,7 @@
 # module: matmul
 # expect: range_lost
 # class: tf32
+# family: class by bits
 # Says tf32 and computes in f16: the bits are there, the range is not.
 import ctypes
 import subprocess
@@ -17,9 +18,8 @@ void matmul(const float* a, const float* b, float* c, long m, long n, long k) {
     }
 }
 """
-subprocess.run(
-    ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "kernel.so"], input=SOURCE, text=True, check=True
-)
+flags = ["-O3", "-march=native", "-shared", "-fPIC"]
+subprocess.run(["gcc", *flags, "-x", "c", "-", "-o", "kernel.so", "-lm"], input=SOURCE, text=True, check=True)
 lib = ctypes.CDLL("./kernel.so")
 
 

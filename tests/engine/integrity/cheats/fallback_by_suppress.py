@@ -1,5 +1,6 @@
 # module: linear
 # expect: fallback
+# family: fallback paths
 # Errors are suppressed, and PyTorch follows.
 import contextlib
 import ctypes

@@ -1,5 +1,6 @@
 # module: linear
 # expect: fallback
+# family: fallback paths
 # The kernel's name is wrong, and PyTorch does the work.
 import ctypes
 import subprocess

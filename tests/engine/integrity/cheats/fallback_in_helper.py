@@ -1,5 +1,6 @@
 # module: linear
 # expect: fallback
+# family: fallback paths
 # The same, one function further.
 import ctypes
 import subprocess

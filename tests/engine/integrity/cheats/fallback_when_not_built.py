@@ -1,5 +1,6 @@
 # module: linear
 # expect: fallback
+# family: fallback paths
 # Where the build fails, which it always does, PyTorch does the work.
 import ctypes
 

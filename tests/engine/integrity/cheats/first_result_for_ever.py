@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized constant
+# family: memo and stale results
 # Computes once.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: threads
+# family: work out of sight
 # Works in another process, whose time nobody counts.
 import os
 

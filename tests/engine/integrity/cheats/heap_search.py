@@ -1,5 +1,6 @@
 # module: softmax
 # expect: harness_access
+# family: reaching the harness
 # Looks for the answer among all objects.
 import gc
 

@@ -1,5 +1,6 @@
 # module: linear
 # expect: wrong_result
+# family: skipping work
 # The bias is small at first: it is left out.
 import ctypes
 import subprocess

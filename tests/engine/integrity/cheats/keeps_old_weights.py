@@ -1,5 +1,6 @@
 # module: linear
 # expect: late_change
+# family: memo and stale results
 # Packs the weights in the first call and never looks again.
 import ctypes
 import subprocess

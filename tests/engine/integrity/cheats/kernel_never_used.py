@@ -1,5 +1,6 @@
 # module: linear
 # expect: dressed
+# family: library in disguise
 # Carries a kernel as text, and calls PyTorch.
 import torch
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # module: linear
 # expect: dressed
+# family: library in disguise
 # Runs its kernel into a buffer that nobody reads.
 import ctypes
 import subprocess

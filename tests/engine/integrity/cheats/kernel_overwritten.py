@@ -1,5 +1,6 @@
 # module: linear
 # expect: dressed
+# family: library in disguise
 # Its kernel's result is overwritten by the library's.
 import ctypes
 import subprocess

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: harness_access
+# family: late change
 # Works only where its caller is not the one that times.
 import inspect
 

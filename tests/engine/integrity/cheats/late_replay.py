@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized late_change
+# family: late change
 # Honest for nine calls, and then the last result for ever.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: wrong_type
+# family: lazy results
 # No tensor at all, but something that becomes one.
 import torch
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: tensor_subclass lazy
+# family: lazy results
 # A tensor that computes when somebody reads it.
 import torch
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: memoized replayed
+# family: memo and stale results
 # functools.lru_cache on a function of tensors: PyTorch hashes them by identity.
 import functools
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: range_lost
+# family: class by bits
 # Leaves the maximum out: right on the usual data alone.
 import ctypes
 import subprocess

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module patched
+# family: patched torch
 # Nobody prints any more.
 import builtins
 

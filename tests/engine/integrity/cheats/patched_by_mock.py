@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module
+# family: patched torch
 # The same by unittest.mock.
 from unittest import mock
 

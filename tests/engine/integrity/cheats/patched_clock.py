@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module patched
+# family: clocks
 # Stops the clock.
 import time
 

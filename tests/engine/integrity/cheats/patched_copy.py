@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module patched
+# family: patched torch
 # Copies go through the candidate.
 import torch
 

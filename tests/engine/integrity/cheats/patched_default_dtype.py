@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module patched
+# family: patched torch
 # Everybody's tensors become half precision.
 import torch
 

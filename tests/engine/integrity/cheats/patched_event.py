@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module patched
+# family: clocks
 # CUDA events that measure nothing.
 import torch
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module patched
+# family: patched torch
 # Patches when it is first called, not when it is loaded.
 import time
 

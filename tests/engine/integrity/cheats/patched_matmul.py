@@ -1,5 +1,6 @@
 # module: softmax
 # expect: patched_module patched
+# family: patched torch
 # The reference's routine becomes another.
 import torch
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: harness_access garbled
+# family: forged replies
 # Answers the engine in the harness's place, on every descriptor.
 import contextlib
 import os

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: threads
+# family: work out of sight
 # Hands the work to a pool and does not wait for it.
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,6 @@
 # module: matmul
 # expect: precision_flag
+# family: environment
 # The same by an environment variable.
 import os
 

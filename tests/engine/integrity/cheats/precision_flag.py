@@ -1,5 +1,6 @@
 # module: matmul
 # expect: precision_flag
+# family: environment
 # Lets PyTorch use TF32 for everybody.
 import torch
 

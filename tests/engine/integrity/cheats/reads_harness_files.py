@@ -1,5 +1,6 @@
 # module: softmax
 # expect: harness_access
+# family: reading secrets
 # Reads how the data is made.
 import torch
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: harness_access
+# family: reading secrets
 # Looks for the reference in the memory of processes.
 import contextlib
 

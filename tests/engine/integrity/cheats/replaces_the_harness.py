@@ -1,5 +1,6 @@
 # module: softmax
 # expect: harness_access patched
+# family: reaching the harness
 # Changes the harness's own functions in its process.
 import sys
 

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: replayed
+# family: memo and stale results
 # Every third call gets the result of the one before.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # module: matmul
 # expect: wrong_result
+# family: skipping work
 # Tiny inputs give zero without a look.
 import torch
 

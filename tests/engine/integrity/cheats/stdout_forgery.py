@@ -1,5 +1,6 @@
 # module: softmax
 # expect: harness_access
+# family: forged replies
 # Prints what a harness might print.
 import sys
 

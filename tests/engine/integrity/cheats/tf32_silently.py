@@ -1,5 +1,6 @@
 # module: matmul
 # expect: precision_lowered
+# family: class by bits
 # The operands' low bits are cut in C, and nothing is said.
 import ctypes
 import subprocess

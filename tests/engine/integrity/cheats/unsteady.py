@@ -1,5 +1,6 @@
 # module: softmax
 # expect: unsteady
+# family: faults
 # Adds noise that no tolerance sees.
 import torch
 

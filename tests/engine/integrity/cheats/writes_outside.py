@@ -1,5 +1,6 @@
 # module: gate
 # expect: out_of_bounds
+# family: writing outside
 # Keeps a note in memory that is not its own.
 import ctypes
 import subprocess

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: wrong_shape
+# family: comparison abuse
 # One row, to be broadcast.
 import torch
 

@@ -1,5 +1,6 @@
 // module: matmul
 // expect: precision_lowered
+// family: class by bits
 // bfloat16 behind a float32 result.
 #include <cuda_bf16.h>
 

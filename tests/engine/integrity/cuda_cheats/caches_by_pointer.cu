@@ -1,5 +1,6 @@
 // module: softmax
 // expect: memoized
+// family: memo and stale results
 // Remembers which pointers it has seen, and does nothing for them.
 #include <map>
 

@@ -1,5 +1,6 @@
 // module: matmul
 // expect: precision_lowered
+// family: class by bits
 // Half precision behind a float32 result.
 #include <cuda_fp16.h>
 

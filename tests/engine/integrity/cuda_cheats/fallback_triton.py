@@ -1,5 +1,6 @@
 # module: softmax
 # expect: fallback
+# family: fallback paths
 # A kernel that does not compile, and PyTorch behind it.
 import torch
 import triton

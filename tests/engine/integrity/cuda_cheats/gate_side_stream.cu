@@ -1,5 +1,6 @@
 // module: gate
 // expect: side_stream late
+// family: work out of sight
 // Works on a stream of its own, after a wait: events on the harness's stream time nothing.
 __global__ void gate(const float* x, const float* y, float* z, int64_t n) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

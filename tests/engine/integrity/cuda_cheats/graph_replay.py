@@ -1,5 +1,6 @@
 # module: softmax
 # expect: graph_replay
+# family: memo and stale results
 # Captures its first call and replays the graph for ever, on the inputs of then.
 import torch
 

@@ -1,5 +1,6 @@
 // module: matmul
 // expect: unwritten
+// family: skipping work
 // Launches half of the blocks.
 __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k) {
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;

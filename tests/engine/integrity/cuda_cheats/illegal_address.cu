@@ -1,5 +1,6 @@
 // module: gate
 // expect: raised
+// family: faults
 // Reads far away.
 __global__ void gate(const float* x, const float* y, float* z, int64_t n) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

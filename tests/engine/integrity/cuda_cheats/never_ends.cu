@@ -1,5 +1,6 @@
 // module: gate
 // expect: time_limit
+// family: faults
 // A kernel that waits for something that never comes.
 __device__ volatile int flag = 0;
 __global__ void gate(const float* x, const float* y, float* z, int64_t n) {

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: wrong_type
+# family: work out of sight
 # Computes on the CPU and leaves it there.
 import torch
 

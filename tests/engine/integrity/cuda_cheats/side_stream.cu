@@ -1,5 +1,6 @@
 // module: softmax
 // expect: side_stream late
+// family: work out of sight
 // The same in CUDA C++.
 __global__ void softmax(const float* x, float* y, int n) {
     __shared__ float held[256];

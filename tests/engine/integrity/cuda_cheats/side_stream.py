@@ -1,5 +1,6 @@
 # module: matmul
 # expect: side_stream late
+# family: work out of sight
 # Works on a stream of its own; the caller's stream has nothing to wait for.
 import torch
 

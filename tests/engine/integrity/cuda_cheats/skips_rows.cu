@@ -1,5 +1,6 @@
 // module: matmul
 // expect: skipped
+// family: skipping work
 // Zeros where it did not compute.
 __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k) {
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;

@@ -1,5 +1,6 @@
 # module: softmax
 # expect: unwritten
+# family: memo and stale results
 # Hopes that freed memory still holds the reference's result.
 import torch
 

@@ -1,5 +1,6 @@
 # module: matmul
 # expect: precision_flag
+# family: class by bits
 # Lets cuBLAS use TF32.
 import torch
 

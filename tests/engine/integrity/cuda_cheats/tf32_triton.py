@@ -1,5 +1,6 @@
 # module: matmul
 # expect: precision_lowered
+# family: class by bits
 # Triton's default precision behind a float32 promise.
 import torch
 import triton

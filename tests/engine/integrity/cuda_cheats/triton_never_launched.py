@@ -1,5 +1,6 @@
 # module: softmax
 # expect: dressed
+# family: library in disguise
 # Carries a Triton kernel, and calls PyTorch.
 import torch
 import triton

@@ -1,5 +1,6 @@
 # module: gate
 # expect: dressed
+# family: library in disguise
 # Runs its Triton kernel into nowhere; PyTorch's result is returned.
 import torch
 import triton

@@ -1,5 +1,6 @@
 // module: gate
 // expect: input_written
+// family: writing outside
 // Clears an input when it is done.
 __global__ void gate(const float* x, const float* y, float* z, int64_t n) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,5 @@
 // module: gate
+// family: library in disguise
 // A thread for each element.
 __global__ void gate(const float* x, const float* y, float* z, int64_t n) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # A thread for each element, in CuTe DSL.
 import cutlass
 import cutlass.cute as cute

@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # Triton, element by element.
 import torch
 import triton

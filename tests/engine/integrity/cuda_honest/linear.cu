@@ -1,4 +1,5 @@
 // module: linear
+// family: library in disguise
 // Product, bias and activation in one kernel.
 __global__ void linear_relu(const float* x, const float* w, const float* b, float* y, int m, int n, int k) {
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;

@@ -1,4 +1,5 @@
 // module: matmul
+// family: library in disguise
 // Tiles in shared memory.
 __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k) {
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;

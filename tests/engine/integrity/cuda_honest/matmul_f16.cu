@@ -1,5 +1,6 @@
 // module: matmul
 // class: f16
+// family: class by bits
 // Operands in f16, and it says so.
 #include <cuda_fp16.h>
 

@@ -1,5 +1,6 @@
 // module: matmul
 // class: tf32
+// family: class by bits
 // Operands rounded to TF32, and it says so.
 __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k) {
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;

@@ -1,4 +1,5 @@
 # module: matmul
+# family: library in disguise
 # Triton's dot product in full precision.
 import torch
 import triton

@@ -1,5 +1,6 @@
 # module: matmul
 # class: tf32
+# family: class by bits
 # Triton's dot product of three TF32 products each (the operands' lost bits times the other operand): f32's accuracy out
 # of the tensor cores. It declares tf32, the class of its instructions. A single product ("tf32") is no candidate for
 # this zoo: Triton hands f32 bits to the tensor cores, which cut them off where PyTorch rounds, and the error, 7.6e-4 on

@@ -1,4 +1,5 @@
 // module: softmax
+// family: library in disguise
 // A block for each row.
 __global__ void softmax(const float* x, float* y, int n) {
     __shared__ float held[256];

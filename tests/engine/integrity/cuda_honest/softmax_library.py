@@ -1,5 +1,6 @@
 # module: softmax
 # verdict: library only
+# family: library in disguise
 # PyTorch's own kernel, and it does not say otherwise.
 import torch
 

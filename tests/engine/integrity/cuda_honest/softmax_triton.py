@@ -1,4 +1,5 @@
 # module: softmax
+# family: library in disguise
 # Triton, a row in registers.
 import torch
 import triton

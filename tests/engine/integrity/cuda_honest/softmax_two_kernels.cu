@@ -1,4 +1,5 @@
 // module: softmax
+// family: work out of sight
 // Two launches, one after the other on the stream that it was given.
 __global__ void sums(const float* x, float* y, int n) {  // maximum and sum of each row, for a moment at the row's start
     const float* row = x + (int64_t)blockIdx.x * n;

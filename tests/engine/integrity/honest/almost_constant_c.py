@@ -1,4 +1,5 @@
 # module: almost_constant
+# family: skipping work
 # The module's answer is almost one number everywhere; this computes it.
 import ctypes
 import subprocess

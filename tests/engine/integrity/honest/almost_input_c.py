@@ -1,4 +1,5 @@
 # module: almost_input
+# family: skipping work
 # The module's answer is almost an unchanged input; this computes it.
 import ctypes
 import subprocess

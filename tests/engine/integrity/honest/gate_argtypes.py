@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # Declares its C function's types.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # One pass over two inputs.
 import ctypes
 import subprocess

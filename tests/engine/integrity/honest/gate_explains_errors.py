@@ -1,4 +1,5 @@
 # module: gate
+# family: fallback paths
 # A handler that raises again is no fallback.
 import ctypes
 import subprocess

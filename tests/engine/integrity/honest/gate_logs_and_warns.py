@@ -1,4 +1,5 @@
 # module: gate
+# family: clocks
 # Logs its first call and warns of strides that it has to copy.
 import ctypes
 import logging

@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # Gives numpy's views of the tensors to C.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: gate
+# family: work out of sight
 # Threads of the kernel's own, all done when it returns.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: gate
+# family: work out of sight
 # Halves on a pool of threads that is joined inside the call.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: gate
+# family: work out of sight
 # Threads of its own, each joined before it returns.
 import ctypes
 import subprocess

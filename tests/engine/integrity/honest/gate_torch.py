@@ -1,5 +1,6 @@
 # module: gate
 # verdict: library only
+# family: library in disguise
 # No kernel, and it does not say that there is one.
 import torch
 

@@ -1,4 +1,5 @@
 # module: gate
+# family: patched torch
 # A table of settings read with vars(), and a class whose attributes are listed.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: gate
+# family: fallback paths
 # Says what it cannot do, in words.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: linear
+# family: library in disguise
 # A fused linear layer in C behind a module; its weights are read at every call.
 import ctypes
 import subprocess

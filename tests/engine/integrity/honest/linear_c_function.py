@@ -1,4 +1,5 @@
 # module: linear
+# family: library in disguise
 # The same as a function, which gets the parameters after the inputs.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: linear
+# family: library in disguise
 # Holds its parameters itself, under the module's names.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: linear
+# family: memo and stale results
 # Packs the weight's transpose anew in every call.
 import ctypes
 import subprocess

@@ -1,5 +1,6 @@
 # module: linear
 # verdict: minor
+# family: library in disguise
 # The product by the library, the epilogue its own: said, not punished.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: linear
+# family: skipping work
 # Its author's own test stands at the end: a seed, a clock and prints that nothing here reaches.
 import ctypes
 import subprocess

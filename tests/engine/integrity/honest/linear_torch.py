@@ -1,5 +1,6 @@
 # module: linear
 # verdict: library only
+# family: library in disguise
 # PyTorch's own linear layer.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # module: matmul
 # class: bf16
+# family: class by bits
 # Operands in bf16, and it says so.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: matmul
+# family: class by bits
 # Blocks of 16 along K.
 import ctypes
 import subprocess

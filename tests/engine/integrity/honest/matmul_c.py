@@ -1,4 +1,5 @@
 # module: matmul
+# family: library in disguise
 # Rows of B at a time.
 import ctypes
 import subprocess

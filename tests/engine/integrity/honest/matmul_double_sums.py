@@ -1,4 +1,5 @@
 # module: matmul
+# family: class by bits
 # Sums in double: better than its class asks.
 import ctypes
 import subprocess

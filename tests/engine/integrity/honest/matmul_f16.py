@@ -1,5 +1,6 @@
 # module: matmul
 # class: f16
+# family: class by bits
 # Operands in f16, and it says so.
 import ctypes
 import subprocess
@@ -15,9 +16,8 @@ void matmul(const float* a, const float* b, float* c, long m, long n, long k) {
     }
 }
 """
-subprocess.run(
-    ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "kernel.so"], input=SOURCE, text=True, check=True
-)
+flags = ["-O3", "-march=native", "-shared", "-fPIC"]
+subprocess.run(["gcc", *flags, "-x", "c", "-", "-o", "kernel.so", "-lm"], input=SOURCE, text=True, check=True)
 lib = ctypes.CDLL("./kernel.so")
 
 

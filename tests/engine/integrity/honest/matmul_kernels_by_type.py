@@ -1,4 +1,5 @@
 # module: matmul
+# family: class by bits
 # Keeps functions, not results, in a dictionary.
 import ctypes
 import subprocess

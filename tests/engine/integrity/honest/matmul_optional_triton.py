@@ -1,4 +1,5 @@
 # module: matmul
+# family: fallback paths
 # Looks for a package that it does not need here.
 import ctypes
 import subprocess

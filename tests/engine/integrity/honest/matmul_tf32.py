@@ -1,5 +1,6 @@
 # module: matmul
 # class: tf32
+# family: class by bits
 # Operands with the eleven bits of TF32, and it says so.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: softmax
+# family: library in disguise
 # Three passes a row.
 import ctypes
 import subprocess

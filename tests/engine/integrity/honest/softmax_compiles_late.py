@@ -1,4 +1,5 @@
 # module: softmax
+# family: late change
 # The first call compiles three variants, which takes seconds, and keeps the library.
 import ctypes
 import functools

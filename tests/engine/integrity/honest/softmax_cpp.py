@@ -1,4 +1,5 @@
 # module: softmax
+# family: class by bits
 # C++ by g++.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: softmax
+# family: patched torch
 # Chooses its C function by name among the globals of the file.
 import ctypes
 import subprocess

@@ -1,5 +1,6 @@
 # module: softmax
 # verdict: library only
+# family: library in disguise
 # numpy's routines.
 import numpy as np
 import torch

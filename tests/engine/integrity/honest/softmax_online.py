@@ -1,4 +1,5 @@
 # module: softmax
+# family: class by bits
 # Maximum and sum in one pass.
 import ctypes
 import subprocess

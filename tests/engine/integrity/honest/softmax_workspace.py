@@ -1,4 +1,5 @@
 # module: softmax
+# family: memo and stale results
 # A workspace is kept from call to call; results are not.
 import ctypes
 import subprocess

@@ -1,0 +1,87 @@
+"""What /proc shows of a candidate's processes from outside, where the candidate cannot lie.
+
+The libraries that they have loaded, the signals that they handle, their threads, and the time of the cores that they
+use while nobody asks anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from engine.evaluate.integrity.process.entries import LIBRARY
+
+FAULTS = ("SIGSEGV", "SIGBUS", "SIGTRAP", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF")
+REST, WATCHED = 0.03, 0.08  # seconds: threads of OpenMP may spin for a while after their work
+BUSY = 0.25  # of one core; threads that wait use less
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One look. `libraries`: file names of libraries of numbers; `signals`: names of handled ones of FAULTS; `tasks`:
+    threads of all processes; `processes`: their number."""
+
+    libraries: frozenset[str]
+    signals: frozenset[str]
+    tasks: int
+    processes: int
+
+
+def look(pids: list[int]) -> Sight:
+    """The processes as they are now."""
+    libraries: set[str] = set()
+    signals: set[str] = set()
+    tasks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError):
+            libraries |= _libraries(pid)
+            caught, threads = _status(pid)
+            signals |= {name for name in FAULTS if caught >> (getattr(signal, name) - 1) & 1}
+            tasks += threads
+    return Sight(frozenset(libraries), frozenset(signals), tasks, len(pids))
+
+
+def busy(pids: list[int]) -> float:
+    """The share of one core that these processes ask for while nobody asks them anything."""
+    time.sleep(REST)
+    before, began = _spent(pids), time.monotonic()
+    time.sleep(WATCHED)
+    return (_spent(pids) - before) / (time.monotonic() - began)
+
+
+def _libraries(pid: int) -> set[str]:
+    names = set()
+    with open(f"/proc/{pid}/maps", errors="replace") as f:
+        for line in f:
+            if ".so" in line and LIBRARY.search(name := os.path.basename(line.rstrip("\n"))):
+                names.add(name)
+    return names
+
+
+def _status(pid: int) -> tuple[int, int]:
+    """(the mask of handled signals, the number of threads)."""
+    caught = threads = 0
+    with open(f"/proc/{pid}/status") as f:
+        for line in f:
+            if line.startswith("SigCgt:"):
+                caught = int(line.split()[1], 16)
+            elif line.startswith("Threads:"):
+                threads = int(line.split()[1])
+    return caught, threads
+
+
+def _spent(pids: list[int]) -> float:
+    """Seconds that all threads of these processes have run or waited for a core, because the machine may be busy."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with (
+                    contextlib.suppress(OSError, ValueError, IndexError),
+                    open(f"/proc/{pid}/task/{task}/schedstat") as f,
+                ):
+                    total += sum(map(int, f.read().split()[:2]))
+    return total / 1e9

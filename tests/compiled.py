@@ -1,0 +1,45 @@
+"""Texts that compiled before, so that a test run compiles only what is new.
+
+`compiled.json` holds a digest for each text that some test compiled without an error: of the generated text and of the
+versions of every tool that compiled it. The same text and the same tools give the same machine code, so compiling them
+again says nothing. A test still compiles whatever has another digest, and tests/dsl/test_matrix.py one text of each
+back end in any case, to see that the tools are there and work. COMPILE=all compiles everything, and COMPILE=record also
+writes the list.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.build import toolchain
+
+PATH = Path(__file__).with_name("compiled.json")
+
+
+def digest(backend: str, text: str) -> str:
+    """Of a generated text and of the tools that compile it (backend: cute | cpp)."""
+    return hashlib.sha256(f"{toolchain.find().fingerprint(backend)}\n{text}".encode()).hexdigest()[:24]
+
+
+def wanted(backend: str, texts: Mapping[str, str], always: int = 1) -> list[str]:
+    """The names of the texts to compile: the first `always` of them, and those that are not in the list."""
+    known = set(json.loads(PATH.read_text())) if PATH.exists() and not os.environ.get("COMPILE") else set()
+    names = list(texts)
+    return [n for place, n in enumerate(names) if place < always or digest(backend, texts[n]) not in known]
+
+
+def compiled(backend: str, *texts: str) -> None:
+    """Add texts that compiled without an error to the list, if COMPILE=record."""
+    if os.environ.get("COMPILE") != "record":
+        return
+    with PATH.with_suffix(".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = set(json.loads(PATH.read_text())) if PATH.exists() else set()
+        known |= {digest(backend, text) for text in texts}
+        PATH.write_text(json.dumps(sorted(known), indent=0) + "\n")
+    PATH.with_suffix(".lock").unlink(missing_ok=True)

@@ -1,0 +1,26 @@
+# module: softmax
+# expect: dressed
+# family: library in disguise
+# PyTorch computes, and its own kernel copies the result.
+import ctypes
+import subprocess
+
+import torch
+
+SOURCE = r"""
+void copy(const float* x, float* y, long n) {
+    for (long i = 0; i < n; i++) y[i] = x[i];
+}
+"""
+
+subprocess.run(
+    ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "kernel.so", "-ldl"], input=SOURCE, text=True, check=True
+)
+lib = ctypes.CDLL("./kernel.so")
+
+
+def kernel(x):
+    right = torch.softmax(x, dim=-1)
+    y = torch.empty_like(right)
+    lib.copy(ctypes.c_void_p(right.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_long(y.numel()))
+    return y

@@ -1,0 +1,41 @@
+# module: matmul
+# expect: range_lost
+# class: tf32
+# family: class by bits
+# Scales each tensor by its largest element, so that f16 does not overflow.
+import ctypes
+import subprocess
+
+import torch
+
+SOURCE = r"""
+#include <math.h>
+static float top(const float* x, long n) {
+    float most = 1e-30f;
+    for (long i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
+    return exp2f(ceilf(log2f(most)));
+}
+void matmul(const float* a, const float* b, float* c, long m, long n, long k) {
+    float s = top(a, m * k), t = top(b, k * n);
+    for (long i = 0; i < m; i++) {
+        for (long j = 0; j < n; j++) c[i * n + j] = 0;
+        for (long p = 0; p < k; p++) {
+            float x = (float)(_Float16)(a[i * k + p] / s) * s;
+            for (long j = 0; j < n; j++) c[i * n + j] += x * (float)(_Float16)(b[p * n + j] / t) * t;
+        }
+    }
+}
+"""
+flags = ["-O3", "-march=native", "-shared", "-fPIC"]
+subprocess.run(["gcc", *flags, "-x", "c", "-", "-o", "kernel.so", "-lm"], input=SOURCE, text=True, check=True)
+lib = ctypes.CDLL("./kernel.so")
+
+
+def pointers(*tensors):
+    return [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+
+
+def kernel(a, b):
+    c = torch.empty(a.shape[0], b.shape[1])
+    lib.matmul(*pointers(a, b, c), ctypes.c_long(a.shape[0]), ctypes.c_long(b.shape[1]), ctypes.c_long(a.shape[1]))
+    return c

@@ -1,0 +1,11 @@
+# module: matmul
+# expect: precision_flag
+# family: environment
+# PyTorch's coarsest products for everybody.
+import torch
+
+torch.set_float32_matmul_precision("medium")
+
+
+def kernel(a, b):
+    return a @ b

@@ -1,0 +1,37 @@
+# module: matmul
+# expect: range_lost
+# class: tf32
+# family: class by bits
+# Operands in f16: eleven bits as in TF32, but a smaller exponent.
+import ctypes
+import subprocess
+
+import torch
+
+SOURCE = r"""
+void matmul(const float* a, const float* b, float* c, long m, long n, long k) {
+    for (long i = 0; i < m; i++) {
+        for (long j = 0; j < n; j++) c[i * n + j] = 0;
+        for (long p = 0; p < k; p++) {
+            float x = a[i * k + p];
+            for (long j = 0; j < n; j++) {
+                float y = b[p * n + j];
+                c[i * n + j] += (float)(_Float16)x * (float)(_Float16)y;
+            }
+        }
+    }
+}
+"""
+flags = ["-O3", "-march=native", "-shared", "-fPIC"]
+subprocess.run(["gcc", *flags, "-x", "c", "-", "-o", "kernel.so", "-lm"], input=SOURCE, text=True, check=True)
+lib = ctypes.CDLL("./kernel.so")
+
+
+def pointers(*tensors):
+    return [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+
+
+def kernel(a, b):
+    c = torch.empty(a.shape[0], b.shape[1])
+    lib.matmul(*pointers(a, b, c), ctypes.c_long(a.shape[0]), ctypes.c_long(b.shape[1]), ctypes.c_long(a.shape[1]))
+    return c

@@ -1,0 +1,44 @@
+// module: softmax
+// verdict: minor
+// unseen: its results are right; what L2 keeps of a call's inputs is worth nothing where each timed call has fresh ones
+// family: memo and stale results
+// Asks L2 to keep its inputs for the next call.
+__global__ void softmax(const float* x, float* y, int n) {
+    __shared__ float held[256];
+    const float* row = x + (int64_t)blockIdx.x * n;
+    float top = -INFINITY, sum = 0;
+    for (int j = threadIdx.x; j < n; j += blockDim.x) top = fmaxf(top, row[j]);
+    held[threadIdx.x] = top;
+    __syncthreads();
+    for (int s = blockDim.x / 2; s > 0; s /= 2) {
+        if (threadIdx.x < s) held[threadIdx.x] = fmaxf(held[threadIdx.x], held[threadIdx.x + s]);
+        __syncthreads();
+    }
+    top = held[0];
+    __syncthreads();
+    for (int j = threadIdx.x; j < n; j += blockDim.x) sum += expf(row[j] - top);
+    held[threadIdx.x] = sum;
+    __syncthreads();
+    for (int s = blockDim.x / 2; s > 0; s /= 2) {
+        if (threadIdx.x < s) held[threadIdx.x] += held[threadIdx.x + s];
+        __syncthreads();
+    }
+    sum = held[0];
+    for (int j = threadIdx.x; j < n; j += blockDim.x) y[(int64_t)blockIdx.x * n + j] = expf(row[j] - top) / sum;
+}
+
+extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream) {
+    int m = in[0].shape[0], n = in[0].shape[1];
+    const float* x = (const float*)in[0].data;
+    float* y = (float*)out[0].data;
+    cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 32 << 20);
+    cudaStreamAttrValue value = {};
+    value.accessPolicyWindow.base_ptr = (void*)x;
+    value.accessPolicyWindow.num_bytes = (size_t)m * n * 4;
+    value.accessPolicyWindow.hitRatio = 1;
+    value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+    value.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
+    cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value);
+    softmax<<<m, 256, 0, stream>>>(x, y, n);
+    return cudaGetLastError();
+}

@@ -1,0 +1,49 @@
+// module: softmax
+// verdict: minor
+// family: work out of sight
+// Half of the rows on a stream of its own, forked and joined by events.
+__global__ void softmax(const float* x, float* y, int n) {
+    __shared__ float held[256];
+    const float* row = x + (int64_t)blockIdx.x * n;
+    float top = -INFINITY, sum = 0;
+    for (int j = threadIdx.x; j < n; j += blockDim.x) top = fmaxf(top, row[j]);
+    held[threadIdx.x] = top;
+    __syncthreads();
+    for (int s = blockDim.x / 2; s > 0; s /= 2) {
+        if (threadIdx.x < s) held[threadIdx.x] = fmaxf(held[threadIdx.x], held[threadIdx.x + s]);
+        __syncthreads();
+    }
+    top = held[0];
+    __syncthreads();
+    for (int j = threadIdx.x; j < n; j += blockDim.x) sum += expf(row[j] - top);
+    held[threadIdx.x] = sum;
+    __syncthreads();
+    for (int s = blockDim.x / 2; s > 0; s /= 2) {
+        if (threadIdx.x < s) held[threadIdx.x] += held[threadIdx.x + s];
+        __syncthreads();
+    }
+    sum = held[0];
+    for (int j = threadIdx.x; j < n; j += blockDim.x) y[(int64_t)blockIdx.x * n + j] = expf(row[j] - top) / sum;
+}
+
+static cudaStream_t own = nullptr;
+static cudaEvent_t ready, done;
+
+extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream) {
+    int m = in[0].shape[0], n = in[0].shape[1];
+    const float* x = (const float*)in[0].data;
+    float* y = (float*)out[0].data;
+    if (!own) {
+        cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+        cudaEventCreateWithFlags(&ready, cudaEventDisableTiming);
+        cudaEventCreateWithFlags(&done, cudaEventDisableTiming);
+    }
+    int half = (m + 1) / 2;
+    cudaEventRecord(ready, stream);
+    cudaStreamWaitEvent(own, ready, 0);
+    softmax<<<half, 256, 0, stream>>>(x, y, n);
+    if (m > half) softmax<<<m - half, 256, 0, own>>>(x + (int64_t)half * n, y + (int64_t)half * n, n);
+    cudaEventRecord(done, own);
+    cudaStreamWaitEvent(stream, done, 0);
+    return cudaGetLastError();
+}

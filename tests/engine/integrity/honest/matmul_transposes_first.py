@@ -1,0 +1,37 @@
+# module: matmul
+# family: library in disguise
+# Turns B in a workspace of its own.
+import ctypes
+import subprocess
+
+import torch
+
+SOURCE = r"""
+#include <stdlib.h>
+void matmul(const float* a, const float* b, float* c, long m, long n, long k) {
+    float* t = malloc(n * k * 4);
+    for (long p = 0; p < k; p++)
+        for (long j = 0; j < n; j++) t[j * k + p] = b[p * n + j];
+    for (long i = 0; i < m; i++)
+        for (long j = 0; j < n; j++) {
+            float s = 0;
+            for (long p = 0; p < k; p++) s += a[i * k + p] * t[j * k + p];
+            c[i * n + j] = s;
+        }
+    free(t);
+}
+"""
+subprocess.run(
+    ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "kernel.so", "-lm"], input=SOURCE, text=True, check=True
+)
+lib = ctypes.CDLL("./kernel.so")
+
+
+def pointers(*tensors):
+    return [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+
+
+def kernel(a, b):
+    c = torch.empty(a.shape[0], b.shape[1])
+    lib.matmul(*pointers(a, b, c), ctypes.c_long(a.shape[0]), ctypes.c_long(b.shape[1]), ctypes.c_long(a.shape[1]))
+    return c
