@@ -19,12 +19,13 @@ import shutil
 import signal
 import sys
 
+from engine import start
 from engine.sandbox import channel, limits, watch
 
 
-def main() -> None:
-    requests, replies, stacks, cpu = (int(a) for a in sys.argv[1:5])
-    gpu, preload = sys.argv[5] == "gpu", sys.argv[6:]
+def main(arguments: list[str]) -> None:
+    requests, replies, stacks, cpu = (int(a) for a in arguments[:4])
+    gpu, preload = arguments[4] == "gpu", arguments[5:]
     limits.apply(cpu)
     if os.environ.get("UCUTLASS_SANDBOX") == "none":
         import ctypes
@@ -46,8 +47,9 @@ def main() -> None:
         send(channel.encode(message, channel.MAX_REPLY))
 
     ready = {"ready": True, "pid": me}
-    for name in preload:
-        importlib.import_module(name)
+    with start.importing():
+        for name in preload:
+            importlib.import_module(name)
     if gpu:
         import torch
 
@@ -130,4 +132,4 @@ def _fork() -> tuple[int, int | None]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

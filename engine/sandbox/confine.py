@@ -139,6 +139,7 @@ def environment(mode: str, gpu: bool, scratch: str, visible: str = "") -> dict[s
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
+        "OMP_WAIT_POLICY": "passive",  # a thread that spins takes a core from the sandboxes beside it
         "UCUTLASS_SANDBOX": mode.replace(" ", "-"),
     }
     if gpu:
@@ -180,6 +181,11 @@ def _mounts(gpu: bool) -> list[str]:
     args += ["--perms", "0755", "--dir", "/app"]
     for name in CODE:
         args += ["--ro-bind", str(REPOSITORY / name), f"/app/{name}"]
+    if not gpu:  # a fork (engine.sandbox.forkserver) loaded its code from there
+        for parent in sorted(str(p) for p in (REPOSITORY, *REPOSITORY.parents) if str(p) not in ("/", "/usr")):
+            args += ["--perms", "0755", "--dir", parent]
+        for name in CODE:
+            args += ["--ro-bind", str(REPOSITORY / name), str(REPOSITORY / name)]
     args += ["--proc", "/proc", "--dev", "/dev"]
     if not gpu:  # the CUDA driver may need it
         # A shared map of /dev/zero is memory without a name. /dev/full reads as zeros too, and cannot be mapped.
@@ -258,12 +264,15 @@ print(json.dumps(facts))
 """
 
 
+def hidden(gpu: bool = False) -> str:
+    """A file of ours that no sandbox shows. (If our tree lies in a folder of packages, its files are shown.)"""
+    secret = str(REPOSITORY / "pyproject.toml")
+    return "/nonexistent" if any(_inside(secret, root) for root in ("/usr", *python_roots(gpu))) else secret
+
+
 def probe(mode: str, gpu: bool) -> str:
     """ "" if a Python started in `mode` and could reach nothing that is forbidden, else the reason."""
-    secret = REPOSITORY / "pyproject.toml"  # must be invisible, unless the tree lies in a folder of packages
-    if any(_inside(str(secret), root) for root in ("/usr", *python_roots(gpu))):
-        secret = Path("/nonexistent")
-    plan = launch(mode, [sys.executable, "-I", "-S", "-c", _PROBE, str(secret)], gpu=gpu, fds=())
+    plan = launch(mode, [sys.executable, "-I", "-S", "-c", _PROBE, hidden(gpu)], gpu=gpu, fds=())
     try:
         done = subprocess.run(
             plan.args, env=plan.env, cwd="/", capture_output=True, timeout=20, stdin=subprocess.DEVNULL,
@@ -283,6 +292,14 @@ def probe(mode: str, gpu: bool) -> str:
     forbidden = ("etc", "environ", "network", "writes", "userns", "home")
     reached = [name for name in forbidden if facts.get(name) is not False]
     return f"inside, it could still reach: {', '.join(reached)}" if reached else ""
+
+
+def popen(plan: Launch, **streams: object) -> subprocess.Popen:
+    """Start a launch as the leader of a session."""
+    return subprocess.Popen(
+        plan.args, env=plan.env, cwd=plan.cwd, pass_fds=plan.fds, start_new_session=True,
+        **drop_arguments(plan.user), **streams,
+    )  # fmt: skip
 
 
 def drop_arguments(user: int | None) -> dict:

@@ -25,7 +25,7 @@ from engine.sandbox.cgroup import Cgroup
 
 POLL = 0.05  # seconds between two looks at a sandbox that is asked something
 MAX_PROCESSES = 600  # processes and threads of one sandbox, if RLIMIT_NPROC does not apply
-FORKS = 6  # bubblewrap needs two or three, an honest module one
+FORKS = 7  # bubblewrap needs two to four, an honest module one
 MAX_FILES = 50_000  # in its two tmpfs; each takes about a kilobyte of the kernel's memory
 MOUNTS = ("scratch", "dev/shm")
 DESCRIPTORS = 0.2  # seconds between two looks at open descriptors
@@ -66,9 +66,10 @@ class Holdings:
         resident = max(resident, tree.most(members))  # the reading of /proc may be old on a busy machine
         if resident + extra > memory_bytes:  # with files: their libraries', too
             resident, tasks = tree.usage(members)
-        memory = resident + extra
-        # Forks share memory, but each counts with all of it. With many processes, report the processes instead.
+            resident -= tree.shared(members)
         many = len(members) > FORKS
+        memory = resident + extra
+        # Where the kernel does not say what forks share, each counts with all of it: report the processes instead.
         if tasks > most_processes() or (many and memory > memory_bytes):
             return "process_limit", "started too many processes"
         if memory > memory_bytes:

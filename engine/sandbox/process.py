@@ -12,11 +12,8 @@ import fcntl
 import mmap
 import os
 import select
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -24,11 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from engine import cores
 from engine.devices import SessionRefused
+from engine.door import Door
 from engine.sandbox import channel, confine, tree
-from engine.sandbox.door import Door
 from engine.sandbox.ended import SandboxEnded, of_status
+from engine.sandbox.forkserver import launch
 from engine.sandbox.holdings import POLL, Holdings, over_memory
-from engine.sandbox.traces import MAX_PRINTED, Printed, Stacks
+from engine.sandbox.patience import Patience
+from engine.sandbox.traces import MAX_PRINTED, PATIENT_SECONDS, STACK_SECONDS, Printed, Stacks
 
 REGIONS = ("own", "result")  # shared memory that each child inherits; its size is set later
 IDLE_LOOK = 0.3  # seconds between two looks at a child that nobody asks anything now
@@ -69,18 +68,18 @@ class Sandbox:
         self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # per process, over all its threads
         self.mode = ""
         self._process: subprocess.Popen | None = None
+        self._started: launch.Started | None = None
         self._ended: tuple[str, str, str | None, int | None] | None = None
         self._regions: dict[str, int] = {}
         self._maps: dict[str, mmap.mmap] = {}
         self._printed = Printed()
         self._buffer, self._searched = bytearray(), 0
-        self._scratch = ""
         self._inner = 0  # process id, inside, of the process that answers
         self._first = 0  # process id of the child itself, while a copy answers
         self._base: set[int] = set()  # the processes of the sandbox without a copy
         self._uid: int | None = None
         self._asked = False  # a request is under way
-        self._yields_at: float | None = None  # when its processes get a lower priority
+        self._patience: Patience | None = None  # with the request under way
         self._holdings: Holdings | None = None
         self._lock = threading.Lock()
 
@@ -114,32 +113,23 @@ class Sandbox:
         for name in REGIONS:
             self._regions[name] = os.memfd_create(f"ucutlass-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self._stacks, self.door = Stacks(), Door()
-        inherited = (request_r, reply_w, self._stacks.fd, self.door.inside, *self._regions.values())
-        command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.child", str(request_r), str(reply_w)]
-        command += [str(self._stacks.fd)]
-        command += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload]
-        if self.mode == "none":
-            self._scratch = tempfile.mkdtemp(prefix="ucutlass-sandbox-")
-        plan = confine.launch(
-            self.mode, command, gpu=self.gpu, visible=self.visible, fds=inherited, scratch=self._scratch or None
-        )
-        self._uid = plan.uid
-        if self._scratch and plan.uid is not None:
-            os.chown(self._scratch, plan.uid, plan.uid)
+        inherited = {"requests": request_r, "replies": reply_w, "stacks": self._stacks.fd, "door": self.door.inside}
+        arguments = [str(inherited[name]) for name in ("requests", "replies", "stacks")]
+        arguments += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload]
         try:
-            with cores.aside():
-                self._process = subprocess.Popen(
-                    plan.args, env=plan.env, cwd=plan.cwd, stdin=subprocess.DEVNULL, stdout=printed_w,
-                    stderr=printed_w, pass_fds=plan.fds, start_new_session=True, **confine.drop_arguments(plan.user),
-                )  # fmt: skip
+            self._started = launch.start(
+                self.mode, arguments, self.preload, {**inherited, **self._regions}, printed_w, gpu=self.gpu,
+                visible=self.visible,
+            )  # fmt: skip
         except BaseException:
             for fd in (self._request, self._reply, printed_r, self._stacks.fd, *self._regions.values()):
                 os.close(fd)
             raise
         finally:
             self.door.started()
-            for fd in (request_r, reply_w, printed_w, *plan.closes):
+            for fd in (request_r, reply_w, printed_w):
                 os.close(fd)
+        self._process, self._uid = self._started.process, self._started.uid
         self._holdings = Holdings(self._process.pid, self._uid, self.gpu)
         os.set_blocking(self._request, False)
         os.set_blocking(self._reply, False)
@@ -155,6 +145,9 @@ class Sandbox:
         answer = self._receive(time.monotonic() + timeout, cancelled, SLOW.format(timeout))
         if answer.get("ready") is not True:
             self._finish("no_cuda", str(answer.get("reason", "the sandboxed process is not ready"))[:300])
+            raise self._error()
+        if outside := self._started.enter():
+            self._finish("crashed", f"could not be started ({outside})")
             raise self._error()
         self._inner = answer.get("pid") if isinstance(answer.get("pid"), int) else 1
         self._holdings.enter(self._inner, self.memory_bytes)
@@ -180,9 +173,7 @@ class Sandbox:
         if self._inner == self._first:
             return
         end = time.monotonic() + timeout
-        while others := [
-            p for p in tree.descendants(self._process.pid, self._uid) if p not in self._base and tree.exists(p)
-        ]:
+        while others := [p for p in self.members() if tree.exists(p)]:
             for pid in others:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
@@ -201,6 +192,10 @@ class Sandbox:
             self._finish("garbled", "left unread output", "copy")
             raise self._error()
         self._printed.clear()
+
+    def members(self) -> list[int]:
+        """The ids of its processes, or of the copy's while one answers."""
+        return [p for p in tree.descendants(self._process.pid, self._uid) if p not in self._base]
 
     def to_all_cores(self) -> None:
         """It is timed from now on (engine.cores)."""
@@ -236,10 +231,10 @@ class Sandbox:
         patience: float | None = None,
     ) -> dict:  # fmt: skip
         """The child's answer to one message. Raises SandboxEnded; the sandbox cannot be used after that. `patience`:
-        seconds after which the child's processes get a lower priority, because they may never end."""
+        CPU seconds after which the child's processes get a lower priority, because they may never end."""
         deadline = time.monotonic() + timeout
-        self._yields_at = None if patience is None else time.monotonic() + patience
         self.wait_ready(timeout, cancelled)
+        self._patience = None if patience is None else Patience(self._process.pid, self._uid, patience)
         self._asked = True
         if not self.gpu:
             message = {**message, "resident_limit": self.memory_bytes}
@@ -282,12 +277,11 @@ class Sandbox:
 
     def _pause(self, deadline: float, cancelled: Callable[[], bool] | None, late: str, write: bool = False) -> None:
         if time.monotonic() > deadline:
-            self._finish("time_limit" if self._inner else "slow_start", late, line=self._current_line())
+            self._finish("time_limit" if self._inner else "slow_start", late, line=self._current_line(PATIENT_SECONDS))
         elif cancelled is not None and cancelled():
             self._finish("cancelled", "stopped")
-        elif self._yields_at is not None and time.monotonic() > self._yields_at:
-            self._yields_at = None
-            tree.lower(self._process.pid, self._uid)
+        elif self._patience is not None:
+            self._patience.look()
         if self._ended is not None:
             raise self._error()
         select.select([] if write else [self._reply], [self._request] if write else [], [], POLL)
@@ -301,9 +295,8 @@ class Sandbox:
         """Code, what happened, and the part that it happened to, as in SandboxEnded."""
         if self._ended is not None:
             return self._ended[:3]
-        assert self._process is not None
         try:
-            ended = of_status(self._process.wait(timeout=3.0))
+            ended = of_status(self._started.status())
             return ("memory_limit", over_memory(self.memory_bytes), "") if self._holdings.exceeded else ended
         except subprocess.TimeoutExpired:
             return "exited", "closed its side of the pipe", ""
@@ -338,15 +331,15 @@ class Sandbox:
             os.close(printed)
 
     def _look(self) -> None:
-        assert self._holdings is not None
         if (excess := self._holdings.excess(self.memory_bytes)) is not None:
-            self._finish(*excess, "", self._current_line())
+            patient = excess[0] == "process_limit"  # hundreds of processes want the same cores
+            self._finish(*excess, "", self._current_line(PATIENT_SECONDS if patient else STACK_SECONDS))
 
-    def _current_line(self) -> int | None:
+    def _current_line(self, seconds: float = STACK_SECONDS) -> int | None:
         """The line of the pasted text that the child runs now, or None."""
         if not self._inner or self._process is None:
             return None
-        return self._stacks.line_now(tree.descendants(self._process.pid, self._uid), self._inner)
+        return self._stacks.line_now(tree.descendants(self._process.pid, self._uid), self._inner, seconds)
 
     def line_written(self) -> int | None:
         """The pasted line in the last stack that the child or one of its processes wrote: the line of a crash."""
@@ -368,7 +361,7 @@ class Sandbox:
             return
         members = tree.kill(process.pid, self._uid)
         if self.mode == "none":
-            tree.sweep(process.pid, self._uid, f"HOME={self._scratch}\0".encode())
+            tree.sweep(process.pid, self._uid, f"HOME={self._started.scratch}\0".encode())
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=5.0)
         tree.wait(members, 5.0)
@@ -381,7 +374,7 @@ class Sandbox:
         if threading.current_thread() is not self._watcher:
             self._watcher.join(timeout=2.0)
         self._process = None
-        for part in (self._holdings, self._stacks, self.door):
+        for part in (self._holdings, self._stacks, self.door, self._started):
             part.close()
         for fd in (self._request, self._reply, *self._regions.values()):
             with contextlib.suppress(OSError):
@@ -390,8 +383,6 @@ class Sandbox:
             with contextlib.suppress(BufferError):  # an array still uses it and frees it later
                 region.close()
         self._maps.clear()
-        if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> Sandbox:
         return self

@@ -58,16 +58,15 @@ def program(gpu: bool = False) -> bytes | str:
         for flag in (1 << bit for bit in range(32) if CLONE_NEW_ANY >> bit & 1):
             f.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
         f.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
-        for name in () if gpu else REFUSED_ON_CPU:
-            f.add_rule(refuse, name)
-        for flags in () if gpu else MAPS_ON_CPU:
-            f.add_rule(refuse, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, flags, flags))
-        # With a GPU, refuse sockets that could reach a network, in addition to the network name space.
-        if gpu:
+        if gpu:  # refuse sockets that could reach a network, in addition to the network name space
             f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.GT, max(AF_ALLOWED)))
-        for family in range(max(AF_ALLOWED)) if gpu else ():
-            if family not in AF_ALLOWED:
+            for family in set(range(max(AF_ALLOWED))) - set(AF_ALLOWED):
                 f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
+        else:
+            for name in REFUSED_ON_CPU:
+                f.add_rule(refuse, name)
+            for flags in MAPS_ON_CPU:
+                f.add_rule(refuse, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, flags, flags))
         with tempfile.TemporaryFile() as out:
             f.export_bpf(out)
             out.seek(0)

@@ -18,7 +18,8 @@ from engine.sandbox import channel, tree
 MAX_PRINTED = 16 << 20
 STORED = 16 << 10  # bytes stored of the beginning and of the end of the printed text
 STACK = 1 << 16  # bytes of the stacks' end that are searched
-STACK_SECONDS = 0.3  # time for a child to write its stack
+STACK_SECONDS = 0.3  # time for a child to write its stack, while it may still take memory
+PATIENT_SECONDS = 2.0  # and for one past its time: it has a low priority, so that others may run long before it does
 _PASTED = re.compile(rf'File "{re.escape(channel.PASTED)}", line (\d+)')
 
 
@@ -62,14 +63,15 @@ class Stacks:
         match = _PASTED.search(text, max(text.rfind("most recent call first"), 0))
         return int(match[1]) if match else None
 
-    def line_now(self, members: Iterable[int], inner: int) -> int | None:
-        """Ask the child for its current line: the process of `members` with the inner process id `inner`."""
+    def line_now(self, members: Iterable[int], inner: int, seconds: float = STACK_SECONDS) -> int | None:
+        """Ask the child for its current line: the process of `members` with the inner process id `inner`. Waits for its
+        answer for `seconds` at most."""
         before = os.fstat(self.fd).st_size
         for pid in members:
             if tree.inner_pid(pid) == inner:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGUSR1)
-        end = time.monotonic() + STACK_SECONDS
+        end = time.monotonic() + seconds
         while time.monotonic() < end and os.fstat(self.fd).st_size == before:
             time.sleep(0.005)
         time.sleep(0.005)

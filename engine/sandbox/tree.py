@@ -10,6 +10,22 @@ import time
 
 from engine import processes
 
+_adopted: dict[int, tuple[int, int]] = {}  # process -> (another one, its parent)
+
+
+def adopt(pid: int, child: int, parent: int) -> None:
+    """Count a process among the descendants of `pid`, though `parent` started it (engine.sandbox.forkserver)."""
+    _adopted[pid] = child, parent
+
+
+def adopted() -> set[int]:
+    """All that were adopted and not disowned."""
+    return {child for child, _ in list(_adopted.values())}
+
+
+def disown(pid: int) -> None:
+    _adopted.pop(pid, None)
+
 
 def descendants(pid: int, uid: int | None = None) -> list[int]:
     """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has."""
@@ -31,25 +47,50 @@ def _members(table: processes.Table, pid: int, uid: int | None) -> list[int]:
         members.update(p for p, owner in table.orphans.items() if owner == uid)
     queue = list(members)
     while queue:
-        for child in table.children.get(queue.pop(), ()):
+        one = queue.pop()
+        for child in (*table.children.get(one, ()), *_adopted_by(one, table)):
             if child not in members:
                 members.add(child)
                 queue.append(child)
     return sorted(members)
 
 
-def usage(pids: list[int]) -> tuple[int, int]:
+def _adopted_by(pid: int, table: processes.Table) -> tuple[int, ...]:
+    child, parent = _adopted.get(pid, (0, 0))
+    known = table.processes.get(child)
+    return (child,) if known is not None and known.parent == parent else ()  # else the id may be another's by now
+
+
+PAGES = (b"RssAnon:", b"RssShmem:", b"VmSwap:")  # of /proc/PID/status: what processes may share since a fork
+UNSHARED = (b"VmPTE:", b"HugetlbPages:")
+
+
+def usage(pids: list[int], rows: tuple[bytes, ...] = PAGES + UNSHARED) -> tuple[int, int]:
     """(resident and swapped bytes without files, with page tables; number of threads) of these processes together."""
     memory = tasks = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
             with open(f"/proc/{pid}/status", "rb") as f:
                 for line in f:
-                    if line.startswith((b"RssAnon:", b"RssShmem:", b"VmPTE:", b"VmSwap:", b"HugetlbPages:")):
+                    if line.startswith(rows):
                         memory += int(line.split()[1]) * 1024
                     elif line.startswith(b"Threads:"):
                         tasks += int(line.split()[1])
     return memory, tasks
+
+
+def shared(pids: list[int]) -> int:
+    """How many of `usage`'s bytes are counted more than once, because processes share them since a fork; 0 for those
+    that may not be asked. Takes milliseconds for each process."""
+    twice = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            own, _ = usage([pid], PAGES)
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as f:
+                rows = [line.split() for line in f]
+            part = sum(int(row[1]) * 1024 for row in rows if row[0] in (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+            twice += max(0, own - part) if part else 0
+    return twice
 
 
 def most(pids: list[int]) -> int:
@@ -98,7 +139,7 @@ def wait(pids: list[int], seconds: float) -> None:
         time.sleep(0.005)
 
 
-def lower(pid: int, uid: int | None = None, nice: int = 15) -> None:
+def lower(pid: int, uid: int | None, nice: int) -> None:
     """Give a process and its descendants a lower priority."""
     for one in descendants(pid, uid):
         with contextlib.suppress(OSError):

@@ -20,7 +20,7 @@ MAX_DIM = 1 << 40
 MAX_TENSORS = 8 * MAX_OPS  # an operation of the modules in tests/ makes at most 5 (an LSTM), most make one
 MAX_READ = 256 * MAX_OPS  # names that all operations together read; a `cat` reads hundreds
 TIMEOUT = 30.0
-PATIENCE = 5.0  # seconds at full priority; nearly every module takes less
+PATIENCE = 5.0  # CPU seconds at full priority; nearly every module takes less
 PRELOAD = ("torch", "engine.trace.warm")
 
 

@@ -1,11 +1,13 @@
 """Another session is admitted when its memory fits beside the others."""
 
+import contextlib
 import os
 
 import pytest
 
 from engine.executors import memory
 from engine.executors.memory import Memory
+from engine.sandbox import Sandbox, confine, forkserver, tree
 
 GIB = 1 << 30
 
@@ -41,3 +43,15 @@ def test_the_use_of_this_process_is_measured():
     used = Memory(GIB).used()
     block = bytearray(os.urandom(1 << 20) * 64)
     assert Memory(GIB).used() - used > 32 << 20 and len(block)
+
+
+def test_what_forks_share_counts_once():
+    if confine.choose(False)[0] not in forkserver.MODES:
+        pytest.skip("needs bubblewrap")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(Sandbox(local_user=True).start())
+        one = Memory(GIB).used()
+        boxes = [stack.enter_context(Sandbox(local_user=True).start()) for _ in range(3)]
+        alone = [tree.usage([box._started.fork._pid])[0] for box in boxes]
+        assert min(alone) > 100 << 20
+        assert Memory(GIB).used() - one < sum(alone) / 2

@@ -5,6 +5,7 @@ import pytest
 from engine import sandbox
 from engine.sandbox import Sandbox
 from engine.trace import trace, warm
+from tests.engine.traced import in_copies
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 
@@ -13,7 +14,6 @@ HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 def pool():
     if Sandbox.strength() != "full":
         pytest.skip(Sandbox.strength())
-    warm()
     yield
     sandbox.drain()
 
@@ -28,9 +28,7 @@ def module(forward: str, inputs: str, init: str = "pass") -> str:
 
 
 def graph_of(*args, **kwargs):
-    traced = trace(module(*args, **kwargs))
-    warm()
-    return traced.graph
+    return in_copies(module(*args, **kwargs)).graph
 
 
 def ops(graph):
@@ -46,8 +44,7 @@ def test_a_kernelbench_module_with_init_inputs():
         "def get_inputs():\n    return [torch.randn(1024, 8192)]\n"
         "def get_init_inputs():\n    return [8192, 8192, 0.1]\n"
     )
-    traced = trace(text)
-    warm()
+    traced = in_copies(text)
     graph = traced.graph
     assert traced.title == "linear 8192x8192, mul, leaky_relu on 1,024 rows"
     assert traced.has["fake"] is True  # 256 MB of weights were never made
@@ -69,8 +66,7 @@ def test_any_single_module_with_example_inputs():
         "        return torch.tanh(x) * y\n\n"
         "example_inputs = {'x': torch.randn(3, 5), 'y': torch.randn(5)}\n"
     )
-    traced = trace(text)
-    warm()
+    traced = in_copies(text)
     assert traced.title == "Scaled tanh"
     assert ops(traced.graph) == ["tanh", "mul"]
     assert traced.graph.inputs == ("x", "y")
@@ -137,16 +133,15 @@ def test_a_module_that_reads_values_while_it_builds_itself_is_traced_on_real_ten
         "torch.randn(4, 8)",
         "self.rates = [r.item() for r in torch.linspace(0, 1, 3)]",
     )
-    traced = trace(text)
+    traced = in_copies(text)
     assert traced.has["fake"] is False
     assert traced.graph.ops[0].attrs == {"other": 0.5}
 
 
 def test_an_operation_knows_the_module_of_torch_that_the_text_names():
-    traced = trace(
+    traced = in_copies(
         module("return self.seq(args[0])[0]", "torch.randn(2, 3, 8)", "self.seq = nn.Sequential(nn.LSTM(8, 4))")
     )
-    warm()
     graph = traced.graph
     assert traced.title == "LSTM on 2 rows", "not the zeros that it begins with"
     assert {op.module for op in graph.ops if op.op != "select"} == {"LSTM"}
@@ -156,4 +151,5 @@ def test_an_operation_knows_the_module_of_torch_that_the_text_names():
 
 def test_the_same_text_gives_the_same_graph():
     text = module("return self.fc(args[0]).relu()", "torch.randn(4, 8)", "self.fc = nn.Linear(8, 8)")
-    assert trace(text).graph == trace(text).graph
+    warm()
+    assert trace(text).graph == in_copies(text).graph, "a child of its own, and a copy of another"

@@ -1,5 +1,6 @@
 # expect: module_raised
 # says: nothing there
+# in: a copy
 import ctypes
 
 libc = ctypes.CDLL(None)

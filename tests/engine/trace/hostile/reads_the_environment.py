@@ -9,6 +9,6 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
         seen |= {pair.partition(b"=")[0].decode() for pair in open(f"/proc/{pid}/environ", "rb").read().split(b"\0")}
     except OSError:
         pass
-PREFIXES = ("PYTHON", "UCUTLASS_SANDBOX", "TORCH", "KMP")
+PREFIXES = ("PYTHON", "UCUTLASS_SANDBOX", "TORCH", "KMP", "OMP")
 left = sorted(n for n in seen if n and n not in OURS and not n.startswith(PREFIXES))
 raise RuntimeError(f"seen: {left}")  # HERE

@@ -1,5 +1,6 @@
 # expect: module_raised
 # says: no socket at all: -1
+# in: a copy
 import ctypes
 
 libc = ctypes.CDLL(None)

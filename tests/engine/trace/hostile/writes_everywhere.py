@@ -1,5 +1,6 @@
 # expect: module_raised
 # says: wrote: []
+# in: a copy
 import ctypes
 import glob
 

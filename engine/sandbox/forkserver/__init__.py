@@ -1,0 +1,266 @@
+"""Sandboxes whose process is a fork of one that has loaded torch already (server.py).
+
+Importing torch takes each process 2 s, and what exports a module 3 s more; a fork takes a twentieth of that, and shares
+the memory. bubblewrap makes the sandbox as for every other one, around a program that only waits; the fork joins it
+(join.py) and drops all privileges before it serves a request. A process with a GPU is not forked yet. Where a fork
+cannot join, bubblewrap starts each Python itself, as it does with a GPU.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine import cores
+from engine.sandbox import confine, tree
+from engine.sandbox.forkserver.join import SPACES
+
+MODES = ("user", "drop first", "drop inside", "root")  # of engine.sandbox.confine
+HOLDER = ["/bin/cat"]  # echoes one line when the sandbox is ready, and ends when its input does
+FAILURES = 3  # forks that fail one after the other
+PATIENCE = 20.0  # seconds for a step that takes milliseconds, on a busy machine
+
+logger = logging.getLogger("engine")
+
+
+class Unable(Exception):
+    """A fork could not be started. The message says why."""
+
+
+@dataclass
+class Forked:
+    """A sandbox whose process is a fork. `process`: its bubblewrap, which ends when the fork does; `uid`: its user if
+    it is not ours."""
+
+    process: subprocess.Popen
+    uid: int | None
+    report: int
+    spaces: dict[str, int]  # name space -> inode
+    _lines: bytearray = field(default_factory=bytearray)
+    _pid: int | None = None
+    _parent: int = 0
+    _status: int | None = None
+    _error: str = ""
+
+    def enter(self) -> None:
+        """Count the fork among the processes of the sandbox, from now on; it has said that it is ready. Raises
+        Unable."""
+        self._read(PATIENCE, lambda: self._pid is not None or bool(self._error))
+        if self._pid is None:
+            raise Unable(self._error or "it did not report its process id")
+        try:
+            for name, inode in self.spaces.items():
+                if os.stat(f"/proc/{self._pid}/ns/{name}").st_ino != inode:
+                    raise Unable(f"it is in another name space ({name})")
+        except FileNotFoundError:
+            raise Unable("it has ended") from None
+        tree.adopt(self.process.pid, self._pid, self._parent)
+        _failed.clear()
+
+    def status(self) -> int | str | None:
+        """Its exit status, negative for a signal; the reason if it could not start; None if it does not say."""
+        self._read(3.0, lambda: self._status is not None or bool(self._error))
+        return self._error or self._status
+
+    def _read(self, seconds: float, enough) -> None:
+        until = time.monotonic() + seconds
+        while not enough() and select.select([self.report], [], [], max(0.0, until - time.monotonic()))[0]:
+            data = os.read(self.report, 1 << 12)
+            if not data:
+                return
+            self._lines += data
+            *whole, rest = bytes(self._lines).split(b"\n")
+            self._lines = bytearray(rest)
+            for line in map(json.loads, whole):
+                self._pid = line.get("pid", self._pid)
+                self._parent = line.get("parent", self._parent)
+                self._status = line.get("status", self._status)
+                self._error = line.get("error", self._error)
+
+    def close(self) -> None:
+        tree.disown(self.process.pid)
+        with contextlib.suppress(OSError):
+            os.close(self.report)
+
+
+class Server:
+    """The process that forks. From several threads."""
+
+    def __init__(self, mode: str):
+        self.mode = mode
+        self._lock = threading.Lock()
+        self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._way.settimeout(PATIENCE)
+        environment = confine.environment(mode, False, "/scratch")
+        environment["PYTHONPATH"] = os.pathsep.join([str(confine.REPOSITORY), *confine.package_folders()])
+        command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.forkserver.server", str(theirs.fileno())]
+        try:
+            with cores.aside():
+                self.process = subprocess.Popen(
+                    command, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),), start_new_session=True,
+                )  # fmt: skip
+        finally:
+            theirs.close()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def fork(self, arguments: list[str], preload: tuple[str, ...], fds: Mapping[str, int], printed: int) -> Forked:
+        """Start a sandbox whose process is engine.sandbox.child with these arguments; it has each descriptor of `fds`
+        under the number that it has here, and prints to `printed`. Raises Unable."""
+        holder, uid = self._holder()
+        try:
+            with contextlib.ExitStack() as stack:
+                spaces = _spaces(holder.pid, stack)
+                report, theirs = os.pipe()
+                stack.callback(os.close, theirs)
+                unless_sent = stack.enter_context(contextlib.ExitStack())
+                unless_sent.callback(os.close, report)
+                program = confine.seccomp.descriptor(False)
+                if program is None:
+                    raise Unable("there is no filter of system calls")
+                stack.callback(os.close, program)
+                named = {**fds, **spaces, "printed": printed, "report": theirs, "filter": program}
+                named["holder"] = holder.stdin.fileno()
+                order = {
+                    "descriptors": list(named), "targets": dict(fds), "arguments": arguments, "uid": uid,
+                    "preload": list(preload), "environment": confine.environment(self.mode, False, "/scratch"),
+                    "hidden": confine.hidden(), "cores": sorted(os.sched_getaffinity(0)),
+                }  # fmt: skip
+                inodes = {name: os.fstat(fd).st_ino for name, fd in spaces.items()}
+                try:
+                    with self._lock:
+                        socket.send_fds(self._way, [json.dumps(order).encode()], list(named.values()))
+                except OSError as e:
+                    raise Unable(f"the fork server does not take orders: {e}") from None
+                unless_sent.pop_all()
+            return Forked(holder, uid, report, inodes)
+        except BaseException:
+            holder.kill()
+            holder.wait()
+            raise
+        finally:
+            holder.stdin.close()
+            holder.stdout.close()
+
+    def _holder(self) -> tuple[subprocess.Popen, int | None]:
+        """(bubblewrap around a program that waits, its user if not ours), with the sandbox complete."""
+        plan = confine.launch(self.mode, HOLDER, gpu=False, fds=())
+        try:
+            pipe = subprocess.PIPE
+            holder = confine.popen(plan, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0)
+        finally:
+            for fd in plan.closes:
+                os.close(fd)
+        with contextlib.suppress(OSError):
+            holder.stdin.write(b"\n")
+        if not select.select([holder.stdout], [], [], PATIENCE)[0] or not holder.stdout.read(1):
+            holder.kill()
+            holder.wait()
+            raise Unable("bubblewrap did not start")
+        return holder, plan.uid
+
+    def probe(self) -> str:
+        """ "" if a fork joined its sandbox and could reach nothing that is forbidden, else the reason."""
+        fds = dict(zip(("requests", "request", "reply", "replies"), (*os.pipe(), *os.pipe()), strict=True))
+        fds["stacks"] = os.memfd_create("ucutlass-stacks", os.MFD_CLOEXEC)
+        printed = os.open(os.devnull, os.O_WRONLY)
+        try:
+            inherited = {name: fds[name] for name in ("requests", "replies", "stacks")}
+            forked = self.fork([*(str(fd) for fd in inherited.values()), "60", "cpu"], (), inherited, printed)
+            try:
+                forked.enter()
+            finally:
+                forked.process.kill()
+                forked.process.wait()
+                forked.close()
+        except (Unable, OSError) as e:
+            return str(e)
+        finally:
+            for fd in (*fds.values(), printed):
+                os.close(fd)
+        return ""
+
+    def close(self) -> None:
+        self._way.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5.0)
+
+
+_server: Server | None = None
+_unable = ""  # why forks do not work here
+_failed: list[str] = []  # the reasons of the last forks, without one that worked
+_lock = threading.Lock()
+
+
+def of(mode: str, gpu: bool, preload: tuple[str, ...]) -> Server | None:
+    """The server that forks such processes; None if bubblewrap must start them. It loads torch for its first order."""
+    global _server, _unable
+    if gpu or mode not in MODES or "torch" not in preload or _unable:
+        return None
+    with _lock:
+        if (_server is None or not _server.alive) and not _unable:
+            if _server is not None:
+                _server.close()
+            _server = Server(mode)
+            if _unable := _server.probe() and _server.probe():
+                logger.warning("processes of sandboxes are not forked, each loads torch itself: %s", _unable)
+                _server.close()
+                _server = None
+        return _server
+
+
+def failed(reason: str) -> None:
+    """A fork failed. After several one after the other, bubblewrap starts each process."""
+    global _unable
+    _failed.append(reason)
+    logger.warning("the process of a sandbox could not be forked: %s", reason)
+    if len(_failed) >= FAILURES and not _unable:
+        _unable = reason
+        logger.warning("processes of sandboxes are not forked any more, each loads torch itself")
+
+
+def process_id() -> int | None:
+    """Of the server, if one runs."""
+    return _server.process.pid if _server is not None and _server.alive else None
+
+
+def close() -> None:
+    """End the server. Its forks go on."""
+    global _server
+    with _lock:
+        if _server is not None:
+            _server.close()
+            _server = None
+
+
+def _spaces(pid: int, stack: contextlib.ExitStack) -> dict[str, int]:
+    """Descriptors of the name spaces of the innermost program under bubblewrap, closed with `stack`. Raises Unable."""
+    try:
+        while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            pid = int(children[0])
+        spaces = {}
+        for name in ("user", *SPACES):
+            with contextlib.suppress(FileNotFoundError):
+                spaces[name] = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, spaces[name])
+    except OSError as e:
+        raise Unable(f"the name spaces of the sandbox cannot be opened: {e}") from None
+    return spaces
+
+
+atexit.register(close)

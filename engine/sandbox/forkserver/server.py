@@ -1,0 +1,169 @@
+"""The fork server: a process that has loaded torch, and forks each process of a sandbox from itself.
+
+`python -m engine.sandbox.forkserver.server SOCKET`; orders come over the socket (engine.sandbox.forkserver), each with
+its descriptors. The server runs no pasted text and has an empty environment, so a fork of it knows no secret. It has
+one thread: a lock that another thread held at the fork would stay locked for ever.
+
+Each fork joins the sandbox of its order, drops all privileges and forks once more. That second fork has a process id
+inside, and becomes engine.sandbox.child. The first one becomes a small program that waits for it, writes its id and
+later its exit status to the report of the order, and then lets the sandbox end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+
+from engine import start
+from engine.sandbox import child, confine
+from engine.sandbox.forkserver import join
+
+ORDER = 1 << 16  # bytes
+DESCRIPTORS = 64
+TORCH_SEED = 67280421310721  # of its default generator when it is imported
+WAIT = (
+    "import json, os, sys\n"
+    "status = os.waitstatus_to_exitcode(os.waitpid(int(sys.argv[1]), 0)[1])\n"
+    "os.write(int(sys.argv[2]), json.dumps({'status': status}).encode() + b'\\n')\n"
+)
+
+
+def main() -> None:
+    way = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # others of its threads would be missing in the forks
+    _unlimited()
+    while True:
+        data, fds, _, _ = socket.recv_fds(way, ORDER, DESCRIPTORS)
+        if not data:
+            os._exit(0)  # at once: torch's own libraries report what nobody freed
+        order = json.loads(data)
+        named = dict(zip(order["descriptors"], fds, strict=True))
+        try:
+            _load(order["preload"])
+            pid = os.fork()
+        except BaseException as e:
+            _report(named["report"], error=f"{type(e).__name__}: {e}")
+            pid = -1
+        if pid == 0:
+            way.close()
+            _serve(order, named)
+        for fd in fds:
+            os.close(fd)
+
+
+def _unlimited() -> None:
+    """A descriptor may have any number that the engine's has."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _load(preload: list[str]) -> None:
+    """Import what is new. Raises ImportError, and RuntimeError if a thread runs afterwards."""
+    if new := [name for name in preload if name not in sys.modules]:
+        with start.importing():
+            for name in new:
+                importlib.import_module(name)
+    if (threads := len(os.listdir("/proc/self/task"))) != 1:
+        raise RuntimeError(f"the fork server has {threads} threads")
+
+
+def _report(fd: int, **what: object) -> None:
+    with contextlib.suppress(OSError):
+        os.write(fd, json.dumps(what).encode() + b"\n")
+
+
+def _serve(order: dict, named: dict[str, int]) -> None:
+    """In the first fork; never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        arguments = _placed(order, named)
+        report, holder = named["report"], named["holder"]
+        program = os.pread(named["filter"], 1 << 20, 0)
+        join.join({name: named[name] for name in ("user", *join.SPACES) if name in named}, order["uid"])
+        for name in ("user", *join.SPACES, "filter"):
+            if name in named:
+                os.close(named[name])
+        join.drop(program)
+        if reached := join.reach(order["hidden"]):
+            raise RuntimeError(f"inside, it could still reach: {', '.join(reached)}")
+        pid = os.fork()
+    except BaseException as e:
+        _report(named["report"], error=f"{type(e).__name__}: {e}")
+        os._exit(70)
+    if pid == 0:
+        os.close(report)
+        os.close(holder)
+        try:
+            _inside(order, arguments)
+        finally:
+            os._exit(1)
+    _report(report, pid=pid, parent=os.getpid())
+    for fd in (report, holder):
+        os.set_inheritable(fd, True)
+    os.closerange(0, min(report, holder))
+    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", WAIT, str(pid), str(report)], {})
+
+
+def _placed(order: dict, named: dict[str, int]) -> list[str]:
+    """Give each descriptor of the child the number that it has in the engine, and the others numbers above them.
+    Returns the child's arguments. Closes all other descriptors."""
+    targets: dict[str, int] = order["targets"]
+    above = max(targets.values()) + 1
+    for name, fd in named.items():
+        named[name] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(above, 3))
+    join.close_all_but({0, 1, 2, *named.values()})
+    for name, target in targets.items():
+        os.dup2(named[name], target)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for fd, target in ((nothing, 0), (named["printed"], 1), (named["printed"], 2)):
+        os.dup2(fd, target)
+    for fd in (nothing, named["printed"], *(named[name] for name in targets)):
+        if fd not in targets.values():
+            os.close(fd)
+    return order["arguments"]
+
+
+def _inside(order: dict, arguments: list[str]) -> None:
+    """In the second fork: the process of the sandbox."""
+    join.settle()
+    with contextlib.suppress(OSError):  # of the thread that ordered it, engine.cores
+        os.sched_setaffinity(0, order["cores"])
+    del os.environ["OPENBLAS_NUM_THREADS"]
+    os.environ.update(order["environment"], PWD=os.getcwd())
+    _as_started(arguments)
+    random.seed()
+    if "torch" in sys.modules:
+        import torch
+
+        torch.default_generator.manual_seed(TORCH_SEED)
+    if "numpy" in sys.modules:
+        import numpy
+
+        numpy.random.seed()
+    child.main(arguments)
+    os._exit(0)
+
+
+def _as_started(arguments: list[str]) -> None:
+    """Make the interpreter as one that was started inside with these arguments."""
+    ours, inside = str(confine.REPOSITORY), "/app"
+    sys.argv[:] = [child.__file__, *arguments]
+    sys.path[:] = [inside if folder == ours else folder for folder in sys.path]
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in confine.CODE and hasattr(module, "__path__"):
+            module.__path__ = [inside + folder.removeprefix(ours) for folder in module.__path__]
+    sys.path_importer_cache.clear()
+
+
+if __name__ == "__main__":
+    main()
