@@ -10,11 +10,13 @@
     python -m engine verify FILE.py|FILE.cu --reference MODULE [--device cpu|cuda] [--class f32] [--json OUT]
     python -m engine measure PROGRAM|FILE.py|FILE.cu --reference MODULE [--class C] [--baseline eager] [--json OUT]
     python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
+    python -m engine rehearse [--port N] [--skill X] [--seed N] [--pace S]
     python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]
     python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
     python -m engine bench suite59|outside|heldout [--device cuda|modelled:h200] [--strategy planner] [--class tf32]
                                    [--trials N] [--compile] [--only ID,..] [--gpus all|N] [--seconds S] --json OUT
     python -m engine bench merge FILE.json FILE.json .. --json OUT
+    python -m engine mcp [--url http://127.0.0.1:8000] [--token-file FILE]
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
 Exit status: 0 done, 1 failed, 2 the input was refused.
@@ -28,6 +30,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from engine.arguments import parser
 
@@ -159,6 +162,18 @@ def _raw(args: argparse.Namespace) -> int:
         raise BadInput(str(e)) from None
 
 
+def _rehearse(args: argparse.Namespace) -> int:
+    from engine.llm.rehearse.server import serve
+
+    if not 0 <= args.skill <= 1:
+        raise BadInput(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
+    try:
+        serve(args.port, args.skill, args.seed, args.pace)
+    except OSError as e:
+        raise BadInput(f"port {args.port} cannot be used: {e.strerror}; choose another with --port") from None
+    return OK
+
+
 def _replay(args: argparse.Namespace) -> int:
     from engine import replay
 
@@ -193,15 +208,29 @@ def _bench(args: argparse.Namespace) -> int:
         raise BadInput(str(e)) from None
 
 
+def _mcp(args: argparse.Namespace) -> int:
+    from engine import bridge
+
+    try:
+        bridge.run(args.url, bridge.token_of(args.token_file))
+    except bridge.BadBridge as e:
+        raise BadInput(str(e)) from None
+    return OK
+
+
 def _optimize(args: argparse.Namespace) -> int:
     from engine import progress
+    from engine.llm import handler
+    from engine.llm.settings import BadSettings
     from engine.session import recording, spec_arguments
     from engine.session.runner import BadSpec, run
 
     text, kind, title = _read(args.file)
     try:
+        models = handler.of_environment()
         spec = spec_arguments.spec_of(args, title, text, kind, _default_device())
-    except BadSpec as e:
+        handlers = _handlers(models, spec)
+    except (BadSpec, BadSettings) as e:
         raise BadInput(str(e)) from None
     for out in {args.json, args.record} - {None, "-"}:
         _writable(out)
@@ -210,7 +239,7 @@ def _optimize(args: argparse.Namespace) -> int:
         collected = progress.Collected(writer, spec_arguments.command_of(spec, title))
         stop = stack.enter_context(_Interrupt())
         display = stack.enter_context(progress.Display(sys.stderr if args.json == "-" else sys.stdout))
-        for emitted in run(spec, control=stop, local_user=True):
+        for emitted in run(spec, control=stop, local_user=True, handlers=handlers):
             collected.add(emitted)
             display.show(emitted.event)
     if args.json:
@@ -223,6 +252,26 @@ def _optimize(args: argparse.Namespace) -> int:
         predicted = "--device modelled:h200 predicts the times of an H200 without a GPU"
         print(f"error: nothing was measured; {predicted}", file=sys.stderr)
     return {"done": OK, "stopped": OK, "refused": BAD_INPUT}.get(collected.state, FAILED)
+
+
+def _handlers(models: Any, spec: Any) -> dict[str, Any]:
+    """What answers a session's turns. The key of the spec's own endpoint is typed in the terminal, or read from the
+    standard input where there is none."""
+    import getpass
+
+    from engine.llm import handler
+    from engine.llm.endpoint import Forbidden, visitors
+    from engine.llm.keys import BadKey, checked
+
+    if not spec.endpoint:
+        return handler.handlers(models)
+    try:
+        visitors(spec.endpoint, "", models)  # before anybody types a key
+        ask = f"Key for {spec.endpoint}: "
+        key = checked(getpass.getpass(ask) if sys.stdin.isatty() else sys.stdin.readline())
+        return handler.handlers(models.for_visitor(spec.model), visitors(spec.endpoint, key, models))
+    except (Forbidden, BadKey) as e:
+        raise BadInput(str(e)) from None
 
 
 def _writable(name: str) -> None:
@@ -270,7 +319,8 @@ def _default_device() -> str:
 
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
-    "raw": _raw, "export": _export, "replay": _replay, "suite": _suite, "bench": _bench,
+    "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse, "suite": _suite, "bench": _bench,
+    "mcp": _mcp,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -53,6 +53,15 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     replay.arguments(one, "recordings (.jsonl), folders of them, or the results of a bench (.json)")
     one.set_defaults(run=run["replay"])
 
+    one = commands.add_parser("rehearse", help="a server that plays a language model by rule")
+    one.add_argument("--port", type=int, default=8900, metavar="N", help="port on this machine (default 8900)")
+    one.add_argument(
+        "--skill", type=float, default=1.0, metavar="X", help="share of replies without a mistake, 0 to 1 (default 1)"
+    )
+    one.add_argument("--seed", type=int, default=0, metavar="N", help="of the draws (default 0)")
+    one.add_argument("--pace", type=float, default=0.0, metavar="S", help="seconds between two streamed pieces")
+    one.set_defaults(run=run["rehearse"])
+
     one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
     one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
     one.add_argument("--out", required=True, metavar="DIR|X.zip", help="a new folder, or a zip")
@@ -60,6 +69,11 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: its best)")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
     one.set_defaults(run=run["export"])
+
+    one = commands.add_parser("mcp", help="an MCP server over stdio for a coding agent, on a running playground")
+    one.add_argument("--url", default="http://127.0.0.1:8000", help="of the playground (default %(default)s)")
+    one.add_argument("--token-file", metavar="FILE", help="with the owner token (default: UCUTLASS_TOKEN is it)")
+    one.set_defaults(run=run["mcp"])
 
     one = commands.add_parser("suite", help="run every program of the 59 problems against its module")
     one.add_argument("--device", default="cuda", help="cuda, or modelled:h200 for a prediction (default cuda)")

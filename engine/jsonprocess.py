@@ -12,12 +12,13 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from engine.door import Door
 
 MAX_REPLY = 16 * 1024 * 1024
 _REPOSITORY = Path(__file__).resolve().parents[1]
@@ -41,16 +42,16 @@ class JsonProcess:
     """Starts `args` and exchanges JSON objects with it. Not thread safe: one caller at a time.
 
     The child leads its own session, so that `close` also ends every process that it started. `door`: it also gets a
-    Unix socket for descriptors, whose number is in its environment under that name; `door` here is the other end.
+    Unix socket for descriptors, whose number is in its environment under that name; `door` here is our side.
     """
 
     def __init__(
         self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker", door: str = ""
     ):
         self.name = name
-        self.door, theirs = socket.socketpair() if door else (None, None)
-        if theirs is not None:
-            env = {**(os.environ if env is None else env), door: str(theirs.fileno())}
+        self.door = Door() if door else None
+        if self.door is not None:
+            env = {**(os.environ if env is None else env), door: str(self.door.inside)}
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the child
         self._buffer = b""
         self._process = subprocess.Popen(
@@ -60,10 +61,10 @@ class JsonProcess:
             stderr=self._stderr,
             env=None if env is None else dict(env),
             start_new_session=True,
-            pass_fds=() if theirs is None else (theirs.fileno(),),
+            pass_fds=() if self.door is None else (self.door.inside,),
         )
-        if theirs is not None:
-            theirs.close()
+        if self.door is not None:
+            self.door.started()
 
     @property
     def pid(self) -> int:
@@ -134,10 +135,9 @@ class JsonProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self.door):
+        for pipe in filter(None, (self._process.stdin, self._process.stdout, self.door)):
             with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+                pipe.close()
 
 
 def _exit_words(code: int) -> str:

@@ -28,7 +28,12 @@ def roi(speedup: float, gap: float, implementation: float = 1.0, performance: fl
         raise ValueError(
             f"speedup {speedup:g} and gap {gap:g} must be above 0, risks {implementation:g} and {performance:g} from 1"
         )
-    return speedup ** (1 + max(0.0, log10(gap / 5))) / (implementation * performance)
+    return speedup ** exponent(gap) / (implementation * performance)
+
+
+def exponent(gap: float) -> float:
+    """The weight of the speedup: 1 up to a gap of 5, and one more for each factor of ten beyond it."""
+    return 1 + max(0.0, log10(gap / 5))
 
 
 @dataclass(frozen=True)

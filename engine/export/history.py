@@ -11,9 +11,9 @@ from dsl.check.program import check
 from engine.classes import class_of
 from engine.export import Exported, ExportError
 from engine.session.fold import figures
+from engine.session.fold.readers import text as text_of
 from engine.session.fold.reduce import View, fold
 from engine.session.fold.view import Trial
-from engine.session.fold.view import text as text_of
 from sol import hardware
 from sol.figures import Figure
 from sol.graph import OpGraph

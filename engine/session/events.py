@@ -24,7 +24,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from engine.session.event_base import Event, Measurement, Prediction, Time, blob_name
-from engine.session.script_events import Advanced, Answered, Asked, MemoryRead, MemoryWritten
+from engine.session.script_events import (
+    Advanced,
+    Answered,
+    Asked,
+    KeyReceived,
+    KeyWanted,
+    MemoryRead,
+    MemoryWritten,
+    Said,
+    Shown,
+)
 from engine.session.trial_events import (
     TrialChecked,
     TrialCompiled,
@@ -32,6 +42,7 @@ from engine.session.trial_events import (
     TrialGenerated,
     TrialJudged,
     TrialMeasured,
+    TrialProfiled,
     TrialProposed,
     TrialUntimed,
     TrialValidated,
@@ -112,12 +123,14 @@ class Covered(Event):
 @dataclass(frozen=True)
 class Noted(Event):
     """A remark of the strategy before its first trial. `code`: class_left_out (no program is written in the class
-    `cls`) | no_program (none covers the module, so only the owner's kernels are tried)."""
+    `cls`) | no_program (none covers the module, so only the owner's kernels are tried) | start_from (a program of the
+    module, or of its region, in class `cls`, for those who hand in candidates; `program`: its blob)."""
 
     KIND: ClassVar[str] = "noted"
     code: str
     text: str
     cls: str = ""
+    program: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,9 +165,10 @@ class Screened(Event):
 
 @dataclass(frozen=True)
 class Controlled(Event):
-    """The engine received a command of the owner: pause | resume | stop | budget | try. `data` of try: {program: blob,
-    form, language, entry, cls, waits}; all but the first are optional. `waits`: paused, if the try begins only when the
-    session resumes."""
+    """The engine received a command of the owner: pause | resume | stop | budget | try | profile. `data` of try:
+    {program: blob, form, language, entry, cls, change, waits}; all but the first are optional. `change`: one line about
+    the candidate. `waits`: paused, if the try begins only when the session resumes. Of profile: {trial}. Of stop:
+    {idle_minutes} if no owner said it, but no candidate came for so long."""
 
     KIND: ClassVar[str] = "controlled"
     action: str
@@ -172,11 +186,11 @@ class Resumed(Event):
 @dataclass(frozen=True)
 class SessionEnded(Event):
     """`state`: done | stopped | refused | failed. `best`: class -> trial number, for classes in which a program was
-    faster than PyTorch. `code`, the reason: budget_used | search_over | stopped | engine_error | that of a refusal; ""
-    for done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls, and the
-    fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]. `untried`: how
-    many of the owner's candidates were not tried; `reason` says so too. `spent`: seconds by what the session did and by
-    the place that it waited for (engine.session.script.spent), since it was resumed last; {} in older logs."""
+    faster than PyTorch. `code`, the reason: budget_used | search_over | stopped | idle | engine_error | that of a
+    refusal; "" for done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls,
+    and the fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]. `untried`: how many
+    of the owner's candidates were not tried; `reason` says so too. `spent`: seconds by what the session did and by the
+    place that it waited for (engine.session.script.spent), since it was resumed last; {} in older logs."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str
@@ -199,6 +213,9 @@ _TIMES = {"measured": Measurement, "predicted": Prediction}
 def encode(event: Event) -> dict[str, Any]:
     """The event's data as JSON-ready values, without its kind and time."""
     return dataclasses.asdict(event)
+
+
+ENDS = (TrialJudged, TrialUntimed, TrialFailed)  # exactly one of them ends a trial
 
 
 def decode(kind: str, data: dict[str, Any]) -> Event:
@@ -230,8 +247,9 @@ def _built(cls: type, values: dict[str, Any], what: str) -> Any:
 
 
 __all__ = [
-    "KINDS", "VERSION", "Advanced", "Answered", "Asked", "Baseline", "Controlled", "Covered", "Event", "Measurement",
-    "MemoryRead", "MemoryWritten", "Prediction", "Progress", "Reported", "Resumed", "Screened", "SessionEnded",
-    "SessionStarted", "Time", "Traced", "TrialChecked", "TrialCompiled", "TrialFailed", "TrialGenerated", "TrialJudged",
-    "TrialMeasured", "TrialProposed", "TrialUntimed", "TrialValidated", "blob_name", "decode", "encode",
+    "ENDS", "KINDS", "VERSION", "Advanced", "Answered", "Asked", "Baseline", "Controlled", "Covered", "Event",
+    "KeyReceived", "KeyWanted", "Measurement", "MemoryRead", "MemoryWritten", "Prediction", "Progress", "Reported",
+    "Resumed", "Said", "Screened", "SessionEnded", "SessionStarted", "Shown", "Time", "Traced", "TrialChecked",
+    "TrialCompiled", "TrialFailed", "TrialGenerated", "TrialJudged", "TrialMeasured", "TrialProfiled", "TrialProposed",
+    "TrialUntimed", "TrialValidated", "blob_name", "decode", "encode",
 ]  # fmt: skip

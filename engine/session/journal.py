@@ -84,7 +84,7 @@ class Journal:
         return max((e.trial for e in self.of(events.TrialProposed)), default=0) + 1
 
     def ended(self, trial: int) -> events.TrialJudged | events.TrialUntimed | events.TrialFailed | None:
-        ends = (self.past(kind, trial) for kind in (events.TrialJudged, events.TrialUntimed, events.TrialFailed))
+        ends = (self.past(kind, trial) for kind in events.ENDS)
         return next((end for end in ends if end is not None), None)
 
     def untaken_tries(self) -> list[int]:
@@ -97,6 +97,12 @@ class Journal:
     def tries(self) -> list[events.Controlled]:
         """The commands with which the owner handed in a candidate, in order."""
         return [e for e in self.of(events.Controlled) if e.action == "try"]
+
+    def unanswered_profiles(self) -> list[tuple[int, int]]:
+        """(number from 1, trial) of the owner's requests for a profile that have no answer yet, in order."""
+        requests = [e for e in self.of(events.Controlled) if e.action == "profile"]
+        answered = {e.request for e in self.of(events.TrialProfiled)}
+        return [(n, e.data["trial"]) for n, e in enumerate(requests, 1) if n not in answered]
 
     def open_trials(self) -> list[events.TrialProposed]:
         """Proposed trials that have no end yet."""
@@ -117,12 +123,18 @@ def identity(event: events.Event) -> tuple | None:
             return kind, event.code, event.text, event.cls
         case events.Baseline():
             return kind, event.name, event.cls
+        case events.KeyWanted() | events.KeyReceived():
+            return kind, event.claim
         case events.Asked():
             return kind, event.path, event.attempt
-        case events.Answered() | events.Advanced():
+        case events.Said():
+            return kind, event.path, event.attempt, event.number
+        case events.Answered() | events.Advanced() | events.Shown():
             return kind, event.path
         case events.Screened():
             return kind, event.path or event.trial
+        case events.TrialProfiled():
+            return kind, event.request
         case (
             events.TrialProposed()
             | events.TrialChecked()
@@ -141,6 +153,13 @@ def identity(event: events.Event) -> tuple | None:
 def _path_and_digest(event: events.Event) -> tuple[str, str]:
     """For an event that belongs to a verb of the script; ("", "") for others."""
     match event:
-        case events.TrialProposed() | events.Screened() | events.Asked() | events.Answered() | events.Advanced():
+        case (
+            events.TrialProposed()
+            | events.Screened()
+            | events.Asked()
+            | events.Answered()
+            | events.Shown()
+            | events.Advanced()
+        ):
             return event.path, event.digest
     return "", ""

@@ -46,13 +46,14 @@ extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs,
 """,
 }
 
-# Multi-line strings and comments, which hold no code. An unclosed one extends to the end of the text, which keeps the
-# search linear.
+# Multi-line strings and comments, which hold no code; and `line` strings, in which neither begins. An unclosed one
+# extends to the end of the text, or of the line, which keeps the search linear.
 _APART = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*(?:"""|\Z)|'
     + r"'''(?:[^'\\]|\\.|'(?!''))*(?:'''|\Z)"
     + r"|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)"
-    r"|//[^\n]*|^[ \t]*#(?![ \t]*(?:include|define|pragma|if|ifdef|ifndef|endif|else|elif|undef|error)\b)[^\n]*",
+    r"|//[^\n]*|^[ \t]*#(?![ \t]*(?:include|define|pragma|if|ifdef|ifndef|endif|else|elif|undef|error)\b)[^\n]*"
+    r"|(?P<line>\"(?:[^\"\\\n]|\\.)*(?:\"|$)|'(?:[^'\\\n]|\\.)*(?:'|$))",
     re.MULTILINE | re.DOTALL,
 )
 _PYTHON = re.compile(
@@ -93,7 +94,7 @@ class Complaint:
 
 def bare(text: str) -> str:
     """The text with comments and multi-line strings blanked. Line numbers stay."""
-    return _APART.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    return _APART.sub(lambda m: m[0] if m["line"] is not None else re.sub(r"[^\n]", " ", m[0]), text)
 
 
 def language_of(text: str) -> str:

@@ -26,7 +26,8 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
     slower = [t.number for cls in classes if cls not in by_class and (t := state.best(cls))]
     if not by_class and not slower:
         return f"{why} No trial gave a correct result."
-    notes = [*journal.of(events.Noted), *journal.of(events.Covered)]
+    remarks = [note for note in journal.of(events.Noted) if not note.program]  # none about programs to start from
+    notes = [*remarks, *journal.of(events.Covered)]
     words = [why, *(f"{note.text}." for note in notes)]
     words += [_pytorch_stays(number, journal) for number in slower]
     if by_class:
@@ -45,6 +46,15 @@ def _pytorch_stays(number: int, journal: Journal) -> str:
         f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} takes "
         f"{measured.baseline_ms:.3g} ms, the fastest program (trial {number}) {fastest.ms:.3g} ms, both {fastest.kind}."
     )
+
+
+def stopped(journal: Journal) -> tuple[str, str]:
+    """(code, reason) of a session that was told to stop: by its owner, or because no candidate came."""
+    stops = [e for e in journal.of(events.Controlled) if e.action == "stop"]
+    minutes = stops[-1].data.get("idle_minutes") if stops else None
+    if minutes is None:
+        return "stopped", "Stopped by the owner."
+    return "idle", f"No candidate came for {count(minutes, 'minute')}."
 
 
 def with_untried(reason: str, untried: int) -> str:

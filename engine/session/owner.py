@@ -1,4 +1,4 @@
-"""The owner's commands pause, resume, stop, budget and try: those in the log, and new ones."""
+"""The owner's commands pause, resume, stop, budget, try and profile: those in the log, and new ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from engine.session.script.steps import Events
 from engine.session.spec import BadSpec, SessionSpec
 
 POLL = 0.05  # seconds between checks for commands while the session waits
-WORDS = ("pause", "resume", "stop", "budget", "try")
-TRY = ("form", "language", "entry", "cls")  # fields of a try besides the text
+WORDS = ("pause", "resume", "stop", "budget", "try", "profile")
+TRY = ("form", "language", "entry", "cls", "change")  # fields of a try besides the text
 
 Control = Callable[[], Sequence[tuple[str, dict[str, Any]]]]
 
@@ -45,10 +45,12 @@ class Owner:
     def hear(self) -> Events:
         """Execute and log the commands since the last call."""
         for kind, data in self._control():
-            if kind not in WORDS:
+            if kind not in WORDS or (kind == "profile" and not isinstance(data.get("trial"), int)):
                 continue
             if kind == "budget":
                 data = self._sane(data)
+            if kind == "profile":
+                data = {"trial": data["trial"]}
             texts = []
             if kind == "try":
                 text = str(data.get("program", ""))

@@ -19,12 +19,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from dsl.check.program import check
+from dsl.printer import to_text
 from engine.devices import Device, Problem, SessionRefused
 from engine.executors import Executor, Share
 from engine.session import events, outcome, trial
 from engine.session.journal import Journal
 from engine.session.owner import Control, Owner
-from engine.session.script import turns
+from engine.session.script import profile, turns
 from engine.session.script.lanes import Job, Lanes
 from engine.session.script.memory import Memory
 from engine.session.script.search import Ending, Search, StrategyChanged, refuse_older
@@ -81,12 +82,12 @@ def run(
 
     `device`: a device, a name, or None for the spec's. `read_blob(name)` returns the text of a blob in the history.
     `control()` returns the owner's commands since the last call: (kind, data) with kind pause | resume | stop | budget
-    | try. A BaseException that it raises and that is no Exception (an engine is ordered to leave) passes through.
-    Closing the generator ends every process of the session. `began`: the time of the session's first event by `now`, so
-    that a resumed session reports its whole length; None: now. `local_user`: the text belongs to the local user, who
-    may accept a weaker sandbox. `teaches`: store the measurements for this machine's next problems. `memory`: the
-    strategy's frozen memory of other problems; None: the memory of this machine. `handlers`: answer a script's turns
-    (engine.session.script.turns). `strategy`: used in place of the spec's, which then only gives the name.
+    | try | profile. A BaseException that it raises and that is no Exception (an engine is ordered to leave) passes
+    through. Closing the generator ends every process of the session. `began`: the time of the session's first event by
+    `now`, so that a resumed session reports its whole length; None: now. `local_user`: the text belongs to the local
+    user, who may accept a weaker sandbox. `teaches`: store the measurements for this machine's next problems. `memory`:
+    the strategy's frozen memory of other problems; None: the memory of this machine. `handlers`: answer a script's
+    turns (engine.session.script.turns). `strategy`: used in place of the spec's, which then only gives the name.
     `share`: whose session it is, for its turn among others that use the same `executor` (None: that of this process).
     """
     try:
@@ -147,7 +148,7 @@ class _Session:
             ending = yield from self._work()
             code, reason = ending.code, ending.reason
         except Stopped:
-            state, code, reason = "stopped", "stopped", "Stopped by the owner."
+            state, code, reason = "stopped", *outcome.stopped(self.journal)
         except SessionRefused as e:
             state, reason, code, line = "refused", e.reason, e.code, e.line
             covered = [{"kind": kind, "names": names} for kind, names in e.covered]
@@ -174,7 +175,7 @@ class _Session:
         )  # fmt: skip
 
     def _end_what_is_open(self, state: str, code: str) -> Events:
-        """Log an end for each open trial and turn."""
+        """Log an end for each open trial, turn and profile."""
         stopped = state == "stopped"
         why = "stopped by the owner" if stopped else "the session ended"
         for e in self.journal.open_trials():
@@ -186,6 +187,7 @@ class _Session:
         for e in self.journal.of(events.Asked):
             if self.journal.at(events.Answered, e.path) is None:
                 yield from self.emit(turns.stopped(e))
+        yield from profile.refuse_rest(self.journal)
 
     def _begin(self) -> Events:
         """Log the first event, which cannot fail, then the device's description of itself."""
@@ -216,7 +218,7 @@ class _Session:
         self.lanes.widen(self.device.lanes)
 
     def _work(self) -> Logged[Ending]:
-        yield from self.lanes.run()
+        yield from self.lanes.run([Job(steps, beside=True) for steps in turns.first(self.handlers, self.journal)])
         refuse_older(self.journal)
         device = self.device
         graph = yield from self._trace()
@@ -333,13 +335,23 @@ class _Session:
             "think", "prepare", beside=True,
         )  # fmt: skip
         refusal = problem.refusal
-        if refusal is not None and (self.strategy.programs or self._is_program):
-            if refusal.code not in NO_PROGRAM or not any(e.data.get("form") == "kernel" for e in self.journal.tries()):
+        if refusal is not None:
+            if self.strategy.programs or self._is_program:
+                kernels = any(e.data.get("form") == "kernel" for e in self.journal.tries())
+                if refusal.code not in NO_PROGRAM or not kernels:
+                    raise refusal
+                self.strategy = _OwnersKernels()
+            elif refusal.code not in NO_PROGRAM:
                 raise refusal
-            self.strategy = _OwnersKernels()
             yield from self.emit(events.Noted("no_program", f"No program covers this module: {refusal.reason}"))
         for note in problem.notes:
             yield from self.emit(note)
+        if self.strategy.receives:
+            for part in (part for part in problem.parts if part.algebraic is None):
+                text = to_text(part.base)
+                of = f"region {part.number}" if part.number else "the module"
+                note = f"A program of {of} in {part.cls} to start from: yours must have its parameters and results"
+                yield from self.emit(events.Noted("start_from", note, part.cls, events.blob_name(text)), text)
         if problem.covered is not None:
             yield from self.emit(problem.covered)
         yield from self.memory.recall(problem, self.strategy, self.lanes)

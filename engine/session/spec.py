@@ -32,6 +32,8 @@ MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000
 MAX_SEED = 2**63 - 1
 ARCH = "sm_90a"  # programs are written for it: no time may be predicted for another chip
+_ENDPOINT = re.compile(r"https://[^\s@?#\x00-\x1f]{1,180}")
+_MODEL = re.compile(r"[\x21-\x7e]{1,200}")
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -89,6 +91,15 @@ class SpecFields(BaseModel):
     options: SerializeAsAny[Options] = _field(
         {}, "Options of the strategy", "an object with the strategy's own options",
         "Leave it out, or write only options that the strategy has.", validate_default=True,
+    )  # fmt: skip
+    endpoint: str = _field(
+        "", "Endpoint of your own that the strategy's model is asked at, with a key of yours that is no field",
+        "an https address that the operator of this server lists, or empty for the operator's own endpoint",
+        "Leave it out, or write an address that the server lists, for example https://api.openai.com/v1.",
+    )  # fmt: skip
+    model: str = _field(
+        "", "Model at that endpoint", "the name of a model, only with an endpoint",
+        "Name a model of the endpoint, or leave out both the endpoint and the model.", validate_default=True,
     )  # fmt: skip
     classes: Annotated[tuple[Class, ...], BeforeValidator(_listed)] = _field(
         ("tf32", "f16"), "Precision classes allowed", f"at least one of {', '.join(CLASSES)}, each class once",
@@ -162,6 +173,28 @@ class SpecFields(BaseModel):
             return chosen.Options(**raw)
         except ValidationError as e:
             raise _option_error(chosen, e) from None
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint(cls, value: str, info: ValidationInfo) -> str:
+        value = value.strip().rstrip("/")
+        if not value:
+            return ""
+        chosen = registry.available().get(info.data.get("strategy", ""))
+        if chosen is not None and not chosen.asks:
+            raise ValueError(f"the strategy {chosen.name} asks no model; {', '.join(_asking())} do")
+        if not _ENDPOINT.fullmatch(value):
+            raise ValueError(allowed("endpoint"))
+        return value
+
+    @field_validator("model")
+    @classmethod
+    def _model(cls, value: str, info: ValidationInfo) -> str:
+        if not value and not info.data.get("endpoint"):
+            return ""
+        if not info.data.get("endpoint", "unknown") or not _MODEL.fullmatch(value):
+            raise ValueError(allowed("model"))
+        return value
 
     @field_validator("classes")
     @classmethod
@@ -303,6 +336,11 @@ def device_error(name: Any) -> str | None:
     return f"{short(name)} {why}; write cuda, or for a prediction one of {models}"
 
 
+def _asking() -> list[str]:
+    """The strategies that ask a model."""
+    return [s.name for s in registry.available().values() if s.asks]
+
+
 def short(value: Any, most: int = 40) -> str:
     """A value for a message, shortened to `most` characters."""
     text = repr(value)
@@ -310,20 +348,21 @@ def short(value: Any, most: int = 40) -> str:
 
 
 def strategies() -> list[dict[str, Any]]:
-    """The strategies for the page: [{name, title, about, options: [{name, about, default, kind, choices, low, high}]}];
-    `kind` is text | number | choice."""
+    """The strategies for the page: [{name, title, about, asks, options: [{name, about, default, kind, choices, low,
+    high}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag."""
     return [
-        {"name": s.name, "title": s.title, "about": s.about, "options": _options_of(s)}
+        {"name": s.name, "title": s.title, "about": s.about, "asks": s.asks, "options": _options_of(s)}
         for s in registry.available().values()
     ]
 
 
 def _options_of(strategy: type[Strategy]) -> list[dict[str, Any]]:
     schema = strategy.Options.model_json_schema()
+    kinds = {"integer": "number", "boolean": "flag"}
     return [
         {
             "name": name, "about": field.get("description", ""), "default": field.get("default"),
-            "kind": "choice" if "enum" in field else "number" if field.get("type") == "integer" else "text",
+            "kind": "choice" if "enum" in field else kinds.get(field.get("type"), "text"),
             "choices": field.get("enum", []), "low": field.get("minimum"), "high": field.get("maximum"),
         }
         for name, field in schema.get("properties", {}).items()

@@ -45,7 +45,7 @@ def _help(name: str) -> str:
         text += f": {', '.join(s['name'] for s in spec.strategies())} (default {field.default})"
     elif name == "device":
         text += ": cuda, or modelled:h200 for a prediction (default: cuda where there is a GPU)"
-    elif field.annotation is not bool:
+    elif field.annotation is not bool and field.default != "":
         text += f" (default {field.default})"
     return text.replace("%", "%%")
 

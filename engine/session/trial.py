@@ -29,7 +29,7 @@ from engine.session import events
 from engine.session.fold.view import cause_of
 from engine.session.journal import Journal
 from engine.session.script.steps import Steps, Work
-from engine.session.verdict import judge, judge_kernel, roof
+from engine.session.verdict import inherited, judge, judge_kernel, roof
 from engine.strategies.api import Candidate, Finished, KernelTrial
 from engine.strategies.problem import Prepared
 from sol import lever_check
@@ -192,17 +192,6 @@ def root_cause(diagnostics: Sequence[Diagnostic]) -> Diagnostic:
     return min(diagnostics, key=lambda d: d.code in ("E402", "E403"))
 
 
-def backend_of(text: str, sms: int) -> str:
-    """The back end for a program that names none: the fast build if possible, else `cpp`."""
-    result = check(text)
-    if result.ok:
-        sources = generate(result.program, sms).sources
-        for name in ("cute", "cpp"):
-            if name in sources:
-                return name
-    return "cute"
-
-
 def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> Steps[None]:
     """Run one trial from its logged proposal to its end."""
     emit = ctx.journal.emit
@@ -212,13 +201,13 @@ def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> St
     try:
         for step, work in _steps(number, tried, ctx, incumbent):  # noqa: B007 - handlers below read `step`
             yield from work
-        yield from emit(_judged(number, tried, ctx, incumbent))
+        yield from emit(_inheriting(_judged(number, tried, ctx, incumbent), ctx.journal))
     except Untimed as e:
-        yield from emit(_untimed(number, tried, e, ctx.journal))
+        yield from emit(_inheriting(_untimed(number, tried, e, ctx.journal), ctx.journal))
     except KernelFailed as e:
         seen_before = earlier_evidence(number, ctx.journal, upto=e.step)
         end = replace(failed(number, e), diagnostics=e.diagnostics, evidence=[*seen_before, *e.evidence])
-        yield from emit(end, *([e.detail] if e.detail else []))
+        yield from emit(_inheriting(end, ctx.journal), *([e.detail] if e.detail else []))
     except TrialError as e:
         yield from emit(failed(number, e), *([e.detail] if e.detail else []))
     except Exception as e:  # an error of the engine ends one trial, not the session
@@ -252,6 +241,19 @@ def earlier_evidence(number: int, journal: Journal, upto: str = "") -> list[dict
     checked, validated = journal.past(events.TrialChecked, number), journal.past(events.TrialValidated, number)
     text = checked.evidence if checked is not None and upto != "check" else []
     return [*text, *(validated.evidence if validated is not None and upto != "validate" else [])]
+
+
+def _inheriting(end: Any, journal: Journal) -> Any:
+    """The end of a trial, with what it inherited from the trials that it was made from."""
+    ancestors, seen = [], {end.trial}
+    proposed = journal.past(events.TrialProposed, end.trial)
+    while proposed is not None and proposed.parent is not None and proposed.parent not in seen:
+        seen.add(proposed.parent)
+        theirs = journal.ended(proposed.parent)
+        ancestors.append((proposed.parent, theirs.evidence if theirs is not None else []))
+        proposed = journal.past(events.TrialProposed, proposed.parent)
+    lines = inherited(end.evidence, ancestors)
+    return replace(end, evidence=[*end.evidence, *lines]) if lines else end
 
 
 def _untimed(number: int, tried: Candidate, e: Untimed, journal: Journal) -> events.TrialUntimed:
@@ -354,6 +356,6 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
 
 
 __all__ = [
-    "LOST", "Context", "Incumbent", "Proposal", "Rejected", "backend_of", "candidate", "checked", "failed",
+    "LOST", "Context", "Incumbent", "Proposal", "Rejected", "candidate", "checked", "failed",
     "root_cause", "run", "seen", "standing", "under_way",
 ]  # fmt: skip

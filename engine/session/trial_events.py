@@ -1,4 +1,4 @@
-"""The events of a trial, from its proposal to its end (engine.session.events says in which order)."""
+"""The events of a trial, from its proposal to its end (engine.session.events says in which order), and its profile."""
 
 from __future__ import annotations
 
@@ -192,3 +192,20 @@ class TrialFailed(Event):
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     evidence: list[dict[str, Any]] = field(default_factory=list)
     cause: str = ""
+
+
+@dataclass(frozen=True)
+class TrialProfiled(Event):
+    """The answer to the owner's command `profile`, after the trial's end. `request`: its number among those commands in
+    the log (from 1). `source` of `text` (blob, for a person): profiler (it ran on the device) | model (the compiler's
+    resources and the model of the GPU). `refusal`: "" or why there is no text: unknown_trial | no_time | ended (the
+    session ended before) | a code of engine.strategies.api.Reply; `reason`: the same for a person."""
+
+    KIND: ClassVar[str] = "trial.profiled"
+    trial: int
+    request: int
+    source: str = ""
+    text: str = ""
+    refusal: str = ""
+    reason: str = ""
+    seconds: float = 0.0

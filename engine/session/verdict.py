@@ -17,6 +17,11 @@ from engine.strategies.api import Candidate
 from engine.words import baseline_name
 from sol import budget
 
+CALL_TIMES = (
+    "call_times",
+    "unconfirmed",
+)  # names of the evidence that a time is one of calls; the second until 2026-11
+
 
 def limiting(text: str, cls: str) -> str:
     """The class whose limit applies to a program of class `cls`. Guarded f16 is in class tf32, under the limit of
@@ -110,8 +115,8 @@ def judge_kernel(
     verdict = integrity.worst(evidence)
     best = verdict in COUNTING and m.ratio > 1 and (best_ms is None or ms < best_ms)
     if verdict in COUNTING:
-        calls = any(line["name"] == "unconfirmed" for line in m.checks)
-        how = "a call by the engine's clock" if calls else "measured"
+        calls = any(line["name"] in CALL_TIMES for line in m.checks)
+        how = "a call from Python" if calls else "measured"
         words = f"{ms:.3g} ms {how}, "
         words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
         words += f"; the best in {cls} so far" if best else ""
@@ -122,6 +127,23 @@ def judge_kernel(
         number, verdict, cls, "measured", ms, m.ratio, m.baseline, gap, budget.score(ms, limit, m.baseline_ms), best,
         words, evidence, standing="best" if best else "slower" if verdict in COUNTING else "flagged",
     )  # fmt: skip
+
+
+def inherited(
+    evidence: Sequence[Mapping[str, Any]], ancestors: Sequence[tuple[int, Sequence[Mapping[str, Any]]]]
+) -> list[dict[str, Any]]:
+    """A line of evidence for each finding that an ancestor has, too: it came with the text and is no new idea.
+    `ancestors`: (trial, its evidence), the nearest first."""
+    lines = []
+    for line in evidence:
+        if line["verdict"] not in (integrity.LIBRARY, integrity.GAMING):
+            continue
+        same = [n for n, theirs in ancestors if any((x["name"], x["verdict"]) == (line["name"], line["verdict"])
+                                                    for x in theirs)]  # fmt: skip
+        if same:
+            sentence = f"inherited from trial {same[-1]}, which has the same finding ({line['name']})"
+            lines.append(integrity.check("lineage", line["verdict"], sentence))
+    return lines
 
 
 def _factor(ratio: float) -> str:

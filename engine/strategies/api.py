@@ -14,8 +14,8 @@ an engine, the script is replayed from its start, and each verb with an answer i
 may depend only on its problem, the answers, `problem.rng` and `problem.memory`: not on the clock, files or later events
 of the log. Each answer carries `state`, the session at the time of the answer.
 
-This module and engine.strategies.state import nothing else of the engine, so devices and the web process may import
-them.
+This module imports only engine.strategies.state and engine.llm.reader of the engine, which import nothing of it, so
+devices and the web process may import it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from engine.llm import reader
 from engine.strategies.state import Diagnosis, Finished, State
 
 FORMS = ("program", "kernel")
@@ -162,15 +163,8 @@ class Ask(Verb):
         return [self.role, self.prompt, self.expects.model_json_schema() if self.expects else None]
 
     def parsed(self, text: str) -> tuple[BaseModel | None, str]:
-        """The reply as `expects`, and its first error or ""."""
-        if self.expects is None:
-            return None, ""
-        try:
-            return self.expects.model_validate_json(text), ""
-        except ValidationError as e:
-            first = e.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the reply"
-            return None, f"{where}: {first['msg']}"
+        """The reply as `expects` (engine.llm.reader), and its first error or ""."""
+        return (None, "") if self.expects is None else reader.read(text, self.expects)
 
 
 @dataclass(frozen=True)
@@ -182,6 +176,19 @@ class Profile(Verb):
 
     def asked(self) -> Any:
         return self.trial
+
+
+@dataclass(frozen=True)
+class Show(Verb):
+    """Log facts of the search for a person. `topic`: phase | triage | hypothesis | lessons | refinement; `facts`:
+    JSON values. Answer: the State."""
+
+    topic: str
+    facts: dict[str, Any]
+    name: ClassVar[str] = "show"
+
+    def asked(self) -> Any:
+        return [self.topic, self.facts]
 
 
 @dataclass(frozen=True)
@@ -225,9 +232,24 @@ class Received:
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer to Ask and Profile. `refusal` is "" or a stable code, with `reason` for a person: no_model,
-    no_profiler, refused, timeout, broken, lost (the engine was lost twice during the turn), stopped, or schema (the
-    text does not fit `expects`). `value`: the text as `expects`. `tokens`: in, out, cached, reasoning."""
+    """The answer to Ask and Profile. `refusal` is "" or a stable code, with `reason` for a person:
+
+    no_model, no_profiler   nobody answers such turns here, or the operator set no model for this role
+    refused       the model or its endpoint declined, or the model called a tool that nobody offered
+    key_refused   the endpoint does not accept the key
+    rate_limited  the endpoint asked to wait, longer or more often than the engine waits
+    timeout       no connection, a silence, or no end within the time of a call
+    broken        the connection or the reply broke off, or the endpoint failed
+    too_long      the reply reached the limit of a call; `text` is its beginning
+    empty         the reply has no text
+    over_budget   the tokens of the session or of the day are used up; nothing was sent
+    schema        the text does not fit `expects`
+    lost          the engine was lost twice during the turn
+    stopped       the session was stopped during the turn
+
+    `value`: the text as `expects`. `model`: as the endpoint returned it. `tokens`: in, out, cached, reasoning;
+    `estimated`: they are estimates by the length of the texts. `cost`: in US dollars by the operator's prices of the
+    date `prices`. `retries`: calls that failed before this one. `finish`: the endpoint's reason for the end."""
 
     text: str = ""
     value: BaseModel | None = None
@@ -238,10 +260,13 @@ class Reply:
     cost: float | None = None
     seconds: float = 0.0
     finish: str = ""
+    retries: int = 0
+    estimated: bool = False
+    prices: str = ""
     state: State = field(default_factory=State, compare=False, repr=False)
 
 
-Answer = Finished | Screened | Received | Reply | list[Any]
+Answer = Finished | Screened | Received | Reply | State | list[Any]
 Script = Generator[Verb, Any, str]
 
 
@@ -269,7 +294,7 @@ class Strategy:
 
     Declared abilities: `forms`, the forms of its candidates; `programs`: it needs a problem that is, at least in part,
     a program of the language (a session on another problem is refused); `remembers`: it reads and writes memory of
-    other problems; `receives`: the owner's tries wait for its Receive.
+    other problems; `receives`: the owner's tries wait for its Receive; `asks`: it needs a model.
     """
 
     name: ClassVar[str] = ""
@@ -280,6 +305,7 @@ class Strategy:
     programs: ClassVar[bool] = True
     remembers: ClassVar[bool] = False
     receives: ClassVar[bool] = False
+    asks: ClassVar[bool] = False
 
     def __init__(self, options: Options | None = None):
         self.options = options if options is not None else self.Options()
@@ -321,6 +347,7 @@ __all__ = [
     "Screen",
     "Screened",
     "Script",
+    "Show",
     "State",
     "Strategy",
     "Together",

@@ -15,11 +15,13 @@ from functools import cached_property
 from typing import Any
 
 from dsl.check.program import check
+from dsl.compile import compile as generate
 from dsl.ir import Collective, Config, Program, Stage
 from dsl.printer import to_text
 from engine import devices
 from engine.devices import Binding, SessionRefused
 from engine.session import events
+from engine.strategies.api import Candidate
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.planner.regions import coverage
@@ -157,6 +159,16 @@ class Prepared:
         if not self.parts:
             raise devices.TrialError("check", "not_covered", f"no program covers this module: {self.refusal}")
         return self._index.bind(text)
+
+    def candidate(self, text: str, cls: str = "") -> Candidate:
+        """A program's text as a candidate, in the class that it computes in and for `cute`, whose builds are fast, if
+        that takes it. `cls`: of a text that fails its checks; "": the first one of the problem."""
+        program = check(text).program
+        if program is None:
+            return Candidate(text, cls or self.classes[0], "cute")
+        sources = generate(program, self.hardware.sms).sources
+        backend = next((name for name in ("cute", "cpp") if name in sources), "cute")
+        return Candidate(text, program_graph.class_of(program), backend)
 
     # ---- preparing ----
 

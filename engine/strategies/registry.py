@@ -13,7 +13,14 @@ from engine import strategies
 from engine.strategies.api import Strategy
 
 DEFAULT = "planner"
-NO_STRATEGIES = ("api", "problem", "registry", "state")  # modules here that define no strategy
+NO_STRATEGIES = (
+    "api",
+    "memory_lines",
+    "problem",
+    "registry",
+    "state",
+    "writing",
+)  # modules here that define no strategy
 
 
 @cache

@@ -75,6 +75,12 @@ def test_bad_input_is_exit_status_2_and_one_message(args, words, program, capsys
     assert words in capsys.readouterr().err
 
 
+def test_a_bad_setting_of_models_is_exit_status_2(program, capsys, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_TEMPERATURE", "hot")
+    assert command.main(["optimize", str(program), "--device", "modelled:h200"]) == 2
+    assert "UCUTLASS_TEMPERATURE='hot' is not valid" in capsys.readouterr().err
+
+
 def test_a_refused_session_is_exit_status_2(tmp_path, capsys):
     path = tmp_path / "broken.ucutlass"
     path.write_text(PROGRAM.replace("relu", "rely"))

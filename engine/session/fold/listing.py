@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from engine.session.fold.readers import Object
 from engine.session.fold.reduce import View
-from engine.session.fold.view import Object, Trial
+from engine.session.fold.view import Trial
 
 SHAPE = 2  # version of `listing`: when it changes, a migration folds the logs of a database again
 

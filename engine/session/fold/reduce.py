@@ -27,20 +27,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.session.fold import view as parts
-from engine.session.fold.view import (
-    Object,
-    Trial,
-    cause_of,
-    flag,
-    number,
-    numbers,
-    obj,
-    objects,
-    read,
-    text,
-    texts,
-    whole,
-)
+from engine.session.fold.readers import Object, flag, number, numbers, obj, objects, read, text, texts, whole
+from engine.session.fold.view import Trial, cause_of
 
 
 @dataclass
@@ -64,6 +52,7 @@ class View:
     begun: bool = False
     paused: bool = False
     progress: parts.Progress | None = None
+    key: parts.Key | None = None
     graph: str = ""
     operations: int | None = None
     report: str = ""
@@ -327,16 +316,38 @@ def _controlled(v: View, d: Object, t: float | None) -> None:
         v.paused = command.action == "pause"
     elif command.action == "budget":
         v.budget = {**v.budget, **numbers(command.data)}
+    elif command.action == "profile" and (trial := v.trials.get(whole(command.data.get("trial")))) is not None:
+        trial.profile = parts.Profile("asked", t)
+
+
+def _profiled(v: View, d: Object, t: float | None) -> str | None:
+    n = whole(d.get("trial"))
+    trial = v.trials.get(n)
+    if n is None or trial is None:
+        return "unreadable" if n is None else "not_proposed"
+    asked = trial.profile.asked if trial.profile is not None else None
+    state = "ready" if text(d.get("text")) else "refused"
+    trial.profile = read(parts.Profile, d, state=state, asked=asked, t=t)
+    return None
+
+
+def _key_wanted(v: View, d: Object, t: float | None) -> None:
+    v.key = read(parts.Key, d)
+
+
+def _key_received(v: View, d: Object, t: float | None) -> None:
+    v.key = None
 
 
 def _resumed(v: View, d: Object, t: float | None) -> None:
+    v.key = None  # the engine that asked for it is gone
     v.resumed.append(read(parts.Resumed, d, t=t))
 
 
 def _ended(v: View, d: Object, t: float | None) -> None:
     closed = [read(parts.Closed, c) for c in objects(d.get("closed"))]
     v.end = read(parts.End, d, closed=closed, t=t)
-    v.paused = False
+    v.paused, v.key = False, None
 
 
 _HANDLERS: dict[str, Callable[[View, Object, float | None], str | None]] = {
@@ -357,12 +368,17 @@ _HANDLERS: dict[str, Callable[[View, Object, float | None], str | None]] = {
     "trial.judged": _step("judged", _judged),
     "trial.untimed": _step("untimed", _untimed),
     "trial.failed": _step("failed", _failed),
+    "trial.profiled": _profiled,
     "controlled": _controlled,
     "resumed": _resumed,
+    "key.wanted": _key_wanted,
+    "key.received": _key_received,
     "session.ended": _ended,
 }
 # Kinds that do not change the view: for replaying a strategy's script, and its memory of other problems.
-IGNORED = frozenset({"memory.read", "memory.written", "turn.asked", "turn.answered", "script.advanced"})
+IGNORED = frozenset({
+    "memory.read", "memory.written", "turn.asked", "turn.said", "turn.answered", "script.shown", "script.advanced",
+})  # fmt: skip
 # Kinds that change a figure.
 DRAWN = frozenset({
     "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.untimed", "trial.failed", "controlled",

@@ -1,25 +1,18 @@
 """A session's log as typed data: the view that `engine.session.fold.reduce` folds from the events.
 
-Another version of the engine may have written the JSON that this module reads. A field that is missing or has another
-type gets its empty value ("" for a text, None for a number, {} or [] for a container); an unknown field is dropped.
-Times of steps are in milliseconds, `t` is seconds since the epoch at the engine.
+The fields are read by engine.session.fold.readers. Times of steps are in milliseconds, `t` is seconds since the epoch
+at the engine.
 
 The page's counterpart is static/js/session/view.js, with the same names; tests/browser/test_fold.py compares them.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
-Object = dict[str, Any]
-T = TypeVar("T")
+from engine.session.fold.readers import Object, whole
 
 STEPS = ("proposed", "checked", "generated", "compiled", "validated", "measured", "judged")
-MOST = 2**53 - 1  # the largest integer that JSON in a browser holds exactly
 COUNTING = ("clean", "minor")  # verdicts of a trial whose time is a result
 STOPPED = ("stopped", "cancelled")
 # Codes of trials that ended before anything was known of their program: the engine, the device or the limits ended
@@ -36,67 +29,6 @@ def cause_of(code: str) -> str:
     if code in STOPPED:
         return "owner"
     return "run" if code in UNDECIDED or code.startswith(UNDECIDED_PREFIXES) else "program"
-
-
-# ---- readers of JSON values ----
-
-
-def text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def number(value: Any) -> float | None:
-    """A finite number. An integer that a browser cannot hold becomes the nearest float, as in the browser."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if isinstance(value, int) and abs(value) <= MOST:
-        return value
-    try:
-        value = float(value)
-    except OverflowError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def whole(value: Any) -> int | None:
-    value = number(value)
-    return int(value) if value is not None and abs(value) <= MOST and value == int(value) else None
-
-
-def flag(value: Any) -> bool:
-    return value is True
-
-
-def obj(value: Any) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
-def texts(value: Any) -> list[str]:
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list | tuple) else []
-
-
-def objects(value: Any) -> list[Object]:
-    return [v for v in value if isinstance(v, dict)] if isinstance(value, list | tuple) else []
-
-
-def wholes(value: Any) -> list[int]:
-    return [n for v in value if (n := whole(v)) is not None] if isinstance(value, list | tuple) else []
-
-
-def numbers(value: Any) -> dict[str, float]:
-    return {k: n for k, v in obj(value).items() if (n := number(v)) is not None}
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "str": text, "float | None": number, "int | None": whole, "bool": flag, "Object": obj, "list[str]": texts,
-    "list[Object]": objects, "list[int]": wholes, "dict[str, float]": numbers,
-}  # fmt: skip
-
-
-def read(cls: type[T], data: Object, **known: Any) -> T:
-    """The dataclass with its fields read from `data` by their types, except the fields in `known`."""
-    fields = (f for f in dataclasses.fields(cls) if f.name not in known)  # type: ignore[arg-type]
-    return cls(**{f.name: _READERS[f.type](data.get(f.name)) for f in fields}, **known)
 
 
 # ---- the parts of a view ----
@@ -242,6 +174,21 @@ class Untimed:
 
 
 @dataclass
+class Profile:
+    """A trial's profile, on the owner's request. `state`: asked (it is being made) | ready | refused; `asked`: the time
+    of the last request; the other fields as in engine.session.events.TrialProfiled."""
+
+    state: str
+    asked: float | None
+    t: float | None = None
+    source: str = ""
+    text: str = ""
+    refusal: str = ""
+    reason: str = ""
+    seconds: float | None = None
+
+
+@dataclass
 class Trial:
     """One trial. `step`: the last of STEPS that it reached, "" before any; `steps`: step -> its time; `inputs`: the
     program's parameters as tensors of the graph; `part_of`: the region that its code was generated for, 0 for the whole
@@ -277,6 +224,7 @@ class Trial:
     judged: Judged | None = None
     untimed: Untimed | None = None
     failed: Failed | None = None
+    profile: Profile | None = None
 
     @property
     def end(self) -> Judged | Untimed | Failed | None:
@@ -287,6 +235,11 @@ class Trial:
     @property
     def ended(self) -> bool:
         return self.end is not None
+
+    @property
+    def timed(self) -> bool:
+        """Return True if its verdict came with a time."""
+        return self.judged is not None and self.judged.ms is not None
 
     @property
     def outcome(self) -> str:
@@ -309,7 +262,7 @@ class Trial:
 
 @dataclass
 class Control:
-    """A command of the owner. `action`: pause | resume | stop | budget | try."""
+    """A command of the owner. `action`: pause | resume | stop | budget | try | profile."""
 
     action: str
     data: Object
@@ -329,6 +282,18 @@ class Screened:
 class Resumed:
     text: str
     t: float | None
+
+
+@dataclass
+class Key:
+    """The key of a visitor's endpoint that the session waits for (engine.session.events.KeyWanted)."""
+
+    endpoint: str
+    model: str
+    claim: int | None
+    until: float | None
+    again: bool
+    text: str
 
 
 @dataclass
@@ -356,8 +321,7 @@ class Closed:
 class End:
     """How a session ended. `state`: done | stopped | refused | failed; `code`: the reason, "" in older logs; `closed`:
     the classes whose search ended by the stop rules; `covered`: what a refused module may hold, [{kind, names}];
-    `untried`: the owner's candidates that were not tried, None in older logs; `spent`: where its time went, in
-    seconds (engine.session.script.spent)."""
+    `untried`: the owner's candidates that were not tried, None in older logs; `spent`: where its seconds went."""
 
     state: str
     code: str
@@ -384,7 +348,6 @@ class Warning:
 
 
 __all__ = [
-    "COUNTING", "STEPS", "Baseline", "Closed", "Control", "Coverage", "End", "Failed", "Judged", "Measured", "Note",
-    "Object", "Progress", "Region", "Resumed", "Screened",
-    "Trial", "Uncovered", "Warning", "cause_of", "read",
+    "COUNTING", "STEPS", "Baseline", "Closed", "Control", "Coverage", "End", "Failed", "Judged", "Key", "Measured",
+    "Note", "Profile", "Progress", "Region", "Resumed", "Screened", "Trial", "Uncovered", "Warning", "cause_of",
 ]  # fmt: skip

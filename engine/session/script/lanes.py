@@ -42,6 +42,7 @@ class Job:
     done: bool = False
     lane: int | None = None
     future: Future | None = None
+    work: Work | None = None  # what the future computes
     waiting: Wait | None = None
     turn: Turn | None = None  # in the line for the place of the current work
     announced: bool = False  # the log says that it waits for its place
@@ -101,6 +102,8 @@ class Lanes:
                 active[:] = [job for job in active if not job.done]
                 for job in active:
                     yield from self._announce(job)
+                    if job.future is not None:
+                        yield from job.work.meanwhile()
                 if idle and not self.owner.paused:
                     return [job.result for job in jobs]
                 if not ready and (active or waiting or self.owner.paused):
@@ -156,7 +159,7 @@ class Lanes:
                 job.waiting = step
                 return
             else:
-                job.turn = self._turn(step)
+                job.work, job.turn = step, self._turn(step)
                 run = functools.partial(self._placed, step, job)
                 job.future = _in_thread(run) if job.beside else self._pools[job.lane].submit(run)
                 return

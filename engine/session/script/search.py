@@ -15,14 +15,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsl.check.program import check
-from engine.classes import class_of
 from engine.devices import TrialError
 from engine.session import events, trial
 from engine.session.journal import Journal
 from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
 from engine.session.owner import Owner
-from engine.session.script import turns
+from engine.session.script import profile, turns
 from engine.session.script.lanes import Job, Lanes
 from engine.session.script.state_fold import StateFold
 from engine.session.script.steps import Events, Logged, Steps, Wait, Work
@@ -36,6 +34,7 @@ from engine.strategies.api import (
     Received,
     Screen,
     Screened,
+    Show,
     State,
     Strategy,
     Together,
@@ -86,6 +85,7 @@ class Search:
         self.context, self.fold, self.handlers = context, fold, handlers
         self.problem: Prepared = context.problem
         self._under_way: set[int] = set()  # open trials that a job has
+        self._profiles: set[int] = set()  # the owner's requests for a profile that a job has
         self._receiving = strategy.receives
         self._state = State()  # what the script was given last
 
@@ -176,8 +176,12 @@ class Search:
                 return Job(self._screen(path, verb))
             case Receive():
                 return Job(self._receive(path, verb), beside=True)
-            case Ask() | Profile():
-                return Job(turns.turn(path, verb, self.journal, self.handlers, self.owner.cancelled), beside=True)
+            case Show():
+                return Job(self.journal.emit(events.Shown(path, verb.digest, verb.topic, verb.facts)), beside=True)
+            case Profile():
+                return Job(self._profile(path, verb), beside=True)
+            case Ask():
+                return Job(turns.turn(path, verb, self.journal, self.handlers, self.owner.stop.is_set), beside=True)
         raise TypeError(f"a script yields verbs, and this is a {type(verb).__name__}")
 
     def _collected(self, path: str, verb: Verb, state: State) -> Answer:
@@ -196,10 +200,22 @@ class Search:
             case Screen(candidates=candidates):
                 quick = self.journal.at(events.Screened, path).quick
                 return Screened(tuple(quick.get(events.blob_name(c.text)) for c in candidates), state)
+            case Show():
+                return state
             case Receive():
                 event = self.journal.at(events.Answered, path)
-                return Received(self._tries[event.request - 1], state=state)
+                words = self.journal.tries()[event.request - 1].data.get("change", "")
+                return Received(self._tries[event.request - 1], words=words, state=state)
         return turns.reply(verb, self.journal, self.journal.at(events.Answered, path), state)
+
+    def _profile(self, path: str, verb: Profile) -> Steps[None]:
+        """Without a profiler, the answer is what the compiler and the model of the GPU say of the trial."""
+        handlers = dict(self.handlers)
+        if "profile" not in handlers and self.journal.ended(verb.trial) is not None:
+            ended = self.fold.finished(verb.trial)
+            known = profile.described(ended, self.context.limit(ended.cls))
+            handlers["profile"] = lambda verb, turn: known
+        yield from turns.turn(path, verb, self.journal, handlers, self.owner.stop.is_set)
 
     # ---- trials ----
 
@@ -307,30 +323,38 @@ class Search:
             classes = [cls for cls in self.problem.classes if cls in KERNEL_CLASSES]
             cls = data.get("cls") or next(iter(classes), KERNEL_CLASSES[0])
             return Candidate(text, cls, "", form, data.get("language", ""), data.get("entry", ""))
-        checked = check(text)
-        cls = class_of(checked.program) if checked.ok else self.problem.classes[0]
-        return Candidate(text, cls, trial.backend_of(text, self.context.sms))
+        return self.problem.candidate(text)
 
     def _untaken(self) -> int | None:
         """The first try (from 1) that is no trial yet and that no Receive has."""
         return next(iter(self.journal.untaken_tries()), None)
 
     def _owners(self) -> Job | None:
-        """The owner's next trial: one that a lost engine left open, or the next try."""
+        """The owner's next trial, or profile of a trial that ended: one that a lost engine left open, or the next."""
         for e in self.journal.open_trials():
             if e.by == "owner" and e.trial not in self._under_way:
                 return Job(self._trial(e))
+        for request, number in self.journal.unanswered_profiles():
+            if request not in self._profiles and self.journal.ended(number) is not None:
+                return Job(self._owners_profile(request, number))
         request = None if self._receiving else self._untaken()
         return None if request is None else Job(self._owners_trial(request))
 
     def _owners_trial(self, request: int) -> Steps[None]:
         candidate = self._tries[request - 1]
-        what = f"the owner's {'kernel' if candidate.form == 'kernel' else 'program'}"
+        what = self.journal.tries()[request - 1].data.get("change") or f"the owner's {candidate.form}"
         number = self.journal.next_trial
         yield from self._log_proposal(
             trial.Proposal(candidate, what, "tried by the owner", by="owner", request=request)
         )
         yield from self._trial(self.journal.past(events.TrialProposed, number))
+
+    def _owners_profile(self, request: int, number: int) -> Steps[None]:
+        self._profiles.add(request)
+        ended, handler = self.fold.finished(number), self.handlers.get("profile")
+        turn = turns.Turn(f"profile {request}", self.owner.stop.is_set)
+        limit, place = self.context.limit(ended.cls), self.context.device.place
+        yield from profile.answer(request, ended, limit, self.journal, handler, turn, place)
 
     def _receive(self, path: str, verb: Receive) -> Steps[None]:
         if self.journal.at(events.Answered, path) is not None:

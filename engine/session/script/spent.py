@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-DOING = ("think", "trace", "prepare", "build", "trial", "pytorch", "turn")  # trial: verifying and timing
+DOING = ("think", "trace", "prepare", "build", "trial", "pytorch", "turn", "profile")  # trial: verifying and timing
 
 
 class Spent:

@@ -32,12 +32,14 @@ class Emitted:
 @dataclass(frozen=True)
 class Work:
     """`run` may block; it is called in the thread of the step's lane, once the work has its place (engine.executors;
-    "" if it needs none). `doing`: think | trace | prepare | build | trial | pytorch | turn, for the session's account
-    of its time."""
+    "" if it needs none). `doing`: think | trace | prepare | build | trial | pytorch | turn | profile, for the session's
+    account of its time. `meanwhile` returns the events to log while `run` runs. It is called often, in the thread of
+    the generators, and must be quick."""
 
     run: Callable[[], Any]
     place: str = ""
     doing: str = ""
+    meanwhile: Callable[[], Iterator[Emitted]] = tuple
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,46 @@
 """A turn: a verb that a model or a profiler answers, outside of the trial pipeline.
 
-The start and the end of a turn are logged. A turn with a logged answer is never asked again. If an engine was lost
-during a turn, the turn is asked once more, and the cost of the first attempt is unknown. If it is lost twice, the
-answer is `lost`.
+The start and the end of a turn are logged, and between them the text of a model while it is written. A turn with a
+logged answer is never asked again. If an engine was lost during a turn, the turn is asked once more, and the cost of
+the first attempt is unknown. If it is lost twice, the answer is `lost`.
+
+A pause does not interrupt a turn that runs, because an endpoint does not wait. A stop ends it at once.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from engine.session import events
 from engine.session.journal import Journal
+from engine.session.script.saying import Saying, clean
 from engine.session.script.steps import Steps, Work
 from engine.strategies.api import Ask, Profile, Reply, State
 
 ATTEMPTS = 2
-# (the verb, its path, whether the session is stopped) -> the reply, without a state. A handler runs in its own thread
-# and must check often whether the session is stopped. An exception becomes a refusal `broken`.
-Handler = Callable[[Ask | Profile, str, Callable[[], bool]], Reply]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a handler is given beside the verb. `cancelled()`: the session is stopped; it never blocks, and the handler
+    checks it at least ten times a second. `say(text)`: what a model wrote next, for the viewers. `past`: the Asked and
+    Answered events of the session before this turn."""
+
+    path: str
+    cancelled: Callable[[], bool]
+    say: Callable[[str], None] = lambda text: None
+    attempt: int = 1
+    past: tuple[events.Event, ...] = ()
+
+
+# (the verb, the turn) -> the reply, without a state. A handler runs in its own thread. An exception becomes a refusal
+# `broken`. If the handler has a method `about(verb)`, that returns {model, sampling, tokens_in} for events.Asked. If it
+# has a method `before(journal)`, those are steps that come before anything else in the session.
+Handler = Callable[[Ask | Profile, Turn], Reply]
 NOBODY = {
     "ask": Reply(
         refusal="no_model",
@@ -27,6 +49,11 @@ NOBODY = {
     "profile": Reply(refusal="no_profiler", reason="This engine has no profiler. The strategy continues without one."),
 }
 LOST = Reply(refusal="lost", reason=f"The engine was lost {ATTEMPTS} times during this turn.")
+
+
+def first(handlers: Mapping[str, Handler], journal: Journal) -> list[Steps[None]]:
+    """The steps of handlers that come before anything else, such as waiting for a key."""
+    return [handler.before(journal) for handler in handlers.values() if hasattr(handler, "before")]
 
 
 def turn(
@@ -42,26 +69,40 @@ def turn(
     elif handler is None:
         answer = NOBODY[verb.name]
     else:
-        role, prompt = (verb.role, verb.prompt) if isinstance(verb, Ask) else ("", "")
-        blob = events.blob_name(prompt) if prompt else ""
-        event = events.Asked(path, verb.digest, verb.name, role, blob, len(attempts) + 1)
-        yield from journal.emit(event, *([prompt] if prompt else []))
-        answer = yield Work(lambda: _handled(handler, verb, path, cancelled), doing="turn")
+        attempt = len(attempts) + 1
+        saying, past = Saying(path, attempt), (*journal.of(events.Asked), *journal.of(events.Answered))
+        yield from journal.emit(_asked(path, verb, attempt, handler), *_texts(verb))
+        this = Turn(path, cancelled, saying.add, attempt, past)
+        answer = yield Work(
+            lambda: handled(handler, verb, this), doing="turn", meanwhile=lambda: saying.events(journal)
+        )
     yield from journal.emit(_event(path, verb, answer), *([answer.text] if answer.text else []))
 
 
 def stopped(asked: events.Asked) -> events.Answered:
     """The end of a turn that was running when the session stopped."""
     reason = "The session was stopped before this was answered."
-    return events.Answered(asked.path, asked.digest, asked.verb, refusal="stopped", reason=reason)
+    return events.Answered(asked.path, asked.digest, asked.verb, refusal="stopped", reason=reason, model=asked.model)
 
 
-def _handled(handler: Handler, verb: Ask | Profile, path: str, cancelled: Callable[[], bool]) -> Reply:
+def _texts(verb: Ask | Profile) -> list[str]:
+    return [verb.prompt] if isinstance(verb, Ask) and verb.prompt else []
+
+
+def _asked(path: str, verb: Ask | Profile, attempt: int, handler: Handler) -> events.Asked:
+    about: dict[str, Any] = handler.about(verb) if hasattr(handler, "about") else {}
+    role, blob = verb.role if isinstance(verb, Ask) else "", next(map(events.blob_name, _texts(verb)), "")
+    return events.Asked(path, verb.digest, verb.name, role, blob, attempt, **about)
+
+
+def handled(handler: Handler, verb: Ask | Profile, this: Turn) -> Reply:
+    """What the handler replies; an exception becomes a refusal."""
     began = time.perf_counter()
     try:
-        return handler(verb, path, cancelled)
+        answer = handler(verb, this)
+        return dataclasses.replace(answer, text=clean(answer.text), reason=clean(answer.reason))
     except Exception as e:
-        reason = f"The turn broke off ({type(e).__name__}: {e})."
+        reason = clean(f"The turn broke off ({type(e).__name__}: {e}).")
         return Reply(refusal="broken", reason=reason[:500], seconds=time.perf_counter() - began)
 
 
@@ -71,7 +112,8 @@ def _event(path: str, verb: Ask | Profile, reply: Reply) -> events.Answered:
         refusal, reason = "schema", wrong
     return events.Answered(
         path, verb.digest, verb.name, events.blob_name(reply.text) if reply.text else "", refusal, reason, reply.model,
-        dict(reply.tokens), reply.cost, reply.seconds, reply.finish,
+        dict(reply.tokens), reply.cost, reply.seconds, reply.finish, retries=reply.retries, estimated=reply.estimated,
+        prices=reply.prices,
     )  # fmt: skip
 
 
@@ -81,5 +123,5 @@ def reply(verb: Ask | Profile, journal: Journal, event: events.Answered, state: 
     value = verb.parsed(text)[0] if isinstance(verb, Ask) and not event.refusal else None
     return Reply(
         text, value, event.refusal, event.reason, event.model, dict(event.tokens), event.cost, event.seconds,
-        event.finish, state,
+        event.finish, event.retries, event.estimated, event.prices, state,
     )  # fmt: skip

@@ -14,9 +14,8 @@ adds to them at its end (engine.session.runner).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import log2
@@ -26,8 +25,8 @@ from dsl import ir
 from dsl.check.program import check
 from dsl.ir import Collective, Conv, Gemm, GroupedGemm, Program
 from dsl.resolve import resolve
-from engine import atomic_write
 from engine.build.cache import content_key, default_root
+from engine.strategies import memory_lines
 from engine.strategies.planner.search import candidates
 from sol.attainable import product_of
 from sol.graph import OpGraph
@@ -40,7 +39,6 @@ PROGRAMS = ROOT / "dsl/examples/suite59"
 # Words of structures whose kernel was rewritten after the results in engine/results: ignore the speedups recorded
 # before. None now. Empty this when they are measured again.
 FITTED: tuple[str, ...] = ()
-MOST = 4000  # lines stored of this machine's sessions
 SESSION = "session "  # prefix of `where` for a session's result
 
 
@@ -170,7 +168,7 @@ def committed(hardware: str, sms: int) -> Memory:
         memory = _lines(aside)
     else:
         memory = _gathered(paths, sms)
-        _write(aside, memory.to_text())
+        memory_lines.add(aside, memory.to_text())
     memory.outcomes.fitted = FITTED
     return memory
 
@@ -264,9 +262,7 @@ def _file(hardware: str) -> Path:
 
 
 def _lines(path: Path) -> Memory:
-    with contextlib.suppress(OSError):
-        return parsed("\n".join(path.read_text(encoding="utf-8").splitlines()[-MOST:]))
-    return Memory()
+    return parsed(memory_lines.read(path))
 
 
 def parsed(text: str) -> Memory:
@@ -305,28 +301,7 @@ def keep(hardware: str, lesson: str) -> None:
     """Append the JSON lines of a session's measurements on this machine. Errors here do not affect the session. Lines
     that the file holds (of a session that was lost at its end and resumed) are not added again."""
     if lesson:
-        _write(_file(hardware), lesson)
-
-
-def _write(path: Path, text: str) -> None:
-    """Add lines to a file, all or none. The oldest beyond MOST are removed."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path):
-            old = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-            if old and not old[-1].endswith("\n"):  # a line that another version's crash tore
-                old[-1] += "\n"
-            new = dict.fromkeys(text.splitlines(keepends=True))
-            lines = [*old, *(line for line in new if line not in old)]
-            atomic_write.write_text(path, "".join(lines[-MOST:]))
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One writer at a time, over threads and processes: each reads what the previous one wrote."""
-    with path.with_name(f"{path.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        memory_lines.add(_file(hardware), lesson)
 
 
 __all__ = [

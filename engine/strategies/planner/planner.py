@@ -16,26 +16,22 @@ nvcc needs forty, so on a device that compiles, nvcc builds at most CPP_TRIALS o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from dsl.check.program import check
-from dsl.resolve import resolve
-from engine.devices.parts import expected_ms
 from engine.strategies.api import Finished, State, Try
 from engine.strategies.planner import memory
 from engine.strategies.planner.memory import Memory
 from engine.strategies.planner.search import build_cost, candidates
+from engine.strategies.planner.search.build_cost import CPP_TRIALS
 from engine.strategies.planner.search.program_index import ProgramIndex
+from engine.strategies.planner.search.refining import of_module
 from engine.strategies.planner.search.search_lines import QUICK, Line, Step
 from engine.strategies.planner.search.structures import Structure, tune
 from engine.strategies.problem import Cancelled, Part, Prepared
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
 
-# Per session, in builds over CUTLASS's headers (planner.search.build_cost), 40 s each on a device.
-CPP_TRIALS = 4
 ALGEBRAIC = 2  # trials of a rewrite that does less work than the module
-WORSE = 1.5  # a neighbour is not tried if its predicted time is more than this factor above the best
 
 
 class Planner:
@@ -78,7 +74,7 @@ class Planner:
             for line in self._regions_in_turn(cls, state):
                 proposal = self._propose(line, state)
                 if proposal is not None:
-                    return self._whole(proposal, line, state)
+                    return of_module(proposal, line, self.problem, state)
         return None
 
     def upcoming(self, state: State) -> list[Try]:
@@ -176,15 +172,11 @@ class Planner:
         open_ = [s for s in (structure, *line.structures) if s and s.ranked and not self._over(s, state)]
         for current in open_:  # if one has no more trial worth running, the next may
             own = {k for s, k in tried if s == current.key}
-            near = candidates.neighbours(current.ranked, config, own) if config and current is structure else []
-            limit = WORSE * current.ranked[0].ms
-            for r in [*near, *current.ranked]:
-                if candidates.key(r.config)[:5] not in own and r.ms <= limit:
-                    beside = r in near
-                    return line.proposal(
-                        Step(current, r), self.hardware, parent=best.number if beside else None,
-                        before=config if beside else None,
-                    )  # fmt: skip
+            for r, beside in candidates.around(current.ranked, config if current is structure else None, own):
+                return line.proposal(
+                    Step(current, r), self.hardware, parent=best.number if beside else None,
+                    before=config if beside else None,
+                )  # fmt: skip
         return None
 
     def _planned(self, line: Line, state: State) -> Iterator[Try]:
@@ -200,17 +192,6 @@ class Planner:
                 step.ranked is not None and (step.structure.key, config) not in tried
             ):
                 yield line.proposal(step, self.hardware)
-
-    def _whole(self, proposal: Try, line: Line, state: State) -> Try:
-        """The proposal with the time of the whole module, if the program is one region."""
-        if not line.number:
-            return proposal
-        standing = [(line.part.region.ops, resolve(check(proposal.text).program, self.hardware.sms))]
-        for number, t in state.standing(line.cls).items():
-            if number != line.number:
-                standing.append((self.problem.ops(number), resolve(check(t.text).program, self.hardware.sms)))
-        ms, _ = expected_ms(self.problem.graph, standing, self.hardware, line.cls)
-        return replace(proposal, predicted_ms=ms)
 
     def _tried(self, line: Line, state: State) -> set[tuple]:
         """(structure, configuration of its main stage) of every trial of the line."""

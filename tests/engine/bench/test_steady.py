@@ -12,12 +12,12 @@ def seen(**changes):
     fields = {
         "name": "gate", "ms": [0.1, 0.1], "baseline_ms": [0.1, 0.1], "ratio": [1.0, 1.01],
         "interval": [(0.99, 1.01), (1.0, 1.02)], "pairs": [15, 15], "cupti_ms": 0.099,
-        "events_ms": 0.1, "wall_ms": 0.1, "call_ms": 0.2,
+        "call_ms": 0.2,
     }  # fmt: skip
     return Seen(**{**fields, **changes})
 
 
-def test_two_ratios_within_two_percent_and_clocks_within_three_are_good():
+def test_two_ratios_within_one_percent_and_clocks_within_five_are_good():
     assert seen().faults == [] and line(seen()).startswith("ok  gate")
 
 
@@ -29,8 +29,8 @@ def test_a_wider_spread_is_good_only_where_the_intervals_say_so():
 
 
 def test_clocks_that_disagree_are_named_from_fifty_microseconds():
-    assert seen(cupti_ms=0.096).faults == ["events say 1.042 times what CUPTI says"]
-    assert seen(events_ms=0.02, cupti_ms=0.018).faults == []
+    assert seen(cupti_ms=0.09).faults == ["the outside clock says 1.111 times what CUPTI says"]
+    assert seen(ms=[0.02, 0.02], cupti_ms=0.018).faults == []
 
 
 def test_a_finding_against_an_honest_kernel_is_a_fault():

@@ -318,7 +318,7 @@ def test_programs_are_compared_in_turns_in_one_run(device):
     slow = replace(
         mine,
         trial=2,
-        sources={"cute": Source("cute", "python", *2 * [generated(MODULE_RIGHT, "time.sleep(0.004)")], "n", ())},
+        sources={"cute": Source("cute", "python", *2 * [generated(MODULE_RIGHT, "time.sleep(0.02)")], "n", ())},
     )
     for one in (mine, slow):
         device.validate(one)
@@ -327,7 +327,7 @@ def test_programs_are_compared_in_turns_in_one_run(device):
     assert (first.trial, second.trial) == (1, 2) and first.baseline == second.baseline == "eager_tf32"
     assert len(first.time.sample) == len(second.time.sample) == 15
     # The quickest calls are compared, because a busy machine delays some of the others.
-    assert min(second.time.sample) > min(first.time.sample) + 3
+    assert min(second.time.sample) > min(first.time.sample) + 10
     assert device.measure(mine, base).time.ms > 0  # what was compared has left nothing behind
 
 

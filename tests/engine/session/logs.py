@@ -66,10 +66,19 @@ HEAD = {
 BETWEEN = {
     "progress": some(text=words, step=words, trial=st.none() | st.integers(1, 9)),
     "controlled": some(action=st.sampled_from(["pause", "resume", "stop", "budget", "try", "dance"]),
-                       data=st.dictionaries(st.sampled_from(["trials", "eps", "window", "program"]), anything)),
+                       data=st.dictionaries(st.sampled_from(["trials", "eps", "window", "program"]), anything))
+    | some(action=st.just("profile"), data=some(trial=st.integers(1, 5)) | anything),
+    "trial.profiled": some(trial=st.integers(1, 5), request=st.integers(1, 3), text=st.just("") | blob,
+                           source=st.sampled_from(["", "model", "profiler"]), refusal=words, reason=words, seconds=ms),
     "resumed": some(text=words),
+    "key.wanted": some(public_key=blob, claim=st.integers(1, 3), endpoint=words, model=words, until=ms,
+                       again=st.booleans(), text=words),
+    "key.received": some(claim=st.integers(1, 3)),
     "baseline": HEAD["baseline"],
     "screened": some(trial=st.integers(1, 9), quick=st.dictionaries(words, st.none() | ms, max_size=3), seconds=ms),
+    "turn.asked": some(path=words, digest=words, verb=words, role=words, prompt=blob, attempt=st.integers(1, 2)),
+    "turn.said": some(path=words, number=st.integers(1, 9), text=words, attempt=st.integers(1, 2)),
+    "turn.answered": some(path=words, digest=words, verb=words, text=blob, refusal=words, seconds=ms),
     "of.another.version": st.dictionaries(words, anything, max_size=3),
 }  # fmt: skip
 STEPS = {

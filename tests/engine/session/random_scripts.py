@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from engine.session import events
+from engine.session.script.turns import Turn
 from engine.strategies.api import Ask, Candidate, Receive, Reply, Screen, Together, Try, Verb
 from engine.strategies.state import Finished, State
 from tests.engine.counting import PROGRAM
@@ -74,9 +75,11 @@ def _step(rng: random.Random, kind: str) -> tuple[str, Any]:
 
 def _words(rng: random.Random) -> list[Word]:
     """One word, or a pause with its end."""
-    kind = rng.choices(("try", "budget", "pause"), (5, 4, 1))[0]
+    kind = rng.choices(("try", "budget", "pause", "profile"), (5, 4, 1, 2))[0]
     if kind == "pause":
         return [("pause", {}), ("resume", {})]
+    if kind == "profile":
+        return [("profile", {"trial": rng.randint(1, 5)})]
     return [_handed_in(rng) if kind == "try" else ("budget", {"trials": rng.randint(1, 12)})]
 
 
@@ -135,7 +138,7 @@ class Script:
         return Receive()
 
 
-def reply(verb: Ask, path: str, cancelled: Any) -> Reply:
+def reply(verb: Ask, turn: Turn) -> Reply:
     """A model whose reply follows from the prompt: right, of another form, or none at all."""
     chosen = number(verb.prompt, "reply") % 5
     if chosen == 0:
@@ -178,7 +181,7 @@ class Words:
 def key(event: events.Event) -> str:
     """Names an event in every life of a session; "" of those that depend on what ran at once."""
     match event:
-        case events.Controlled() | events.Progress(step="screen"):
+        case events.Controlled() | events.TrialProfiled() | events.Progress(step="screen"):
             return ""
         case events.Progress():
             return f"{event.step} {event.text}"

@@ -29,8 +29,9 @@ from functools import cache
 import pytest
 
 from engine.session import events, trial
-from engine.session.script import lanes, search
+from engine.session.script import lanes
 from engine.session.script.search import StrategyChanged
+from engine.strategies import problem
 from engine.strategies.problem import Prepared
 from tests.engine.session.random_scripts import ENDS, Life, Plan, Row, bests, live, plan, reread, row, stretches
 
@@ -49,7 +50,7 @@ NOT_AGAIN = {  # what the log holds of a trial -> steps of the device that are o
 def quick():
     """A handful of programs is compiled again and again: the compiler's answers are kept, and nobody waits long."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (trial, search):
+        for module in (trial, problem):
             patch.setattr(module, "check", cache(module.check))
         for name in ("generate", "resolve", "seen"):
             patch.setattr(trial, name, by_identity(getattr(trial, name)))

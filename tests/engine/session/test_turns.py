@@ -1,5 +1,6 @@
 """Turns: what a model or a profiler answers is logged, and never asked again."""
 
+import json
 import threading
 import time
 
@@ -7,9 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from engine.session import events
-from engine.session.script import turns
+from engine.session.script import saying, turns
 from engine.session.script.steps import Stopped
-from engine.strategies.api import Ask, Profile, Reply, Together, Try
+from engine.strategies.api import Ask, Candidate, Profile, Reply, Together, Try
+from tests.engine.counting import PROGRAM
 from tests.engine.session.scripted import KernelDevice, iter_of, kernel, of, play, resumed
 
 
@@ -32,8 +34,8 @@ def test_without_a_model_a_turn_is_refused_in_words():
 
 
 def test_a_turn_is_logged_with_its_prompt_and_its_reply():
-    def handler(verb, path, cancelled):
-        assert (verb.role, path) == ("plan", "1")
+    def handler(verb, turn):
+        assert (verb.role, turn.path) == ("plan", "1")
         return Reply('{"tile": 64}', model="m", tokens={"in": 5, "out": 3}, cost=0.01, seconds=0.5, finish="stop")
 
     log, searching = play(ask, handlers={"ask": handler})
@@ -62,8 +64,8 @@ def test_a_turn_that_breaks_off_is_an_answer():
 def test_an_answered_turn_is_never_asked_again_and_one_under_way_once_more():
     calls = []
 
-    def handler(verb, path, cancelled):
-        calls.append(path)
+    def handler(verb, turn):
+        calls.append(turn.path)
         return Reply('{"tile": 64}')
 
     log, searching = play(ask, handlers={"ask": handler})
@@ -77,10 +79,29 @@ def test_an_answered_turn_is_never_asked_again_and_one_under_way_once_more():
     assert calls == ["1", "1"] and of(third, events.Answered)[0].refusal == "lost"
 
 
+def test_the_text_of_a_second_attempt_has_its_own_pieces(monkeypatch):
+    monkeypatch.setattr(saying, "EVERY", 0.0)
+
+    def handler(verb, turn):
+        for word in ("one", "two"):
+            turn.say(f"{word} {turn.attempt} ")
+            until = time.monotonic() + 10
+            while turn.say.__self__._parts and time.monotonic() < until:  # until it is logged
+                time.sleep(0.001)
+        return Reply('{"tile": 64}')
+
+    log, searching = play(ask, handlers={"ask": handler})
+    pieces = of(log, events.Said)
+    assert [(e.number, e.text) for e in pieces] == [(1, "one 1 "), (2, "two 1 ")]
+    again, _ = resumed(ask, searching, log.index(pieces[0]) + 1, handlers={"ask": handler})
+    assert "".join(e.text for e in of(again, events.Said)) == "one 1 one 2 two 2 "
+    assert [(e.attempt, e.number) for e in of(again, events.Said)][:2] == [(1, 1), (2, 1)]
+
+
 def test_turns_of_together_wait_for_their_models_at_once():
     barrier = threading.Barrier(3, timeout=10)
 
-    def handler(verb, path, cancelled):
+    def handler(verb, turn):
         barrier.wait()
         return Reply(verb.prompt.upper())
 
@@ -96,9 +117,9 @@ def test_a_stop_ends_each_open_turn_and_trial():
     """The frame of the session logs the ends; here the search lets go."""
     begun = threading.Event()
 
-    def handler(verb, path, cancelled):
+    def handler(verb, turn):
         begun.set()
-        while not cancelled():
+        while not turn.cancelled():
             time.sleep(0.001)
         return Reply("too late")
 
@@ -109,3 +130,25 @@ def test_a_stop_ends_each_open_turn_and_trial():
         play(lambda problem: iter_of(Ask("r", "p")), handlers={"ask": handler}, control=control)
     asked = events.Asked("1", "d", "ask")
     assert turns.stopped(asked).refusal == "stopped"
+
+
+# ---- a profile ----
+
+
+def test_without_a_profiler_a_profile_is_the_compiler_s_and_the_model_s_and_says_so():
+    answers = []
+
+    def script(problem):
+        yield Try(Candidate(PROGRAM, "f16", "cute"))
+        answers.append((yield Profile(1)))
+        yield Try(kernel("a fail"))
+        answers.append((yield Profile(2)))
+        answers.append((yield Profile(9)))
+        return ""
+
+    play(script)
+    right, wrong, absent = answers
+    facts = json.loads(right.text)
+    assert facts["source"].startswith("no profiler") and facts["limit_ms"] == 0.01 and facts["kind"] == "predicted"
+    assert facts["stages"][0]["bound_by"] and facts["stages"][0]["ms"] > 0
+    assert (wrong.refusal, absent.refusal) == ("no_profiler", "no_profiler") and "Trial 2 has no time" in wrong.reason

@@ -7,6 +7,7 @@ import pytest
 from dsl.check.program import check
 from dsl.resolve import resolve
 from engine.devices import Problem
+from engine.strategies import memory_lines
 from engine.strategies.api import Finished, State
 from engine.strategies.planner import memory
 from engine.strategies.planner.memory import Memory, Won
@@ -138,7 +139,7 @@ def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
 
 
 def test_the_memory_of_a_machine_is_bounded(monkeypatch):
-    monkeypatch.setattr(memory, "MOST", 3)
+    monkeypatch.setattr(memory_lines, "MOST", 3)
     for i in range(5):
         memory.keep("h200", memory.lines_of([won(f"p{i}")]))
     lines = memory._file("h200").read_text().splitlines()

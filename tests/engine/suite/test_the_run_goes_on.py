@@ -12,8 +12,8 @@ from engine.session import events
 from engine.suite import runner
 from engine.suite.cases import Case, cases
 from engine.suite.table import line, table
-from engine.trace import trace
 from tests.engine.counting import CountingDevice
+from tests.engine.traced import once
 
 GOOD = ("matrix_vector", "matmul_square", "matmul_square_f16")
 
@@ -48,15 +48,10 @@ class Suite(CountingDevice):
         return events.TrialMeasured(candidate.trial, time, baseline.name, baseline.time.ms, 3.0, 2.9, 3.1)
 
 
-TRACED = {}
-
-
 @pytest.fixture(autouse=True)
 def traced_once(monkeypatch):
     def graph(self):
-        if self.spec.source not in TRACED:
-            TRACED[self.spec.source] = trace(self.spec.source, local_user=True).graph, "Model"
-        return TRACED[self.spec.source]
+        return once(self.spec.source, local_user=True).graph, "Model"
 
     monkeypatch.setattr("engine.session.runner._Session._graph", graph)
 

@@ -10,6 +10,7 @@ from dsl.ir import Program
 from dsl.rules import legal
 
 WHOLE, OWN = 1.0, 0.2
+CPP_TRIALS = 4  # the cost that one search may have in a session, 40 s each on a device
 LIGHT = 0.5  # below this cost a search may build as freely as on `cute`
 
 

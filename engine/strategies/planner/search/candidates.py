@@ -22,6 +22,7 @@ from sol.model.tiles import Product, TileTime, Tiling, tiles_of
 CLUSTERS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1))
 SPLITS = (2, 3, 4, 6, 8, 16, 32, 64, 128)
 CLAUSES = ("tile", "cluster", "schedule", "scheduler", "swizzle")
+WORSE = 1.5  # nothing is tried around a program whose predicted time is more than this factor above the best one's
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,16 @@ def neighbours(ranked: list[Ranked], config: Config, tried: set[tuple] = frozens
             clause = _clause(r.config, config)
             varied[clause] = varied.get(clause, 0) + 1
     return sorted(near, key=lambda r: varied.get(_clause(r.config, config), 0))
+
+
+def around(ranked: list[Ranked], config: Config | None, tried: set[tuple]) -> Iterator[tuple[Ranked, bool]]:
+    """What to try next around `config`: its neighbours (True), then the rest of the ranking (False). What was tried and
+    what the model expects to be far worse than the best is left out. `config` None: the ranking alone."""
+    near = neighbours(ranked, config, tried) if config else []
+    beside = {id(r) for r in near}
+    for r in (*near, *(r for r in ranked if id(r) not in beside)):
+        if key(r.config)[:5] not in tried and r.ms <= WORSE * ranked[0].ms:
+            yield r, id(r) in beside
 
 
 def _clause(a: Config, b: Config) -> str:

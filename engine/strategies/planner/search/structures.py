@@ -137,9 +137,7 @@ def expected(resolved: Program, hw: Hardware) -> float:
 
 def tune(s: Structure, hw: Hardware) -> None:
     """Rank the configurations of the product that takes longest; the other products take the model's best."""
-    types = legal.types_of(s.base)
-    products = [x for x in s.base.stages if isinstance(x, Gemm | Conv) and legal.configured(x, types)]
-    products = [x for x in products if legal.compute_of(x, types) is not DType.F32]
+    products = tunable(s.base)
     if not products:
         return
     ranked, rankings = {}, {}
@@ -152,6 +150,13 @@ def tune(s: Structure, hw: Hardware) -> None:
     rest = {x.name: ranked[x.name][0].config for x in products if x is not main and ranked[x.name]}
     tuned = tuple(replace(x, config=rest[x.name]) if x.name in rest else x for x in s.base.stages)
     s.base, s.main, s.ranked = replace(s.base, stages=tuned), main.name, ranked[main.name]
+
+
+def tunable(p: Program) -> list[Gemm | Conv]:
+    """The products and convolutions of a checked program that have a configuration to choose."""
+    types = legal.types_of(p)
+    products = [x for x in p.stages if isinstance(x, Gemm | Conv) and legal.configured(x, types)]
+    return [x for x in products if legal.compute_of(x, types) is not DType.F32]
 
 
 def prediction(p: Program, hw: Hardware) -> Attainable:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsl.lower.cute import lower
+from tests import compiled
 
 from . import programs
 from .own_cases import CASES as OWN
@@ -45,12 +46,14 @@ PROGRAMS = {
 
 CHILD = """
 import importlib.util, json, sys, traceback
+from engine import start
 for path in sys.argv[1:]:
     failure = ""
     try:
         spec = importlib.util.spec_from_file_location("generated", path)
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        with start.importing():
+            spec.loader.exec_module(module)
         module.build()
     except Exception:
         failure = traceback.format_exc()
@@ -91,19 +94,24 @@ def texts():
 
 @pytest.fixture(scope="module")
 def failures(texts, tmp_path_factory):
-    """What is wrong with each, "" if it was compiled: all in one process, because quack takes 9 s to import."""
+    """What is wrong with each, "" if it compiles: all in one process, because quack takes 9 s to import. A text that
+    compiled before (tests.compiled) is left out."""
     pytest.importorskip("quack", reason="CuTe DSL and quack-kernels are not installed")
     folder = tmp_path_factory.mktemp("builds")
-    for name, text in texts.items():
-        (folder / f"{name}.py").write_text(text)
+    chosen = compiled.wanted("cute", texts, always=0)  # tests/dsl/test_matrix.py compiles one in any case
+    if not chosen:
+        return dict.fromkeys(texts, "")
+    for name in chosen:
+        (folder / f"{name}.py").write_text(texts[name])
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, *(str(folder / f"{name}.py") for name in texts)],
+        [sys.executable, "-c", CHILD, *(str(folder / f"{name}.py") for name in chosen)],
         capture_output=True, text=True, timeout=600, env={**os.environ, "QUACK_CACHE_DIR": str(folder / "cache")},
     )  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"path"')]
     failures = {Path(row["path"]).stem: row["failure"] for row in rows}
     ended = f"the process ended with {done.returncode} before this one was compiled: {done.stderr[-2000:]}"
-    return {name: failures.get(name, ended)[-3000:] for name in texts}
+    compiled.compiled("cute", *(texts[name] for name in chosen if not failures.get(name, ended)))
+    return {name: failures.get(name, ended)[-3000:] if name in chosen else "" for name in texts}
 
 
 @pytest.mark.toolchain

@@ -1,0 +1,51 @@
+"""Independent candidates: each is written without the others, and the fastest right one counts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from engine.strategies import api
+from engine.strategies.api import Script, Together
+from engine.strategies.writing import FINAL, FIRST, FORM, REFINE, RESERVE, SEED, Led, Writer
+
+DRAFT = "This is draft {} of {}; drafts do not see each other."
+
+
+class BestOfOptions(api.Options):
+    form: Literal["program", "kernel"] = FORM
+    n: int = Field(8, ge=1, le=64, description="Candidates")
+    report: bool = Field(False, description="Put the speed-of-light report into the prompt")
+    seed: bool = SEED
+    refine: bool = REFINE
+    reserve: int = RESERVE
+
+
+class BestOf(Led):
+    """See engine.strategies.api.Strategy."""
+
+    name = "best_of"
+    title = "Best of n"
+    about = "A model writes n candidates that do not know of each other; the fastest right one counts."
+    Options = BestOfOptions
+
+    def write(self, writer: Writer) -> Script:
+        n = min(self.options.n, writer.share)
+        turns = [
+            writer.prompt(
+                "implement", writer.expects, **writer.facts(history=False, turn=f"{FIRST} {DRAFT.format(number, n)}")
+            )
+            for number in range(1, n + 1)
+        ]
+        replies = yield Together(turns)
+        for reply in replies:
+            if reply.refusal in FINAL:
+                return reply.reason
+            if writer.stop:
+                return writer.stop
+            yield from writer.tried(writer.candidate(reply))
+        return writer.used(n, "candidate")
+
+
+STRATEGY = BestOf
