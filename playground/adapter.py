@@ -25,6 +25,7 @@ from engine.executors.memory import ON_A_GPU, USUAL, Memory
 from playground import conf, engines
 from playground.live import log
 from playground.live.connections import close_if_broken
+from playground.live.descriptions import Desk
 from playground.live.mailbox import Mailbox
 from playground.live.running import Running
 from playground.models import Engine, new_id
@@ -42,22 +43,26 @@ LEAVE = 10.0  # seconds that the sessions of an ending engine have to end their 
 
 class Adapter:
     """One engine process. `run(spec, device=, history=, read_blob=, control=, began=, share=)` yields {event, blobs,
-    t}.
+    t}; for a session with a visitor's endpoint it gets `postbox=` too (playground.live.keys.Postbox).
 
     `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called before
-    the first session and after each claim, in a thread of its own, to prepare for the next one.
+    the first session and after each claim, in a thread of its own, to prepare for the next one. `write` answers the
+    descriptions of the tab Words (playground.live.descriptions); None: this engine has no model for them.
     """
 
     def __init__(
         self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any],
         warm: Callable[[], None] = lambda: None, memory: Memory | None = None,
+        write: Callable[..., dict[str, Any]] | None = None,
     ):  # fmt: skip
         self.run, self.serves, self.about, self.warm = run, serves, about, warm
         self.engine_id = new_id()
         self.memory = memory or Memory(_memory_limit(), ON_A_GPU if serves == "cuda" else USUAL)
         self.most = conf.get("UCUTLASS_SESSIONS")
+        self.desk = None if write is None else Desk(self.engine_id, write)
         self.mailbox = Mailbox()
         self.running: dict[threading.Thread, Running] = {}  # changed by the main thread alone
+        self._admitting = threading.Lock()
         self._leaving = threading.Event()
         self._done = threading.Event()
         self._stir = threading.Event()  # wakes the heartbeat: a session was taken, or the process ends
@@ -75,6 +80,8 @@ class Adapter:
         beat = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         beat.start()
         threading.Thread(target=self._prepare, name="warm", daemon=True).start()
+        if self.desk is not None:
+            threading.Thread(target=self.desk.run, name="words", daemon=True).start()
         try:
             while not self._leaving.is_set():
                 try:
@@ -93,6 +100,8 @@ class Adapter:
                     self._free.wait(IDLE)
                     self._free.clear()
         finally:
+            if self.desk is not None:
+                self.desk.close()
             self._release()
             self._done.set()
             self._stir.set()
@@ -119,16 +128,30 @@ class Adapter:
         """The next session, if another one may be taken now."""
         for thread in [thread for thread in self.running if not thread.is_alive()]:
             del self.running[thread]
-        if any(r.isolated for r in self.running.values()):
-            return None
-        new = [r for r in self.running.values() if not r.settled]
+        with self._admitting:
+            if not self._has_room():
+                return None
+        suspects = not any(r.lease.suspect for r in self.running.values())
+        own_keys = sum(r.waits for r in self.running.values()) < self.most
+        return log.claim(self.engine_id, self.serves, suspects=suspects, own_keys=own_keys)
+
+    def _has_room(self) -> bool:
+        """Whether one more session may work now. Those that wait for a key hold nothing."""
+        at_work = [r for thread, r in list(self.running.items()) if thread.is_alive() and not r.waits]
+        if any(r.isolated for r in at_work):
+            return False
+        new = [r for r in at_work if not r.settled]
         late = time.monotonic() - STARTS_WITHIN
         if self.serves == "cuda" and sum(r.began > late for r in new) >= STARTING:
-            return None
-        if len(self.running) >= self.most or not self.memory.fits_another(len(self.running), len(new)):
-            return None
-        suspects = not any(r.lease.suspect for r in self.running.values())
-        return log.claim(self.engine_id, self.serves, suspects=suspects)
+            return False
+        return len(at_work) < self.most and self.memory.fits_another(len(at_work), len(new))
+
+    def _admit(self, running: Running) -> bool:
+        """Let a session work whose key came, if there is room. Called in the session's thread."""
+        with self._admitting:
+            if self._has_room():
+                running.waits, running.began = False, time.monotonic()
+        return not running.waits
 
     def _release(self) -> None:
         """Give every session back, so that another engine continues it."""
@@ -162,7 +185,7 @@ class Adapter:
 
     def begin(self, lease: log.Lease) -> None:
         """Work on a session in a thread of its own."""
-        running = Running(lease, self.run, self.serves, self.mailbox)
+        running = Running(lease, self.run, self.serves, self.mailbox, self._admit)
         thread = threading.Thread(target=self._work, args=(running,), name=f"session {lease.session_id[:6]}")
         self.running[thread] = running
         thread.daemon = True  # an engine that must end does not wait for a session that cannot

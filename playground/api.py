@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any, Literal
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -14,14 +13,15 @@ from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
 from engine.session.spec import SpecFields, strategies
-from playground import engines, figures
-from playground.access import faults, limits, requests, tokens, tries
-from playground.access.answers import Refused, patient, too_many
+from playground import engines, figures, owner_api, profiles
+from playground.access import faults, limits, owners, requests, sessions, tries, visitor_keys
+from playground.access.answers import Refused, patient
 from playground.access.bodies import FORM, BodyParser
 from playground.language import api as language_api
 from playground.language import examples
 from playground.live import log
-from playground.models import Blob, Command, Session, SessionEvent
+from playground.models import Blob, Session, SessionEvent
+from playground.words import api as words_api
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,8 @@ api = Api(
 )
 api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
-commands_limit = limits.Limit(60, 60)
+api.add_router("", words_api.router)
+api.add_router("", owner_api.router)
 
 
 class SessionMade(Schema):
@@ -82,6 +83,7 @@ class TryIn(Schema):
         description="of a kernel: the precision class that it declares and is compared in; one that the session allows,"
         " or f32. Omitted: the first that the session allows",
     )
+    change: str = Field("", max_length=tries.LONGEST_CHANGE, description="one line: what is new in it")
 
 
 class BudgetIn(Schema):
@@ -94,11 +96,19 @@ class BudgetIn(Schema):
     window: int | None = None
 
 
-class CommandIn(Schema):
-    """`data`: of `try` and `budget`; the other commands need none."""
+class ProfileIn(Schema):
+    """The trial whose profile the engine makes, once the trial has ended."""
 
-    kind: Literal["pause", "resume", "stop", "budget", "try"]
-    data: TryIn | BudgetIn | dict[str, Any] = Field({})
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    trial: int
+
+
+class CommandIn(Schema):
+    """`data`: of `try`, `budget` and `profile`; the other commands need none."""
+
+    kind: Literal["pause", "resume", "stop", "budget", "try", "profile"]
+    data: TryIn | BudgetIn | ProfileIn | dict[str, Any] = Field({})
     control_token: str = ""
 
     @property
@@ -171,36 +181,19 @@ def _cause(e: BaseException | None) -> Refused | None:
     return e if isinstance(e, Refused) else faults.refusal_of(e) if e is not None else None
 
 
-def _limited(limit: limits.Limit, key: str, what: str, *, count: bool = True) -> None:
-    if wait := limit.wait(key, count=count):
-        raise too_many(what, wait)
-
-
 def find(request: HttpRequest, session_id: str) -> Session:
-    """The session of a view link. Raises Refused: 404, or 429 for an address with too many wrong links."""
-    rows = Session.objects.filter(id=session_id)
-    session = limits.guesses.look(limits.address(request), session_id, rows.first)
-    if session is None:
-        raise Refused(
-            404, "There is no such session.", "Check the link; sessions are deleted some weeks after their end."
-        )
-    return session
+    """The session of a view link (playground.access.sessions.find)."""
+    return sessions.find(limits.address(request), session_id)
 
 
-@api.post("/sessions", response={201: SessionMade}, summary="Start a session")
+@api.post(
+    "/sessions",
+    response={201: SessionMade},
+    summary="Start a session",
+    description='With an owner token ("Authorization: Bearer TOKEN") the token controls the session too.',
+)
 def start(request: HttpRequest, asked: SpecFields):
-    address, origin = limits.address(request), limits.origin(request)
-    _limited(limits.sessions, address, "sessions", count=False)  # before the text is read
-    requests.room_in_queue(origin)
-    spec = requests.spec_of(asked)
-    token, digest = tokens.new()
-    session = Session(title=spec["title"], spec=spec, device=spec["device"], control_hash=digest, origin=origin)
-    with transaction.atomic():  # on SQLite one at a time, so that parallel requests do not pass the limit
-        requests.room_in_queue(origin)
-        _limited(limits.sessions, address, "sessions")  # a refused request does not count
-        session.save(force_insert=True)
-    for link in (session.id, token):
-        limits.guesses.right(address, link)
+    session, token = sessions.start(owners.caller(request), asked)
     return Status(
         201,
         {
@@ -228,44 +221,45 @@ def read_events(
     return {"events": rows, "last": last, "ended": session.state == Session.ENDED and reached >= last}
 
 
+def _controlled(request: HttpRequest, session_id: str, secret: str) -> Session:
+    """The session, for a request with its control token or with the owner token that it was started with. Raises
+    Refused."""
+    session = find(request, session_id)
+    owner = None if secret else owners.bearer(request)
+    if owner is None or session.owner_id != owner.id:
+        sessions.must_control(limits.address(request), session, secret)
+    return session
+
+
 @api.post(
     "/sessions/{session_id}/commands",
     response={202: dict},
-    summary="The owner's commands: pause, stop, budget, try",
-    description="The answer is {kind, ended}. That to a `try` of a paused session has `waits`: `paused`, too: the try "
-    "begins when the session resumes.",
+    summary="The owner's commands: pause, stop, budget, try, profile",
+    description="The right comes from the control token, or from the owner token of the session in the header "
+    "Authorization. The answer is {kind, ended}. That to a `try` or a `profile` of a paused session has `waits`: "
+    "`paused`, too: it begins when the session resumes. The answer to a `profile` is the event trial.profiled.",
 )
 def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_token: str = Header("")):
-    session = find(request, session_id)
-    token = x_control_token or body.control_token
-    owns = bool(token) and limits.guesses.look(
-        limits.address(request), f"{session.id} {token}", lambda: tokens.owns(session, token) or None
-    )
-    if not owns:
-        raise Refused(
-            403, "This needs the control token of the session.", "Open the control link, or fork the session."
-        )
-    _limited(commands_limit, session.id, "commands", count=False)
-    data = requests.command_of(session, body.kind, body.fields)
-    if body.kind == "try":
-        data = tries.try_of(session, data)
-    _limited(commands_limit, session.id, "commands")
-    if body.kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
-        return Status(202, {"kind": body.kind, "ended": True})
-    waits = {"waits": "paused"} if body.kind == "try" and paused(session) else {}
-    Command.objects.create(session=session, kind=body.kind, data=data)
-    return Status(202, {"kind": body.kind, "ended": False, **waits})
+    session = _controlled(request, session_id, x_control_token or body.control_token)
+    return Status(202, sessions.command(session, body.kind, body.fields).to_json())
 
 
-def paused(session: Session) -> bool:
-    """Return True if the session is paused when it has obeyed the commands that wait for it."""
-    last = session.commands.filter(kind__in=("pause", "resume"), handled=None).last()
-    return last.kind == "pause" if last is not None else bool(session.summary.get("paused"))
+@api.post(
+    "/sessions/{session_id}/key",
+    response={202: dict},
+    summary="The owner's key for the endpoint that the session names",
+    description="Only while an engine waits for it (event key.wanted). The right comes as for commands. The key is "
+    "sealed for that engine and stored nowhere else; the answer is {endpoint}.",
+    openapi_extra=visitor_keys.DESCRIBED,
+)
+def give_key(request: HttpRequest, session_id: str, x_control_token: str = Header("")):
+    session = _controlled(request, session_id, x_control_token)
+    return Status(202, visitor_keys.take(request, session))
 
 
 @api.post("/tries/check", response=LookedAt, summary="The type of a text to try, and its visible faults")
 def look_at(request: HttpRequest, asked: TextIn):
-    _limited(limits.checks, limits.address(request), "checks")
+    sessions.limited(limits.checks, [limits.address(request)], "checks")
     requests.limit_text(asked.text, "The kernel", tries.LESS)
     return tries.looked_at(asked.text, asked.language, tries.entry_of(asked.entry))
 
@@ -283,6 +277,16 @@ def blob(request: HttpRequest, session_id: str, sha256: str):
     response["Cache-Control"] = "private, max-age=31536000, immutable"
     response["ETag"] = f'"{sha256}"'
     return response
+
+
+@api.get(
+    "/sessions/{session_id}/trials/{trial}/profile",
+    summary="The profile of a trial",
+    description="Of a session that runs: the owner asks for it with the command `profile`. Of one that ended, without "
+    "a request: the compiler's resources and the model of the GPU. `source` is profiler | model.",
+)
+def profile_of(request: HttpRequest, session_id: str, trial: int):
+    return profiles.of(find(request, session_id), trial)
 
 
 @api.get("/figures/{session_id}", summary="Plotly figures of a session, each with its table: roofline, history, ...")

@@ -1,7 +1,8 @@
 """Every setting of the environment, in one table.
 
 `get(name)` is the only way to read a setting, and a test fails if the source names a setting that is not here, so the
-table (`manage.py settings_table` prints it as Markdown) is always complete.
+table (`manage.py settings_table` prints it as Markdown) is always complete. The settings of models are read and
+described by engine.llm.settings.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from engine.llm import settings as models
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,6 +48,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("UCUTLASS_QUEUE", "number", "100", "sessions that may wait at once; beyond it a new one is refused"),
     Setting("UCUTLASS_QUEUE_PER_ADDRESS", "number", "20", "how many of those may be of one address; never all of them"),
     Setting("UCUTLASS_MAX_TRIALS", "number", "400", "largest budget of trials that a session may ask for"),
+    Setting(
+        "UCUTLASS_AGENT_IDLE_MINUTES",
+        "number",
+        "60",
+        "minutes without a candidate after which a session of the strategy agent ends",
+    ),
     Setting("UCUTLASS_RETENTION_DAYS", "number", "30", "days that an ended session is kept; recordings stay for ever"),
     Setting("UCUTLASS_DEVICE", "text", "auto", "what the engine runs on: auto, cuda, or modelled:h200"),
     Setting(
@@ -57,6 +66,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("UCUTLASS_CACHE", "text", "", "folder of built kernels; empty: `ucutlass` in the user's folder for caches"),
     Setting("UCUTLASS_COMPILERS", "text", "", "none: a modelled engine generates and checks, and compiles nothing"),
     Setting("UCUTLASS_LEASE_SECONDS", "number", "15", "silence after which a session is taken from a lost engine"),
+    *(Setting(name, "text", default, text) for name, default, text in models.rows()),
 )
 
 _BY_NAME = {s.name: s for s in SETTINGS}

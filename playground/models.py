@@ -25,6 +25,22 @@ def new_id() -> str:
     return secrets.token_urlsafe(16)
 
 
+class OwnerToken(models.Model):
+    """A bearer token that controls every session started with it; only its hash is stored, None once it is revoked.
+
+    `key_hash`: hash of the key of the browser (or program) that made it, which lists and revokes its tokens and
+    controls their sessions (playground.access.owners). `last_used` is written at most once a minute.
+    """
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_id, editable=False)
+    token_hash = models.CharField(max_length=64, unique=True, null=True)
+    key_hash = models.CharField(max_length=64, db_index=True)
+    label = models.CharField(max_length=80, blank=True)
+    created = models.DateTimeField(default=timezone.now)
+    last_used = models.DateTimeField(null=True)
+    revoked = models.DateTimeField(null=True)
+
+
 class Session(models.Model):
     """One optimisation. `id` is the view link's token; only the hash of the control token is stored."""
 
@@ -41,6 +57,12 @@ class Session(models.Model):
 
     # Who started it, until it ends: a keyed hash of the address, for sharing the queue fairly. "": nobody.
     origin = models.CharField(max_length=16, blank=True, default="")
+
+    # The owner token that it was started with, if any: its holder controls the session too.
+    owner = models.ForeignKey(OwnerToken, models.SET_NULL, null=True, related_name="sessions")
+
+    # It has a visitor's endpoint, whose key an engine waits for.
+    own_key = models.BooleanField(default=False)
 
     # The lease: only this engine, in this claim, may append. `losses`: engines lost in a row at the same step of the
     # log, whose number is `lost_at`.
@@ -142,11 +164,21 @@ class Command(models.Model):
         ordering = ("id",)
 
 
+class SealedKey(models.Model):
+    """A visitor's key on its way to the engine, which deletes the row when it takes it. Only the engine process that
+    asked for the key can open it (engine.llm.keys). `claim`: the claim of the session that asked."""
+
+    session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="sealed_key")
+    claim = models.PositiveIntegerField()
+    sealed = models.BinaryField()
+    created = models.DateTimeField(default=timezone.now)
+
+
 class Engine(models.Model):
     """A running engine process, as it describes itself; `seen` is its heartbeat."""
 
     id = models.CharField(primary_key=True, max_length=40)
-    device = models.JSONField(default=dict)  # {name, kind: measured | predicted, hardware, ...}
+    device = models.JSONField(default=dict)  # {name, kind: measured | predicted, hardware, model, ...}
     serves = models.CharField(max_length=40)  # cuda | modelled:NAME
     sandbox = models.CharField(max_length=200, blank=True)  # strength, in words
     toolchain = models.CharField(max_length=200, blank=True)
@@ -160,6 +192,21 @@ class Turn(models.Model):
 
     origin = models.CharField(primary_key=True, max_length=16)
     served = models.DateTimeField()
+
+
+class Description(models.Model):
+    """A description that a model turns into a module (playground/live/descriptions.py). `id` is known to its sender
+    alone; `origin` as in Session; `seen`: when the sender's page last asked for it; `engine_id`: of the engine that
+    took it. The row is deleted within minutes."""
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_id, editable=False)
+    origin = models.CharField(max_length=16)
+    text = models.TextField()
+    created = models.DateTimeField(default=timezone.now, db_index=True)
+    seen = models.DateTimeField(default=timezone.now)
+    engine_id = models.CharField(max_length=40, blank=True)
+    answered = models.DateTimeField(null=True)
+    answer = models.JSONField(default=dict)  # engine.llm.module_writer.Written
 
 
 class Waste(models.Model):

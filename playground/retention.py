@@ -13,7 +13,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from playground import conf
-from playground.live import turns
+from playground.access import owners
+from playground.live import descriptions, turns
 from playground.models import Blob, Session
 
 FRESH = timedelta(hours=1)  # a text this young may belong to an event that is being appended
@@ -29,6 +30,8 @@ def sweep(days: int | None = None) -> tuple[int, int]:
     for session_id in list(old.values_list("id", flat=True)):  # one transaction each: viewers and engines continue
         sessions += bool(Session.objects.filter(id=session_id).delete()[0])
     turns.forget()
+    owners.forget()
+    descriptions.forget()
     with transaction.atomic():
         texts, _ = Blob.objects.filter(sessions=None, created__lt=now - FRESH).delete()
     return sessions, texts

@@ -1,6 +1,7 @@
 """The pages. Each template gets one object, `boot`, which the page's script reads with json_script.
 
-playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, words}
+playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, endpoints, words,
+                   descriptions}
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
@@ -24,6 +25,7 @@ from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.language import examples, reference
 from playground.models import Session
+from playground.words import writer
 
 BENCH = conf.ROOT / "static" / "data" / "bench.json"  # written by engine.bench.report.publish
 
@@ -55,7 +57,9 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
         "queued": Session.objects.filter(state=Session.QUEUED).count(),
         "limits": {"source_kib": conf.get("UCUTLASS_SOURCE_KIB"), "trials": requests.most_trials()},
         "strategies": strategies(),
+        "endpoints": requests.endpoints(),
         "words": vocabulary(),
+        "descriptions": writer.EXAMPLES,
     }
     return render(request, "playground.html", {"boot": boot})
 
@@ -130,6 +134,14 @@ def export(request: HttpRequest, session_id: str) -> HttpResponse:
     except exports.ExportError as e:
         text = f"{str(e)[:1].upper()}{str(e)[1:].removesuffix('.')}."
         return answers.error(request, 409, "This cannot be exported", text)
+
+
+@require_safe
+@private
+def mine(request: HttpRequest) -> HttpResponse:
+    """My sessions: the owner tokens of this browser, which keeps their key, and the sessions started with them."""
+    boot = {"mcp_url": request.build_absolute_uri(reverse("mcp"))}
+    return render(request, "mine.html", {"boot": boot})
 
 
 @require_safe

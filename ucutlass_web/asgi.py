@@ -11,11 +11,13 @@ http = get_asgi_application()  # sets Django up; the imports below need that
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
+from engine.llm.keys import no_core_dumps  # noqa: E402
 from playground.access.intake import bound_requests  # noqa: E402
 from playground.access.origins import Sockets  # noqa: E402
 from playground.access.redaction import redact_access_log  # noqa: E402
 from playground.live.consumers import SessionConsumer, Unknown  # noqa: E402
 
+no_core_dumps()  # this process has visitors' keys in memory, each for one request
 redact_access_log()
 bound_requests()
 # A check of a large program computes for a second in a thread beside the event loop. With Python's 5 ms between two

@@ -2,6 +2,7 @@ from django.urls import path
 
 from playground import views
 from playground.api import api
+from playground.mcp.views import endpoint
 
 urlpatterns = [
     path("", views.playground, name="playground"),
@@ -9,6 +10,8 @@ urlpatterns = [
     path("s/<str:session_id>/fork", views.fork, name="fork"),
     path("s/<str:session_id>/export", views.export, name="export"),
     path("c/<str:token>", views.control, name="control"),
+    path("mine", views.mine, name="mine"),
+    path("mcp", endpoint, name="mcp"),
     path("gallery", views.gallery, name="gallery"),
     path("language", views.language, name="language"),
     path("language/<str:word>", views.language_word, name="language_word"),

@@ -13,6 +13,11 @@ from django.utils.html import escape
 LISTED = "The addresses are listed at /api/docs."
 
 
+def machine(request: HttpRequest) -> bool:
+    """Return True if a program reads the answer, which is then JSON and no page."""
+    return request.path.startswith("/api/") or request.path.rstrip("/") == "/mcp"
+
+
 class Refused(Exception):
     """A request that is refused: HTTP status, the error, and the way out. `wait`: seconds until it may be repeated."""
 
@@ -28,7 +33,7 @@ def too_many(what: str, wait: float) -> Refused:
 
 def refusal(request: HttpRequest, refused: Refused, title: str = "This request is refused") -> HttpResponse:
     """The answer to a refused request, with Retry-After where waiting helps."""
-    if request.path.startswith("/api/"):
+    if machine(request):
         response: HttpResponse = JsonResponse(refused.body, status=refused.status)
     else:
         response = page(request, refused.status, title, f"{refused.body['error']} {refused.body['fix']}")
@@ -36,7 +41,9 @@ def refusal(request: HttpRequest, refused: Refused, title: str = "This request i
 
 
 def patient(response: HttpResponse, wait: float) -> HttpResponse:
-    """Add Retry-After for `wait` seconds; nothing for 0."""
+    """Add Retry-After for `wait` seconds, nothing for 0; and to 401 what the header Authorization must hold."""
+    if response.status_code == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="owner token"'
     if wait:
         response["Retry-After"] = str(max(1, math.ceil(wait)))
     return response
@@ -44,7 +51,7 @@ def patient(response: HttpResponse, wait: float) -> HttpResponse:
 
 def error(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
     """For API addresses {error, fix}; else the error page."""
-    if request.path.startswith("/api/"):
+    if machine(request):
         return JsonResponse({"error": text, "fix": LISTED}, status=status)
     return page(request, status, title, text)
 

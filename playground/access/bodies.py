@@ -15,7 +15,7 @@ from playground.access.answers import Refused
 DEEPEST = 16  # levels; a session's options have three
 LARGEST = 2**64  # of whole numbers; fields have narrower limits of their own
 FORM = "Send a JSON object; the form of each request is at /api/docs."
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class BodyParser(Parser):
@@ -53,12 +53,12 @@ def check(value: Any) -> None:
         if depth > DEEPEST:
             raise Refused(422, f"{field or 'The body'}: nested deeper than {DEEPEST} levels.", FORM)
         if isinstance(value, str):
-            if _NO_TEXT.search(value):
+            if NO_TEXT.search(value):
                 about = f"{field or 'The body'}: the text holds characters that are not text (NUL or a lone surrogate)."
                 raise Refused(422, about, "Paste plain text.", **({"field": field} if field else {}))
         elif isinstance(value, dict):
             for name, inner in value.items():
-                if _NO_TEXT.search(name):
+                if NO_TEXT.search(name):
                     raise Refused(422, "The name of a field holds characters that are not text.", FORM)
                 rest.append((inner, depth + 1, field or name[:40]))
         elif isinstance(value, list):

@@ -45,7 +45,7 @@ class Readable:
         refused = origins.unreadable(request.path, request.META.get("QUERY_STRING", ""))
         if refused is None:
             return self.get_response(request)
-        if request.path.startswith("/api/"):
+        if answers.machine(request):
             return JsonResponse(refused.body, status=refused.status)
         return answers.plain(refused.status, "This address cannot be read", " ".join(refused.body.values()))
 
@@ -100,7 +100,7 @@ class ApiErrors:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.status_code != 405 or not request.path.startswith("/api/"):
+        if response.status_code != 405 or not answers.machine(request):
             return response
         allowed = response.headers.get("Allow", "")
         refusal = {"error": f"This address takes {allowed or 'another method'}, not {request.method}."}

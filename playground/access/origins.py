@@ -7,7 +7,6 @@ Sec-Fetch-Site) and cannot forge it; programs such as curl send none and pass.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -17,9 +16,9 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from playground.access.answers import Refused
+from playground.access.bodies import NO_TEXT
 
 MAX_PATH, MAX_NAME, MAX_QUERY = 1024, 255, 4096  # characters
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def foreign(origin: str | None, host: str) -> bool:
@@ -40,7 +39,7 @@ def unreadable(path: str, query: str) -> Refused | None:
         return Refused(414, error, "Check the link.")
     if len(query) > MAX_QUERY:
         return Refused(414, f"What follows ? is longer than {MAX_QUERY} characters.", "Send long texts in a body.")
-    if _NO_TEXT.search(path) or b"\0" in unquote_to_bytes(query):
+    if NO_TEXT.search(path) or b"\0" in unquote_to_bytes(query):
         return Refused(400, "The address holds characters that are not text (NUL).", "Check the link.")
     return None
 

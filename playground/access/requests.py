@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from engine.llm import settings as models
+from engine.session.fold.profile import NO_TIME
 from engine.session.spec import MAX_TRIALS, UNTITLED, BadSpec, SessionSpec, SpecFields
 from engine.session.titles import LONGEST, first_sentence, opening_text
 from playground import conf
 from playground.access.answers import Refused
-from playground.live import turns
+from playground.live import log, turns
 from playground.models import Session
 
-COMMANDS = ("pause", "resume", "stop", "budget", "try")
-
+COMMANDS = ("pause", "resume", "stop", "budget", "try", "profile")
+MOST_OWN_KEYS = 5  # sessions of one address with an endpoint of their own that have not ended
 
 LESS = "Paste only the module to optimise, without data or generated code."
 
@@ -51,6 +53,24 @@ def spec_of(asked: SpecFields) -> dict[str, Any]:
     return _checked({**asked.to_dict(), "title": title}).to_dict()
 
 
+def endpoints() -> tuple[str, ...]:
+    """The endpoints that a visitor may use with an own key (UCUTLASS_ENDPOINTS). None if the setting is not valid: the
+    engine says so when it starts."""
+    try:
+        listed = models.load({"UCUTLASS_ENDPOINTS": conf.get("UCUTLASS_ENDPOINTS")}).endpoints
+    except models.BadSettings:
+        return ()
+    return tuple(address for address in listed if address.startswith("https://"))
+
+
+def room_for_key(origin: str) -> None:
+    """Raise Refused if this origin has its maximum of sessions with an endpoint of their own."""
+    own = Session.objects.filter(origin=origin, own_key=True).exclude(state=Session.ENDED).count()
+    if own >= MOST_OWN_KEYS:
+        error = f"{own} sessions from this address with an own endpoint run or wait for their key already."
+        raise Refused(429, error, "Type their keys, or stop one.")
+
+
 def invalid(body: bytes) -> Refused | None:
     """Why the body of a new session is not a spec; None if it is not even an object."""
     try:
@@ -82,6 +102,10 @@ def _checked(fields: dict[str, Any]) -> SessionSpec:
         raise refusal_of(e) from None
     if spec.trials > most_trials():
         raise refusal_of(BadSpec("trials", ""))
+    if spec.endpoint and spec.endpoint not in endpoints():
+        listed = ", ".join(endpoints())
+        fix = f"This server allows {listed}." if listed else "This server allows none: leave it out."
+        raise Refused(422, "endpoint: this address is not allowed here.", fix, field="endpoint")
     return spec
 
 
@@ -103,10 +127,29 @@ def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, A
     if kind not in COMMANDS:
         raise Refused(422, f"{kind!r} is not a command.", f"Send one of {', '.join(COMMANDS)}.")
     if session.state == Session.ENDED:
-        raise Refused(409, "This session has ended.", "Fork it to continue from here.")
+        there = f"GET /api/sessions/{session.id}/trials/NUMBER/profile reads the profile of a trial."
+        raise Refused(409, "This session has ended.", there if kind == "profile" else "Fork it to continue from here.")
     if kind == "budget":
         return _budget(session, data)
+    if kind == "profile":
+        return _profile(session, data)
     return data if kind == "try" else {}
+
+
+def _profile(session: Session, data: dict[str, Any]) -> dict[str, Any]:
+    """{trial} of a trial that runs or has a time. Raises Refused."""
+    number = data.get("trial")
+    if set(data) != {"trial"} or isinstance(number, bool) or not isinstance(number, int):
+        error = "A profile has one field, trial: the number of a trial."
+        raise Refused(422, error, 'Send for example {"data": {"trial": 3}}.', field="trial")
+    trial = log.view(session.id).trials.get(number)
+    if trial is None:
+        raise Refused(404, f"This session has no trial {number}.", "Its trials are on its page.", field="trial")
+    if trial.ended and not trial.timed:
+        raise Refused(409, NO_TIME.format(number), "Choose a trial with a time.", field="trial")
+    if trial.profile is not None and trial.profile.state == "asked":
+        raise Refused(409, f"The profile of trial {number} is being made.", "It appears on the page of the session.")
+    return {"trial": number}
 
 
 def _budget(session: Session, data: dict[str, Any]) -> dict[str, Any]:

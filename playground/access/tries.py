@@ -16,25 +16,27 @@ from playground.access.requests import limit_text
 from playground.models import Session
 
 FORMS = ("program", "kernel")
-FIELDS = ("program", "form", "language", "entry", "cls")
+FIELDS = ("program", "form", "language", "entry", "cls", "change")
+LONGEST_CHANGE = 200  # characters
 NAMES = {"program": "a μCUTLASS program", "cuda": "a CUDA C++ kernel", "python": "a Python kernel"}
 LESS = "Paste only the kernel, without data and without the module."
 EXAMPLE = 'Send {"kind": "try", "data": {"program": "..."}}; the form of it is at /api/docs.'
 
 
 def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
-    """The checked data of a `try`: {program} for a program, with form, language, entry and cls for a kernel. Raises
-    Refused with the fix."""
+    """The checked data of a `try`: {program} for a program, with form, language, entry and cls for a kernel, and
+    `change` where one was given. Raises Refused with the fix."""
     if unknown := sorted(set(data) - set(FIELDS)):
         raise Refused(422, f"A try has no field {unknown[0][:40]!r}.", f"Its fields are {', '.join(FIELDS)}.")
     text = data.get("program")
     if not isinstance(text, str) or not text.strip():
         raise Refused(422, "There is no program or kernel to try.", EXAMPLE)
+    change = change_of(data.get("change"))
     form, language = form_of(data)
     if form == "program":
         limit_text(text, "The program", "Paste only the program.")
         _parsed(text)
-        return {"program": text}
+        return {"program": text} | change
     limit_text(text, "The kernel", LESS)
     if session.spec.get("source_kind") == "program":
         error = "This session is of a program, so there is no module to compare a kernel with."
@@ -45,7 +47,16 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
         more = {"code": problem.code} | ({"example": problem.example} if problem.example else {})
         raise Refused(422, problem.reason, problem.fix, field="program", **more)
     fields = {"program": text, "form": "kernel", "language": language, "cls": class_of(session, data.get("cls"))}
-    return fields | ({"entry": entry} if entry else {})
+    return fields | ({"entry": entry} if entry else {}) | change
+
+
+def change_of(change: Any) -> dict[str, str]:
+    """{change} on one line, {} without one. Raises Refused."""
+    if not (change is None or isinstance(change, str)) or len(change or "") > LONGEST_CHANGE:
+        error = f"change: a text of at most {LONGEST_CHANGE} characters."
+        raise Refused(422, error, "Say in one line what is new in this candidate.", field="change")
+    line = " ".join((change or "").split())
+    return {"change": line} if line else {}
 
 
 def _parsed(text: str) -> None:

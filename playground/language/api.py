@@ -6,6 +6,8 @@ takes a bounded time: milliseconds for a usual program, a second for the largest
 
 from __future__ import annotations
 
+from typing import Literal
+
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
@@ -15,6 +17,7 @@ from playground import exports
 from playground.access import limits, requests
 from playground.access.answers import Refused, too_many
 from playground.language import service as language
+from playground.words import tokens, writer
 
 router = Router(tags=["language"])
 
@@ -142,9 +145,30 @@ class Hovered(Word):
     end_col: int
 
 
-def _admit(request: HttpRequest, text: str, limit: limits.Limit, what: str) -> None:
+class WordsIn(Schema):
+    text: str = Field(description="What the module computes, in English")
+
+
+class NotUnderstood(Schema):
+    text: str = Field(description="the words; `line` and `col` are 1-based")
+    line: int
+    col: int
+    fix: str = Field("", description="the way out, where there is a certain one")
+
+
+class FromWords(Schema):
+    """A module for the reader to confirm. Nothing runs before it is sent to /api/sessions."""
+
+    module: str = Field(description="a PyTorch module: class Model, get_inputs, get_init_inputs")
+    understood: list[str]
+    assumed: list[str] = Field(description="what the description left out")
+    not_understood: list[NotUnderstood]
+    by: Literal["rules"] = Field(description="what read the words")
+
+
+def _admit(request: HttpRequest, text: str, limit: limits.Limit, what: str, name: str = "The program") -> None:
     """Raise Refused for a text that is too long, or an address that asks too often."""
-    requests.limit_text(text, "The program")
+    requests.limit_text(text, name)
     if wait := limit.wait(limits.address(request)):
         raise too_many(what, wait)
 
@@ -208,3 +232,13 @@ def explain(request: HttpRequest, word: str = Query(max_length=64)):
 @router.get("/words", response=dict[str, list[str]], summary="Every word of the language by kind, for a highlighter")
 def words(request: HttpRequest):
     return vocabulary.vocabulary()
+
+
+@router.post("/words", response=FromWords, summary="Write a PyTorch module from a description in English")
+def write(request: HttpRequest, asked: WordsIn):
+    """The same description always gives the same module. A refusal names the words that were not understood."""
+    _admit(request, asked.text, limits.checks, "descriptions", "The description")
+    try:
+        return writer.write(asked.text).to_json() | {"by": "rules"}
+    except tokens.Unclear as e:
+        raise Refused(422, str(e), e.fix, not_understood=e.places) from None

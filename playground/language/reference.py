@@ -47,13 +47,17 @@ class Section:
 
 @functools.cache
 def reference() -> tuple[Section, ...]:
-    """The reference, one section per heading; the first is the text above the first `##`."""
+    """The reference as HTML, one section per heading; the first is the text above the first `##`."""
+    return tuple(Section(slug, title, _blocks(text)) for slug, title, text in texts())
+
+
+@functools.cache
+def texts() -> tuple[tuple[str, str, str], ...]:
+    """The sections of the reference as they are written: (slug, title, Markdown)."""
     parts = re.split(r"^## (.+)$", SOURCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    intro = re.sub(r"^# .+\n", "", parts[0])
-    sections = [Section("program", "A program", _blocks(intro))]
+    sections = [("program", "A program", re.sub(r"^# .+\n", "", parts[0]))]
     for title, text in zip(parts[1::2], parts[2::2], strict=True):
-        slug = re.sub(r"[^a-z0-9]+", "-", title.split("(")[0].lower()).strip("-")
-        sections.append(Section(slug, title, _blocks(text)))
+        sections.append((re.sub(r"[^a-z0-9]+", "-", title.split("(")[0].lower()).strip("-"), title, text))
     return tuple(sections)
 
 

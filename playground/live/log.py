@@ -26,7 +26,9 @@ from playground.models import Blob, Command, Session, SessionEvent
 
 # Engines lost in a row at one step of a session; an engine has one such session at a time, to find which is to blame.
 SUSPECT = 3
-BESIDE = tuple(e.KIND for e in (events.Resumed, events.Progress, events.Controlled))
+BESIDE = tuple(
+    e.KIND for e in (events.Resumed, events.Progress, events.Controlled, events.KeyWanted, events.KeyReceived)
+)
 MAX_EVENT_BYTES = 1 << 19  # anything larger is a text, and texts are blobs
 
 
@@ -47,6 +49,7 @@ class Lease:
     claim: int
     taken_over: bool = False  # the previous engine was lost
     suspect: bool = False  # several engines were lost under it
+    own_key: bool = False  # it waits for a visitor's key first
 
     def query(self):
         return Session.objects.filter(
@@ -73,17 +76,20 @@ def waiting(serves: str) -> QuerySet[Session]:
     over = Q(lease_until__lt=now) | Q(lease_until__gt=now + 2 * _length())
     free = Session.objects.filter(Q(state=Session.QUEUED) | Q(state=Session.RUNNING) & over)
     may = free if serves == "cuda" else free.exclude(device="cuda")
-    return may.only("id", "state", "claims", "last_seq", "origin", "created", "losses", "lost_at")
+    return may.only("id", "state", "claims", "last_seq", "origin", "created", "losses", "lost_at", "own_key")
 
 
-def claim(engine_id: str, serves: str = "modelled:h200", *, suspects: bool = True) -> Lease | None:
+def claim(
+    engine_id: str, serves: str = "modelled:h200", *, suspects: bool = True, own_keys: bool = True
+) -> Lease | None:
     """Take the next session in turn. Returns None if there is none. `suspects`: also one under which several engines
-    were lost (SUSPECT).
+    were lost (SUSPECT); `own_keys`: also one that waits for a visitor's key.
 
     An engine asks several times a second, so it looks without a transaction: on SQLite each transaction would take the
     lock that every writer needs. The update is conditional, so one of several engines gets the session.
     """
     free = waiting(serves) if suspects else waiting(serves).filter(losses__lt=SUSPECT)
+    free = free if own_keys else free.filter(own_key=False)
     for chosen in turns.in_turn(free):
         losses, step = chosen.losses, chosen.lost_at
         if chosen.state == Session.RUNNING:  # its engine was lost
@@ -103,7 +109,8 @@ def claim(engine_id: str, serves: str = "modelled:h200", *, suspects: bool = Tru
                 )
             ):
                 turns.served(chosen.origin)
-                return Lease(chosen.id, engine_id, chosen.claims + 1, chosen.last_seq > 0, losses >= SUSPECT)
+                begun, suspect = chosen.last_seq > 0, losses >= SUSPECT
+                return Lease(chosen.id, engine_id, chosen.claims + 1, begun, suspect, chosen.own_key)
     return None
 
 

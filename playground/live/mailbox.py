@@ -51,10 +51,15 @@ class Control:
     """The owner's commands to a running session, each delivered once, and again after a crash without a trace of it.
 
     A command is marked handled in the same transaction as the event that records it, so that no crash can lose it.
+    `patience`: seconds without a command and without an event (`active`) after which the session is told to stop,
+    because the agent that it waits for has gone; None: it waits for nobody.
     """
 
-    def __init__(self, session_id: str, mailbox: Mailbox, leaving: Callable[[], bool]):
-        self.session_id, self.mailbox, self.leaving = session_id, mailbox, leaving
+    def __init__(
+        self, session_id: str, mailbox: Mailbox, leaving: Callable[[], bool], patience: float | None = None
+    ):  # fmt: skip
+        self.session_id, self.mailbox, self.leaving, self.patience = session_id, mailbox, leaving, patience
+        self._active = time.monotonic()
         self._open: list[tuple[int, str]] = []  # (id, kind) of the words that no event has said yet
         self._delivered: set[int] = set()
 
@@ -65,7 +70,16 @@ class Control:
         words = [word for word in self.mailbox.waiting(self.session_id) if word[0] not in self._delivered]
         self._open += [(i, kind) for i, kind, _ in words]
         self._delivered |= {i for i, _, _ in words}
+        if words:
+            self.active()
+        if self.patience is not None and time.monotonic() - self._active > self.patience:
+            self.active()
+            return [("stop", {"idle_minutes": round(self.patience / 60)})]
         return [(kind, data) for _, kind, data in words]
+
+    def active(self) -> None:
+        """Something happens in the session."""
+        self._active = time.monotonic()
 
     def handled(self, event: events.Event) -> list[int]:
         """The ids of the words that this event says were heard: one, with those before it that the engine passed over.

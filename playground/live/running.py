@@ -19,8 +19,10 @@ from django.db import DatabaseError, InterfaceError
 
 from engine.executors import Share
 from engine.session import events
+from playground import conf
 from playground.live import log
 from playground.live.connections import AWAY
+from playground.live.keys import Postbox
 from playground.live.mailbox import Control, Leaving, Mailbox
 from playground.models import Blob, Session
 
@@ -34,11 +36,17 @@ MOST_LOSSES = log.SUSPECT + 5
 class Running:
     """`run`: engine.session.runner.run, or a script of events from the tests; `device`: what `auto` means here;
     `began`: when this engine took it, by the monotonic clock; `settled`: it had a trial, so it holds the memory that it
-    needs; `advanced`: its own work got on."""
+    needs; `advanced`: its own work got on; `waits`: for a visitor's key, and holds nothing meanwhile. `admit(self)`
+    ends that, if the engine has room for the session."""
 
-    def __init__(self, lease: log.Lease, run: Callable[..., Iterator[Any]], device: str, mailbox: Mailbox):
+    def __init__(
+        self, lease: log.Lease, run: Callable[..., Iterator[Any]], device: str, mailbox: Mailbox,
+        admit: Callable[[Running], bool] = lambda running: True,
+    ):  # fmt: skip
         self.lease, self.run, self.device, self.mailbox = lease, run, device, mailbox
         self.began, self.settled, self.advanced = time.monotonic(), False, False
+        self.waits = lease.own_key
+        self._postbox = Postbox(lease, lambda: admit(self)) if lease.own_key else None
         self._leave = Flag()
         self._lost = Flag()
 
@@ -77,6 +85,8 @@ class Running:
                 log.abandon(lease, f"This session cannot be read ({type(e).__name__}: {e})."[:500])
         finally:
             self.mailbox.close(lease.session_id)
+            if self._postbox is not None:
+                self._postbox.close()
             with contextlib.suppress(DatabaseError, InterfaceError):
                 log.release(lease)  # does nothing if it ended or another engine has it
 
@@ -94,18 +104,21 @@ class Running:
             logger.error("session %s: %s", session.id, e)
             self._end(str(e), "unreadable_log")
             return
-        control = Control(session.id, self.mailbox, lambda: self._lost.is_set() or self._leave.is_set())
+        patience = 60 * conf.get("UCUTLASS_AGENT_IDLE_MINUTES") if session.spec.get("strategy") == "agent" else None
+        control = Control(session.id, self.mailbox, lambda: self._lost.is_set() or self._leave.is_set(), patience)
         ended = False
         stream = None
+        own = {"postbox": self._postbox} if self._postbox is not None else {}
         try:
             stream = self.run(
                 self._spec(session), device=None, history=history, read_blob=read_blob, control=control,
-                began=log.began(session.id), share=self._share(session),
+                began=log.began(session.id), share=self._share(session), **own,
             )  # fmt: skip
             for emitted in stream:
                 if self._lost.is_set():
                     raise log.LeaseLost(lease.session_id)
                 handled = control.handled(emitted.event)
+                control.active()
                 log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=handled)
                 self.settled = self.settled or isinstance(emitted.event, events.TrialProposed)
                 self.advanced = self.advanced or emitted.event.KIND not in log.BESIDE

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from engine.llm.rehearse.player import Player
+from engine.llm.rehearse.server import Rehearsal
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -132,8 +136,19 @@ class App:
 
 
 @pytest.fixture(scope="session")
-def app(tmp_path_factory) -> Iterator[App]:
+def rehearsal() -> Iterator[Rehearsal]:
+    """A server that plays a model by rule."""
+    server = Rehearsal(("127.0.0.1", 0), Player())
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory, rehearsal) -> Iterator[App]:
     app = App(tmp_path_factory.mktemp("app"))
+    app.env |= {"OPENAI_BASE_URL": rehearsal.url, "OPENAI_API_KEY": "none", "UCUTLASS_MODEL": "rehearsed"}
     app.manage("migrate", "-v", "0")
     app.manage("collectstatic", "--noinput", "-v", "0")
     app.start_web()
@@ -188,6 +203,7 @@ def open_page(app, browser, complaints):
     contexts = []
 
     def opened(path: str = "/", width: int = 1440, height: int = 900, **options):
+        options.setdefault("reduced_motion", "reduce")  # what moves takes a third of a core where no GPU draws it
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(20_000)
         contexts.append(context)

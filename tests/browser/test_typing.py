@@ -120,13 +120,6 @@ def test_a_text_of_the_other_language_is_told_where_it_belongs(open_page):
     expect(page.locator("#form-error")).to_contain_text("Choose “PyTorch module” above")
 
 
-def test_words_are_not_faked(open_page):
-    page = open_page("/")
-    page.get_by_role("tab", name="Words").click()
-    expect(page.locator("#words-pane")).to_contain_text("need a language model")
-    expect(page.locator("#run")).to_be_disabled()
-
-
 def test_the_target_says_that_times_are_predicted(open_page):
     page = open_page("/")
     expect(page.locator("#devices .badge")).to_have_text("predicted")

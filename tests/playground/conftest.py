@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -34,7 +36,7 @@ def plain_static(settings):
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch):
     """The requests and the wrong links of one test do not count in the next."""
-    for name in ("sessions", "checks", "assists"):
+    for name in ("sessions", "checks", "assists", "commands", "keys", "tokens", "agents", "writings"):
         limit = getattr(limits, name)
         monkeypatch.setattr(limits, name, limits.Limit(limit.most, limit.seconds))
     monkeypatch.setattr(limits, "guesses", limits.Guesses(limits.guesses.most, limits.guesses.seconds))
@@ -116,6 +118,18 @@ class House:
     def engine(self) -> subprocess.Popen:
         return self.start("-m", "tests.playground.script", name=f"engine{len(self.processes)}")
 
+    def freeze(self, engine: subprocess.Popen) -> None:
+        """SIGSTOP an engine, but not in one of its writes: it would keep SQLite's lock, and nobody else could write."""
+        while True:
+            engine.send_signal(signal.SIGSTOP)
+            with contextlib.closing(sqlite3.connect(self.var / "playground.sqlite3", timeout=0.5)) as database:
+                try:
+                    database.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError:
+                    engine.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:
             return json.load(response)
@@ -150,9 +164,14 @@ class House:
         """GET the session until `done(session)`."""
         deadline = time.monotonic() + seconds
         while not done(session := self.get(f"/api/sessions/{session_id}")):
-            assert time.monotonic() < deadline, session
+            assert time.monotonic() < deadline, f"{self.lines()}\n{json.dumps(session)}"
             time.sleep(0.05)
         return session
+
+    def lines(self) -> str:
+        """The last lines of the logs of its processes."""
+        logs = sorted(self.var.glob("*.log"))
+        return "\n".join(f"{log.name}: {line}" for log in logs for line in log.read_text().splitlines()[-8:])
 
     def close(self) -> None:
         for process in self.processes:

@@ -219,7 +219,8 @@ class Forms:
             return draw(noise)
         value = draw(self.value(form))
         if which > 3:
-            properties = self.schema["components"]["schemas"][form["$ref"].rpartition("/")[2]]
+            name = form.get("$ref", "").rpartition("/")[2]
+            properties = self.schema["components"]["schemas"][name] if name else form
             needed = set(properties.get("required", ()))
             fields = [f for f in properties["properties"] if f in USUAL and (f in needed or draw(st.booleans()))]
             value = {f: draw(st.sampled_from(USUAL[f])) for f in fields}

@@ -36,7 +36,17 @@ FIRST_S, FACTOR = 5.0, 1.2  # a first trial comes within FIRST_S plus FACTOR tim
 MOST_BYTES = 12 << 30
 CROWDED = 1.2  # on a GPU: the whole may take this many times the GPU's seconds of the sessions alone
 SAME = 0.015  # and a program's time may differ by this from its time alone
-WARM_S = 20.0  # for the workers of an engine with a GPU to import torch and quack
+WARM_S = 90.0  # for the workers of an engine with a GPU to import torch and quack, at most
+QUIET, QUIET_S = 0.3, 2.0  # an engine whose processes use less than so many cores for so long is warm
+
+
+def cpu_seconds(pid: int) -> float:
+    """That a process used so far; 0 if it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Sampler(threading.Thread):
@@ -111,7 +121,17 @@ class Play:
         while not self.house.get("/healthz")["engines"]:
             time.sleep(0.1)
         if self.device == "cuda":
-            time.sleep(WARM_S)
+            self.wait_until_warm()
+
+    def wait_until_warm(self) -> None:
+        """Until what the engine prepared for the first sessions was imported."""
+        end, before = time.time() + WARM_S, 0.0
+        while time.time() < end:
+            now = sum(map(cpu_seconds, [self.engine.pid, *descendants(self.engine.pid)]))
+            if before and now - before < QUIET * QUIET_S:
+                return
+            before = now
+            time.sleep(QUIET_S)
 
     def __exit__(self, *_: object) -> None:
         self.sampler.stop()

@@ -1,13 +1,14 @@
 """Every route and every socket message, with the answer for each visitor: the data of test_request_table.py.
 
-A stranger has no link, a viewer has the view link, the owner has the control link too. In a path and a body, ID is the
-session's name, TOKEN its control token and BLOB the name of one of its texts; a stranger has made-up ones. A viewer has
-the ID and the BLOB, and a made-up TOKEN.
+A stranger has no link, a viewer has the view link, the owner has the control link too. In a path, a header and a body,
+ID is the session's name, TOKEN its control token and BLOB the name of one of its texts; OWNER is the owner token that
+it was started with, of the name ROW, and KEY the key of that. A stranger has made-up ones. A viewer has the ID and the
+BLOB, and made-up tokens and keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 PROGRAM = "program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] { y = gemm(x, w.T) { } return y }"
@@ -26,17 +27,32 @@ class Row:
     owner: int
     body: Any = None
     path: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
 
 
-def same(method: str, route: str, status: int, body: Any = None, path: str = "") -> Row:
+def same(method: str, route: str, status: int, body: Any = None, path: str = "", **more: Any) -> Row:
     """A request that gets one answer, whoever sends it."""
-    return Row(method, route, status, status, status, body, path)
+    return Row(method, route, status, status, status, body, path, **more)
 
 
 def command(kind: str, owner: int = 202, **data: Any) -> Row:
     body = {"kind": kind, "data": data, "control_token": "TOKEN"}
     return Row("POST", "api/sessions/<session_id>/commands", 404, 403, owner, body)
 
+
+def mcp(tool: str, status: int = 200, **arguments: Any) -> Row:
+    """A call of /mcp with the owner token. A wrong token is refused."""
+    params = {"name": tool, "arguments": arguments}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return Row("POST", "mcp", 401, 401, status, body, headers=BEARER)
+
+
+BEARER = {"Authorization": "Bearer OWNER"}
+KEY = {"X-Owner-Key": "KEY"}
+LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+COMMANDS = "api/sessions/<session_id>/commands"
+PROFILE = "api/sessions/<session_id>/trials/<trial>/profile"
+MODULE = {"source": "class Model: ..."}
 
 ROWS = [
     # pages
@@ -46,6 +62,7 @@ ROWS = [
     Row("GET", "s/<str:session_id>/fork", 404, 200, 200, path="/s/ID/fork?trial=1"),
     Row("GET", "s/<str:session_id>/export", 404, 409, 409),  # it has no trial yet
     Row("GET", "c/<str:token>", 404, 404, 200),
+    same("GET", "mine", 200),
     same("GET", "gallery", 200),
     same("GET", "language", 200),
     same("GET", "language/<str:word>", 200, path="/language/E204"),
@@ -65,6 +82,8 @@ ROWS = [
     Row("GET", "api/sessions/<session_id>/events", 422, 422, 422, path="/api/sessions/ID/events?after=-1"),
     Row("GET", "api/sessions/<session_id>/blobs/<sha256>", 404, 200, 200),
     Row("GET", "api/sessions/<session_id>/blobs/<sha256>", 404, 404, 404, path="/api/sessions/ID/blobs/OTHER"),
+    Row("GET", PROFILE, 404, 404, 404, path="/api/sessions/ID/trials/1/profile"),  # it has no trial yet
+    Row("GET", PROFILE, 422, 422, 422, path="/api/sessions/ID/trials/first/profile"),
     Row("GET", "api/figures/<session_id>", 404, 200, 200),
     Row("GET", "api/figures/<session_id>", 422, 422, 422, path="/api/figures/ID?names=nothing"),
     command("pause"),
@@ -74,7 +93,36 @@ ROWS = [
     command("try", program=PROGRAM),
     command("try", 400, program="x"),
     Row("POST", "api/sessions/<session_id>/commands", 422, 422, 422, {"kind": "explode", "control_token": "TOKEN"}),
+    command("profile", 404, trial=1),  # it has no trial yet
+    command("profile", 422),
     command("stop"),
+    # owner tokens
+    Row("POST", COMMANDS, 404, 401, 202, {"kind": "pause"}, headers=BEARER),
+    Row("POST", COMMANDS, 404, 403, 202, {"kind": "pause"}, headers={"X-Control-Token": "KEY"}),
+    Row("POST", "api/sessions", 401, 401, 201, MODULE, headers=BEARER),
+    same("POST", "api/sessions", 401, MODULE, headers={"Authorization": "Basic OWNER"}),
+    same("POST", "api/tokens", 201, {"label": "an agent"}),
+    Row("POST", "api/tokens", 403, 403, 201, {"label": "an agent"}, headers=KEY),
+    same("POST", "api/tokens", 422, {"label": "x" * 81}),
+    same("GET", "api/tokens", 401),
+    Row("GET", "api/tokens", 403, 403, 200, headers=KEY),
+    Row("GET", "api/tokens", 401, 401, 200, headers=BEARER),
+    same("DELETE", "api/tokens/<token_id>", 401),
+    Row("DELETE", "api/tokens/<token_id>", 401, 401, 404, path="/api/tokens/nothing", headers=BEARER),
+    Row("DELETE", "api/tokens/<token_id>", 403, 403, 204, headers=KEY),
+    # a visitor's key, for which nobody waits
+    Row(
+        "POST", "api/sessions/<session_id>/key", 404, 403, 409, {"key": "k" * 20}, headers={"X-Control-Token": "TOKEN"}
+    ),
+    Row("POST", "api/sessions/<session_id>/key", 404, 401, 409, {"key": "k" * 20}, headers=BEARER),
+    # agents
+    same("POST", "mcp", 200, LISTING),
+    Row("POST", "mcp", 401, 401, 200, LISTING, headers=BEARER),
+    same("POST", "mcp", 400, [1]),
+    same("POST", "mcp", 403, LISTING, headers={"Origin": "https://elsewhere.example"}),
+    mcp("devices"),
+    mcp("status", session="ID"),
+    mcp("stop", session="ID"),
     # the language
     same("POST", "api/check", 200, TEXT),
     same("POST", "api/format", 200, TEXT),
@@ -88,6 +136,12 @@ ROWS = [
     same("GET", "api/explain", 200, path="/api/explain?word=tile"),
     same("GET", "api/explain", 404, path="/api/explain?word=nothing"),
     same("GET", "api/words", 200),
+    same("POST", "api/words", 200, {"text": "softmax of a 64x64 matrix"}),
+    same("POST", "api/words", 422, {"text": ""}),
+    same("POST", "api/words/model", 503, {"text": "a gated thing"}),  # no engine is running
+    same("POST", "api/words/model", 422, {"text": " "}),
+    same("GET", "api/words/model/<description_id>", 404, path="/api/words/model/nothing"),
+    same("DELETE", "api/words/model/<description_id>", 404, path="/api/words/model/nothing"),
     same("GET", "api/examples", 200),
     same("GET", "api/strategies", 200),
     same("GET", "api/engines", 200),

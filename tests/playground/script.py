@@ -56,6 +56,10 @@ def run(spec, *, device, history, read_blob, control, began, share=None) -> Iter
         time.sleep(pace)
         for kind, data in control():
             yield emitted(events.Controlled(kind, data), {})
+            if kind == "profile":
+                name, texts = blob(f"where the time of trial {data['trial']} goes")
+                request = sum(isinstance(e, events.Controlled) and e.action == kind for _, e in history) + 1
+                yield emitted(events.TrialProfiled(data["trial"], request, "profiler", name), texts)
             if kind == "stop":
                 yield emitted(events.SessionEnded("stopped", "by its owner", {}, 0, 0.0), {})
                 return

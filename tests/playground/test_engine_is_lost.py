@@ -63,7 +63,7 @@ def test_an_engine_that_is_frozen_past_its_lease_writes_nothing_when_it_wakes(ho
     session = house.submit("pace 0.1 trials 12")
     frozen = house.engine()
     house.wait(session["id"], lambda s: s["last_seq"] >= 5)
-    frozen.send_signal(signal.SIGSTOP)
+    house.freeze(frozen)
     house.engine()
     house.wait(session["id"], lambda s: s["last_seq"] >= 12)
     frozen.send_signal(signal.SIGCONT)

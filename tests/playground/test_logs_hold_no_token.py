@@ -101,6 +101,28 @@ def test_no_request_puts_the_token_into_the_log(house):
     assert re.search(r"W django\.request: Method Not Allowed \(POST\): /c/…$", log, re.MULTILINE)
 
 
+def test_no_owner_token_and_no_key_of_it_reaches_the_log(house):
+    token = house.post("/api/tokens", {"label": "an agent"})
+    json = "Content-Type: application/json\r\n"
+    for secret in (token["token"], token["key"]):
+        for headers in (
+            f"Authorization: Bearer {secret}\r\n",
+            f"X-Owner-Key: {secret}\r\n",
+            f"Authorization: {secret}\r\n",
+        ):
+            for method, path in (
+                ("POST", "/mcp"),
+                ("GET", f"/mcp?token={secret}"),
+                ("GET", "/api/tokens"),
+                ("GET", "/mine"),
+            ):
+                ask(house.port, method, path, json + headers, "{}" if method == "POST" else "")
+        ask(house.port, "DELETE", f"/api/tokens/{secret}", f"X-Owner-Key: {token['key']}\r\n")
+    log = logged(house)
+    assert shows(log, token["token"]) == [] and shows(log, token["key"]) == []
+    assert '"POST /mcp"' in log
+
+
 def test_no_socket_puts_the_token_into_the_log(house):
     session = house.submit()
     token = session["control_token"]

@@ -22,7 +22,7 @@ FIELDS = {
     "/api/sessions": ("source", "title", "source_kind", "device", "strategy", "options", "classes"),
     "/api/check": ("text",), "/api/format": ("text",), "/api/resolve": ("text",), "/api/compile": ("text",),
     "/api/export": ("text",), "/api/complete": ("text",), "/api/hover": ("text",),
-    "/api/tries/check": ("text", "language", "entry"),
+    "/api/tries/check": ("text", "language", "entry"), "/api/words": ("text",),
     "/api/sessions/ID/commands": ("kind", "data", "control_token"),
 }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Who may do what: every route and every socket message, by stranger, viewer and owner (request_table.py)."""
 
 import json
+import re
 
 import pytest
 from django.urls import URLResolver, get_resolver
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.django_db
 VISITORS = ("stranger", "viewer", "owner")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE")
 SOURCE = "class Model: ..."
-MADE_UP = {"ID": "x" * 22, "TOKEN": "Yx" * 16, "BLOB": "0" * 64}
+MADE_UP = {"ID": "x" * 22, "TOKEN": "Yx" * 16, "BLOB": "0" * 64, "OWNER": "Wx" * 16, "KEY": "Kx" * 16, "ROW": "r" * 22}
+SECRETS = ("TOKEN", "OWNER", "KEY")
 
 
 def routes(resolver=None, before="") -> set[str]:
@@ -40,51 +42,57 @@ def test_every_method_of_the_api_has_a_row(client):
 
 @pytest.fixture
 def names(client):
-    """{visitor: {ID, TOKEN, BLOB, OTHER}} of a session with a text; OTHER is a text of another session."""
+    """{visitor: {ID, TOKEN, BLOB, OTHER, OWNER, KEY, ROW}} of a session with a text, started with an owner token; OTHER
+    is a text of another session."""
     body = {"source": SOURCE}
-    session, other = (client.post("/api/sessions", body, content_type="application/json").json() for _ in range(2))
+    owner = client.post("/api/tokens", {}, content_type="application/json").json()
+    bearer = {"Authorization": f"Bearer {owner['token']}"}
+    session, other = (
+        client.post("/api/sessions", body, content_type="application/json", headers=bearer).json() for _ in range(2)
+    )
     name, texts = script.blob(SOURCE)
     elsewhere, others = script.blob("another session's")
     log.store_blobs(Session.objects.get(id=session["id"]), texts)
     log.store_blobs(Session.objects.get(id=other["id"]), others)
     real = {"ID": session["id"], "TOKEN": session["control_token"], "BLOB": name, "OTHER": elsewhere}
+    real |= {"OWNER": owner["token"], "KEY": owner["key"], "ROW": owner["id"]}
     return {
         "stranger": {**MADE_UP, "OTHER": elsewhere},
-        "viewer": real | {"TOKEN": MADE_UP["TOKEN"]},
+        "viewer": real | {secret: MADE_UP[secret] for secret in SECRETS},
         "owner": real,
     }
 
 
 def filled(text: str, names: dict[str, str]) -> str:
-    for word, name in names.items():
-        text = text.replace(word, name)
-    return text
+    """`text` with every word of `names` replaced; at once, since a random token may contain one of the words."""
+    return re.sub("|".join(names), lambda word: names[word[0]], text)
 
 
 def path_of(row: request_table.Row) -> str:
     route = row.route.replace("<str:", "<")
-    for parameter, word in (("session_id", "ID"), ("token", "TOKEN"), ("sha256", "BLOB")):
+    for parameter, word in (("session_id", "ID"), ("token", "TOKEN"), ("sha256", "BLOB"), ("token_id", "ROW")):
         route = route.replace(f"<{parameter}>", word)
     return row.path or f"/{route}"
 
 
-def ask(client, method, path, body=None):
-    return client.generic(method, path, body or "", content_type="application/json")
+def ask(client, method, path, body=None, headers=None):
+    return client.generic(method, path, body or "", content_type="application/json", headers=headers)
 
 
 @pytest.mark.parametrize("row", request_table.ROWS, ids=lambda r: f"{r.method} {path_of(r)[:50]} {r.owner}")
 def test_a_request_is_answered_as_the_table_says(client, names, row):
     for visitor in VISITORS:
         body = filled(json.dumps(row.body), names[visitor]) if row.body is not None else None
-        reply = ask(client, row.method, filled(path_of(row), names[visitor]), body)
+        headers = {name: filled(value, names[visitor]) for name, value in row.headers.items()}
+        reply = ask(client, row.method, filled(path_of(row), names[visitor]), body, headers)
         assert reply.status_code == getattr(row, visitor), (visitor, reply.content[:300])
         assert reply["Permissions-Policy"] == PERMISSIONS and "camera=()" in PERMISSIONS
         assert reply["X-Content-Type-Options"] == "nosniff"
         text = reply.content.decode("utf-8", "replace")
-        if reply.status_code >= 400 and path_of(row).startswith("/api/"):
+        if reply.status_code >= 400 and path_of(row).startswith(("/api/", "/mcp")):
             assert set(reply.json()) >= {"error", "fix"}
         if visitor != "owner" and (row.method, row.route) != ("POST", "api/sessions"):
-            assert names["owner"]["TOKEN"] not in text
+            assert not any(names["owner"][secret] in text for secret in SECRETS)
         if visitor == "stranger":
             assert names["owner"]["ID"] not in text
 

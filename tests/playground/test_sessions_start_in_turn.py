@@ -28,8 +28,8 @@ def take(engine: Adapter, most: int = 20) -> None:
     while len(engine.running) < most and engine._claim() is not None:
         thread = threading.Thread(target=time.sleep, args=(5.0,), daemon=True)
         thread.start()
-        lease = SimpleNamespace(suspect=False)
-        engine.running[thread] = SimpleNamespace(settled=False, isolated=False, began=time.monotonic(), lease=lease)
+        state = {"settled": False, "waits": False, "isolated": False, "began": time.monotonic()}
+        engine.running[thread] = SimpleNamespace(**state, lease=SimpleNamespace(suspect=False))
 
 
 def test_a_few_start_at_a_time_and_the_next_when_one_had_its_trial(claims):

@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from django.core.management import CommandError, call_command
 
-from playground import conf
+from playground import conf, engines
 from tests.playground.conftest import ROOT
 
 ROOMS = ("dsl", "sol", "engine", "playground", "ucutlass_web")
@@ -56,6 +57,13 @@ def test_a_value_that_cannot_be_read_names_itself(name, value):
 
 def test_an_empty_value_is_none_given():
     assert conf.get("UCUTLASS_QUEUE", {"UCUTLASS_QUEUE": " "}) == 100
+
+
+def test_an_engine_with_a_bad_setting_of_models_does_not_start(monkeypatch):
+    monkeypatch.setenv("UCUTLASS_TOKENS_A_DAY", "plenty")
+    with pytest.raises(CommandError, match="UCUTLASS_TOKENS_A_DAY='plenty' is not valid") as caught:
+        call_command("engine", device="modelled:h200", once=True)
+    assert caught.value.returncode == engines.CANNOT
 
 
 def settings(**environ):

@@ -22,11 +22,14 @@ from playground.access.answers import Refused
 from playground.language import reference
 from playground.language import service as language
 from playground.models import Session
+from playground.words import scan, tokens, writer
+from playground.words.request import request_of
 from tests.playground.attack_texts import SIZE, attacks, filled, patterns
 from tests.playground.conftest import ROOT
 from tests.playground.test_web_process_is_light import SERVE
 
 BOUND = 3  # seconds of processor time
+SLOW = 0.3  # a pattern that takes longer than this backtracks: a linear one takes milliseconds
 
 BLANKS = (" ", "\n", "\t", " \n", "\r", "\v", "\f", "\x1c", "\x85", "\xa0", "\u2028", "\u3000")
 WORDS = ("x", "_", "1", "1x", "é", "#", "# ", "#\n", "# a\n", "-=", '"', "'", '"""', "\ufeff", "\x00")
@@ -171,7 +174,7 @@ def test_every_pattern_of_the_web_process_reads_its_worst_case_in_time():
 def test_the_attacks_meet_a_pattern_that_backtracks(slow):
     with pytest.raises(TooSlow):
         for text in attacks(slow, 0):
-            with within(BOUND):
+            with within(SLOW):
                 for _ in re.finditer(slow, text):
                     pass
                 re.fullmatch(slow, text)
@@ -202,6 +205,30 @@ def test_every_scanner_of_a_kernel_a_log_line_an_address_and_a_body(unit):
                     bodies.check(bodies.parsed(body.encode(errors="replace")))
                 except Refused as e:
                     assert e.status in (400, 422)
+
+
+DESCRIBED = (
+    "relu ", "linear 8 to 8, ", "64 channels ", "3x3 ", "relu of ", "relu(", "[", "1,", "1 ", "-1 ", "8x8 times ", "1x",
+    "to 1 ", "\n", "after relu ", "clamp 1 ", "sum over ", "import torch", "zzz ", "twice ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", DESCRIBED, ids=names)
+def test_every_scanner_of_a_description(unit):
+    """A description is refused above 4,000 characters; its scanners are linear all the same."""
+    text = filled("sum ", unit, " relu", SIZE // 4)
+    with within(BOUND):
+        for part in (text, text[: writer.LONGEST]):
+            try:
+                writer.write(part)
+                assert len(part) <= writer.LONGEST
+            except tokens.Unclear as e:
+                assert str(e) and e.fix
+    with within(BOUND):
+        try:
+            request_of(scan.Scan(tokens.tokens(text)), text)
+        except tokens.Unclear as e:
+            assert e.fix
 
 
 UNITS = (" ", '"', "(", "{", "# a\n", "program ", "let a ", "class a\n", '"""', "\\")
@@ -239,7 +266,8 @@ def test_every_text_of_every_request(client, monkeypatch, unit):
 
 def _texts(schema: dict, form: dict) -> list[str]:
     """The names of the fields of a body that take a text."""
-    form = schema["components"]["schemas"][form["$ref"].rpartition("/")[2]]
+    if "$ref" in form:
+        form = schema["components"]["schemas"][form["$ref"].rpartition("/")[2]]
     return [
         name
         for name, field in form["properties"].items()

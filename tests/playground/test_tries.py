@@ -138,7 +138,7 @@ def test_looking_counts_against_the_checks_of_an_address(client, monkeypatch):
 def test_the_form_of_a_try_is_documented(client):
     schema = client.get("/api/openapi.json").json()
     fields = schema["components"]["schemas"]["TryIn"]["properties"]
-    assert set(fields) == {"program", "form", "language", "entry", "cls"}
+    assert set(fields) == {"program", "form", "language", "entry", "cls", "change"}
     assert "sandbox" in schema["components"]["schemas"]["TryIn"]["description"]
     assert "TryIn" in str(schema["components"]["schemas"]["CommandIn"]["properties"]["data"])
     assert schema["paths"]["/api/tries/check"]["post"]["summary"]

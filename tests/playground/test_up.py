@@ -178,3 +178,10 @@ def test_the_pause_before_an_engine_starts_again_grows_and_is_short_again_after_
         now += lived
         waits.append(pauses.fell(now))
     assert waits == [1, 2, 5, 10, 1, 2]
+
+
+def test_only_the_engine_gets_the_key_of_the_models(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789abcdef")
+    look = ["-c", "import os, sys; sys.exit('OPENAI_API_KEY' in os.environ)"]
+    assert Command._start([*look, "engine"]).wait(30) == 1
+    assert Command._start([*look, "daphne"]).wait(30) == 0

@@ -24,6 +24,11 @@ for path in ("/", "/gallery", "/healthz", "/language", "/language/E204", "/api/e
 for path in ("/api/check", "/api/compile", "/api/format", "/api/resolve"):
     reply = c.post(path, {"text": program}, content_type="application/json")
     assert reply.status_code == 200 and reply.json()["ok"], reply.content
+assert c.post("/api/words", {"text": "relu of a 64x64 matrix"}, content_type="application/json").status_code == 200
+engine = dict(id="e", serves="modelled:h200", device={"words": {"model": "m", "host": "h"}})
+__import__("playground.models").models.Engine.objects.create(**engine)
+asked = c.post("/api/words/model", {"text": "a gated thing"}, content_type="application/json")
+assert asked.status_code == 202 and c.get("/api/words/model/" + asked.json()["id"]).json()["state"] == "waiting"
 for path in ("/api/complete", "/api/hover"):
     assert c.post(path, {"text": program, "line": 3, "col": 4}, content_type="application/json").status_code == 200
 assert c.post("/api/export", {"text": program}, content_type="application/json")["Content-Type"] == "application/zip"
@@ -39,7 +44,7 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     done = subprocess.run([sys.executable, "-c", SERVE], cwd=ROOT, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     at_start, modules = map(json.loads, done.stdout.splitlines())
-    heavy = ("torch", "cutlass", "quack", "triton", "numpy")
+    heavy = ("torch", "cutlass", "quack", "triton", "numpy", "openai", "httpx2", "mcp", "starlette")
     assert [m for m in modules if m.split(".")[0] in heavy] == []
     assert [m for m in at_start if m.split(".")[0] == "plotly"] == [], "plotly waits for the first figure"
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
@@ -47,7 +52,11 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
         "engine.session", "engine.session.events", "engine.session.event_base", "engine.session.script_events",
         "engine.session.trial_events", "engine.session.recording", "engine.session.spec", "engine.session.titles",
         "engine.session.kernel_text", "engine.session.fold", "engine.session.fold.figures",
-        "engine.session.fold.listing", "engine.session.fold.reduce", "engine.session.fold.view",
-        "engine.strategies", "engine.strategies.api", "engine.strategies.registry", "engine.strategies.state",
-        "engine.strategies.planner", "engine.strategies.sweep",
+        "engine.session.fold.listing", "engine.session.fold.profile", "engine.session.fold.readers",
+        "engine.session.fold.reduce", "engine.session.fold.view",
+        "engine.strategies", "engine.strategies.agent", "engine.strategies.api", "engine.strategies.registry",
+        "engine.strategies.state", "engine.strategies.planner", "engine.strategies.sweep", "engine.strategies.writing",
+        "engine.strategies.flat", "engine.strategies.best_of", "engine.strategies.chain",
+        "engine.strategies.mucutlass", "engine.strategies.mucutlass.options", "engine.llm.replies",
+        "engine.llm", "engine.llm.endpoint", "engine.llm.keys", "engine.llm.reader", "engine.llm.settings",
     }  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
@@ -13,6 +15,9 @@ from django.db import connection
 from engine import sandbox, trace
 from engine.devices import SessionRefused, registry
 from engine.executors.local import tracers
+from engine.llm import handler, module_writer
+from engine.llm.settings import BadSettings
+from engine.llm.visitor import Postbox, VisitorsModels
 from engine.session import runner
 from engine.session.spec import device_error
 from playground import conf, engines, retention
@@ -32,11 +37,29 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="end when no session waits")
 
     def handle(self, *, device: str, once: bool, **options) -> None:
+        try:
+            models = handler.of_environment()
+        except BadSettings as e:
+            raise CommandError(str(e), returncode=engines.CANNOT) from None
         serves, about = self._open(device)
+        about["device"] |= {"model": models.describe(), "words": models.describe(module_writer.ROLE)}
+
+        def run(spec: dict[str, Any], *, postbox: Postbox | None = None, **more: Any) -> Iterator[Any]:
+            if postbox is not None:
+                answers = {"ask": VisitorsModels(models, spec["endpoint"], spec["model"], postbox)}
+            else:
+                share = more.get("share")
+                answers = handler.handlers(models, address=share.address if share is not None else "")
+            return runner.run(spec, handlers=answers, **more)
+
+        def write(text: str, address: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
+            return module_writer.write(handler.Models(models, address=address), text, cancelled).to_json()
+
         name = about["device"].get("title") or about["device"].get("name")
         logger.info("engine on %s (%s), sandbox %s", name, about["device"]["kind"], about["sandbox"])
         threading.Thread(target=_sweep, name="retention", daemon=True).start()
-        Adapter(runner.run, serves=serves, about=about, warm=lambda: _warm(serves)).serve(once=once)
+        writes = None if models.why_not(module_writer.ROLE) else write
+        Adapter(run, serves=serves, about=about, warm=lambda: _warm(serves), write=writes).serve(once=once)
 
     @staticmethod
     def _open(wanted: str) -> tuple[str, dict]:

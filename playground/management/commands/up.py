@@ -159,9 +159,12 @@ class Command(BaseCommand):
 
     @staticmethod
     def _start(command: list[str]) -> subprocess.Popen:
+        """Start a process of ours. Only the engine gets the key of the operator's models."""
+        environ = {n: v for n, v in os.environ.items() if n != "OPENAI_API_KEY" or "engine" in command}
         return subprocess.Popen(
             [sys.executable, *command],
             cwd=conf.ROOT,
+            env=environ,
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # the terminal's Ctrl-C reaches only us, and we end them in order
             preexec_fn=_die_with(os.getpid()),

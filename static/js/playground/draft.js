@@ -11,10 +11,11 @@ function load() {
   }
 }
 
-// The texts of both tabs are stored separately, so that a switch loses nothing.
+// The texts of the tabs are stored separately, so that a switch loses nothing.
 export const state = {
-  kind: "module", module: "", program: "", device: null, classes: ["tf32", "f16"], trials: 12, eps: 25, window: 6,
-  algebraic: false, strategy: "planner", strategyOptions: {}, ...load(),
+  kind: "module", module: "", program: "", kernel: "", words: "", device: null, classes: ["tf32", "f16"], trials: 12,
+  eps: 25, window: 6,
+  algebraic: false, strategy: "planner", strategyOptions: {}, endpoint: "", model: "", ...load(),
 };
 
 /** Stores the draft now. Without room (or in private mode) it lasts as long as the page. */

@@ -9,7 +9,8 @@ import { sentence } from "../refusal.js";
 import { keep, state, store } from "./draft.js";
 import { BUDGET, CLASSES, listOptions } from "./options.js";
 import { Preview } from "./preview.js";
-import { chosenOptions, drawStrategies } from "./strategies.js";
+import { chosenOptions, drawStrategies, ownEndpoint } from "./strategies.js";
+import { closeReport, showReport, wordsTab } from "./words.js";
 
 const LANG = { module: "python", program: "ucutlass" };
 const HINT = {
@@ -54,23 +55,32 @@ function show(kind) {
   $("run").disabled = words;
   $("format").hidden = $("language").hidden = kind !== "program";
   $("algebra").hidden = kind === "program"; // a program is computed as written
-  $("run").title = words ? "Words need a language model; write a module or a program" : "";
+  $("run").title = words ? "Write the module first, then run it" : "";
   listExamples(kind);
+  showReport(kind);
   if (words) {
     preview.hide();
     return;
   }
   state.kind = kind;
   $("editor-pane").setAttribute("aria-labelledby", `tab-${kind}`);
+  $("kernel-first").hidden = kind !== "module";
   editor.setText(state[kind], LANG[kind]);
   editor.hint(HINT[kind]);
   store();
   typed();
 }
 tablist(document.querySelector(".source-bar [role=tablist]"), (tab) => show(tab.dataset.kind));
-$("words-to-module").addEventListener("click", () => {
-  show("module");
-  editor.focus();
+wordsTab({
+  accept: (module) => {
+    show("module");
+    editor.replaceText(module); // an edit, so that undo restores the draft
+    editor.focus();
+  },
+  back: () => {
+    show("words");
+    $("words-text").focus();
+  },
 });
 
 function listExamples(kind) {
@@ -79,6 +89,7 @@ function listExamples(kind) {
     (boot.examples ?? []).filter((e) => e.kind === kind),
     state[kind],
     (text, typing) => {
+      closeReport();
       editor.setText(text);
       if (typing) editor.focus();
     },
@@ -256,6 +267,7 @@ $("form").addEventListener("submit", async (e) => {
   $("run").disabled = true;
   $("run").firstElementChild.textContent = "Starting…";
   try {
+    const first = await firstKernel();
     const session = await request("/api/sessions", {
       body: {
         source: state[state.kind],
@@ -268,8 +280,14 @@ $("form").addEventListener("submit", async (e) => {
         algebraic: state.algebraic === true && state.kind === "module",
         strategy: state.strategy,
         options: chosenOptions(state),
+        ...ownEndpoint(state, boot.strategies ?? []),
       },
     });
+    if (first) {
+      await request(`/api/sessions/${session.id}/commands`, {
+        body: { kind: "try", data: first, control_token: session.control_token },
+      });
+    }
     keep();
     location.assign(new URL(session.control_url, location.href).pathname);
   } catch (error) {
@@ -277,6 +295,23 @@ $("form").addEventListener("submit", async (e) => {
     $("run").disabled = false;
     $("run").firstElementChild.textContent = "Run";
   }
+});
+/** The kernel that a module's session starts from, or null. Raises Told for a text that no engine would take. */
+async function firstKernel() {
+  const text = state.kernel ?? "";
+  if (state.kind !== "module" || !text.trim()) return null;
+  const verdict = await request("/api/tries/check", { body: { text, language: "" } });
+  if (verdict.error) throw new Told(`Your kernel: ${verdict.error}`, verdict.fix);
+  if (!["cuda", "python"].includes(verdict.looks)) {
+    throw new Told("Your kernel: the text is neither CUDA C++ nor Python.", "Paste a kernel, or empty the field.");
+  }
+  return { program: text, form: "kernel", language: verdict.looks };
+}
+$("kernel").value = state.kernel ?? "";
+$("kernel-first").open = Boolean(state.kernel?.trim());
+$("kernel").addEventListener("input", () => {
+  state.kernel = $("kernel").value;
+  store();
 });
 addEventListener("keydown", (e) => {
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented) {
@@ -288,7 +323,8 @@ addEventListener("pageshow", () => {
   if (document.querySelector("[role=tab][aria-selected=true]")?.dataset.kind !== "words") $("run").disabled = false;
   $("run").firstElementChild.textContent = "Run";
 });
-if (/Mac|iPhone|iPad/.test(navigator.platform)) $("run-key").textContent = "⌘ ↵";
+if (/Mac|iPhone|iPad/.test(navigator.platform))
+  for (const key of document.querySelectorAll("#run-key, #words-write kbd")) key.textContent = "⌘ ↵";
 
 // ---- begin -----------------------------------------------------------------------------------------------------
 if (boot.fork) {
@@ -299,11 +335,13 @@ if (boot.fork) {
   for (const name of ["trials", "window"]) if (spec[name]) state[name] = spec[name];
   state.algebraic = spec.algebraic === true;
   if (spec.strategy) state.strategy = spec.strategy;
+  Object.assign(state, { endpoint: spec.endpoint ?? "", model: spec.model ?? "" });
   if (spec.options) state.strategyOptions = { ...state.strategyOptions, [state.strategy]: { ...spec.options } };
   if (Number.isFinite(spec.eps)) state.eps = Math.round(spec.eps * 100);
 }
 listOptions();
-drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store);
+drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store,
+  (boot.engines ?? []).map((e) => e.device?.model));
 show(state.kind);
 /** #program=TEXT, from links in the reference. It is an edit of the draft, so undo restores the draft. */
 function fromHash() {

@@ -1,26 +1,77 @@
 // The strategy and its options, drawn from the server's list of strategies.
-import { h } from "../page.js";
+import { boot, h } from "../page.js";
 
 /**
- * `list`: [{name, title, about, options: [{name, about, default, kind, choices, low, high}]}]; `state`: the draft, with
- * `strategy` and `strategyOptions` (strategy -> option -> value); `store()` saves it.
+ * `list`: [{name, title, about, asks, options: [{name, about, default, kind, choices, low, high}]}]; `state`: the
+ * draft, with `strategy` and `strategyOptions` (strategy -> option -> value); `store()` saves it; `models`: the running
+ * engines' [{model, host} | {missing}].
  */
-export function drawStrategies(choices, options, list, state, store) {
+export function drawStrategies(choices, options, list, state, store, models = []) {
   if (!list.some((s) => s.name === state.strategy)) state.strategy = list[0]?.name;
   choices.replaceChildren(...list.map((s) => h("label", { class: "choice" },
     h("input", {
       type: "radio", name: "strategy", value: s.name, checked: s.name === state.strategy,
-      onchange: () => { state.strategy = s.name; drawOptions(options, s, state, store); store(); },
+      onchange: () => { state.strategy = s.name; drawOptions(options, s, state, store, models); store(); },
     }),
     h("span", { class: "choice-name" }, s.title),
     h("span", { class: "choice-what" }, s.about))));
-  drawOptions(options, list.find((s) => s.name === state.strategy), state, store);
+  drawOptions(options, list.find((s) => s.name === state.strategy), state, store, models);
 }
 
-function drawOptions(node, strategy, state, store) {
+/** The endpoints that the operator lists for visitors with an own key. */
+const listed = () => boot.endpoints ?? [];
+const hostOf = (address) => address.replace(/^https:\/\//, "").replace(/\/.*$/, "");
+
+/** The visitor's own endpoint and model, for a request: {} for the operator's. */
+export function ownEndpoint(state, list) {
+  const asks = list.find((s) => s.name === state.strategy)?.asks;
+  if (!asks || !listed().includes(state.endpoint)) return {};
+  return { endpoint: state.endpoint, model: (state.model ?? "").trim() };
+}
+
+/** Fields for an endpoint of the visitor's own, where the operator lists any. `redraw()` renews the consent line. */
+function ownFields(state, store, redraw) {
+  if (!listed().length) return [];
+  const set = (change) => { Object.assign(state, change); store(); redraw(); };
+  const choices = [["", "This server's"], ...listed().map((address) => [address, `${hostOf(address)}, my key`])];
+  const own = listed().includes(state.endpoint);
+  return [
+    h("label", { title: "Whose model the strategy asks" }, "Endpoint",
+      h("select", { id: "endpoint", onchange: (e) => set({ endpoint: e.target.value }) },
+        choices.map(([value, name]) => h("option", { value, selected: value === (own ? state.endpoint : "") }, name)))),
+    own ? h("label", { title: "The model's name at that endpoint" }, "Model",
+      h("input", {
+        id: "model", type: "text", value: state.model ?? "", maxlength: 200, spellcheck: "false", autocomplete: "off",
+        onchange: (e) => set({ model: e.target.value.trim() }),
+      })) : "",
+  ];
+}
+
+/** What is sent where, or why no model can be asked. */
+function consent(models, state) {
+  if (listed().includes(state.endpoint)) {
+    return h("p", { class: "consent" }, "Your text, its speed-of-light report and the results of its trials go to ",
+      h("b", {}, hostOf(state.endpoint)), " for the model ", h("b", {}, state.model || "that you name"),
+      ", with your key. You type the key on the session's page. It is sealed for the engine, used for that session " +
+      "alone and not stored.");
+  }
+  const ready = models.find((m) => m?.model);
+  if (ready) {
+    return h("p", { class: "consent" }, "Your text, its speed-of-light report and the results of its trials go to ",
+      h("b", {}, ready.host), " for the model ", h("b", {}, ready.model), ". Nothing else is sent.");
+  }
+  const missing = models.find((m) => m?.missing)?.missing;
+  return h("p", { class: "consent missing" },
+    missing ?? "No engine is running, so it is not known whether it has a model.",
+    missing ? " Without a model, `python -m engine rehearse` plays one by rule." : "");
+}
+
+function drawOptions(node, strategy, state, store, models) {
   const values = valuesOf(state, strategy?.name);
-  node.hidden = !strategy?.options.length;
-  node.replaceChildren(...(strategy?.options ?? []).map((o) => {
+  node.hidden = !strategy?.options.length && !strategy?.asks;
+  const redraw = () => drawOptions(node, strategy, state, store, models);
+  const asking = strategy?.asks ? [consent(models, state), ...ownFields(state, store, redraw)] : [];
+  node.replaceChildren(...asking, ...(strategy?.options ?? []).map((o) => {
     const set = (value) => {
       if (value === null || value === o.default) delete values[o.name]; else values[o.name] = value;
       state.strategyOptions = { ...state.strategyOptions, [strategy.name]: values };
@@ -36,6 +87,9 @@ function field(option, value, set) {
   if (option.kind === "choice") {
     return h("select", { id: name, onchange: (e) => set(e.target.value) },
       option.choices.map((c) => h("option", { value: c, selected: c === value }, c)));
+  }
+  if (option.kind === "flag") {
+    return h("input", { id: name, type: "checkbox", checked: Boolean(value), onchange: (e) => set(e.target.checked) });
   }
   if (option.kind === "number") {
     return h("input", {

@@ -7,7 +7,8 @@ import { isKernel } from "./words.js";
 
 const control = boot.control ?? null;
 
-async function command(kind, data = {}) {
+/** Sends a command of the owner and returns the reply. Raises Told. */
+export async function command(kind, data = {}) {
   return request(`/api/sessions/${boot.session.id}/commands`, {
     body: { kind, data },
     headers: { "X-Control-Token": control.token },

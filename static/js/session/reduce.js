@@ -13,6 +13,7 @@ import {
   hasEnded,
   isObject,
   JUDGED,
+  KEY,
   MEASURED,
   newTrial,
   NOTE,
@@ -21,6 +22,7 @@ import {
   obj,
   objects,
   outcome,
+  PROFILE,
   PROGRESS,
   read,
   REGION,
@@ -52,6 +54,7 @@ export const initial = () => ({
   begun: false,
   paused: false,
   progress: null,
+  key: null, // of a visitor's endpoint, while the session waits for it
   graph: "",
   operations: null,
   report: "",
@@ -177,22 +180,41 @@ const HANDLERS = {
   "trial.failed": step("failed", (trial, d) => {
     trial.failed = read(FAILED, d, { cause: text(d.cause) || causeOf(text(d.code)) });
   }),
+  "trial.profiled": (v, d, t) => {
+    const n = whole(d.trial), trial = v.trials.get(n);
+    if (n === null || !trial) return n === null ? "unreadable" : "not_proposed";
+    const asked = trial.profile?.asked ?? null;
+    trial.profile = read(PROFILE, d, { state: text(d.text) ? "ready" : "refused", asked, t });
+    return null;
+  },
   controlled: (v, d, t) => {
     const word = read(CONTROL, d, { t });
     v.controls.push(word);
     if (word.action === "pause" || word.action === "resume") v.paused = word.action === "pause";
     else if (word.action === "budget") v.budget = { ...v.budget, ...numbers(word.data) };
+    const trial = word.action === "profile" ? v.trials.get(whole(word.data.trial)) : null;
+    if (trial) trial.profile = read(PROFILE, {}, { state: "asked", asked: t, t: null });
+  },
+  "key.wanted": (v, d) => {
+    v.key = read(KEY, d);
+  },
+  "key.received": (v) => {
+    v.key = null;
   },
   resumed: (v, d, t) => {
+    v.key = null; // the engine that asked for it is gone
     v.resumed.push(read(RESUMED, d, { t }));
   },
   "session.ended": (v, d, t) => {
     v.end = read(END, d, { closed: objects(d.closed).map((c) => read(CLOSED, c)), t });
     v.paused = false;
+    v.key = null;
   },
 };
 // Kinds that do not change the view: for replaying a strategy's script, and its memory of other problems.
-const IGNORED = ["memory.read", "memory.written", "turn.asked", "turn.answered", "script.advanced"];
+const IGNORED = [
+  "memory.read", "memory.written", "turn.asked", "turn.said", "turn.answered", "script.shown", "script.advanced",
+];
 const DRAWN = [
   "reported", "covered", "baseline", "trial.checked", "trial.judged", "trial.untimed", "trial.failed", "controlled",
   "session.ended",

@@ -6,9 +6,12 @@ import { Timeline } from "./timeline.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
 import { Regions } from "./regions.js";
+import { Turns } from "./turns.js";
+import { KeyForm } from "../visitor_key.js";
 import { drawHeader, drawLink } from "./header.js";
 import { Owner } from "./owner.js";
 import { Replay } from "./replay.js";
+import { Profile } from "../profile.js";
 import { refusalOf } from "../refusal.js";
 
 const session = boot.session;
@@ -70,7 +73,10 @@ const code = new Code((change) => {
   keep();
   draw();
 });
+const profile = new Profile($("code"));
 const regions = new Regions($("charts"));
+const turns = new Turns($("turns"), choose);
+const keyForm = new KeyForm($("key"));
 const charts = new Charts($("charts"), session.id, choose);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 const replay = new Replay((seq) => {
@@ -96,12 +102,15 @@ function draw() {
       : "Trials appear here as they happen.";
   $("timeline-empty").hidden = now.trials.size > 0;
   code.draw(now, n, place);
+  profile.draw(now, n, live);
   owner.draw(live, n);
   if (live.end && live.trials.size) replay.ready(log);
   const nothing = Boolean(live.end) && live.trials.size === 0; // refused before any trial: the message is enough
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
   refusal(now);
   regions.draw(now);
+  turns.draw(log, now, replayTo);
+  keyForm.draw(live);
   charts.draw(now, n);
 }
 const soon = throttle(draw, 60);

@@ -76,9 +76,11 @@ export const JUDGED = {
 };
 export const UNTIMED = { verdict: text, cls: text, step: text, code: text, text, evidence: objects };
 export const FAILED = { step: text, code: text, reason: text, detail: text, diagnostics: objects, evidence: objects };
+export const PROFILE = { source: text, text, refusal: text, reason: text, seconds: number };
 export const CONTROL = { action: text, data: obj };
 export const SCREENED = { trial: whole, seconds: number };
 export const RESUMED = { text };
+export const KEY = { endpoint: text, model: text, claim: whole, until: number, again: flag, text };
 export const NOTE = { code: text, text, cls: text };
 export const CLOSED = { cls: text, code: text, best_ms: number, limit_ms: number, eps: number, trials: whole };
 export const END = {
@@ -125,6 +127,7 @@ export const newTrial = (n) => ({
   judged: null,
   untimed: null,
   failed: null,
+  profile: null,
 });
 
 export const counts = (judged) => COUNTING.includes(judged.verdict);

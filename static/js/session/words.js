@@ -125,7 +125,8 @@ function why(view) {
 
 const SPENT = {
   think: "planning", trace: "tracing", prepare: "preparing", build: "building", trial: "running trials",
-  pytorch: "timing PyTorch", turn: "a model's turns", wait_gpu: "waiting for the GPU", wait_core: "waiting for a core",
+  pytorch: "timing PyTorch", turn: "a model's turns",
+  profile: "profiling", wait_gpu: "waiting for the GPU", wait_core: "waiting for a core",
   wait_memory: "waiting for the GPU's memory",
   wait_build: "waiting to build", wait_report: "waiting to be traced",
 };

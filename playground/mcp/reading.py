@@ -1,0 +1,187 @@
+"""Tools that only read: the language, its error codes, a check of a program, examples, devices and strategies."""
+
+from __future__ import annotations
+
+from asgiref.sync import sync_to_async
+from pydantic import Field
+
+from dsl.diagnostics import closest
+from engine.session.kernel_text import CUDA_ENTRY, EXAMPLES, NO_ENTRY
+from engine.session.spec import CLASSES, strategies
+from playground import engines
+from playground.access import limits, requests, sessions
+from playground.access.answers import Refused
+from playground.language import examples, reference, service
+from playground.mcp.tool import MOST_TEXT, Answer, Arguments, Call, Tool
+from playground.models import Session
+
+KERNELS = f"""A raw kernel replaces the whole module. It is CUDA C++ or Python (PyTorch with Triton or CuTe DSL).
+
+Python: {NO_ENTRY["python"]}.
+```
+{EXAMPLES["python"]}```
+CUDA C++: define `{CUDA_ENTRY}`. `in` holds the module's inputs, then its parameters and buffers. Write every result
+into `out`, launch on `stream`, return 0. `struct Tensor {{ void* data; int64_t shape[8]; int rank; int dtype; }}` is
+defined for you.
+```
+{EXAMPLES["cuda"]}```
+A kernel declares a precision class (f32, tf32, f16 or bf16), is compared with the module in float64 on about 20 rounds
+of inputs that it cannot know, and is timed beside PyTorch in that class. Calling a library (cuBLAS, torch.matmul) is
+`library only` and counts as no speedup. Tricks (stored results, skipped work, lowered precision) are found, and the
+trial is then `gaming`. Without a GPU a kernel is verified and gets no time.
+"""
+RESULTS = """time.kind: measured (on a GPU, alternating with PyTorch) or predicted (by a model of an H200; nothing ran
+on a GPU). Never compare the two.
+precision_class: f32, tf32, f16, bf16 or fp8: the type of the operands of the matrix products; sums stay in float32. A
+class is compared with PyTorch in the same class. `guard f32` with f16 operands is of class tf32.
+limit_ms: the speed of light, the least time that the hardware allows for the module in a class. gap_to_limit: time over
+limit; 1.0 is perfect.
+speedup: PyTorch's time over yours. verdict: clean and minor count; gaming, library only and unverified do not.
+outcome: counted (a result), flagged (the verdict does not count), verified or unverified (a kernel without a time),
+failed (the candidate is wrong), undecided (the machine failed: propose it again), stopped.
+"""
+OWN = {"kernels": ("Raw kernels: CUDA C++ and Python", KERNELS), "results": ("How to read a trial's result", RESULTS)}
+
+
+class ReferenceIn(Arguments):
+    section: str = Field("", max_length=64, description="A section's name; empty: the whole language and all names")
+
+
+async def _reference(call: Call, asked: ReferenceIn) -> Answer:
+    parts = {slug: (title, text.strip()) for slug, title, text in reference.texts()} | OWN
+    names = {slug: title for slug, (title, _) in parts.items()}
+    if asked.section:
+        if asked.section not in parts:
+            near = closest(asked.section, parts)
+            fix = f"The sections are {', '.join(parts)}." + (f" Did you mean {near}?" if near else "")
+            raise Refused(404, f"There is no section {asked.section!r}.", fix)
+        return Answer({}, [parts[asked.section]])
+    whole = "\n\n".join(f"## {title}\n{text}" for slug, (title, text) in parts.items() if slug not in OWN)
+    if len(whole) > MOST_TEXT:
+        return Answer({"sections": names}, [parts["program"]])
+    return Answer({"sections": names}, [("The language μCUTLASS", whole)])
+
+
+class ErrorPageIn(Arguments):
+    code: str = Field(max_length=64, description="An error code such as E204, or a word of the language such as tile")
+
+
+async def _error_page(call: Call, asked: ErrorPageIn) -> Answer:
+    page = await sync_to_async(service.explain)(asked.code.strip())
+    if page is None:
+        near = reference.near(asked.code)
+        fix = f"Did you mean {near}?" if near else "reference() has the language."
+        raise Refused(404, f"There is no code or word {asked.code!r}.", fix)
+    programs = [(name, page[name]) for name in ("example", "fix") if page.get(name)]
+    return Answer({k: v for k, v in page.items() if k not in ("example", "fix")}, programs)
+
+
+class CheckIn(Arguments):
+    program: str = Field(description="The text of a μCUTLASS program")
+
+
+async def _check(call: Call, asked: CheckIn) -> Answer:
+    requests.limit_text(asked.program, "The program")
+    sessions.limited(limits.checks, call.caller.keys, "checks")
+    judged = await sync_to_async(service.check)(asked.program)
+    if not judged["ok"]:
+        first = judged["diagnostics"][:12]
+        rows = [{k: d[k] for k in ("code", "line", "col", "message", "help") if d.get(k)} for d in first]
+        fixes = [d["fix"] for d in first if d["fix"]]
+        return Answer({"ok": False, "diagnostics": rows, "tested_fixes": fixes})
+    p = judged["prediction"] or {}
+    predicted = {k: p[k] for k in ("ms", "device", "bound_by") if k in p}
+    stages = [{k: s[k] for k in ("name", "ms", "bound_by") if k in s} for s in p.get("stages", [])][:12]
+    data = {"ok": True, "predicted": predicted, "predicted_stages": stages}
+    return Answer(data, [("The program with every choice made", judged["resolved"])])
+
+
+class ExampleIn(Arguments):
+    name: str = Field("", max_length=64, description="The name of an example; empty: the list of names")
+
+
+async def _example(call: Call, asked: ExampleIn) -> Answer:
+    rows = {row["id"]: row for row in await sync_to_async(examples.all_examples)()}
+    if not asked.name:
+        return Answer(
+            {
+                "programs": {i: r["title"] for i, r in rows.items() if r["kind"] == "program"},
+                "modules": {i: r["title"] for i, r in rows.items() if r["kind"] == "module"},
+            }
+        )
+    row = rows.get(asked.name)
+    if row is None:
+        near = closest(asked.name, rows)
+        fix = f"Did you mean {near}?" if near else "example() lists them."
+        raise Refused(404, f"There is no example {asked.name!r}.", fix)
+    return Answer({}, [(f"{row['id']} ({row['kind']})", row["text"])])
+
+
+class NoArguments(Arguments):
+    pass
+
+
+async def _devices(call: Call, asked: NoArguments) -> Answer:
+    return await sync_to_async(_devices_now)()
+
+
+def _devices_now() -> Answer:
+    running = [
+        {
+            "serves": e.serves,
+            "device": e.device.get("title") or e.device.get("name"),
+            "times": e.device.get("kind"),
+            "sessions": e.sessions,
+        }
+        for e in engines.alive()
+    ]
+    known = [
+        {"name": s["name"], "about": s["about"], "options": {o["name"]: o["about"] for o in s["options"]}}
+        for s in strategies()
+    ]
+    return Answer(
+        {
+            "engines": running or "none runs now: sessions wait until one is started (make run)",
+            "sessions_waiting": Session.objects.filter(state=Session.QUEUED).count(),
+            "device_values": "auto (what the engine has), cuda (a real GPU, measured), modelled:h200 (a prediction)",
+            "precision_classes": list(CLASSES),
+            "strategies": known,
+            "note": "start_session uses the strategy agent, which tries what you propose. The others search alone.",
+        }
+    )
+
+
+TOOLS = [
+    Tool(
+        "reference", "Language reference",
+        "Read the reference of μCUTLASS, the small language in which you write GPU kernels here (matrix products, "
+        "convolutions, and element-wise work fused into their epilogues; for NVIDIA Hopper). Read it before you write "
+        "a program. Section 'kernels' explains raw CUDA and Python kernels, 'results' explains verdicts, classes and "
+        "gaps.",
+        ReferenceIn, _reference,
+    ),
+    Tool(
+        "error_page", "Explain an error code",
+        "Explain an error code of a rejected program (E204) or a word of the language (tile): why the rule exists, a "
+        "program that breaks it, and one that does not.",
+        ErrorPageIn, _error_page,
+    ),
+    Tool(
+        "check_program", "Check a program",
+        "Check a μCUTLASS program without a session: every mistake with its line, column and a tested fix; or, if it "
+        "is valid, the program with every automatic choice made and a predicted time on an H200, stage by stage. It "
+        "costs no trial, so call it before propose. It does not know the module.",
+        CheckIn, _check,
+    ),
+    Tool(
+        "example", "Examples",
+        "Read example programs of the language and example PyTorch modules, by name; without a name, list them.",
+        ExampleIn, _example,
+    ),
+    Tool(
+        "devices", "Devices and strategies",
+        "List the engines that run now with their devices (measured on a GPU or predicted), how many sessions wait, "
+        "the precision classes, and the search strategies.",
+        NoArguments, _devices,
+    ),
+]  # fmt: skip

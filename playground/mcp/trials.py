@@ -1,0 +1,182 @@
+"""A trial and a session as an agent reads them: verdict, times, gap, mistakes, compiler resources, advice."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from engine.session.fold.reduce import View
+from engine.session.fold.view import Trial
+from engine.words import baseline_name
+from playground.mcp.following import Following, blob
+from playground.mcp.tool import Answer, cut
+from sol import lever_check
+from sol.levers import Lever
+
+LISTED = 12  # entries of a list in an answer
+LOG = 4_000  # characters of a compiler's log
+HEADLINE = ("trial", "cls", "ms", "kind", "speedup", "baseline", "gap", "verdict")
+
+
+def described(following: Following, trial: Trial, device: dict[str, Any]) -> Answer:
+    """Everything an agent needs of one trial, ended or not."""
+    view = following.view
+    data: dict[str, Any] = {
+        "trial": trial.number,
+        "state": "ended" if trial.ended else "running",
+        "outcome": trial.outcome if trial.ended else "",
+        "last_step": trial.step,
+        "change": trial.change,
+        "form": trial.form or "program",
+        "precision_class": trial.cls,
+        "region": trial.region,
+    }
+    texts: list[tuple[str, str]] = []
+    if trial.judged is not None:
+        data |= _judged(view, trial, device)
+    elif trial.untimed is not None:
+        data |= {"verdict": trial.untimed.verdict, "why_no_time": trial.untimed.code, "text": trial.untimed.text}
+    elif trial.failed is not None:
+        data["failed"], detail = _failed(trial)
+        if detail:
+            texts.append(("Log of the failed step (its end)", detail))
+    end = trial.end
+    data["evidence"] = [_short(e) for e in (end.evidence if end is not None else [])][:LISTED]
+    if trial.validated is not None:
+        v = trial.validated
+        data["correctness"] = {k: v.get(k) for k in ("error", "tolerance", "scope") if v.get(k) is not None}
+    if trial.compiled is not None:
+        data["compiler"] = _compiled(trial.compiled)
+    data["predicted_stages"] = [_stage(s) for s in trial.stages][:LISTED]
+    if trial.ended:
+        data["advice"] = advice(following, trial)
+    data["session"] = summary(view)
+    return Answer(data, texts)
+
+
+def _judged(view: View, trial: Trial, device: dict[str, Any]) -> dict[str, Any]:
+    j, m = trial.judged, trial.measured
+    best = view.best.get(j.cls) == trial.number
+    return {
+        "verdict": j.verdict,
+        "text": j.text,
+        "time": {"ms": j.ms, "kind": j.kind, "device": device.get("title") or device.get("name", "")},
+        "baseline": {"name": baseline_name(j.baseline), "ms": m.baseline_ms if m is not None else None},
+        "speedup": j.speedup,
+        "speedup_95": [m.ratio_low, m.ratio_high] if m is not None and m.ratio_low is not None else None,
+        "gap_to_limit": j.gap,
+        "limit_ms": view.bounds.get(trial.roof or j.cls),
+        "best_of_its_class": best,
+        "standing": j.standing,
+        "omits_work": j.algebraic,
+    }
+
+
+def _failed(trial: Trial) -> tuple[dict[str, Any], str]:
+    """Why a trial failed, and the end of its log."""
+    f = trial.failed
+    text = blob(f.detail)
+    failed = {"step": f.step, "code": f.code, "reason": f.reason, "caused_by": f.cause}
+    if f.diagnostics:
+        mistakes = sorted(f.diagnostics, key=lambda d: d.get("code") != f.code)  # the cause of the others first
+        failed["diagnostics"] = [
+            {k: d.get(k) for k in ("code", "line", "column", "message", "help") if d.get(k)} for d in mistakes[:LISTED]
+        ]
+        failed["next"] = "error_page(code) explains a code; check_program(text) costs no trial."
+    return failed, text if len(text) <= LOG else f"... {text[-LOG:]}"
+
+
+def _compiled(compiled: dict[str, Any]) -> dict[str, Any]:
+    kernels = [
+        {k: r.get(k) for k in ("kernel", "registers", "shared_bytes", "spill_bytes", "stage") if r.get(k) is not None}
+        for r in (compiled.get("resources") or [])
+        if isinstance(r, dict)
+    ]
+    for k in kernels:
+        k["kernel"] = cut(str(k.get("kernel", "")), 120)
+    build = {"backend": compiled.get("backend"), "how": compiled.get("how"), "kernels": kernels[:LISTED]}
+    return {k: v for k, v in build.items() if v} | (
+        {"note": cut(compiled["note"], 400)} if compiled.get("note") else {}
+    )
+
+
+def _stage(stage: dict[str, Any]) -> dict[str, Any]:
+    return {k: stage[k] for k in ("name", "ms", "bound_by") if k in stage}
+
+
+def _short(evidence: dict[str, Any]) -> dict[str, Any]:
+    return {k: cut(v, 300) if isinstance(v, str) else v for k, v in evidence.items()}
+
+
+def advice(following: Following, trial: Trial) -> list[str]:
+    """What to do next, by rules from the report and the trials: sentences, the most useful first."""
+    out: list[str] = []
+    if trial.failed is not None:
+        mistakes = sorted(trial.failed.diagnostics, key=lambda d: d.get("code") != trial.failed.code)
+        out += [f"Line {d.get('line')}: {d['help']}" for d in mistakes if d.get("help")][:3]
+        if trial.failed.step == "validate":
+            out.append("The result is wrong or not precise enough: compare each stage with the module's lines.")
+        return out
+    if trial.judged is None:
+        return out
+    if not trial.judged.counts:
+        out.append("This trial does not count: the evidence says which work it leaves out or hides.")
+    spilled = [r for r in (trial.compiled or {}).get("resources") or [] if isinstance(r, dict) and r.get("spill_bytes")]
+    if spilled:
+        out.append("Registers are spilled to memory: a smaller tile or a smaller epilogue avoids that.")
+    if trial.judged.gap is not None and trial.judged.gap <= 1.1:
+        out.append("This is within 10% of the limit of its class: more trials in this class can gain little.")
+    slow = max(trial.stages, key=lambda s: s.get("ms") or 0.0, default=None) if len(trial.stages) > 1 else None
+    if slow is not None:
+        out.append(f"By the model, stage {slow.get('name')} takes longest: {slow.get('ms'):.4g} ms.")
+    return out + _levers(following, trial)
+
+
+def _levers(following: Following, trial: Trial) -> list[str]:
+    """The levers of the report that no trial has used yet, best first."""
+    view, report = following.view, following.report
+    if report is None:
+        return []
+    timed = [
+        lever_check.Timed(t.number, t.judged.cls, frozenset(t.tried), t.judged.ms)
+        for t in view.trials.values()
+        if t.judged is not None and t.judged.counts and t.judged.ms
+    ]
+    theirs = {cls: b.ms for cls in view.all_classes if (b := view.beside(cls)) is not None and b.ms}
+    known = {f.name for f in fields(Lever)}
+    levers = [Lever(**{k: v for k, v in x.items() if k in known}) for x in report["levers"]]
+    checked = lever_check.check(levers, timed, theirs)
+    allowed = set(view.classes)
+    return [
+        f"Not tried yet: {lever.title} (predicted {lever.speedup:.2f}x): {lever.why}."
+        for lever, c in zip(levers, checked, strict=True)
+        if c.trial is None and (lever.action != "lower_class" or lever.target in allowed)
+    ][:3]
+
+
+def row_of(trial: Trial) -> dict[str, Any]:
+    """A trial in one line."""
+    row: dict[str, Any] = {"trial": trial.number, "change": cut(trial.change, 160), "outcome": trial.outcome}
+    row["class"] = trial.cls
+    if trial.judged is not None:
+        j = trial.judged
+        row |= {"ms": j.ms, "kind": j.kind, "speedup": j.speedup, "gap": j.gap}
+    if trial.failed is not None:
+        row["failed"] = f"{trial.failed.step}: {trial.failed.code}"
+    return row
+
+
+def summary(view: View) -> dict[str, Any]:
+    """The session in short: state, budget, the best so far."""
+    headline = view.headline
+    best = None
+    if headline is not None:
+        values = {"trial": headline.number} | {k: getattr(headline.judged, k) for k in HEADLINE[1:]}
+        best = values | {"baseline": baseline_name(headline.judged.baseline)}
+    return {
+        "state": view.state,
+        "trials_used": view.used,
+        "trials_allowed": view.budget.get("trials"),
+        "best": best or "none yet: nothing is faster than PyTorch",
+        "ended_because": view.end.reason if view.end is not None else None,
+    }

@@ -1,0 +1,82 @@
+// My sessions: owner tokens and the sessions that were started with them. This browser keeps the tokens' key, which
+// lists and revokes them and stops their sessions; a token itself is shown once and kept by nobody.
+import { $, boot, h, request } from "../page.js";
+
+const KEY = "ucutlass-owner-key";
+const REFRESH = 5000; // ms
+const COLUMNS = ["Session", "State", "Started", ""];
+
+const key = () => localStorage.getItem(KEY) ?? "";
+const withKey = () => ({ "X-Owner-Key": key() });
+const when = (t) => (t ? new Date(t * 1000).toLocaleString() : "never");
+
+function fail(e) {
+  $("error").textContent = `${e.message} ${e.fix ?? ""}`;
+  $("error").hidden = false;
+}
+
+/** An action of a button. Shows a failure, then the new list. */
+async function act(action) {
+  $("error").hidden = true;
+  try {
+    await action();
+    await show();
+  } catch (e) {
+    fail(e);
+  }
+}
+
+async function make() {
+  const body = { label: $("label").value.trim() };
+  const answer = await request("/api/tokens", { body, headers: key() ? withKey() : {} });
+  localStorage.setItem(KEY, answer.key);
+  const header = `Authorization: Bearer ${answer.token}`;
+  $("token").textContent = answer.token;
+  $("claude").textContent = `claude mcp add --transport http ucutlass ${boot.mcp_url} --header "${header}"`;
+  const server = { type: "http", url: boot.mcp_url, headers: { Authorization: `Bearer ${answer.token}` } };
+  $("json").textContent = JSON.stringify({ mcpServers: { ucutlass: server } }, null, 2);
+  $("made").hidden = false;
+}
+
+async function revoke(id) {
+  const reply = await fetch(`/api/tokens/${id}`, { method: "DELETE", headers: withKey() });
+  if (!reply.ok) throw new Error("The token was not revoked. Try again.");
+}
+
+const stop = (id) =>
+  request(`/api/sessions/${id}/commands`, { body: { kind: "stop" }, headers: { "X-Control-Token": key() } });
+
+const rowOf = (s) =>
+  h("tr", {},
+    h("td", {}, h("a", { href: new URL(s.view_url, location.href).pathname }, s.title)),
+    h("td", {}, s.state),
+    h("td", {}, when(s.created)),
+    h("td", {}, s.state === "ended" ? null
+      : h("button", { type: "button", class: "button small", onclick: () => act(() => stop(s.id)) }, "Stop")));
+
+const tokenOf = (t) =>
+  h("article", { class: "token" },
+    h("header", {},
+      h("h3", {}, t.label || "without a name"),
+      h("span", { class: "faint" }, `made ${when(t.created)}, last used ${when(t.last_used)}`),
+      t.revoked ? h("span", {}, `revoked ${when(t.revoked)}`)
+        : h("button", { type: "button", class: "button small", onclick: () => act(() => revoke(t.id)) }, "Revoke")),
+    t.sessions.length
+      ? h("div", { class: "table" }, h("table", {},
+          h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+          h("tbody", {}, t.sessions.map(rowOf))))
+      : h("p", { class: "faint" }, "No session yet."));
+
+async function show() {
+  if (!key()) return;
+  const { tokens } = await request("/api/tokens", { headers: withKey() });
+  $("none").hidden = tokens.length > 0;
+  $("tokens").replaceChildren(...tokens.map(tokenOf));
+}
+
+$("make").addEventListener("submit", (e) => {
+  e.preventDefault();
+  act(make);
+});
+show().catch(fail);
+setInterval(() => document.hidden || show().catch(() => {}), REFRESH);

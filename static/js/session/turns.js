@@ -1,0 +1,188 @@
+// What a model wrote in this session: the turn as it is written, the tokens and seconds, triage, hypotheses, and the
+// transcript. It is drawn from the log alone, so a finished session shows the same without a network.
+import { blob, h } from "../page.js";
+import { count, digits, duration, percent, time, times } from "../format.js";
+import { counts, timeOf } from "./view.js";
+
+const KINDS = ["turn.asked", "turn.said", "turn.answered", "script.shown"];
+const LIVE = 4000; // characters of a running turn that are shown: its end
+
+/** The turns and what the script showed, up to event `seq` (null: all). */
+export function folded(log, seq = null) {
+  const turns = new Map(); // path -> turn
+  const shown = [];
+  for (const e of log) {
+    if (seq !== null && e.seq > seq) break;
+    if (!KINDS.includes(e.kind)) continue;
+    const d = e.data;
+    if (e.kind === "script.shown") shown.push(d);
+    else if (e.kind === "turn.asked" && d.verb === "ask")
+      turns.set(d.path, { ...d, t: e.t, attempt: d.attempt ?? 1, text: "", answer: null, lost: (d.attempt ?? 1) - 1 });
+    else if (e.kind === "turn.said") {
+      const turn = turns.get(d.path);
+      if (turn && turn.attempt === (d.attempt ?? 1)) turn.text += d.text;
+    } else if (e.kind === "turn.answered" && d.verb === "ask") {
+      const turn = turns.get(d.path) ?? { path: d.path, role: "", t: e.t, text: "", lost: 0 };
+      turn.answer = d;
+      turns.set(d.path, turn);
+    }
+  }
+  return { turns: [...turns.values()], shown };
+}
+
+/** Sums over the answered turns, in all and by role. `costs`: whether every answered turn has a price. */
+export function ledger(turns) {
+  const none = () => ({ turns: 0, in: 0, out: 0, seconds: 0, cost: 0, bad: 0, lost: 0 });
+  const all = none();
+  const roles = new Map();
+  let costs = turns.some((t) => t.answer);
+  for (const turn of turns) {
+    const role = roles.get(turn.role) ?? none();
+    roles.set(turn.role, role);
+    const a = turn.answer;
+    for (const sum of [all, role]) {
+      sum.turns += 1;
+      sum.lost += turn.lost ?? 0;
+      if (!a) continue;
+      sum.in += a.tokens?.in ?? 0;
+      sum.out += a.tokens?.out ?? 0;
+      sum.seconds += a.seconds ?? 0;
+      sum.cost += a.cost ?? 0;
+      sum.bad += a.refusal ? 1 : 0;
+    }
+    if (a && (a.cost === null || a.cost === undefined)) costs = false;
+  }
+  return { all, roles, costs };
+}
+
+const cell = (tag, text, number = false) => h(tag, { class: number ? "num" : null }, text);
+
+function table(heads, rows) {
+  return h("div", { class: "turns-table" }, h("table", {},
+    h("thead", {}, h("tr", {}, heads.map(([text, number]) => cell("th", text, number)))),
+    h("tbody", {}, rows)));
+}
+
+function byRole({ all, roles, costs }) {
+  const money = (sum) => (costs ? `$${sum.cost.toFixed(4)}` : "–");
+  const row = (name, s) => h("tr", {}, cell("td", name), cell("td", s.turns, true),
+    cell("td", s.in.toLocaleString("en"), true), cell("td", s.out.toLocaleString("en"), true),
+    cell("td", duration(s.seconds), true), cell("td", money(s), true), cell("td", s.bad || "", true));
+  const heads = ["turns", "tokens in", "out", "time", "cost", "bad replies"].map((text) => [text, true]);
+  return table([["Role"], ...heads], [...[...roles].map(([name, s]) => row(name || "model", s)), row("all", all)]);
+}
+
+/** S, both risks, who estimated them, ROI, and what was rejected. */
+function triage(facts) {
+  const rows = (facts.rows ?? []).map((r) => h("tr", { class: r.chosen ? "" : "rejected" },
+    h("td", {}, r.title, r.why ? h("span", { class: "faint" }, ` ${r.why}`) : ""), cell("td", times(r.speedup), true),
+    cell("td", digits(r.implementation), true), cell("td", digits(r.performance), true), cell("td", r.estimated_by),
+    cell("td", digits(r.roi), true), cell("td", r.chosen ? "chosen" : "rejected")));
+  return h("div", {}, h("p", { class: "faint" },
+    `Iteration ${facts.iteration}: gap g = ${digits(facts.gap)}, exponent ${digits(facts.exponent)}. `,
+    "ROI = S^exponent ÷ (risk to build × risk to gain)."),
+  table([
+    ["Hypothesis"], ["S", true], ["risk to build", true], ["risk to gain", true], ["estimated by"], ["ROI", true], [""],
+  ], rows));
+}
+
+function hypotheses(list, choose) {
+  const trial = (n) => h("button", { type: "button", class: "place", onclick: () => choose(n) }, `trial ${n}`);
+  return table([["Hypothesis"], ["predicted", true], ["observed", true], ["Trials"], ["Outcome"]],
+    list.map((f) => h("tr", {}, cell("td", f.title), cell("td", times(f.expected), true),
+      cell("td", f.observed === null || f.observed === undefined ? "–" : times(f.observed), true),
+      h("td", {}, (f.trials ?? []).map((n, i) => [i ? ", " : "", trial(n)])), h("td", { class: "wide" }, f.outcome))));
+}
+
+/** Failed trials by step, and the raw best beside the one that counts. */
+function outcomes(view) {
+  const steps = new Map();
+  let raw = null, counted = null;
+  for (const one of view.trials.values()) {
+    if (one.failed) steps.set(one.failed.step, (steps.get(one.failed.step) ?? 0) + 1);
+    const speedup = one.judged?.speedup ?? one.measured?.ratio;
+    if (!speedup || !timeOf(one)) continue;
+    raw = Math.max(raw ?? 0, speedup);
+    if (counts(one.judged ?? {})) counted = Math.max(counted ?? 0, speedup);
+  }
+  const failed = [...steps].map(([step, n]) => `${n} at ${step}`).join(", ");
+  return [
+    failed ? `Failed trials: ${failed}. ` : "",
+    raw ? `Best speedup raw ${times(raw)}, after integrity checks ${counted ? times(counted) : "none"}.` : "",
+  ].join("");
+}
+
+function transcript(turn) {
+  const a = turn.answer;
+  const tokens = (a?.tokens?.out ?? 0).toLocaleString("en");
+  const wrong = a?.refusal ? `no usable reply: ${a.reason || a.refusal}` : "";
+  const state = a ? wrong || `${tokens} tokens, ${duration(a.seconds ?? 0)}` : "is writing";
+  const body = h("div", { class: "turn-body" });
+  return h("details", { class: a?.refusal ? "turn bad" : "turn", "data-path": turn.path,
+    ontoggle: async (e) => {
+      if (!e.target.open || body.childElementCount) return;
+      const texts = [["Sent", turn.prompt], ["Received", a?.text]];
+      for (const [title, name] of texts) {
+        if (!name) continue;
+        const text = await blob(name).catch(() => "This text could not be loaded. Open the turn again.");
+        body.append(h("h4", {}, title), h("pre", { tabindex: "0" }, text));
+      }
+    } },
+  h("summary", {}, h("b", {}, turn.role || "model"), ` step ${turn.path}: ${state}`,
+    turn.lost ? ` (asked again after a lost engine; the cost of the first attempt is unknown)` : ""), body);
+}
+
+export class Turns {
+  /** `node`: the section; `choose(n)` selects a trial. */
+  constructor(node, choose) {
+    Object.assign(this, { node, choose, key: "" });
+    this.open = new Map(); // title of a part -> whether a person opened it
+  }
+
+  part(title, content, opened = false) {
+    return h("details", { class: "turns-part", open: this.open.get(title) ?? opened,
+      ontoggle: (e) => this.open.set(title, e.target.open) }, h("summary", {}, title), content);
+  }
+
+  draw(log, view, seq) {
+    const last = log.findLast?.((e) => KINDS.includes(e.kind))?.seq ?? 0;
+    const key = `${seq}|${last}|${view.trials.size}|${Boolean(view.end)}`;
+    if (key === this.key) return;
+    this.key = key;
+    const { turns, shown } = folded(log, seq);
+    this.node.hidden = !turns.length;
+    if (!turns.length) return;
+    const sums = ledger(turns);
+    const running = turns.findLast((t) => !t.answer);
+    const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
+    const elapsed = Math.max(0, (view.last_t ?? 0) - (log[0]?.t ?? 0));
+    const share = elapsed > 0 ? ` (${percent(Math.min(1, sums.all.seconds / elapsed))} of the session)` : "";
+    const of = (topic) => shown.filter((s) => s.topic === topic).map((s) => s.facts);
+    const tables = of("triage"), tested = of("hypothesis"), lessons = of("lessons").flatMap((f) => f.lessons ?? []);
+    const refined = of("refinement").at(-1);
+    const phase = shown.at(-1)?.topic === "phase" ? shown.at(-1).facts : of("phase").at(-1);
+    const opened = new Set([...this.node.querySelectorAll(".turn[open]")].map((n) => n.dataset.path));
+    const rows = turns.map(transcript);
+    this.node.replaceChildren(
+      h("header", { class: "pane-head" }, h("h2", {}, names === "rehearsed" ? "Rehearsed turns" : "Model"),
+        h("span", { class: "pane-note" }, names)),
+      h("p", { class: "turns-sum" },
+        `${count(sums.all.turns, "turn")}, ${sums.all.in.toLocaleString("en")} tokens in, `,
+        `${sums.all.out.toLocaleString("en")} out, `,
+        `${duration(sums.all.seconds)} of writing${share}${sums.costs ? `, $${sums.all.cost.toFixed(4)}` : ""}. `,
+        names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view)),
+      refined ? h("p", { class: "refinement" }, refined.words) : "",
+      running && !view.end
+        ? h("div", { class: "turn-now", role: "status" },
+          h("b", {}, `${running.role || "model"}${phase ? ` · iteration ${phase.iteration}` : ""}`),
+          h("pre", {}, running.text.slice(-LIVE) || "…"))
+        : "",
+      tables.length ? this.part("Triage", triage(tables.at(-1)), true) : "",
+      tested.length ? this.part(`Hypotheses (${tested.length})`, hypotheses(tested, this.choose)) : "",
+      lessons.length ? this.part("Lessons", h("ul", {}, lessons.map((l) => h("li", {}, l)))) : "",
+      this.part("Tokens and time by role", byRole(sums)),
+      this.part(`Transcript (${turns.length})`, h("div", {}, rows)),
+    );
+    for (const row of rows) if (opened.has(row.dataset.path)) row.open = true;
+  }
+}

@@ -1,0 +1,37 @@
+"""The page "My sessions": a token is made, shown once with what an agent needs, listed, and revoked."""
+
+import json
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import no_sideways_scroll
+
+
+def test_a_token_is_made_its_session_listed_and_stopped_and_the_token_revoked(app, open_page, complaints):
+    page = open_page("/mine")
+    page.set_viewport_size({"width": 360, "height": 800})
+    expect(page.get_by_text("There is none yet.")).to_be_visible()
+    page.get_by_label("Name of the token").fill("my agent")
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.locator("#made")).to_be_visible()
+    token = page.locator("#token").text_content()
+    assert re.fullmatch(r"[\w-]{32}", token)
+    expect(page.locator("#claude")).to_contain_text(f"{app.url}/mcp")
+    server = json.loads(page.locator("#json").text_content())["mcpServers"]["ucutlass"]
+    assert server["headers"] == {"Authorization": f"Bearer {token}"} and server["url"] == f"{app.url}/mcp"
+    no_sideways_scroll(page)
+    body = {"source": "class Model: ...", "title": "of the agent", "strategy": "agent"}
+    reply = page.request.post(f"{app.url}/api/sessions", data=body, headers={"Authorization": f"Bearer {token}"})
+    assert reply.status == 201
+    page.reload()
+    assert token not in page.content()
+    expect(page.get_by_role("heading", name="my agent")).to_be_visible()
+    expect(page.get_by_role("link", name="of the agent")).to_be_visible()
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text(re.compile("^revoked "))).to_be_visible()
+    reply = page.request.post(f"{app.url}/api/sessions", data=body, headers={"Authorization": f"Bearer {token}"})
+    assert reply.status == 401
+    if page.get_by_role("button", name="Stop").count():  # unless its engine has refused the module already
+        page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("cell", name="ended")).to_be_visible()

@@ -1,0 +1,85 @@
+"""An agent that is given only the address and a token optimises a module on the real engine (predicted times)."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.playground.conftest import House
+from tests.playground.mcp.agents import new_token, over_http, run
+from tests.playground.test_end_to_end import MODULE
+
+KERNEL = """import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = torch.nn.Linear(features, 256)
+
+    def forward(self, x):
+        return self.linear(x).clamp(min=0)
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    built = House(tmp_path_factory.mktemp("house"), UCUTLASS_LEASE_SECONDS="3")
+    built.web()
+    built.start("manage.py", "engine", "--device", "modelled:h200", name="engine")
+    yield built
+    built.close()
+
+
+def test_an_agent_optimises_a_module_to_the_end(house):
+    token = new_token(house)["token"]
+
+    async def drive():
+        async with over_http(house, token) as agent:
+            data, _ = await agent.call("start_session", module=MODULE, classes=["f16"], trials=3)
+            session = data["session"]
+            data, texts = await agent.call("report", session=session)
+            report, start = texts
+            assert "| f16 |" in report and "Levers" in report
+            program = start.split(":\n", 1)[1]
+            assert program.startswith("program ") and (await agent.call("check_program", program=program))[0]["ok"]
+
+            # Three candidates at once: a program, the same with a mistake, a raw kernel. They are tried in order.
+            bad = program.replace("gemm(", "gem(", 1)
+            numbers = [
+                (await agent.call("propose", session=session, candidate=text, change=change))[0]["trial"]
+                for text, change in ((program, "the start"), (bad, "a mistake"), (KERNEL, "plain PyTorch"))
+            ]
+            assert numbers == [1, 2, 3]
+            first, wrong, kernel = [
+                (await agent.call("wait_for_trial", session=session, trial=n, timeout_s=90))[0] for n in numbers
+            ]
+            best, texts = await agent.call("best", session=session)
+            status, _ = await agent.call("status", session=session)
+            return session, first, wrong, kernel, best, texts, status
+
+    session, first, wrong, kernel, best, texts, status = run(drive())
+    assert (first["outcome"], first["verdict"], first["time"]["kind"]) == ("counted", "clean", "predicted"), first
+    assert first["gap_to_limit"] >= 1 and first["baseline"]["ms"] > 0 and first["precision_class"] == "f16"
+    assert first["change"] == "the start" and first["correctness"]["error"] <= first["correctness"]["tolerance"]
+    assert wrong["failed"]["step"] == "check" and wrong["failed"]["diagnostics"][0]["line"] == 9
+    assert wrong["advice"][0] == "Line 9: did you mean `gemm`?", wrong
+    assert kernel["form"] == "kernel" and kernel["verdict"] == "library only" and kernel["why_no_time"], kernel
+    assert status["state"] == "done" and "Best in f16" in status["ended_because"]
+    assert status["ended_because"].startswith("The budget of 3 trials is used up") and "start from" not in str(status)
+    assert [t["outcome"] for t in status["trials"]] == ["counted", "failed", "flagged"]
+    assert best["trial"] == 1 and "program " in texts[0]
+    log = house.get(f"/api/sessions/{session}/events?limit=2000")["events"]
+    proposed = [e["data"] for e in log if e["kind"] == "trial.proposed"]
+    assert [(p["change"], p["by"]) for p in proposed] == [
+        ("the start", "strategy"),
+        ("a mistake", "strategy"),
+        ("plain PyTorch", "strategy"),
+    ]
+
+
+def test_a_refused_module_says_why_with_its_line(house):
+    async def drive():
+        async with over_http(house, new_token(house)["token"]) as agent:
+            refused, _ = await agent.call("report", module="import torch\ndef f(: pass")
+            assert refused["status"] == 422 and "line 2" in refused["error"].lower(), refused
+
+    run(drive())

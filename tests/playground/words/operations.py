@@ -1,0 +1,52 @@
+"""One description for each operation of the language, at small sizes: {operation: words}."""
+
+ROWS = "of a 4x16 matrix"
+IMAGES = "on 2 images of 8x8 with 4 channels"
+
+ARITHMETIC = {
+    "add": "add 1.5 to a 4x16 tensor", "sub": "subtract 0.5, input 4x16", "mul": "multiply by 3, input 4x16",
+    "div": "divide by 2, input 4x16", "neg": "negate a 4x16 tensor",
+    "max": "maximum with 0.25, input 4x16", "min": "minimum with 0.25, input 4x16",
+    "clamp": "clamp between -1 and 1, input 4x16",
+}  # fmt: skip
+LAYERS = {
+    "linear": "linear layer from 16 to 8, batch 4",
+    "linear without bias": "dense layer, 16 in, 8 out, no bias, batch 4, then add a bias",
+    "matmul": "8x16 times 16x4",
+    "batched matmul": "batched matmul, 2 batches of 8x16 times 16x4",
+    "triu": "upper triangle of the product of two 8x8 matrices",
+    "tril": "lower triangle of the product of two 8x8 matrices",
+    "conv1d": "conv1d from 4 to 8 channels, kernel 3, stride 2, dilation 2, length 32, batch 2",
+    "conv2d": "3x3 convolution from 4 to 8 channels, padding 1, 8x8 images, batch 2",
+    "conv3d": "3d convolution 4 to 8 channels, kernel 3, volumes of 4x8x8, batch 2",
+    "conv_transpose1d": "transposed conv1d, 4 to 8 channels, kernel 4, stride 2, length 16, batch 2",
+    "conv_transpose2d": "transposed convolution 4 to 8 channels, kernel 4, stride 2, padding 1, 8x8 images, batch 2",
+    "conv_transpose3d": "transposed conv3d 4 to 8 channels, kernel 2, stride 2, 4x4x4 volumes, batch 2",
+    "depthwise": f"depthwise 3x3 convolution {IMAGES}",
+    "groups": f"3x3 convolution with 2 groups to 8 channels {IMAGES}",
+    "separable": "depthwise separable convolution, padding 1, 4 to 8 channels, 8x8 images, batch 2",
+    "softmax": f"softmax over the last dimension {ROWS}",
+    "log_softmax": f"log softmax {ROWS}",
+    "layer_norm": f"layer norm {ROWS}",
+    "rms_norm": f"RMS norm {ROWS}",
+    "group_norm": f"group norm with 2 groups {IMAGES}",
+    "batch_norm": f"batch norm {IMAGES}",
+    "instance_norm": f"instance norm {IMAGES}",
+    "max_pool": f"2x2 max pooling {IMAGES}",
+    "avg_pool": f"average pooling with window 2 and stride 2 {IMAGES}",
+    "max_pool1d": "max pool1d with window 2, 4 channels, length 32, batch 2",
+    "avg_pool3d": "3d average pool, window 2, 4 channels, volumes of 4x4x4, batch 2",
+    "global": f"global average pooling {IMAGES}",
+    "sum": f"row-wise sum {ROWS}",
+    "mean": f"mean over the first dimension {ROWS}",
+    "amax": f"max of each row {ROWS}",
+    "amin": f"min over dim 1 {ROWS}, keepdim",
+    "logsumexp": f"logsumexp over the last dimension {ROWS}",
+    "residual": "linear layer 16 to 16, gelu, plus the residual, batch 4",
+    "scale": "linear layer 16 to 8, scaled by a learned vector, batch 4",
+    "mlp": "MLP 16 -> 32 -> 16 with relu, batch 4",
+    "swiglu": "SwiGLU with width 16 and hidden 32, 4 tokens",
+    "attention": "self attention with 2 heads of 8, sequence length 8, batch 2",
+    "causal attention": "causal self attention with 2 heads of 8, sequence length 8, batch 2",
+    "transformer": "transformer block, 2 heads, width 16, sequence length 8, batch 2",
+}
