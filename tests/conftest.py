@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -16,6 +17,22 @@ def pytest_configure(config):
         os.environ["UCUTLASS_TEST_RUN"] = folder = tempfile.mkdtemp(prefix="ucutlass-tests-")
         config.add_cleanup(lambda: os.environ.pop("UCUTLASS_TEST_RUN", None))
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect without the garbage collector: it would visit the objects of torch, Django and 7,000 tests again and
+    again, which nothing ever frees. For the same reason it never visits them later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # nanobind reports what is not freed at the end
 
 
 @pytest.hookimpl(optionalhook=True)

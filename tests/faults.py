@@ -69,7 +69,7 @@ class Faults:
     """The app, what breaks it, and what its owners see."""
 
     def __init__(self, folder: Path, disk: Disk, rng: random.Random):
-        self.rng, self.disk, self.rows = rng, disk, None
+        self.rng, self.disk = rng, disk
         self.clock = folder / "clock"
         self.clock.write_text("0")
         path = os.pathsep.join([str(ROOT / "tests/jumping_clock"), str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -88,13 +88,17 @@ class Faults:
 
     # ---- what breaks ----
 
-    def child(self, word: str) -> int | None:
-        """A process of the app by a word of its command line."""
+    def children(self, words: set[str]) -> list[int]:
+        """The processes of the app whose command line has one of these words."""
+        pids = []
         for pid in tree.descendants(self.up.pid):
             with contextlib.suppress(OSError):
-                if word in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0"):
-                    return pid
-        return None
+                if words & set(Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")):
+                    pids.append(pid)
+        return pids
+
+    def child(self, word: str) -> int | None:
+        return next(iter(self.children({word})), None)
 
     def signal(self, word: str, number: int) -> int | None:
         pid = self.child(word)
@@ -110,7 +114,11 @@ class Faults:
         self.signal("daphne", signal.SIGKILL)
 
     def kill_worker(self) -> None:
-        self.signal("engine.sandbox.child", signal.SIGKILL)
+        """A process of a sandbox, or the one that forks them."""
+        pids = self.children({"engine.sandbox.child", "engine.sandbox.forkserver.server"})
+        if pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.rng.choice(pids), signal.SIGKILL)
 
     def freeze_engine(self) -> None:
         pid = self.signal("engine", signal.SIGSTOP)
