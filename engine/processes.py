@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 
 SHARE = 5  # a reading is good for as many times the time that it took
-KERNEL = 2  # the parent of the kernel's own threads, of which a machine has hundreds
+KERNEL = 0x00200000  # flag of the kernel's own threads, of which a machine has hundreds (PF_KTHREAD)
 KERNEL_AGE = 10.0  # seconds for which a process id is known to be the kernel's
 
 
@@ -50,7 +50,7 @@ class Table:
     def _add(self, pid: int, stat: bytes) -> None:
         fields = stat.rpartition(b")")[2].split()  # from the third on, proc(5)
         parent = int(fields[1])
-        if KERNEL in (pid, parent):
+        if int(fields[6]) & KERNEL:
             self.kernel.add(pid)
         else:
             session, threads, pages = int(fields[3]), int(fields[17]), int(fields[21])

@@ -12,6 +12,7 @@ import resource
 from dataclasses import asdict, dataclass
 
 from engine.llm.endpoint import SHORTEST_SECRET
+from engine.llm.settings import fits_a_header
 
 LONGEST = 400  # characters of a key; those of common services have up to 200
 
@@ -42,7 +43,7 @@ def checked(key: str) -> str:
         raise BadKey(f"The key is too short: at least {SHORTEST_SECRET} characters.")
     if len(key) > LONGEST:
         raise BadKey(f"The key is too long: at most {LONGEST} characters.")
-    if not key.isascii() or not key.isprintable() or " " in key:
+    if not fits_a_header(key):
         raise BadKey("The key has a space, a line end or a character outside of ASCII.")
     return key
 

@@ -64,9 +64,13 @@ class Prices(BaseModel):
         return ((tokens["in"] - cached) * price.prompt + cached * old + tokens["out"] * price.out) / MILLION
 
 
+def fits_a_header(key: str) -> bool:
+    """An HTTP header can carry the key: no space, line end or character outside of ASCII."""
+    return key.isascii() and key.isprintable() and " " not in key
+
+
 def _key(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value()
-    if not text.isascii() or not text.isprintable() or " " in text:
+    if not fits_a_header(value.get_secret_value()):
         raise ValueError("it has a space, a line end or a character outside of ASCII")
     return value
 

@@ -78,6 +78,7 @@ class Sandbox:
         self._first = 0  # process id of the child itself, while a copy answers
         self._base: set[int] = set()  # the processes of the sandbox without a copy
         self._uid: int | None = None
+        self._gone = False  # every process has been killed
         self._asked = False  # a request is under way
         self._patience: Patience | None = None  # with the request under way
         self._holdings: Holdings | None = None
@@ -337,7 +338,7 @@ class Sandbox:
 
     def _current_line(self, seconds: float = STACK_SECONDS) -> int | None:
         """The line of the pasted text that the child runs now, or None."""
-        if not self._inner or self._process is None:
+        if not self._inner or self._process is None or self._process.poll() is not None:
             return None
         return self._stacks.line_now(tree.descendants(self._process.pid, self._uid), self._inner, seconds)
 
@@ -355,15 +356,17 @@ class Sandbox:
         self._kill()
 
     def _kill(self) -> None:
-        """Kill every process of the sandbox and wait until they have ended."""
+        """Kill every process of the sandbox and wait until they have ended. Once only: afterwards the kernel may give
+        their process ids and their user to others."""
         process = self._process
-        if process is None:
+        if process is None or self._gone:
             return
-        members = tree.kill(process.pid, self._uid)
+        members = tree.kill(process.pid if process.poll() is None else None, self._uid)
         if self.mode == "none":
             tree.sweep(process.pid, self._uid, f"HOME={self._started.scratch}\0".encode())
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=5.0)
+            self._gone = True
         tree.wait(members, 5.0)
 
     def close(self) -> None:

@@ -41,8 +41,8 @@ def glance(pid: int, uid: int | None, age: float) -> tuple[list[int], int, int]:
     return members, sum(p.resident for p in known), sum(p.threads for p in known)
 
 
-def _members(table: processes.Table, pid: int, uid: int | None) -> list[int]:
-    members = {pid}
+def _members(table: processes.Table, pid: int | None, uid: int | None) -> list[int]:
+    members = set() if pid is None else {pid}
     if uid is not None:
         members.update(p for p, owner in table.orphans.items() if owner == uid)
     queue = list(members)
@@ -123,10 +123,11 @@ def exists(pid: int) -> bool:
         return False
 
 
-def kill(pid: int, uid: int | None = None) -> list[int]:
-    """Kill a process and its descendants; return all of them."""
-    members = descendants(pid, uid)
-    for one in (pid, *members):
+def kill(pid: int | None, uid: int | None = None) -> list[int]:
+    """Kill a process and its descendants; return all of them. `pid`: None if it has been waited for, because its id may
+    be another's by now; what it left is known by `uid` alone."""
+    members = _members(processes.table(), pid, uid)
+    for one in members:
         with contextlib.suppress(OSError):
             os.kill(one, signal.SIGKILL)
     return members

@@ -54,8 +54,8 @@ def spec_of(asked: SpecFields) -> dict[str, Any]:
 
 
 def endpoints() -> tuple[str, ...]:
-    """The endpoints that a visitor may use with an own key (UCUTLASS_ENDPOINTS). None if the setting is not valid: the
-    engine says so when it starts."""
+    """The endpoints that a visitor may use with an own key (UCUTLASS_ENDPOINTS). Empty if the setting is not valid:
+    the engine says so when it starts."""
     try:
         listed = models.load({"UCUTLASS_ENDPOINTS": conf.get("UCUTLASS_ENDPOINTS")}).endpoints
     except models.BadSettings:

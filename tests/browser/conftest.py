@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -32,6 +33,7 @@ ARGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+ENGINE = ("manage.py", "engine", "--device", "modelled:h200")
 MODULE = (ROOT / "engine/problems/linear_scale_leaky.py").read_text()
 
 
@@ -73,12 +75,26 @@ class App:
             [sys.executable, *words], cwd=ROOT, env=self.env, stdout=log, stderr=log, start_new_session=True
         )
 
+    @contextlib.contextmanager
+    def serving(self, *engine: str) -> Iterator[App]:
+        """The app with an engine (the arguments of Python that start it) while the context lasts."""
+        self.manage("migrate", "-v", "0")
+        self.manage("collectstatic", "--noinput", "-v", "0")
+        self.start_web()
+        self.start("engine", *(engine or ENGINE))
+        try:
+            self.wait(lambda: self.get("/healthz")["engines"] >= 1, 60, "no engine")
+            yield self
+        finally:
+            self.end("engine")
+            self.end("web")
+
     def start_web(self) -> None:
         web = ("-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "-v", "0", "ucutlass_web.asgi:application")
         self.start("web", *web)
 
     def start_engine(self) -> None:
-        self.start("engine", "manage.py", "engine", "--device", "modelled:h200")
+        self.start("engine", *ENGINE)
 
     def end(self, name: str) -> None:
         process = self.running.pop(name, None)
@@ -149,16 +165,8 @@ def rehearsal() -> Iterator[Rehearsal]:
 def app(tmp_path_factory, rehearsal) -> Iterator[App]:
     app = App(tmp_path_factory.mktemp("app"))
     app.env |= {"OPENAI_BASE_URL": rehearsal.url, "OPENAI_API_KEY": "none", "UCUTLASS_MODEL": "rehearsed"}
-    app.manage("migrate", "-v", "0")
-    app.manage("collectstatic", "--noinput", "-v", "0")
-    app.start_web()
-    app.start_engine()
-    try:
-        app.wait(lambda: app.get("/healthz")["engines"] >= 1, 60, "no engine")
+    with app.serving():
         yield app
-    finally:
-        app.end("engine")
-        app.end("web")
 
 
 @pytest.fixture(autouse=True)

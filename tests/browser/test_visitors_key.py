@@ -26,17 +26,9 @@ def app(tmp_path_factory):
         endpoint = public_world.endpoint(server.port)
         app.env |= {"UCUTLASS_ENDPOINTS": endpoint, "SSL_CERT_FILE": str(authority)}
         app.server = server
-        app.manage("migrate", "-v", "0")
-        app.manage("collectstatic", "--noinput", "-v", "0")
-        app.start_web()
         engine = ("-m", "tests.playground.public_world", str(server.port), "--device", "modelled:h200")
-        app.start("engine", *engine)
-        try:
-            app.wait(lambda: app.get("/healthz")["engines"] >= 1, 60, "no engine")
+        with app.serving(*engine):
             yield app
-        finally:
-            app.end("engine")
-            app.end("web")
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,12 @@
 """The machine's processes are read for all who look at them together, and not without a pause."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -70,4 +72,15 @@ def test_who_looks_again_and_again_takes_a_fifth_of_the_time_at_most(readings):
 
 
 def test_the_kernels_own_threads_are_left_out():
-    assert not any(processes.KERNEL in (p.pid, p.parent) for p in processes.table().processes.values())
+    def name(pid):
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/comm").read_text().strip()
+
+    assert "kthreadd" not in {name(pid) for pid in processes.table().processes}
+
+
+def test_a_process_is_listed_whatever_the_id_of_its_parent_is():
+    table = processes.Table()
+    table.kernel.clear()
+    table._add(77, b"77 (make) S 2 77 77 0 -1 4194304 " + b"0 " * 40)
+    assert table.processes[77].parent == 2 and 77 not in table.kernel

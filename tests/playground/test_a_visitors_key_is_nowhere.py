@@ -209,17 +209,23 @@ def test_a_refused_key_ends_the_session_in_one_sentence(house):
     nowhere(house)
 
 
-def test_a_stop_ends_a_wait_and_a_turn(house):
-    waits = submit(house)
-    waits_for_key(house, waits)
-    house.command(waits, "stop")
-    assert ended(house, waits)["state"] == "stopped"
+def in_a_slow_turn(house):
+    """A session that was given its key and whose model is writing."""
     number = len(house.server.requests)
     house.server.play(writes_slowly)
     session = submit(house)
     waits_for_key(house, session)
     type_key(house, session)
     asked(house, number)
+    return session
+
+
+def test_a_stop_ends_a_wait_and_a_turn(house):
+    waits = submit(house)
+    waits_for_key(house, waits)
+    house.command(waits, "stop")
+    assert ended(house, waits)["state"] == "stopped"
+    session = in_a_slow_turn(house)
     house.command(session, "stop")
     assert ended(house, session)["state"] == "stopped"
     assert type_key(house, session)["error"] == "This session has ended."
@@ -228,12 +234,7 @@ def test_a_stop_ends_a_wait_and_a_turn(house):
 
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGABRT], ids=lambda s: s.name)
 def test_a_killed_engine_leaves_no_key_and_the_next_one_asks_again(house, deadly):
-    number = len(house.server.requests)
-    house.server.play(writes_slowly)
-    session = submit(house)
-    waits_for_key(house, session)
-    type_key(house, session)
-    asked(house, number)
+    session = in_a_slow_turn(house)
     wait_for(lambda: any(e["kind"] == "turn.said" for e in log_of(house, session)), 30)
     nowhere(house)
     os.kill(house.worker.pid, deadly)

@@ -27,7 +27,6 @@ from engine import cores
 from engine.sandbox import confine, tree
 from engine.sandbox.forkserver.join import SPACES
 
-MODES = ("user", "drop first", "drop inside", "root")  # of engine.sandbox.confine
 HOLDER = ["/bin/cat"]  # echoes one line when the sandbox is ready, and ends when its input does
 FAILURES = 3  # forks that fail one after the other
 PATIENCE = 20.0  # seconds for a step that takes milliseconds, on a busy machine
@@ -210,7 +209,7 @@ _lock = threading.Lock()
 def of(mode: str, gpu: bool, preload: tuple[str, ...]) -> Server | None:
     """The server that forks such processes; None if bubblewrap must start them. It loads torch for its first order."""
     global _server, _unable
-    if gpu or mode not in MODES or "torch" not in preload or _unable:
+    if gpu or mode == "none" or "torch" not in preload or _unable:
         return None
     with _lock:
         if (_server is None or not _server.alive) and not _unable:

@@ -2,8 +2,6 @@
 
 import os
 import random
-import subprocess
-import sys
 import time
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from engine.sandbox import Sandbox, SandboxEnded, confine, forkserver, tree
 from engine.sandbox.forkserver import join
 
-pytestmark = pytest.mark.skipif(confine.choose(False)[0] not in forkserver.MODES, reason="needs bubblewrap")
+pytestmark = pytest.mark.skipif(confine.choose(False)[0] == "none", reason="needs bubblewrap")
 PRIVILEGES = ("CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp:", "Groups")  # none has a bounding set
 SEES = {
     "privileges": f"[row.split() for row in open('/proc/self/status') if row.startswith({PRIVILEGES})]",
@@ -216,23 +214,6 @@ def test_many_that_fail_are_not_tried_for_ever(monkeypatch, caplog):
                 assert box._started.fork is None and box.alive
     assert forkserver._unable == "no room" and "not forked any more" in caplog.text
     forkserver._failed.clear()
-
-
-def test_an_engine_that_is_killed_leaves_no_fork_and_no_server():
-    code = (
-        "import time; from engine.sandbox import Sandbox, forkserver, tree\n"
-        "box = Sandbox().start(); fork = box._started.fork\n"
-        "print(forkserver.process_id(), fork._parent, *tree.descendants(box._process.pid), flush=True); time.sleep(60)"
-    )
-    engine = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    pids = [int(pid) for pid in engine.stdout.readline().split()]
-    assert len(pids) >= 5 and all(tree.exists(pid) for pid in pids)
-    engine.kill()
-    engine.wait()
-    end = time.monotonic() + 10
-    while left := [pid for pid in pids if tree.exists(pid)]:
-        assert time.monotonic() < end, left
-        time.sleep(0.02)
 
 
 def test_a_fork_whose_waiting_parent_was_killed_is_not_said_to_have_ended_by_itself():
