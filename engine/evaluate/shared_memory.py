@@ -23,6 +23,7 @@ import os
 import socket
 from typing import Any
 
+from engine.evaluate import cuda_driver
 from engine.evaluate.shared_tensors import Slot
 
 DOOR = "UCUTLASS_DOOR"  # the environment variable with the number of a worker's socket
@@ -118,7 +119,8 @@ class GpuBlock(Block):
 
     def __init__(self, handle: int, size: int, fd: int = -1):
         self.fd, self._size = fd, size
-        self._driver, self._handle, self._pointer = _driver(), ctypes.c_ulonglong(handle), ctypes.c_ulonglong()
+        self._driver = cuda_driver.library()
+        self._handle, self._pointer = ctypes.c_ulonglong(handle), ctypes.c_ulonglong()
         _checked("cuMemAddressReserve", ctypes.byref(self._pointer), _size(size), _size(0), _address(0), _address(0))
         _checked("cuMemMap", self._pointer, _size(size), _size(0), self._handle, _address(0))
         access = _Access(_Location(_DEVICE, _current()), _READ_WRITE)
@@ -158,25 +160,11 @@ class GpuBlock(Block):
             self._driver.cuMemRelease(self._handle)
 
 
-def _driver() -> Any:
-    import torch
-
-    torch.cuda.init()  # the functions need this process's context
-    torch.cuda.current_stream()
-    try:
-        return ctypes.CDLL("libcuda.so.1")
-    except OSError as e:
-        raise NotShared(f"the CUDA driver cannot be loaded: {e}") from None
-
-
 def _checked(name: str, *arguments: Any) -> None:
-    code = getattr(_driver(), name)(*arguments)
-    if code == 2:  # CUDA_ERROR_OUT_OF_MEMORY
-        import torch
-
-        raise torch.OutOfMemoryError(f"CUDA out of memory: {name} failed")
-    if code:
-        raise NotShared(f"{name} failed with CUDA's error {code}")
+    try:
+        cuda_driver.call(name, *arguments)
+    except cuda_driver.DriverError as e:
+        raise NotShared(str(e)) from None
 
 
 def _current() -> int:

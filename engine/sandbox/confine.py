@@ -181,11 +181,11 @@ def _mounts(gpu: bool) -> list[str]:
     args += ["--perms", "0755", "--dir", "/app"]
     for name in CODE:
         args += ["--ro-bind", str(REPOSITORY / name), f"/app/{name}"]
-    if not gpu:  # a fork (engine.sandbox.forkserver) loaded its code from there
-        for parent in sorted(str(p) for p in (REPOSITORY, *REPOSITORY.parents) if str(p) not in ("/", "/usr")):
-            args += ["--perms", "0755", "--dir", parent]
-        for name in CODE:
-            args += ["--ro-bind", str(REPOSITORY / name), str(REPOSITORY / name)]
+    # A fork (engine.sandbox.forkserver) loaded its code from here.
+    for parent in sorted(str(p) for p in (REPOSITORY, *REPOSITORY.parents) if str(p) not in ("/", "/usr")):
+        args += ["--perms", "0755", "--dir", parent]
+    for name in CODE:
+        args += ["--ro-bind", str(REPOSITORY / name), str(REPOSITORY / name)]
     args += ["--proc", "/proc", "--dev", "/dev"]
     if not gpu:  # the CUDA driver may need it
         # A shared map of /dev/zero is memory without a name. /dev/full reads as zeros too, and cannot be mapped.

@@ -2,8 +2,8 @@
 
 Importing torch takes each process 2 s, and what exports a module 3 s more; a fork takes a twentieth of that, and shares
 the memory. bubblewrap makes the sandbox as for every other one, around a program that only waits; the fork joins it
-(join.py) and drops all privileges before it serves a request. A process with a GPU is not forked yet. Where a fork
-cannot join, bubblewrap starts each Python itself, as it does with a GPU.
+(join.py) and drops all privileges before it serves a request. The server never starts CUDA, which no fork of it could
+use then; a fork with a GPU starts its own. Where a fork cannot join, bubblewrap starts each Python itself.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine import cores
-from engine.sandbox import confine, tree
+from engine.sandbox import channel, confine, tree
 from engine.sandbox.forkserver.join import SPACES
 
 HOLDER = ["/bin/cat"]  # echoes one line when the sandbox is ready, and ends when its input does
+GPU_SECONDS = 60.0  # until a fork has loaded the GPU's libraries for the first time
 FAILURES = 3  # forks that fail one after the other
 PATIENCE = 20.0  # seconds for a step that takes milliseconds, on a busy machine
 
@@ -103,6 +104,7 @@ class Server:
         self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._way.settimeout(PATIENCE)
         environment = confine.environment(mode, False, "/scratch")
+        environment["LD_LIBRARY_PATH"] = ":".join(confine.driver_folders())  # the loader reads it once, when it starts
         environment["PYTHONPATH"] = os.pathsep.join([str(confine.REPOSITORY), *confine.package_folders()])
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.forkserver.server", str(theirs.fileno())]
         try:
@@ -118,10 +120,13 @@ class Server:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def fork(self, arguments: list[str], preload: tuple[str, ...], fds: Mapping[str, int], printed: int) -> Forked:
+    def fork(
+        self, arguments: list[str], preload: tuple[str, ...], fds: Mapping[str, int], printed: int, *,
+        gpu: bool = False, visible: str = "",
+    ) -> Forked:  # fmt: skip
         """Start a sandbox whose process is engine.sandbox.child with these arguments; it has each descriptor of `fds`
         under the number that it has here, and prints to `printed`. Raises Unable."""
-        holder, uid = self._holder()
+        holder, uid = self._holder(gpu, visible)
         try:
             with contextlib.ExitStack() as stack:
                 spaces = _spaces(holder.pid, stack)
@@ -129,7 +134,7 @@ class Server:
                 stack.callback(os.close, theirs)
                 unless_sent = stack.enter_context(contextlib.ExitStack())
                 unless_sent.callback(os.close, report)
-                program = confine.seccomp.descriptor(False)
+                program = confine.seccomp.descriptor(gpu)
                 if program is None:
                     raise Unable("there is no filter of system calls")
                 stack.callback(os.close, program)
@@ -137,8 +142,8 @@ class Server:
                 named["holder"] = holder.stdin.fileno()
                 order = {
                     "descriptors": list(named), "targets": dict(fds), "arguments": arguments, "uid": uid,
-                    "preload": list(preload), "environment": confine.environment(self.mode, False, "/scratch"),
-                    "hidden": confine.hidden(), "cores": sorted(os.sched_getaffinity(0)),
+                    "preload": list(preload), "environment": confine.environment(self.mode, gpu, "/scratch", visible),
+                    "hidden": confine.hidden(gpu), "cores": sorted(os.sched_getaffinity(0)),
                 }  # fmt: skip
                 inodes = {name: os.fstat(fd).st_ino for name, fd in spaces.items()}
                 try:
@@ -156,9 +161,9 @@ class Server:
             holder.stdin.close()
             holder.stdout.close()
 
-    def _holder(self) -> tuple[subprocess.Popen, int | None]:
+    def _holder(self, gpu: bool, visible: str) -> tuple[subprocess.Popen, int | None]:
         """(bubblewrap around a program that waits, its user if not ours), with the sandbox complete."""
-        plan = confine.launch(self.mode, HOLDER, gpu=False, fds=())
+        plan = confine.launch(self.mode, HOLDER, gpu=gpu, visible=visible, fds=())
         try:
             pipe = subprocess.PIPE
             holder = confine.popen(plan, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0)
@@ -173,15 +178,19 @@ class Server:
             raise Unable("bubblewrap did not start")
         return holder, plan.uid
 
-    def probe(self) -> str:
-        """ "" if a fork joined its sandbox and could reach nothing that is forbidden, else the reason."""
+    def probe(self, gpu: bool) -> str:
+        """ "" if a fork joined its sandbox, could reach nothing that is forbidden and, with `gpu`, has a GPU, else the
+        reason."""
         fds = dict(zip(("requests", "request", "reply", "replies"), (*os.pipe(), *os.pipe()), strict=True))
         fds["stacks"] = os.memfd_create("ucutlass-stacks", os.MFD_CLOEXEC)
         printed = os.open(os.devnull, os.O_WRONLY)
         try:
             inherited = {name: fds[name] for name in ("requests", "replies", "stacks")}
-            forked = self.fork([*(str(fd) for fd in inherited.values()), "60", "cpu"], (), inherited, printed)
+            arguments = [*(str(fd) for fd in inherited.values()), "60", "gpu" if gpu else "cpu"]
+            forked = self.fork(arguments, ("torch",) if gpu else (), inherited, printed, gpu=gpu)
             try:
+                if gpu and (not select.select([fds["reply"]], [], [], GPU_SECONDS)[0] or _not_ready(fds["reply"])):
+                    raise Unable("a fork has no GPU")
                 forked.enter()
             finally:
                 forked.process.kill()
@@ -201,35 +210,41 @@ class Server:
 
 
 _server: Server | None = None
-_unable = ""  # why forks do not work here
+_able: dict[bool, bool] = {}  # with a GPU or without -> whether forks work here
 _failed: list[str] = []  # the reasons of the last forks, without one that worked
 _lock = threading.Lock()
 
 
 def of(mode: str, gpu: bool, preload: tuple[str, ...]) -> Server | None:
     """The server that forks such processes; None if bubblewrap must start them. It loads torch for its first order."""
-    global _server, _unable
-    if gpu or mode == "none" or "torch" not in preload or _unable:
+    global _server
+    if mode == "none" or "torch" not in preload or not _able.get(gpu, True):
         return None
     with _lock:
-        if (_server is None or not _server.alive) and not _unable:
+        if _server is None or not _server.alive:
             if _server is not None:
                 _server.close()
             _server = Server(mode)
-            if _unable := _server.probe() and _server.probe():
-                logger.warning("processes of sandboxes are not forked, each loads torch itself: %s", _unable)
-                _server.close()
-                _server = None
-        return _server
+        if _server.mode != mode:
+            return None
+        if gpu not in _able:
+            why = _server.probe(gpu) and _server.probe(gpu)
+            _able[gpu] = not why
+            if why:
+                what = "with a GPU " if gpu else ""
+                logger.warning("processes of sandboxes %sare not forked, each loads torch itself: %s", what, why)
+                if not any(_able.values()):
+                    _server.close()
+                    _server = None
+        return _server if _able[gpu] else None
 
 
 def failed(reason: str) -> None:
     """A fork failed. After several one after the other, bubblewrap starts each process."""
-    global _unable
     _failed.append(reason)
     logger.warning("the process of a sandbox could not be forked: %s", reason)
-    if len(_failed) >= FAILURES and not _unable:
-        _unable = reason
+    if len(_failed) >= FAILURES and any(_able.values()):
+        _able.update({True: False, False: False})
         logger.warning("processes of sandboxes are not forked any more, each loads torch itself")
 
 
@@ -245,6 +260,14 @@ def close() -> None:
         if _server is not None:
             _server.close()
             _server = None
+
+
+def _not_ready(reply: int) -> bool:
+    """Whether a child's first answer says that it sees no GPU."""
+    try:
+        return channel.decode_reply(os.read(reply, 1 << 12)).get("ready") is not True
+    except channel.Garbled:
+        return True
 
 
 def _spaces(pid: int, stack: contextlib.ExitStack) -> dict[str, int]:

@@ -63,7 +63,7 @@ def start(
     with cores.aside():
         if (server := forkserver.of(mode, gpu, preload)) is not None:
             try:
-                fork = server.fork(arguments, preload, inherited, printed)
+                fork = server.fork(arguments, preload, inherited, printed, gpu=gpu, visible=visible)
                 return Started(fork.process, fork.uid, fork=fork)
             except forkserver.Unable as e:
                 forkserver.failed(str(e))

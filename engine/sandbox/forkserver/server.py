@@ -138,7 +138,7 @@ def _inside(order: dict, arguments: list[str]) -> None:
     join.settle()
     with contextlib.suppress(OSError):  # of the thread that ordered it, engine.cores
         os.sched_setaffinity(0, order["cores"])
-    del os.environ["OPENBLAS_NUM_THREADS"]
+    os.environ.clear()
     os.environ.update(order["environment"], PWD=os.getcwd())
     _as_started(arguments)
     random.seed()

@@ -142,8 +142,8 @@ def test_an_order_for_a_sandbox_that_is_gone_harms_nobody():
 def test_where_a_fork_cannot_join_each_loads_torch_itself(monkeypatch, caplog):
     """A server whose forks fail is noticed by its first, which serves nobody."""
     forkserver.close()
-    monkeypatch.setattr(forkserver, "_unable", "")
-    monkeypatch.setattr(forkserver.Server, "probe", lambda self: "[Errno 1] could not join a name space")
+    monkeypatch.setattr(forkserver, "_able", {})
+    monkeypatch.setattr(forkserver.Server, "probe", lambda self, gpu: "[Errno 1] could not join a name space")
     with Sandbox(local_user=True).start() as box:
         assert box._started.fork is None and box.alive
     assert "could not join a name space" in caplog.text and forkserver.process_id() is None
@@ -205,14 +205,14 @@ def test_one_that_ends_as_it_begins_does_not_stop_the_others(monkeypatch):
 
 
 def test_many_that_fail_are_not_tried_for_ever(monkeypatch, caplog):
-    monkeypatch.setattr(forkserver, "_unable", "")
-    monkeypatch.setattr(forkserver.Server, "fork", lambda *a: (_ for _ in ()).throw(forkserver.Unable("no room")))
+    monkeypatch.setattr(forkserver, "_able", {})
+    monkeypatch.setattr(forkserver.Server, "fork", lambda *a, **k: (_ for _ in ()).throw(forkserver.Unable("no room")))
     with monkeypatch.context() as m:
-        m.setattr(forkserver.Server, "probe", lambda self: "")
+        m.setattr(forkserver.Server, "probe", lambda self, gpu: "")
         for _ in range(forkserver.FAILURES):
             with Sandbox(local_user=True).start() as box:
                 assert box._started.fork is None and box.alive
-    assert forkserver._unable == "no room" and "not forked any more" in caplog.text
+    assert forkserver._able == {True: False, False: False} and "not forked any more" in caplog.text
     forkserver._failed.clear()
 
 

@@ -1,7 +1,7 @@
 """The clock outside of the timed process: see design/measuring.md, "The clock is not the candidate's".
 
     plan.py       the memory that judge and timed process share, and the page over which they signal
-    runner.py     in the timed process: captures n calls as one graph and runs them when the page says so
+    runner.py     in the timed process: captures each call as a graph and runs them in a chain when the page says so
     clock.py      in the judge's process: draws the data, starts and stops the clock, reads results
     sides.py      in the engine: brings both together, and ends the timed process's loop
 

@@ -1,4 +1,4 @@
-"""The timed side of the outside clock: n calls as one CUDA graph, run whenever the judge's page says go.
+"""The timed side of the outside clock: n calls as a chain of CUDA graphs, run whenever the judge's page says go.
 
 Runs in the candidate's process and in that of the module, which is timed in the same way. What it reports about itself
 counts only against it: the judge reads the results, and its own clock.
@@ -12,6 +12,7 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from engine.evaluate import cuda_driver
 from engine.evaluate.shared_memory import Block
 from engine.evaluate.shared_tensors import Slot
 from engine.evaluate.timing.outside.plan import WORKSPACE, Page, Plan, Results
@@ -36,7 +37,8 @@ class Runner:
         self._results = Results(plan)
         self._one = torch.zeros(1, device=device)
         self._run: Callable[[], None] = self._touch
-        self._alive: list[Any] = []  # what the graph refers to
+        self._chain: cuda_driver.Chain | None = None
+        self._alive: list[Any] = []  # what the chain refers to
 
     def inputs(self, at: int) -> dict[str, Any]:
         """The tensors of a slot, by their names in the graph."""
@@ -92,6 +94,9 @@ class Runner:
 
     def _close(self) -> None:
         self._run = self._touch
+        if self._chain is not None:
+            self._chain.close()
+            self._chain = None
         self._alive = []
         self._results.clear()
 
@@ -151,24 +156,33 @@ class Runner:
                 for out, x in zip(outs, call(at, outs), strict=True):
                     if x is not out:
                         out.copy_(x)
+                self._sync()  # or a call could end beside the next one, on a stream of its own
 
         self._run = run
         return [[self._at(out) for out in outs] for outs in slots]
 
     def _capture(self, call: Call, calls: int, own: bool) -> list[list[int]]:
-        """All calls as one graph. `own`: with the allocator's memory in the block, so that results need no copy."""
-        torch, graph, seen = self.torch, self.torch.cuda.CUDAGraph(), set()
-        offsets = []
-        pool = self._memory_pool() if own else None
+        """A graph of each call, in a chain: no call begins before the one before it has ended on all its streams, and
+        work that no stream waits for ends the capture with an error. `own`: with the allocator's memory in the block,
+        so that results need no copy."""
+        torch, seen, offsets, graphs = self.torch, set(), [], []
+        pool = self._memory_pool() if own else torch.cuda.graph_pool_handle()
         gc.collect()
         torch.cuda.synchronize()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        torch.cuda.empty_cache()
+        self._alive.append(graphs)
+        with self._stream():
             for at in range(calls):
-                offsets.append(self._placed(call(at, _Lazy(self._slots)), seen))
-        graph.replay()  # uploads it
+                graphs.append(torch.cuda.CUDAGraph(keep_graph=True))
+                graphs[-1].capture_begin(pool=pool, capture_error_mode="thread_local")
+                try:
+                    offsets.append(self._placed(call(at, _Lazy(self._slots)), seen))
+                finally:
+                    graphs[-1].capture_end()
+        self._chain = cuda_driver.Chain([graph.raw_cuda_graph() for graph in graphs])
+        self._chain.launch()  # uploads it
         torch.cuda.synchronize()
-        self._alive.append(graph)
-        self._run = graph.replay
+        self._run = self._chain.launch
         return offsets
 
     def _memory_pool(self) -> Any:
