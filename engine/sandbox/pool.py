@@ -1,4 +1,5 @@
-"""Warm children: importing torch takes 1.5 to 2 s, so a child that has imported it waits for the next pasted module.
+"""Warm children: a child that has imported torch waits for the next pasted module, because a new one takes 1.5 to 2 s,
+or 0.1 s as a fork (forkserver).
 
 Each child runs one module and ends. The caller of `take` sets its memory limit.
 """
@@ -42,15 +43,16 @@ def take(
     cancelled: Callable[[], bool] | None = None,
 ) -> Sandbox:
     """A ready child, warm or new; the caller closes it. A start that fails, or takes longer than `timeout` seconds on a
-    busy machine, is tried once more. Raises SessionRefused, SandboxEnded."""
+    busy machine, is tried once more, without the fork server. Raises SessionRefused, SandboxEnded."""
     with _lock:
         waiting = _waiting.get((gpu, visible, local_user, preload))
         box = waiting.pop(0) if waiting else None
-    for _ in range(2):
+    for forks in (True, False):
         if box is None or not box.alive:
             if box is not None:
                 box.close()
-            box = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload).start(wait=False)
+            box = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload, forks=forks)
+            box.start(wait=False)
         box.memory_bytes = memory_bytes or default_memory()
         try:
             box.wait_ready(timeout, cancelled)

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from engine import cores
 from engine.devices import SessionRefused
 from engine.door import Door
-from engine.sandbox import channel, confine, tree
+from engine.sandbox import channel, confine, forkserver, tree
 from engine.sandbox.ended import SandboxEnded, of_status
 from engine.sandbox.forkserver import launch
 from engine.sandbox.holdings import POLL, Holdings, over_memory
@@ -49,8 +49,8 @@ class Sandbox:
     several GPUs, as CUDA_VISIBLE_DEVICES names it ("": those that this process sees).
 
     `memory_bytes` bounds the resident memory of all its processes. It imports `preload` before it reports ready.
-    `local_user`: the text comes from the person who runs the engine, so a weak sandbox is enough. Raises
-    SessionRefused("sandbox_missing") if the sandbox is weak and `local_user` is false.
+    `local_user`: the text comes from the person who runs the engine, so a weak sandbox is enough. `forks`: it may be a
+    fork of the fork server. Raises SessionRefused("sandbox_missing") if the sandbox is weak and `local_user` is false.
     """
 
     def __init__(
@@ -62,8 +62,9 @@ class Sandbox:
         preload: tuple[str, ...] = ("torch",),
         local_user: bool = False,
         cpu_seconds: int | None = None,
+        forks: bool = True,
     ):
-        self.gpu, self.visible, self.preload, self.local_user = gpu, visible, preload, local_user
+        self.gpu, self.visible, self.preload, self.local_user, self.forks = gpu, visible, preload, local_user, forks
         self.memory_bytes = memory_bytes or default_memory()
         self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # per process, over all its threads
         self.mode = ""
@@ -120,7 +121,7 @@ class Sandbox:
         try:
             self._started = launch.start(
                 self.mode, arguments, self.preload, {**inherited, **self._regions}, printed_w, gpu=self.gpu,
-                visible=self.visible,
+                visible=self.visible, forks=self.forks,
             )  # fmt: skip
         except BaseException:
             for fd in (self._request, self._reply, printed_r, self._stacks.fd, *self._regions.values()):
@@ -301,6 +302,8 @@ class Sandbox:
             return ("memory_limit", over_memory(self.memory_bytes), "") if self._holdings.exceeded else ended
         except subprocess.TimeoutExpired:
             return "exited", "closed its side of the pipe", ""
+        except forkserver.Unable as e:
+            return "crashed", f"could not be started ({e})", None
 
     # ---- the watcher ----
 

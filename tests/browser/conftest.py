@@ -151,7 +151,7 @@ class App:
         return self.wait(ended, seconds, "the session did not end")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def rehearsal() -> Iterator[Rehearsal]:
     """A server that plays a model by rule."""
     server = Rehearsal(("127.0.0.1", 0), Player())
@@ -161,7 +161,7 @@ def rehearsal() -> Iterator[Rehearsal]:
     server.server_close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def app(tmp_path_factory, rehearsal) -> Iterator[App]:
     app = App(tmp_path_factory.mktemp("app"))
     app.env |= {"OPENAI_BASE_URL": rehearsal.url, "OPENAI_API_KEY": "none", "UCUTLASS_MODEL": "rehearsed"}
@@ -176,7 +176,7 @@ def nothing_left_running(request):
         request.getfixturevalue("app").stop_all()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium():
     """A real Chromium, without the application."""
     from playwright.sync_api import sync_playwright
@@ -187,7 +187,7 @@ def chromium():
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(app, chromium):
     return chromium
 
@@ -225,7 +225,7 @@ def open_page(app, browser, complaints):
         context.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def finished(app) -> dict:
     """A session of the module of issue 2 that ran to its end: {id, view, control, events}."""
     session = app.submit(trials=6, eps=0.0, window=6)

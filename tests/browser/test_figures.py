@@ -104,7 +104,7 @@ def test_a_table_says_the_numbers_where_plotly_does_not_load(open_page, app, fin
     page.goto(app.url + finished["view"])
     expect(page.locator("#chart-history .caption")).to_contain_text("the table has the numbers", timeout=30_000)
     page.locator("#chart-history details > summary").click()
-    assert page.locator("#chart-history tbody tr").count() > 0
+    expect(page.locator("#chart-history tbody tr")).not_to_have_count(0)
 
 
 def test_a_chart_that_cannot_be_asked_for_is_asked_again(open_page, app, finished):

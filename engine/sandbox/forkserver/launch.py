@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 
 from engine import cores
 from engine.sandbox import confine, forkserver
+
+logger = logging.getLogger("engine")
 
 
 @dataclass
@@ -37,15 +40,20 @@ class Started:
         return ""
 
     def status(self) -> int:
-        """The exit status, negative for a signal, or 128 and the signal. Raises subprocess.TimeoutExpired."""
+        """The exit status, negative for a signal, or 128 and the signal. Raises subprocess.TimeoutExpired, and Unable
+        for a fork that did not start."""
         status = self.process.wait(timeout=3.0)
         if self.fork is None:
             return status
         forked = self.fork.status()
         if isinstance(forked, str):
             forkserver.failed(forked)
-            return status
-        return -signal.SIGKILL if forked is None else forked  # who would report its end was killed, and so was it
+            raise forkserver.Unable(forked)
+        if forked is None or forked == -signal.SIGKILL:
+            who = "the process that waits for a fork" if forked is None else "a fork"
+            logger.warning("%s was killed; bubblewrap ended with status %s", who, status)
+            return -signal.SIGKILL  # if who would report its end was killed, so was it
+        return forked
 
     def close(self) -> None:
         if self.fork is not None:
@@ -56,12 +64,12 @@ class Started:
 
 def start(
     mode: str, arguments: list[str], preload: tuple[str, ...], inherited: Mapping[str, int], printed: int, *, gpu: bool,
-    visible: str,
+    visible: str, forks: bool,
 ) -> Started:  # fmt: skip
     """Start engine.sandbox.child with these arguments; it has the descriptors `inherited` under the numbers that they
     have here, and prints to `printed`. Raises OSError."""
     with cores.aside():
-        if (server := forkserver.of(mode, gpu, preload)) is not None:
+        if forks and (server := forkserver.of(mode, gpu, preload)) is not None:
             try:
                 fork = server.fork(arguments, preload, inherited, printed, gpu=gpu, visible=visible)
                 return Started(fork.process, fork.uid, fork=fork)

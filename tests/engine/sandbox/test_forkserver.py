@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from engine.sandbox import Sandbox, SandboxEnded, confine, forkserver, tree
+from engine.sandbox import Sandbox, SandboxEnded, confine, forkserver, pool, tree
 from engine.sandbox.forkserver import join
 
 pytestmark = pytest.mark.skipif(confine.choose(False)[0] == "none", reason="needs bubblewrap")
@@ -213,6 +213,18 @@ def test_many_that_fail_are_not_tried_for_ever(monkeypatch, caplog):
             with Sandbox(local_user=True).start() as box:
                 assert box._started.fork is None and box.alive
     assert forkserver._able == {True: False, False: False} and "not forked any more" in caplog.text
+    forkserver._failed.clear()
+
+
+def test_where_the_server_cannot_load_what_a_fork_needs_bubblewrap_starts_it(monkeypatch, caplog):
+    real = forkserver.Server.fork
+    needs = ("torch", "a_module_that_is_missing")
+    monkeypatch.setattr(
+        forkserver.Server, "fork", lambda server, arguments, _, *a, **k: real(server, arguments, needs, *a, **k)
+    )
+    with pool.take(local_user=True) as box:
+        assert box._started.fork is None and box.alive
+    assert "No module named 'a_module_that_is_missing'" in caplog.text
     forkserver._failed.clear()
 
 
