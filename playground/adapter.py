@@ -36,7 +36,7 @@ IDLE = 0.25  # seconds between checks for work: the first event comes within thi
 # On a GPU, sessions that start at a time. To start one costs 20 CPU seconds of imports, so that 16 at once have their
 # first trials after a minute (H200, 16 cores, 2026-11-23), while the GPU waits; four keep it busy. A session without a
 # trial after STARTS_WITHIN seconds (a module that loops) no longer counts.
-STARTING, STARTS_WITHIN = 4, 20.0
+STARTING, STARTS_WITHIN = 8, 20.0
 REFILL = 1.0  # seconds between two looks whether enough is prepared for the next sessions
 LEAVE = 10.0  # seconds that the sessions of an ending engine have to end their processes
 

@@ -7,9 +7,10 @@ import signal
 
 class SandboxEnded(Exception):
     """The child ended. `code`: slow_start | time_limit | memory_limit | process_limit | disk_limit | output_limit |
-    cancelled | exited | crashed | garbled | no_cuda. `what`: what happened, a predicate; `part`: its subject, "" for
-    the child, or process | processes | answer | copy of the child, or None where `what` names no subject. `reason`:
-    both, for a person. `line` of the pasted text, if known; `log`: its printed text."""
+    cancelled | exited | crashed | lost (by us, not by its text) | garbled | no_cuda. `what`: what happened, a
+    predicate; `part`: its subject, "" for the child, or process | processes | answer | copy of the child, or None where
+    `what` names no subject. `reason`: both, for a person. `line` of the pasted text, if known; `log`: its printed
+    text."""
 
     def __init__(self, code: str, what: str, line: int | None = None, log: str = "", part: str | None = None):
         self.code, self.what, self.line, self.log, self.part = code, what, line, log, part

@@ -303,7 +303,7 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             return "exited", "closed its side of the pipe", ""
         except forkserver.Unable as e:
-            return "crashed", f"could not be started ({e})", None
+            return "lost", str(e), None
 
     # ---- the watcher ----
 

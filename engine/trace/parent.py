@@ -62,18 +62,26 @@ def trace(
     except UnicodeEncodeError:
         raise SessionRefused("syntax_error", "The text is not valid Unicode.") from None
     memory_bytes = min(memory_bytes, sandbox.process.default_memory())
+    how = {"gpu": gpu, "local_user": local_user, "memory_bytes": memory_bytes, "cancelled": cancelled}
+    message = {"entry": "engine.trace.child", "source": source}
     try:
-        with sandbox.take(
-            gpu=gpu, local_user=local_user, preload=PRELOAD, memory_bytes=memory_bytes, cancelled=cancelled
-        ) as box:
-            message = {"entry": "engine.trace.child", "source": source}
-            answer = box.request(message, timeout=timeout, cancelled=cancelled, patience=PATIENCE)
+        try:
+            answer = _asked(message, timeout, **how)
+        except SandboxEnded as e:
+            if e.code != "lost":
+                raise
+            answer = _asked(message, timeout, **how)  # once more, because the module is not to blame
     except SandboxEnded as e:
         raise refuse(e) from None
     traced = _read(answer, time.monotonic() - started)
     _check_elements(traced.graph)
     _check_size(traced.graph, tensor_bytes)
     return traced
+
+
+def _asked(message: dict, timeout: float, *, cancelled: Callable[[], bool] | None, **how: Any) -> dict:
+    with sandbox.take(preload=PRELOAD, cancelled=cancelled, **how) as box:
+        return box.request(message, timeout=timeout, cancelled=cancelled, patience=PATIENCE)
 
 
 def warm(*, gpu: bool = False, local_user: bool = False, many: int = 1) -> None:
@@ -89,10 +97,13 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
         "time_limit": "; it may loop without end.",
         "memory_limit": "; make its tensors smaller.",
         "slow_start": ", not because of the module; try again.",
+        "lost": ", not because of the module; try again.",
     }.get(ended.code, ".")
     subject = {"cancelled": "Tracing was", "no_cuda": "No GPU in the sandbox:"}.get(ended.code, at)
     if ended.code in ("crashed", "slow_start") and ended.part is None:
         subject = "Tracing did not begin:"
+    if ended.code == "lost":
+        subject = "The process that traced the module"
     return SessionRefused(ended.code, f"{subject} {ended.what}{advice}", ended.line)
 
 

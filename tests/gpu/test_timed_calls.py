@@ -76,6 +76,8 @@ def test_work_that_is_joined_in_the_next_call_is_no_graph(runner):
 
     opened = runner.open(call, 4)
     assert opened["mode"] == "calls" and "apture" in opened["why"], opened
+    last.clear()  # events of the broken capture
     runner._run()
     torch.cuda.synchronize()
     runner.close()
+    torch.cuda.empty_cache()  # fails if PyTorch's allocator takes the capture for one that goes on

@@ -28,7 +28,7 @@ from engine.sandbox import channel, confine, tree
 from engine.sandbox.forkserver.join import SPACES
 
 HOLDER = ["/bin/cat"]  # echoes one line when the sandbox is ready, and ends when its input does
-GPU_SECONDS = 60.0  # until a fork has loaded the GPU's libraries for the first time
+READY_SECONDS = 60.0  # until the first fork has loaded everything
 FAILURES = 3  # forks that fail one after the other
 PATIENCE = 20.0  # seconds for a step that takes milliseconds, on a busy machine
 
@@ -46,6 +46,7 @@ class Forked:
 
     process: subprocess.Popen
     uid: int | None
+    gpu: bool
     report: int
     spaces: dict[str, int]  # name space -> inode
     _lines: bytearray = field(default_factory=bytearray)
@@ -67,12 +68,17 @@ class Forked:
         except FileNotFoundError:
             raise Unable("it has ended") from None
         tree.adopt(self.process.pid, self._pid, self._parent)
-        _failed.clear()
+        kinds[self.gpu].failed.clear()
 
     def status(self) -> int | str | None:
         """Its exit status, negative for a signal; the reason if it could not start; None if it does not say."""
         self._read(3.0, lambda: self._status is not None or bool(self._error))
         return self._error or self._status
+
+    def error(self) -> str:
+        """Why it could not start, or ""."""
+        self._read(1.0, lambda: bool(self._error))
+        return self._error
 
     def _read(self, seconds: float, enough) -> None:
         until = time.monotonic() + seconds
@@ -98,13 +104,13 @@ class Forked:
 class Server:
     """The process that forks. From several threads."""
 
-    def __init__(self, mode: str):
+    def __init__(self, mode: str, gpu: bool):
         self.mode = mode
         self._lock = threading.Lock()
         self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._way.settimeout(PATIENCE)
-        environment = confine.environment(mode, False, "/scratch")
-        environment["LD_LIBRARY_PATH"] = ":".join(confine.driver_folders())  # the loader reads it once, when it starts
+        # Of the kind that its forks have: the loader reads LD_LIBRARY_PATH when it starts, /proc shows all of it later.
+        environment = confine.environment(mode, gpu, "/scratch")
         environment["PYTHONPATH"] = os.pathsep.join([str(confine.REPOSITORY), *confine.package_folders()])
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.forkserver.server", str(theirs.fileno())]
         try:
@@ -152,7 +158,7 @@ class Server:
                 except OSError as e:
                     raise Unable(f"the fork server does not take orders: {e}") from None
                 unless_sent.pop_all()
-            return Forked(holder, uid, report, inodes)
+            return Forked(holder, uid, gpu, report, inodes)
         except BaseException:
             holder.kill()
             holder.wait()
@@ -178,19 +184,19 @@ class Server:
             raise Unable("bubblewrap did not start")
         return holder, plan.uid
 
-    def probe(self, gpu: bool) -> str:
-        """ "" if a fork joined its sandbox, could reach nothing that is forbidden and, with `gpu`, has a GPU, else the
-        reason."""
+    def probe(self, gpu: bool, preload: tuple[str, ...]) -> str:
+        """ "" if a fork joined its sandbox, could reach nothing that is forbidden and became ready, else the reason."""
         fds = dict(zip(("requests", "request", "reply", "replies"), (*os.pipe(), *os.pipe()), strict=True))
         fds["stacks"] = os.memfd_create("ucutlass-stacks", os.MFD_CLOEXEC)
         printed = os.open(os.devnull, os.O_WRONLY)
         try:
             inherited = {name: fds[name] for name in ("requests", "replies", "stacks")}
             arguments = [*(str(fd) for fd in inherited.values()), "60", "gpu" if gpu else "cpu"]
-            forked = self.fork(arguments, ("torch",) if gpu else (), inherited, printed, gpu=gpu)
+            forked = self.fork(arguments, preload, inherited, printed, gpu=gpu)
             try:
-                if gpu and (not select.select([fds["reply"]], [], [], GPU_SECONDS)[0] or _not_ready(fds["reply"])):
-                    raise Unable("a fork has no GPU")
+                os.close(fds.pop("replies"))  # or its end would not be seen
+                if not select.select([fds["reply"]], [], [], READY_SECONDS)[0] or not _ready(fds["reply"]):
+                    raise Unable(forked.error() or "it did not become ready")
                 forked.enter()
             finally:
                 forked.process.kill()
@@ -209,65 +215,76 @@ class Server:
             self.process.wait(5.0)
 
 
-_server: Server | None = None
-_able: dict[bool, bool] = {}  # with a GPU or without -> whether forks work here
-_failed: list[str] = []  # the reasons of the last forks, without one that worked
+@dataclass
+class Kind:
+    """What is known of forks with a GPU, or of those without. They have a server each, because what one kind needs may
+    start threads, and no process with several is forked. `able`: whether forks work here; None: not tried yet."""
+
+    server: Server | None = None
+    able: bool | None = None
+    failed: list[str] = field(default_factory=list)  # the reasons of the last forks, without one that worked
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+
+
+kinds = {gpu: Kind() for gpu in (False, True)}
 _lock = threading.Lock()
 
 
 def of(mode: str, gpu: bool, preload: tuple[str, ...]) -> Server | None:
-    """The server that forks such processes; None if bubblewrap must start them. It loads torch for its first order."""
-    global _server
-    if mode == "none" or "torch" not in preload or not _able.get(gpu, True):
+    """The server that forks such processes; None if bubblewrap must start them. The first call takes seconds: the
+    server loads `preload`."""
+    kind = kinds[gpu]
+    if mode == "none" or "torch" not in preload or kind.able is False:
         return None
     with _lock:
-        if _server is None or not _server.alive:
-            if _server is not None:
-                _server.close()
-            _server = Server(mode)
-        if _server.mode != mode:
+        if kind.server is None or not kind.server.alive:
+            kind.close()
+            kind.server = Server(mode, gpu)
+        if kind.server.mode != mode:
             return None
-        if gpu not in _able:
-            why = _server.probe(gpu) and _server.probe(gpu)
-            _able[gpu] = not why
+        if kind.able is None:
+            why = kind.server.probe(gpu, preload) and kind.server.probe(gpu, preload)
+            kind.able = not why
             if why:
                 what = "with a GPU " if gpu else ""
                 logger.warning("processes of sandboxes %sare not forked, each loads torch itself: %s", what, why)
-                if not any(_able.values()):
-                    _server.close()
-                    _server = None
-        return _server if _able[gpu] else None
+                kind.close()
+        return kind.server
 
 
-def failed(reason: str) -> None:
+def failed(reason: str, gpu: bool) -> None:
     """A fork failed. After several one after the other, bubblewrap starts each process."""
-    _failed.append(reason)
+    kind = kinds[gpu]
+    kind.failed.append(reason)
     logger.warning("the process of a sandbox could not be forked: %s", reason)
-    if len(_failed) >= FAILURES and any(_able.values()):
-        _able.update({True: False, False: False})
+    if len(kind.failed) >= FAILURES and kind.able:
+        kind.able = False
         logger.warning("processes of sandboxes are not forked any more, each loads torch itself")
 
 
-def process_id() -> int | None:
+def process_id(gpu: bool = False) -> int | None:
     """Of the server, if one runs."""
-    return _server.process.pid if _server is not None and _server.alive else None
+    server = kinds[gpu].server
+    return server.process.pid if server is not None and server.alive else None
 
 
 def close() -> None:
-    """End the server. Its forks go on."""
-    global _server
+    """End the servers. Their forks go on."""
     with _lock:
-        if _server is not None:
-            _server.close()
-            _server = None
+        for kind in kinds.values():
+            kind.close()
 
 
-def _not_ready(reply: int) -> bool:
-    """Whether a child's first answer says that it sees no GPU."""
+def _ready(reply: int) -> bool:
+    """Whether a child's first answer says so."""
     try:
-        return channel.decode_reply(os.read(reply, 1 << 12)).get("ready") is not True
+        return channel.decode_reply(os.read(reply, 1 << 12)).get("ready") is True
     except channel.Garbled:
-        return True
+        return False
 
 
 def _spaces(pid: int, stack: contextlib.ExitStack) -> dict[str, int]:

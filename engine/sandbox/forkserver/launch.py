@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -35,24 +34,23 @@ class Started:
         try:
             self.fork.enter()
         except (forkserver.Unable, OSError) as e:
-            forkserver.failed(str(e))
+            forkserver.failed(str(e), self.fork.gpu)
             return str(e)
         return ""
 
     def status(self) -> int:
         """The exit status, negative for a signal, or 128 and the signal. Raises subprocess.TimeoutExpired, and Unable
-        for a fork that did not start."""
+        for a fork that did not start, or whose end nobody saw: the message is a predicate."""
         status = self.process.wait(timeout=3.0)
         if self.fork is None:
             return status
         forked = self.fork.status()
         if isinstance(forked, str):
-            forkserver.failed(forked)
-            raise forkserver.Unable(forked)
-        if forked is None or forked == -signal.SIGKILL:
-            who = "the process that waits for a fork" if forked is None else "a fork"
-            logger.warning("%s was killed; bubblewrap ended with status %s", who, status)
-            return -signal.SIGKILL  # if who would report its end was killed, so was it
+            forkserver.failed(forked, self.fork.gpu)
+            raise forkserver.Unable(f"could not be started ({forked})")
+        if forked is None:
+            logger.warning("the process that waits for a fork was killed; bubblewrap ended with status %s", status)
+            raise forkserver.Unable("was lost, because a process of the engine was killed")
         return forked
 
     def close(self) -> None:
@@ -74,7 +72,7 @@ def start(
                 fork = server.fork(arguments, preload, inherited, printed, gpu=gpu, visible=visible)
                 return Started(fork.process, fork.uid, fork=fork)
             except forkserver.Unable as e:
-                forkserver.failed(str(e))
+                forkserver.failed(str(e), gpu)
         scratch = tempfile.mkdtemp(prefix="ucutlass-sandbox-") if mode == "none" else ""
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.child", *arguments]
         plan = confine.launch(

@@ -20,6 +20,7 @@ import random
 import signal
 import socket
 import sys
+from pathlib import Path
 
 from engine import start
 from engine.sandbox import child, confine
@@ -74,8 +75,9 @@ def _load(preload: list[str]) -> None:
         with start.importing():
             for name in new:
                 importlib.import_module(name)
-    if (threads := len(os.listdir("/proc/self/task"))) != 1:
-        raise RuntimeError(f"the fork server has {threads} threads")
+    if len(threads := os.listdir("/proc/self/task")) != 1:
+        names = {Path(f"/proc/self/task/{thread}/comm").read_text().strip() for thread in threads}
+        raise RuntimeError(f"the fork server has {len(threads)} threads ({', '.join(sorted(names))})")
 
 
 def _report(fd: int, **what: object) -> None:

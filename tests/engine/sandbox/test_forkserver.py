@@ -8,6 +8,8 @@ import pytest
 
 from engine.sandbox import Sandbox, SandboxEnded, confine, forkserver, pool, tree
 from engine.sandbox.forkserver import join
+from engine.trace import trace
+from tests.playground.test_end_to_end import MODULE
 
 pytestmark = pytest.mark.skipif(confine.choose(False)[0] == "none", reason="needs bubblewrap")
 PRIVILEGES = ("CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp:", "Groups")  # none has a bounding set
@@ -142,8 +144,8 @@ def test_an_order_for_a_sandbox_that_is_gone_harms_nobody():
 def test_where_a_fork_cannot_join_each_loads_torch_itself(monkeypatch, caplog):
     """A server whose forks fail is noticed by its first, which serves nobody."""
     forkserver.close()
-    monkeypatch.setattr(forkserver, "_able", {})
-    monkeypatch.setattr(forkserver.Server, "probe", lambda self, gpu: "[Errno 1] could not join a name space")
+    monkeypatch.setitem(forkserver.kinds, False, forkserver.Kind())
+    monkeypatch.setattr(forkserver.Server, "probe", lambda self, gpu, preload: "[Errno 1] could not join a name space")
     with Sandbox(local_user=True).start() as box:
         assert box._started.fork is None and box.alive
     assert "could not join a name space" in caplog.text and forkserver.process_id() is None
@@ -205,15 +207,15 @@ def test_one_that_ends_as_it_begins_does_not_stop_the_others(monkeypatch):
 
 
 def test_many_that_fail_are_not_tried_for_ever(monkeypatch, caplog):
-    monkeypatch.setattr(forkserver, "_able", {})
+    monkeypatch.setitem(forkserver.kinds, False, forkserver.Kind())
     monkeypatch.setattr(forkserver.Server, "fork", lambda *a, **k: (_ for _ in ()).throw(forkserver.Unable("no room")))
     with monkeypatch.context() as m:
-        m.setattr(forkserver.Server, "probe", lambda self, gpu: "")
+        m.setattr(forkserver.Server, "probe", lambda self, gpu, preload: "")
         for _ in range(forkserver.FAILURES):
             with Sandbox(local_user=True).start() as box:
                 assert box._started.fork is None and box.alive
-    assert forkserver._able == {True: False, False: False} and "not forked any more" in caplog.text
-    forkserver._failed.clear()
+    assert forkserver.kinds[False].able is False and "not forked any more" in caplog.text
+    forkserver.kinds[False].failed.clear()
 
 
 def test_where_the_server_cannot_load_what_a_fork_needs_bubblewrap_starts_it(monkeypatch, caplog):
@@ -225,7 +227,7 @@ def test_where_the_server_cannot_load_what_a_fork_needs_bubblewrap_starts_it(mon
     with pool.take(local_user=True) as box:
         assert box._started.fork is None and box.alive
     assert "No module named 'a_module_that_is_missing'" in caplog.text
-    forkserver._failed.clear()
+    forkserver.kinds[False].failed.clear()
 
 
 def test_a_fork_whose_waiting_parent_was_killed_is_not_said_to_have_ended_by_itself():
@@ -233,4 +235,17 @@ def test_a_fork_whose_waiting_parent_was_killed_is_not_said_to_have_ended_by_its
         os.kill(box._started.fork._parent, 9)
         with pytest.raises(SandboxEnded) as ended:
             box.request({"entry": "engine.trace.child", "source": "while True: pass"}, timeout=30)
-        assert ended.value.code == "crashed" and "was killed" in ended.value.reason
+        assert ended.value.code == "lost" and "a process of the engine was killed" in ended.value.reason
+
+
+def test_a_module_whose_process_was_lost_is_traced_again(monkeypatch):
+    real, asked = Sandbox.request, []
+
+    def request(box, *a, **k):
+        asked.append(box)
+        if len(asked) == 1:
+            os.kill(box._started.fork._parent, 9)
+        return real(box, *a, **k)
+
+    monkeypatch.setattr(Sandbox, "request", request)
+    assert trace(MODULE, local_user=True).graph.ops and len(asked) == 2

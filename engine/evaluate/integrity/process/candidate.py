@@ -201,7 +201,7 @@ def _code(code: str) -> str:
         "raised": "raised", "crashed": "crashed", "exited": "crashed", "syntax_error": "not_loaded",
         "missing_package": "not_loaded", "not_compiled": "not_compiled", "no_compiler": "no_compiler",
         "no_entry": "no_entry", "asks_for_cuda": "needs_gpu", "disk_limit": "memory_limit",
-        "slow_start": "slow_start",
+        "slow_start": "slow_start", "lost": "slow_start",
     }  # fmt: skip
     if code.startswith("sandbox_"):
         return "sandbox"

@@ -65,7 +65,7 @@ class TextReader:
             if e.code == "cancelled":
                 raise
             report = Report(declared=cls)
-            code = "slow_start" if e.code == "slow_start" else "hidden_code"
+            code = "slow_start" if e.code in ("slow_start", "lost") else "hidden_code"
             report.add(Finding(code, f"the text cannot be checked: {e.reason}"))
         report.add(*opinion.ask(source))
         return report

@@ -178,12 +178,20 @@ class Runner:
                 try:
                     offsets.append(self._placed(call(at, _Lazy(self._slots)), seen))
                 finally:
-                    graphs[-1].capture_end()
+                    self._end_capture(graphs[-1], pool)
         self._chain = cuda_driver.Chain([graph.raw_cuda_graph() for graph in graphs])
         self._chain.launch()  # uploads it
         torch.cuda.synchronize()
         self._run = self._chain.launch
         return offsets
+
+    def _end_capture(self, graph: Any, pool: Any) -> None:
+        try:
+            graph.capture_end()
+        except Exception:  # PyTorch's allocator would take the capture for one that goes on
+            with contextlib.suppress(Exception):
+                self.torch._C._cuda_endAllocateToPool(self.torch.cuda.current_device(), pool)
+            raise
 
     def _memory_pool(self) -> Any:
         """The identity of a pool of PyTorch's allocator whose memory is the block's."""
