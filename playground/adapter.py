@@ -33,9 +33,10 @@ from playground.models import Engine, new_id
 logger = logging.getLogger(__name__)
 
 IDLE = 0.25  # seconds between checks for work: the first event comes within this time after pressing Run
-# On a GPU, sessions that start at a time. To start one costs 20 CPU seconds of imports, so that 16 at once have their
-# first trials after a minute (H200, 16 cores, 2026-11-23), while the GPU waits; four keep it busy. A session without a
-# trial after STARTS_WITHIN seconds (a module that loops) no longer counts.
+# On a GPU, sessions that start at a time. To start one costs up to 20 CPU seconds of imports, so that 16 at once have
+# their first trials after a minute, while the GPU waits. Sixteen sessions whose CuTe programs did not build took 96 s
+# with eight at a time and 103 s with four (H200, 16 cores, 2026-11-23). A session without a trial after STARTS_WITHIN
+# seconds (a module that loops) no longer counts.
 STARTING, STARTS_WITHIN = 8, 20.0
 REFILL = 1.0  # seconds between two looks whether enough is prepared for the next sessions
 LEAVE = 10.0  # seconds that the sessions of an ending engine have to end their processes
