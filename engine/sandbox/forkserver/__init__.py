@@ -94,6 +94,8 @@ class Forked:
                 self._parent = line.get("parent", self._parent)
                 self._status = line.get("status", self._status)
                 self._error = line.get("error", self._error)
+                if "waits" in line:
+                    logger.warning("the process that waits for a fork is a whole one: %s", line["waits"])
 
     def close(self) -> None:
         tree.disown(self.process.pid)

@@ -114,7 +114,12 @@ def _serve(order: dict, named: dict[str, int]) -> None:
     for fd in (report, holder):
         os.set_inheritable(fd, True)
     os.closerange(0, min(report, holder))
-    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", WAIT, str(pid), str(report)], {})
+    try:
+        os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", WAIT, str(pid), str(report)], {})
+    except OSError as e:  # wait here instead, and hold torch's memory meanwhile
+        _report(report, waits=f"{type(e).__name__}: {e}")
+        _report(report, status=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        os._exit(0)
 
 
 def _placed(order: dict, named: dict[str, int]) -> list[str]:
