@@ -39,8 +39,7 @@ WAIT = (
 def main() -> None:
     way = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
-    # Threads that libraries start would be missing in the forks.
-    os.environ.update(OPENBLAS_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # others of its threads would be missing in the forks
     _unlimited()
     while True:
         data, fds, _, _ = socket.recv_fds(way, ORDER, DESCRIPTORS)
