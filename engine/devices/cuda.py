@@ -135,8 +135,8 @@ class Cuda:
 
     # ---- one problem ----
 
-    def need(self, problem: Problem) -> int:
-        """Bytes of the GPU's memory that its two processes hold at most, about."""
+    def need(self, problem: Problem) -> tuple[int, int]:
+        """Bytes of the GPU's memory that its two processes hold at most and between their turns, about."""
         return bytes_needed(problem.graph)
 
     def load(self, problem: Problem, cancelled: Callable[[], bool]) -> Processes:

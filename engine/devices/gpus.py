@@ -64,10 +64,12 @@ def _by_cuda() -> dict | None:
         worker.close()
 
 
-def bytes_needed(graph: OpGraph) -> int:
-    """Bytes of a GPU's memory that a session of this module holds at most, about: two contexts, its own tensors in both
-    processes with the sets of inputs that timing rotates through, and results in float64."""
+def bytes_needed(graph: OpGraph) -> tuple[int, int]:
+    """Bytes of a GPU's memory that a session of this module holds, about: at most, and between its turns. Two contexts
+    and its own tensors in both processes; in its turns also the sets of inputs that timing rotates through, and
+    results in float64."""
     own = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
     elements = sum(t.elements for t in graph.tensors.values())
     inputs = input_bytes(graph)
-    return 2 * CONTEXT + COPIES * own + 2 * input_sets(inputs) * inputs + PER_ELEMENT * elements
+    held = 2 * CONTEXT + COPIES * own
+    return held + 2 * input_sets(inputs) * inputs + PER_ELEMENT * elements, held

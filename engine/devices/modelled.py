@@ -61,9 +61,9 @@ class Modelled:
     def build_ahead(self, source: Source) -> None:
         """Nothing to do: no GPU runs meanwhile, so no time can be saved."""
 
-    def need(self, problem: Problem) -> int:
+    def need(self, problem: Problem) -> tuple[int, int]:
         """Nothing: no GPU holds its data."""
-        return 0
+        return 0, 0
 
     def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Nothing: `open` needs no lane either."""

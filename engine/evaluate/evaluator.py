@@ -72,7 +72,7 @@ class Evaluator(Device):
         if self.machine.room is None:
             return ""
         if self._part is None:
-            self._part = self.machine.room.part(self.machine.need(problem))
+            self._part = self.machine.room.part(*self.machine.need(problem))
         if self._part.enter():
             return ""
         return f"this module takes about {gigabytes(self._part.need)}, {gigabytes(self.machine.room.free())} are free"

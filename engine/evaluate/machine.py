@@ -116,8 +116,8 @@ class Machine(Protocol):
     def build_ahead(self, source: Source) -> None:
         """A hint: a later problem needs this build. No request waits for it."""
 
-    def need(self, problem: Problem) -> int:
-        """Bytes of `room` that the problem's data takes at most, about."""
+    def need(self, problem: Problem) -> tuple[int, int]:
+        """Bytes of `room` that the problem's data takes at most, and between its turns, about."""
 
     def load(self, problem: Problem, cancelled: Callable[[], bool]) -> Loaded | None:
         """Start the problem's processes, without using the GPU's lane. Raises SessionRefused."""

@@ -1,10 +1,12 @@
 """The memory of one GPU, divided among the sessions that have data on it.
 
 A session's data stays on the GPU while other sessions use the lane, because to load it again would take seconds. So a
-session needs its part of the memory before its module is loaded. Its need, the most that it takes while it has the
-lane, is estimated. Between its turns it holds less: so a session that had a trial counts with what its processes hold,
-and of such sessions only the largest, which may be the next one in the lane, counts with its need beside that. The
-oldest request comes first, whatever its size: a large module does not wait for ever behind small ones.
+session needs its part of the memory before its module is loaded. What it needs at most, while it has the lane, and what
+it holds between its turns are estimated. One session has the lane at a time, so all of them count with what they hold,
+and only the one for which that makes the largest difference with its need. A session that had a trial counts with what
+its processes really hold. Estimates may be too low: then sessions give back what they can, and the work runs once more
+(engine.evaluate.evaluator). The oldest request comes first, whatever its size: a large module does not wait for ever
+behind small ones.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from threading import Lock
 
 class Room:
     """`total`: bytes that sessions may hold together; `in_use`: bytes of the GPU that somebody holds now, None if that
-    cannot be read (then each session counts with its estimate until it ends)."""
+    cannot be read (then each session counts with its estimates until it ends)."""
 
     def __init__(self, total: int, in_use: Callable[[], int | None] = lambda: None):
         self.total, self._in_use = total, in_use
         self._lock = Lock()
         self._line: list[Part] = []  # those inside, and behind them those that wait
 
-    def part(self, need: int) -> Part:
-        """A request for `need` bytes, at most all of them, in line from now on."""
-        part = Part(self, min(need, self.total))
+    def part(self, need: int, held: int | None = None) -> Part:
+        """A request for `need` bytes, at most all of them, in line from now on. `held`: bytes of it between its turns;
+        None: all."""
+        need = min(need, self.total)
+        part = Part(self, need, need if held is None else min(held, need))
         with self._lock:
             self._line.append(part)
         return part
@@ -32,22 +36,20 @@ class Room:
     def free(self) -> int:
         """Bytes for further sessions."""
         with self._lock:
-            return max(0, self.total - self._used())
+            return max(0, self.total - self._used([part for part in self._line if part.inside]))
 
-    def _used(self) -> int:
-        inside = [part for part in self._line if part.inside]
-        settled = [part.need for part in inside if part.settled]
-        now = self._in_use() if settled else None
-        if now is None:
-            return sum(part.need for part in inside)
-        return now + max(settled) + sum(part.need for part in inside if not part.settled)
+    def _used(self, parts: list[Part]) -> int:
+        """Bytes that these parts take together."""
+        now = self._in_use() if any(part.settled for part in parts) else None
+        held = sum(part.held for part in parts if now is None or not part.settled)
+        return (now or 0) + held + max((part.need - part.held for part in parts), default=0)
 
 
 class Part:
     """One session's part. `inside`: it has its memory; `settled`: its processes hold what they need."""
 
-    def __init__(self, room: Room, need: int):
-        self.room, self.need, self.inside, self.settled = room, need, False, False
+    def __init__(self, room: Room, need: int, held: int):
+        self.room, self.need, self.held, self.inside, self.settled = room, need, held, False, False
 
     def enter(self) -> bool:
         """True once the memory is this session's. Call it again until then."""
@@ -56,7 +58,9 @@ class Part:
             if self.inside or self not in room._line:
                 return self.inside
             before = room._line[: room._line.index(self)]
-            self.inside = all(part.inside for part in before) and room._used() + self.need <= room.total
+            inside = [part for part in room._line if part.inside]
+            first = all(part.inside for part in before)
+            self.inside = first and room._used([*inside, self]) <= room.total
             return self.inside
 
     def settle(self) -> None:

@@ -5,8 +5,7 @@
 
 Each kernel is a raw candidate in its sandbox, timed beside eager PyTorch as by `python -m engine measure`, twice in a
 row. Aims: the two ratios differ by less than 1.05%, or their intervals overlap; from 50 us the time by the clock
-outside of its process is within 5% of CUPTI's record of calls in it (which find some of their inputs in L2); no trick
-is found in an honest kernel.
+outside of its process is within 5% of CUPTI's record of such batches in it; no trick is found in an honest kernel.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ from statistics import median
 from typing import Any
 
 from engine import atomic_write
-from engine.evaluate.timing.cupti import busy_us
 from engine.executors import Share
 from engine.executors.local import local
 
 SPREAD, AGREE, LONG_MS = 0.0105, 0.05, 0.05
 LANE = "gpu0"
 AT_ONCE = 4  # cases whose processes wait with a CUDA context: three processes per case, 2 to 3 GB of host memory each
-CUPTI_CALLS = 9
+CUPTI_BATCHES = 7
 CALL_SECONDS = 60.0
 
 
@@ -152,17 +150,18 @@ def prepare(case: Case) -> Ready:
 
 
 def look(ready: Ready) -> Seen:
-    """Load the kernel, time it twice in a row beside eager PyTorch, then let CUPTI record some calls. With the GPU's
+    """Load the kernel, time it twice in a row beside eager PyTorch, then let CUPTI record some batches. With the GPU's
     lane, so that no session uses the GPU meanwhile."""
     began = time.monotonic()
     ready.run.prepare(ready.case.kernel, "python")
     two = [ready.run.time("eager") for _ in range(2)]
-    records = [ready.process.ask("kernels", CALL_SECONDS)["kernels"] for _ in range(CUPTI_CALLS)]
     last = two[-1]
+    ready.run.sides.open("eager", last.calls, last.mode)
+    records = [ready.process.ask("clock_record", CALL_SECONDS)["us"] for _ in range(CUPTI_BATCHES)]
     return Seen(
         ready.case.name, [t.ms for t in two], [t.baseline_ms for t in two], [t.ratio for t in two],
         [(t.ratio_low, t.ratio_high) for t in two], [len(t.sample) for t in two],
-        median(busy_us(r) for r in records) / 1e3, last.call_ms, last.calls, time.monotonic() - began,
+        median(records) / last.calls / 1e3, last.call_ms, last.calls, time.monotonic() - began,
         last.device, [f.sentence for f in last.findings],
     )  # fmt: skip
 

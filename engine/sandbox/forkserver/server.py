@@ -40,6 +40,7 @@ def main() -> None:
     way = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # others of its threads would be missing in the forks
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # or torch asks CUDA whether there is a GPU, which starts threads
     _unlimited()
     while True:
         data, fds, _, _ = socket.recv_fds(way, ORDER, DESCRIPTORS)

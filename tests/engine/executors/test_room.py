@@ -41,22 +41,32 @@ def test_one_that_leaves_the_line_is_out_of_it():
     assert last.enter()
 
 
-def test_between_its_turns_a_session_counts_with_what_it_holds():
-    in_use = 1 * GB
+def test_only_one_session_at_a_time_counts_with_its_need():
+    room = Room(10 * GB)
+    first, second, third, fourth = (room.part(need * GB, held=GB) for need in (7, 4, 7, 9))
+    assert first.enter() and room.free() == 3 * GB
+    assert second.enter() and third.enter() and room.free() == GB, "each holds 1 GB, and one of them takes 6 more"
+    assert not fourth.enter(), "4 GB and 8 more"
+    third.leave()
+    first.leave()
+    assert fourth.enter() and room.free() == 0
+
+
+def test_after_a_trial_a_session_counts_with_what_it_really_holds():
+    in_use = 4 * GB
     room = Room(10 * GB, lambda: in_use)
-    first, second, third = room.part(5 * GB), room.part(4 * GB), room.part(4 * GB)
-    assert first.enter() and second.enter() and not third.enter(), "none of them is known but by its estimate"
+    first, second = room.part(6 * GB, held=GB), room.part(2 * GB, held=GB)
+    assert first.enter()
     first.settle()
-    assert not third.enter(), "the second one does not hold its memory yet"
-    second.settle()
-    assert room.free() == 4 * GB, "what both hold, and the need of the larger one: one of them has the lane"
-    assert third.enter()
+    assert room.free() == GB, "5 GB more in its turn"
+    assert second.enter()
+    second.leave()
 
 
 def test_what_a_session_holds_between_its_turns_keeps_others_out():
-    in_use = 4 * GB
+    in_use = 5 * GB
     room = Room(10 * GB, lambda: in_use)
-    first, second = room.part(5 * GB), room.part(2 * GB)
+    first, second = room.part(6 * GB, held=GB), room.part(2 * GB, held=GB)
     assert first.enter()
     first.settle()
     assert not second.enter()

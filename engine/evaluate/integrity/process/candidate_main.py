@@ -327,6 +327,9 @@ class Held:
     def do_clock_open(self, calls: int, mode: str) -> dict:
         return stage("the kernel", lambda: _timed.open(self, calls, mode))
 
+    def do_clock_record(self) -> dict:
+        return stage("the kernel", _timed.record)
+
     def do_clock_serve(self) -> dict:
         """Also the functions that were replaced meanwhile."""
         stage("the kernel", _timed.serve)

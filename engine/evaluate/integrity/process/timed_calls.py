@@ -46,6 +46,12 @@ class TimedCalls:
 
         return self.runner.open(call, calls, mode)
 
+    def record(self) -> dict:
+        """{us: microseconds in which the GPU worked during one batch more, by CUPTI}."""
+        from engine.evaluate.timing.cupti import busy_us, record
+
+        return {"us": busy_us(record(self.runner.batch))}
+
     def serve(self) -> dict:
         """Run batches until the engine stops."""
         self.runner.serve()

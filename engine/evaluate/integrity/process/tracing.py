@@ -60,6 +60,7 @@ WATCHED = (
     "engine.evaluate.integrity.process.candidate_main.Held.do_call",
     "engine.evaluate.integrity.process.candidate_main.Held.call_into",
     "engine.evaluate.timing.outside.runner.Runner.open", "engine.evaluate.timing.outside.runner.Runner.serve",
+    "engine.evaluate.timing.outside.runner.Runner.batch",
     "engine.evaluate.timing.outside.plan.Page.wait", "engine.evaluate.timing.outside.plan.Page.__setitem__",
     "engine.evaluate.integrity.process.candidate_main.Held.do_kernels",
     "engine.evaluate.timing.cupti.record", "engine.evaluate.timing.cupti.kernels", "torch.cuda.Event.query",

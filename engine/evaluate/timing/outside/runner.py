@@ -80,11 +80,15 @@ class Runner:
                 page[page.READY] = number
                 if not page.wait(page.GO, number, GO_SECONDS):
                     break
-                self._run()
-                self._sync()
+                self.batch()
                 page[page.DONE] = number
         finally:
             gc.enable()
+
+    def batch(self) -> None:
+        """Run one, and wait for it."""
+        self._run()
+        self._sync()
 
     def close(self) -> None:
         self._close()
