@@ -6,7 +6,7 @@ threads, registers), and the PTX ISA 9.0 (shapes of mma, wgmma and tcgen05).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dsl.ir import DType
 
@@ -26,7 +26,7 @@ class Arch:
     max_cluster: int
     tma: bool
     instruction_m: int
-    instruction_k: dict[DType, int]
+    instruction_k: dict[DType, int] = field(hash=False)
     generates: bool
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from dsl import guard
 from dsl.arch import DEFAULT
@@ -83,6 +84,9 @@ def _normalized(
     return None
 
 
+# `complete` and `possible` look at thousands of configurations, and a search asks about the same few stages again with
+# every program that it checks, resolves and predicts.
+@lru_cache(maxsize=4096)
 def complete(
     p: legal.Problem, c: Config, sm_count: int = 132, backends: tuple[str, ...] | None = None
 ) -> Config | None:
@@ -98,6 +102,7 @@ def complete(
     return (atom and _best(p, c, atom, sm_count, backends)) or _best(p, c, tiles, sm_count, backends)
 
 
+@lru_cache(maxsize=4096)
 def possible(p: legal.Problem, c: Config) -> bool:
     """Return True if `complete` finds a configuration; much cheaper than `complete`."""
     if c.tile:

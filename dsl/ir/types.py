@@ -32,10 +32,10 @@ class DType(str, Enum):
     I8 = "i8"
     I32 = "i32"
 
-    @property
-    def bits(self) -> int:
-        """Width in memory, in bits; tf32 operands are stored as f32."""
-        return {"f64": 64, "f32": 32, "tf32": 32, "i32": 32, "f16": 16, "bf16": 16}.get(self.value, 8)
+    bits: int  # width in memory; tf32 operands are stored as f32
+
+    def __init__(self, name: str):
+        self.bits = {"f64": 64, "f32": 32, "tf32": 32, "i32": 32, "f16": 16, "bf16": 16}.get(name, 8)
 
 
 NCHW, NHWC = "nchw", "nhwc"

@@ -34,7 +34,8 @@ ARGS = [
     "--no-first-run",
 ]
 ENGINE = ("manage.py", "engine", "--device", "modelled:h200")
-MODULE = (ROOT / "engine/problems/linear_scale_leaky.py").read_text()
+# Issue 2's module with a sixteenth of its weights: filling and multiplying 8192 x 8192 of them takes seconds of a core.
+MODULE = (ROOT / "engine/problems/linear_scale_leaky.py").read_text().replace("8192, 8192", "2048, 2048")
 
 
 def pytest_collection_modifyitems(items) -> None:
