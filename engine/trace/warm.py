@@ -1,8 +1,19 @@
 """Run one small export at import, while a child waits, so that the first real export has all of torch loaded."""
 
+import contextlib
+
 import torch
 
 from engine.trace import child, explain, fake, load  # noqa: F401
+
+
+def _one_thread() -> None:
+    """torch's interpreter shows a progress bar, and the first one of a process starts a thread; no process with
+    another thread is forked (engine.sandbox.forkserver)."""
+    with contextlib.suppress(ImportError):
+        from tqdm import tqdm
+
+        tqdm.monitor_interval = 0
 
 
 def _once() -> None:
@@ -12,4 +23,5 @@ def _once() -> None:
     child.capture.export(model, (x,))
 
 
+_one_thread()
 _once()

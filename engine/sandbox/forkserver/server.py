@@ -2,7 +2,8 @@
 
 `python -m engine.sandbox.forkserver.server SOCKET`; orders come over the socket (engine.sandbox.forkserver), each with
 its descriptors. The server runs no pasted text and has an empty environment, so a fork of it knows no secret. It has
-one thread: a lock that another thread held at the fork would stay locked for ever.
+one thread: a lock that another thread held at the fork would stay locked for ever. Threads that wait for a file, as
+those of CUDA's driver do, hold none: torch asks the driver whether there is a GPU even where none is visible.
 
 Each fork joins the sandbox of its order, drops all privileges and forks once more. That second fork has a process id
 inside, and becomes engine.sandbox.child. The first one becomes a small program that waits for it, writes its id and
@@ -20,6 +21,7 @@ import random
 import signal
 import socket
 import sys
+import warnings
 from pathlib import Path
 
 from engine import start
@@ -28,6 +30,7 @@ from engine.sandbox.forkserver import join
 
 ORDER = 1 << 16  # bytes
 DESCRIPTORS = 64
+WAITS = ("0", "7", "232", "271", "281")  # read, poll, epoll_wait, ppoll, epoll_pwait (x86-64)
 TORCH_SEED = 67280421310721  # of its default generator when it is imported
 WAIT = (
     "import json, os, sys\n"
@@ -40,7 +43,6 @@ def main() -> None:
     way = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # others of its threads would be missing in the forks
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # or torch asks CUDA whether there is a GPU, which starts threads
     _unlimited()
     while True:
         data, fds, _, _ = socket.recv_fds(way, ORDER, DESCRIPTORS)
@@ -70,14 +72,32 @@ def _unlimited() -> None:
 
 
 def _load(preload: list[str]) -> None:
-    """Import what is new. Raises ImportError, and RuntimeError if a thread runs afterwards."""
+    """Import what is new. Raises ImportError, and RuntimeError if a thread may hold a lock afterwards."""
     if new := [name for name in preload if name not in sys.modules]:
         with start.importing():
             for name in new:
                 importlib.import_module(name)
-    if len(threads := os.listdir("/proc/self/task")) != 1:
-        names = {Path(f"/proc/self/task/{thread}/comm").read_text().strip() for thread in threads}
-        raise RuntimeError(f"the fork server has {len(threads)} threads ({', '.join(sorted(names))})")
+    if others := busy_threads():
+        raise RuntimeError(f"the fork server has other threads ({', '.join(others)})")
+    # Python 3.12 warns of every fork of a process with threads; busy_threads looks closer.
+    warnings.filterwarnings("ignore", message=".* is multi-threaded", category=DeprecationWarning)
+
+
+def busy_threads() -> list[str]:
+    """Name and system call of each other thread of this process that does not wait for a file."""
+    others = []
+    for thread in os.listdir("/proc/self/task"):
+        if int(thread) == os.getpid():
+            continue
+        with contextlib.suppress(FileNotFoundError):  # it has ended
+            task = Path("/proc/self/task", thread)
+            try:
+                call = (task / "syscall").read_text().split()[0]
+            except OSError:
+                call = "unknown"
+            if call not in WAITS:
+                others.append(f"{(task / 'comm').read_text().strip()} in {call}")
+    return sorted(others)
 
 
 def _report(fd: int, **what: object) -> None:
