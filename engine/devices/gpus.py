@@ -65,11 +65,12 @@ def _by_cuda() -> dict | None:
 
 
 def bytes_needed(graph: OpGraph) -> tuple[int, int]:
-    """Bytes of a GPU's memory that a session of this module holds, about: at most, and between its turns. Two contexts
-    and its own tensors in both processes; in its turns also the sets of inputs that timing rotates through, and
-    results in float64."""
+    """Bytes of a GPU's memory that a session of this module holds, about: at most, and between its turns. Two contexts,
+    its own tensors in both processes, and a graph of PyTorch's calls with all its tensors; in its turns also the sets
+    of inputs that timing rotates through, and results in float64."""
     own = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
+    graphs = sum(t.bytes for t in graph.tensors.values())
     elements = sum(t.elements for t in graph.tensors.values())
     inputs = input_bytes(graph)
-    held = 2 * CONTEXT + COPIES * own
-    return held + 2 * input_sets(inputs) * inputs + PER_ELEMENT * elements, held
+    most = 2 * CONTEXT + COPIES * own + 2 * input_sets(inputs) * inputs + PER_ELEMENT * elements
+    return most, min(most, 2 * CONTEXT + COPIES * own + graphs)

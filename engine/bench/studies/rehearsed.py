@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import tempfile
 import threading
@@ -60,7 +61,13 @@ def _elementwise(arguments: str, expression: str, *shapes: str) -> str:
 
 def problems() -> dict[str, str]:
     """Name -> module: two products, two convolutions, a normalisation, an attention block, two activations."""
-    names = ("matmul_residual", "linear_mish_mish", "conv2d_relu_hardswish", "conv2d_pointwise", "grouped_attention")
+    names = (
+        "matmul_residual",
+        "linear_mish_mish",
+        "conv2d_relu_hardswish",
+        "conv2d_mish_mish",
+        "attention_projections",
+    )
     texts = {name: (PROBLEMS / f"{name}.py").read_text(encoding="utf-8") for name in names}
     return texts | {
         "rms_norm": _elementwise(
@@ -77,7 +84,7 @@ def row_of(arm: str, problem: str, log: list[events.Event], seconds: float) -> d
     right = [e for e in log if isinstance(e, events.TrialJudged) and e.verdict in ("clean", "minor")]
     best = max(right, key=lambda e: e.speedup, default=None)
     account = ledger(log)
-    failed = Counter(e.step for e in log if isinstance(e, events.TrialFailed))
+    failed = Counter(f"{e.step}: {e.reason[:300]}" for e in log if isinstance(e, events.TrialFailed))
     missing = sorted(ARMS[arm][2] - account.roles.keys())
     faults = [f"was not asked: {role}" for role in missing]
     if end is None or end.state != "done":
@@ -140,7 +147,7 @@ def line(row: dict[str, Any]) -> str:
     mark = "BAD" if row["faults"] else "ok "
     return (
         f"{mark} {row['arm']:20} {row['problem']:24} {speed}; {row['right']} of {row['trials']} trials right; "
-        f"{turns}; {row['seconds']:.0f} s {'; '.join(row['faults'])}"
+        f"{turns}; {row['seconds']:.0f} s {'; '.join([*row['faults'], *row['failed']])}"
     )
 
 
@@ -171,7 +178,8 @@ def main(argv: list[str] | None = None) -> int:
     }  # fmt: skip
     if args.recordings:
         args.recordings.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, rehearsal(folder) as models:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, rehearsal(folder) as models:
+        os.environ["UCUTLASS_CACHE"] = f"{folder}/builds"  # each program is built in this run
         with ThreadPoolExecutor(args.at_once) as pool:
             pairs = itertools.product(arms, names)
             jobs = [pool.submit(play, arm, name, args.device, models, args.recordings) for arm, name in pairs]
