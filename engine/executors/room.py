@@ -24,11 +24,11 @@ class Room:
         self._lock = Lock()
         self._line: list[Part] = []  # those inside, and behind them those that wait
 
-    def part(self, need: int, held: int | None = None) -> Part:
-        """A request for `need` bytes, at most all of them, in line from now on. `held`: bytes of it between its turns;
+    def part(self, need: int, resting: int | None = None) -> Part:
+        """A request for `need` bytes, at most all of them, in line from now on. `resting`: bytes of it between its turns;
         None: all."""
         need = min(need, self.total)
-        part = Part(self, need, need if held is None else min(held, need))
+        part = Part(self, need, need if resting is None else min(resting, need))
         with self._lock:
             self._line.append(part)
         return part
@@ -41,15 +41,15 @@ class Room:
     def _used(self, parts: list[Part]) -> int:
         """Bytes that these parts take together."""
         now = self._in_use() if any(part.settled for part in parts) else None
-        held = sum(part.held for part in parts if now is None or not part.settled)
-        return (now or 0) + held + max((part.need - part.held for part in parts), default=0)
+        resting = sum(part.resting for part in parts if now is None or not part.settled)
+        return (now or 0) + resting + max((part.need - part.resting for part in parts), default=0)
 
 
 class Part:
     """One session's part. `inside`: it has its memory; `settled`: its processes hold what they need."""
 
-    def __init__(self, room: Room, need: int, held: int):
-        self.room, self.need, self.held, self.inside, self.settled = room, need, held, False, False
+    def __init__(self, room: Room, need: int, resting: int):
+        self.room, self.need, self.resting, self.inside, self.settled = room, need, resting, False, False
 
     def enter(self) -> bool:
         """True once the memory is this session's. Call it again until then."""

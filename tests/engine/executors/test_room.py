@@ -43,7 +43,7 @@ def test_one_that_leaves_the_line_is_out_of_it():
 
 def test_only_one_session_at_a_time_counts_with_its_need():
     room = Room(10 * GB)
-    first, second, third, fourth = (room.part(need * GB, held=GB) for need in (7, 4, 7, 9))
+    first, second, third, fourth = (room.part(need * GB, resting=GB) for need in (7, 4, 7, 9))
     assert first.enter() and room.free() == 3 * GB
     assert second.enter() and third.enter() and room.free() == GB, "each holds 1 GB, and one of them takes 6 more"
     assert not fourth.enter(), "4 GB and 8 more"
@@ -55,7 +55,7 @@ def test_only_one_session_at_a_time_counts_with_its_need():
 def test_after_a_trial_a_session_counts_with_what_it_really_holds():
     in_use = 4 * GB
     room = Room(10 * GB, lambda: in_use)
-    first, second = room.part(6 * GB, held=GB), room.part(2 * GB, held=GB)
+    first, second = room.part(6 * GB, resting=GB), room.part(2 * GB, resting=GB)
     assert first.enter()
     first.settle()
     assert room.free() == GB, "5 GB more in its turn"
@@ -66,7 +66,7 @@ def test_after_a_trial_a_session_counts_with_what_it_really_holds():
 def test_what_a_session_holds_between_its_turns_keeps_others_out():
     in_use = 5 * GB
     room = Room(10 * GB, lambda: in_use)
-    first, second = room.part(6 * GB, held=GB), room.part(2 * GB, held=GB)
+    first, second = room.part(6 * GB, resting=GB), room.part(2 * GB, resting=GB)
     assert first.enter()
     first.settle()
     assert not second.enter()
