@@ -9,9 +9,10 @@ from dsl.diagnostics import closest
 from engine.session.kernel_text import CUDA_ENTRY, EXAMPLES, NO_ENTRY
 from engine.session.spec import CLASSES, strategies
 from playground import engines
-from playground.access import limits, requests, sessions
+from playground.access import limits, sessions
 from playground.access.answers import Refused
 from playground.language import examples, reference, service
+from playground.mcp import programs
 from playground.mcp.tool import MOST_TEXT, Answer, Arguments, Call, Tool
 from playground.models import Session
 
@@ -81,19 +82,8 @@ class CheckIn(Arguments):
 
 
 async def _check(call: Call, asked: CheckIn) -> Answer:
-    requests.limit_text(asked.program, "The program")
     sessions.limited(limits.checks, call.caller.keys, "checks")
-    judged = await sync_to_async(service.check)(asked.program)
-    if not judged["ok"]:
-        first = judged["diagnostics"][:12]
-        rows = [{k: d[k] for k in ("code", "line", "col", "message", "help") if d.get(k)} for d in first]
-        fixes = [d["fix"] for d in first if d["fix"]]
-        return Answer({"ok": False, "diagnostics": rows, "tested_fixes": fixes})
-    p = judged["prediction"] or {}
-    predicted = {k: p[k] for k in ("ms", "device", "bound_by") if k in p}
-    stages = [{k: s[k] for k in ("name", "ms", "bound_by") if k in s} for s in p.get("stages", [])][:12]
-    data = {"ok": True, "predicted": predicted, "predicted_stages": stages}
-    return Answer(data, [("The program with every choice made", judged["resolved"])])
+    return await sync_to_async(programs.checked)(asked.program)
 
 
 class ExampleIn(Arguments):

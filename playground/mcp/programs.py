@@ -1,0 +1,47 @@
+"""The check of a program before it costs anything, for check_program and for propose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl.diagnostics import CONSEQUENCES
+from playground.access import requests
+from playground.access.answers import Refused
+from playground.language import service
+from playground.mcp.tool import Answer
+
+LISTED = 12  # mistakes or stages in an answer
+
+
+def checked(text: str) -> Answer:
+    """The answer of check_program. Raises Refused for a text that is too long."""
+    requests.limit_text(text, "The program")
+    judged = service.check(text)
+    if not judged["ok"]:
+        return Answer({"ok": False, **_mistakes(judged)})
+    p = judged["prediction"] or {}
+    predicted = {k: p[k] for k in ("ms", "device", "bound_by") if k in p}
+    stages = [{k: s[k] for k in ("name", "ms", "bound_by") if k in s} for s in p.get("stages", [])][:LISTED]
+    data = {"ok": True, "predicted": predicted, "predicted_stages": stages}
+    return Answer(data, [("The program with every choice made", judged["resolved"])])
+
+
+def must_be_valid(text: str) -> None:
+    """Raise Refused, with every mistake and its line, for a program that check_program rejects."""
+    requests.limit_text(text, "The program", "Paste only the program.")
+    judged = service.check(text)
+    if judged["ok"]:
+        return
+    mistakes = _mistakes(judged)
+    first = mistakes["diagnostics"][0]
+    at = f"Line {first['line']}: " if first.get("line") else ""
+    way_out = "Mend the program and propose it again, or call check_program until it is valid."
+    error = f"{at}{first['message']} ({first['code']}). The program is not valid. It became no trial and cost nothing."
+    raise Refused(422, error, way_out, field="candidate", **mistakes)
+
+
+def _mistakes(judged: dict[str, Any]) -> dict[str, Any]:
+    """{diagnostics, tested_fixes} of a rejected program, causes before their consequences."""
+    first = sorted(judged["diagnostics"], key=lambda d: d["code"] in CONSEQUENCES)[:LISTED]
+    rows = [{k: d[k] for k in ("code", "line", "col", "message", "help") if d.get(k)} for d in first]
+    return {"diagnostics": rows, "tested_fixes": [d["fix"] for d in first if d["fix"]]}
