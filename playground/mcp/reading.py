@@ -159,8 +159,9 @@ TOOLS = [
     Tool(
         "check_program", "Check a program",
         "Check a μCUTLASS program without a session: every mistake with its line, column and a tested fix; or, if it "
-        "is valid, the program with every automatic choice made and a predicted time on an H200, stage by stage. It "
-        "costs no trial, so call it before propose. It does not know the module.",
+        "is valid, the program with every automatic choice made, its precision class, the back end that builds it "
+        "(cute or cpp, and which choice of yours rules cute out), and a predicted time on an H200, stage by stage. It "
+        "costs no trial. It does not know the module.",
         CheckIn, _check,
     ),
     Tool(
