@@ -37,6 +37,7 @@ precision_class: f32, tf32, f16, bf16 or fp8: the type of the operands of the ma
 class is compared with PyTorch in the same class. `guard f32` with f16 operands is of class tf32.
 limit_ms: the speed of light, the least time that the hardware allows for the module in a class. gap_to_limit: time over
 limit; 1.0 is perfect.
+when_judged: what was said when the trial ended ("the best so far" means then). now: how it stands at this moment.
 speedup: PyTorch's time over yours. verdict: clean and minor count; gaming, library only and unverified do not.
 outcome: counted (a result), flagged (the verdict does not count), verified or unverified (a kernel without a time),
 failed (the candidate is wrong), undecided (the machine failed: propose it again), stopped.

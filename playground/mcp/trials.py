@@ -56,18 +56,17 @@ def described(following: Following, trial: Trial, device: dict[str, Any]) -> Ans
 
 def _judged(view: View, trial: Trial, device: dict[str, Any]) -> dict[str, Any]:
     j, m = trial.judged, trial.measured
-    best = view.best.get(j.cls) == trial.number
+    best = view.best.get(j.cls)
     return {
         "verdict": j.verdict,
-        "text": j.text,
+        "when_judged": {"text": j.text, "standing": j.standing},
+        "now": {"best_of_its_class": best == trial.number, "best_trial_of_its_class": best},
         "time": {"ms": j.ms, "kind": j.kind, "device": device.get("title") or device.get("name", "")},
         "baseline": {"name": baseline_name(j.baseline), "ms": m.baseline_ms if m is not None else None},
         "speedup": j.speedup,
         "speedup_95": [m.ratio_low, m.ratio_high] if m is not None and m.ratio_low is not None else None,
         "gap_to_limit": j.gap,
         "limit_ms": view.bounds.get(trial.roof or j.cls),
-        "best_of_its_class": best,
-        "standing": j.standing,
         "omits_work": j.algebraic,
     }
 
