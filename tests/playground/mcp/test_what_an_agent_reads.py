@@ -4,11 +4,15 @@ from dataclasses import asdict
 
 import pytest
 
+import dsl.check
 from engine.session.fold.reduce import View
+from engine.strategies.planner.lowering import program_graph
 from playground.access.answers import Refused
 from playground.language import service
-from playground.mcp import programs, trials
+from playground.mcp import programs, reported, trials
 from playground.mcp.following import Following
+from sol import hardware
+from sol.report import report
 from tests.playground import script
 
 PROGRAM = "program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] { y = gemm(x, w.T) { } return y }"
@@ -62,3 +66,32 @@ def test_a_trial_that_was_overtaken_keeps_two_moments_apart(monkeypatch):
     assert first["now"] == {"best_of_its_class": False, "best_trial_of_its_class": 3}
     assert last["now"] == {"best_of_its_class": True, "best_trial_of_its_class": 3}
     assert not {"standing", "text", "best_of_its_class"} & set(first)
+
+
+MODULE = """program p(x: f32[4096, 2048], w: f32[2048, 2048]) -> f32[4096, 2048] {
+  y = gemm(x, w.T) { compute tf32  store f32  epilogue silu(acc) }
+  return y
+}"""
+
+
+def a_report():
+    program = dsl.check.check(MODULE).program
+    return asdict(report(program_graph.graph_of(program), hardware.load("h200")))
+
+
+def test_a_report_has_the_classes_of_its_session():
+    whole = a_report()
+    assert {"f32", "bf16"} <= set(whole["classes"]) and "Use the bf16 class" in str(whole["levers"])
+    text = reported.text(whole, ["tf32", "f16"])
+    assert "| tf32 |" in text and "| f16 |" in text and "Use the f16 class" in text
+    assert "| f32 |" not in text and "| bf16 |" not in text and "Use the bf16 class" not in text
+    assert "Use the f16 class" not in reported.text(whole, ["f32", "bf16"])
+
+
+def test_a_report_explains_its_columns():
+    text = reported.text(a_report(), ["tf32", "f16"])
+    head = next(line for line in text.splitlines() if "limit (fused)" in line)
+    for column in ("limit (fused)", "at measured rates", "unfused", "gap", "score"):
+        assert (column in head and f"{column}:" in text) or f"{column} =" in text, column
+    for word in ("eval()", "torch.autocast", "prepack", "guard f32"):
+        assert word in text
