@@ -22,6 +22,7 @@ from playground.mcp.trials import described, row_of, summary
 from playground.models import Session
 
 SHOWN = 40  # trials in a status
+STOP = 3.0  # seconds that a stop waits for the end
 PROPOSE = 20.0  # seconds that a proposal beside another search may wait for its number
 
 
@@ -187,15 +188,27 @@ def _status_now(call: Call, name: str) -> Answer:
 
 
 async def _stop(call: Call, asked: SessionIn) -> Answer:
-    def stop() -> Answer:
+    def stop() -> tuple[Session, bool]:
+        """The session, and whether it had ended already."""
         session = owned(call, asked.session)
         if session.state == Session.ENDED:
-            return Answer({"ended": True, "text": "It had ended already.", "page": call.link(session.id)})
-        command = sessions.command(session, "stop", {})
-        text = "Ended." if command.ended else "It ends as soon as its engine hears it; its trials stay on its page."
-        return Answer({"ended": command.ended, "text": text, "page": call.link(session.id)})
+            return session, True
+        sessions.command(session, "stop", {})
+        return session, False
 
-    return await sync_to_async(stop)()
+    session, before = await sync_to_async(stop)()
+    page = call.link(session.id)
+    if before:
+        return Answer({"ended": True, "text": "It had ended already.", "page": page})
+    until = time.monotonic() + STOP
+    while not (ended := await sync_to_async(_has_ended)(session.id)) and time.monotonic() < until:
+        await asyncio.sleep(LOOK)
+    text = "It ended" if ended else "Its engine is still at work on a step and ends it after that"
+    return Answer({"ended": ended, "text": f"{text}; its trials stay on its page.", "page": page})
+
+
+def _has_ended(session_id: str) -> bool:
+    return Session.objects.filter(id=session_id, state=Session.ENDED).exists()
 
 
 TOOLS = [

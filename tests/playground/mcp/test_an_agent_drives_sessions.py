@@ -85,7 +85,7 @@ def test_from_the_first_look_to_a_verdict_and_the_stop(house, owner):
             best, texts = await agent.call("best", session=data["page"])
             assert best["verdict"] == "clean" and texts[0].startswith("Its text:\nprogram p")
             stopped, _ = await agent.call("stop", session=session)
-            assert "trials stay" in stopped["text"]
+            assert stopped["ended"] is True and "trials stay" in stopped["text"], stopped
             return session
 
     session = run(drive())
