@@ -13,6 +13,8 @@ from dsl.ir import NOWHERE, Span
 # Of a longer source line only a window around the caret is shown, since a whole file may be one line.
 WIDTH = 110
 
+CONSEQUENCES = ("E402", "E403")  # unused names, which another mistake often causes: they are named last
+
 
 @dataclass(frozen=True)
 class Diagnostic:

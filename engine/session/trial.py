@@ -16,7 +16,7 @@ from typing import Any
 
 from dsl.check.program import check
 from dsl.compile import compile as generate
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics import CONSEQUENCES, Diagnostic
 from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
@@ -187,9 +187,8 @@ def checked(text: str) -> Program:
 
 
 def root_cause(diagnostics: Sequence[Diagnostic]) -> Diagnostic:
-    """The mistake to name if there is room for one. Unused names come last, because another mistake often causes
-    them."""
-    return min(diagnostics, key=lambda d: d.code in ("E402", "E403"))
+    """The mistake to name if there is room for one."""
+    return min(diagnostics, key=lambda d: d.code in CONSEQUENCES)
 
 
 def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> Steps[None]:

@@ -20,6 +20,7 @@ from dsl.editor.repair import repairs
 from dsl.ir import Collective, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve as resolved_of
+from engine.classes import class_of, roof_of
 from sol import attainable, hardware
 from sol.figures import roofline, stages
 
@@ -91,14 +92,14 @@ def hover(text: str, line: int, col: int) -> dict[str, Any] | None:
 @functools.lru_cache(maxsize=128)
 def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
     """The result of check, and digest, sources: {back end: {text, binding, language, lines, line_map}}, refused,
-    figures.
+    figures, class, limit_class}. `class`: the precision class; `limit_class`: the class whose limit applies.
 
     `figures`: {roofline, breakdown} of the prediction, in the form of playground.figures.
     `line_map`: [line of the resolved text, first and last line of the generated text], 1-based and inclusive.
     """
     result = check(text, device)
     if not result["ok"]:
-        return result | {"digest": None, "sources": {}, "refused": {}, "figures": {}}
+        return result | {"digest": None, "sources": {}, "refused": {}, "figures": {}, "class": "", "limit_class": ""}
     program = dsl.check.check(text).program
     out = dsl.compile.compile(program, hardware.load(device).sms)
     sources = {
@@ -119,6 +120,8 @@ def compile_(text: str, device: str = HARDWARE) -> dict[str, Any]:
         "sources": sources,
         "refused": refused,
         "figures": built,
+        "class": class_of(out.resolved),
+        "limit_class": roof_of(out.resolved),
     }
 
 

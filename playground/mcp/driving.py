@@ -12,15 +12,17 @@ from pydantic import Field
 from playground import engines, profiles
 from playground.access import sessions
 from playground.access.answers import Refused
-from playground.access.tries import LONGEST_CHANGE
+from playground.access.tries import LONGEST_CHANGE, form_of
 from playground.live import log
 from playground.mcp.calls import LOOK, find, owned, waits, why_waiting
 from playground.mcp.following import Following, blob
+from playground.mcp.programs import must_be_valid
 from playground.mcp.tool import Answer, Arguments, Call, Tool
 from playground.mcp.trials import described, row_of, summary
 from playground.models import Session
 
 SHOWN = 40  # trials in a status
+STOP = 3.0  # seconds that a stop waits for the end
 PROPOSE = 20.0  # seconds that a proposal beside another search may wait for its number
 
 
@@ -48,6 +50,8 @@ async def _propose(call: Call, asked: ProposeIn) -> Answer:
         data |= {"form": "kernel", "language": asked.language}
     data |= {"cls": asked.precision_class} if asked.precision_class else {}
     data |= {"entry": asked.entry} if asked.entry else {}
+    if form_of(data)[0] == "program":
+        await sync_to_async(must_be_valid)(asked.candidate)
     command = await sync_to_async(sessions.command)(session, "try", data)
     following = Following(session.id)
     trial = await sync_to_async(_trial_of)(following, session, command.number)
@@ -184,22 +188,35 @@ def _status_now(call: Call, name: str) -> Answer:
 
 
 async def _stop(call: Call, asked: SessionIn) -> Answer:
-    def stop() -> Answer:
+    def stop() -> tuple[Session, bool]:
+        """The session, and whether it had ended already."""
         session = owned(call, asked.session)
         if session.state == Session.ENDED:
-            return Answer({"ended": True, "text": "It had ended already.", "page": call.link(session.id)})
-        command = sessions.command(session, "stop", {})
-        text = "Ended." if command.ended else "It ends as soon as its engine hears it; its trials stay on its page."
-        return Answer({"ended": command.ended, "text": text, "page": call.link(session.id)})
+            return session, True
+        sessions.command(session, "stop", {})
+        return session, False
 
-    return await sync_to_async(stop)()
+    session, before = await sync_to_async(stop)()
+    page = call.link(session.id)
+    if before:
+        return Answer({"ended": True, "text": "It had ended already.", "page": page})
+    until = time.monotonic() + STOP
+    while not (ended := await sync_to_async(_has_ended)(session.id)) and time.monotonic() < until:
+        await asyncio.sleep(LOOK)
+    text = "It ended" if ended else "Its engine is still at work on a step and ends it after that"
+    return Answer({"ended": ended, "text": f"{text}; its trials stay on its page.", "page": page})
+
+
+def _has_ended(session_id: str) -> bool:
+    return Session.objects.filter(id=session_id, state=Session.ENDED).exists()
 
 
 TOOLS = [
     Tool(
         "propose", "Propose a candidate",
-        "Hand in a candidate for the session's module: a μCUTLASS program (usually best; check it with check_program "
-        "first) or a raw kernel in CUDA C++ or Python. It becomes a trial. Returns the trial's number at once; "
+        "Hand in a candidate for the session's module: a μCUTLASS program (usually best) or a raw kernel in "
+        "CUDA C++ or Python. A program that check_program rejects is refused at once and costs no trial; everything "
+        "else becomes a trial. Returns the trial's number at once; "
         "wait_for_trial has the result. A program must have the parameters and results of the programs in the report.",
         ProposeIn, _propose, owner=True, reads=False,
     ),

@@ -9,9 +9,10 @@ from dsl.diagnostics import closest
 from engine.session.kernel_text import CUDA_ENTRY, EXAMPLES, NO_ENTRY
 from engine.session.spec import CLASSES, strategies
 from playground import engines
-from playground.access import limits, requests, sessions
+from playground.access import limits, sessions
 from playground.access.answers import Refused
 from playground.language import examples, reference, service
+from playground.mcp import programs
 from playground.mcp.tool import MOST_TEXT, Answer, Arguments, Call, Tool
 from playground.models import Session
 
@@ -36,6 +37,7 @@ precision_class: f32, tf32, f16, bf16 or fp8: the type of the operands of the ma
 class is compared with PyTorch in the same class. `guard f32` with f16 operands is of class tf32.
 limit_ms: the speed of light, the least time that the hardware allows for the module in a class. gap_to_limit: time over
 limit; 1.0 is perfect.
+when_judged: what was said when the trial ended ("the best so far" means then). now: how it stands at this moment.
 speedup: PyTorch's time over yours. verdict: clean and minor count; gaming, library only and unverified do not.
 outcome: counted (a result), flagged (the verdict does not count), verified or unverified (a kernel without a time),
 failed (the candidate is wrong), undecided (the machine failed: propose it again), stopped.
@@ -81,19 +83,8 @@ class CheckIn(Arguments):
 
 
 async def _check(call: Call, asked: CheckIn) -> Answer:
-    requests.limit_text(asked.program, "The program")
     sessions.limited(limits.checks, call.caller.keys, "checks")
-    judged = await sync_to_async(service.check)(asked.program)
-    if not judged["ok"]:
-        first = judged["diagnostics"][:12]
-        rows = [{k: d[k] for k in ("code", "line", "col", "message", "help") if d.get(k)} for d in first]
-        fixes = [d["fix"] for d in first if d["fix"]]
-        return Answer({"ok": False, "diagnostics": rows, "tested_fixes": fixes})
-    p = judged["prediction"] or {}
-    predicted = {k: p[k] for k in ("ms", "device", "bound_by") if k in p}
-    stages = [{k: s[k] for k in ("name", "ms", "bound_by") if k in s} for s in p.get("stages", [])][:12]
-    data = {"ok": True, "predicted": predicted, "predicted_stages": stages}
-    return Answer(data, [("The program with every choice made", judged["resolved"])])
+    return await sync_to_async(programs.checked)(asked.program)
 
 
 class ExampleIn(Arguments):
@@ -169,8 +160,9 @@ TOOLS = [
     Tool(
         "check_program", "Check a program",
         "Check a μCUTLASS program without a session: every mistake with its line, column and a tested fix; or, if it "
-        "is valid, the program with every automatic choice made and a predicted time on an H200, stage by stage. It "
-        "costs no trial, so call it before propose. It does not know the module.",
+        "is valid, the program with every automatic choice made, its precision class, the back end that builds it "
+        "(cute or cpp, and which choice of yours rules cute out), and a predicted time on an H200, stage by stage. It "
+        "costs no trial. It does not know the module.",
         CheckIn, _check,
     ),
     Tool(

@@ -13,11 +13,11 @@ from engine.session.spec import BadSpec, Class, SessionSpec, SpecFields
 from playground import engines
 from playground.access import requests, sessions
 from playground.access.answers import Refused
+from playground.mcp import reported
 from playground.mcp.calls import LOOK, find, waits, why_waiting
 from playground.mcp.following import Following, blob
 from playground.mcp.tool import Answer, Arguments, Call, Tool, must_own
 from playground.models import Session
-from sol.render import markdown
 
 REPORT = 100.0  # seconds that a report may take
 # Steps (events.Progress) at which the programs to start from, which come after the report, are not there yet.
@@ -68,7 +68,7 @@ class ReportIn(Arguments):
     session: str = Field("", max_length=400, description="A session's id: its report. Give this or a module")
     module: str = Field("", description="The source of a PyTorch module; needs an owner token")
     device: str = Field("auto", description="Of a module: auto, cuda or modelled:h200")
-    classes: list[Class] = Field(["tf32", "f16"], description="Of a module: the precision classes")
+    classes: list[Class] = Field(["tf32", "f16"], description="Of a module: the precision classes to report on")
 
 
 async def _report(call: Call, asked: ReportIn) -> Answer:
@@ -121,7 +121,7 @@ def _report_of(call: Call, following: Following) -> Answer:
         data["covered"] = view.coverage.text
         data["stays_in_pytorch"] = [{"op": u.op, "line": u.line, "why": u.why} for u in view.coverage.uncovered[:12]]
     data["notes"] = [n.text for n in view.notes if n.code != "start_from"]
-    texts = [("Speed-of-light report", markdown(report))]
+    texts = [("Speed-of-light report", reported.text(report, view.classes))]
     texts += [(start.text, blob(start.program)) for start in following.starts[:8]]
     if not following.starts:
         data["programs"] = "There is no program to start from: propose raw kernels (reference section kernels)."

@@ -9,6 +9,7 @@ from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from engine.words import baseline_name
 from playground.mcp.following import Following, blob
+from playground.mcp.reported import possible
 from playground.mcp.tool import Answer, cut
 from sol import lever_check
 from sol.levers import Lever
@@ -56,18 +57,17 @@ def described(following: Following, trial: Trial, device: dict[str, Any]) -> Ans
 
 def _judged(view: View, trial: Trial, device: dict[str, Any]) -> dict[str, Any]:
     j, m = trial.judged, trial.measured
-    best = view.best.get(j.cls) == trial.number
+    best = view.best.get(j.cls)
     return {
         "verdict": j.verdict,
-        "text": j.text,
+        "when_judged": {"text": j.text, "standing": j.standing},
+        "now": {"best_of_its_class": best == trial.number, "best_trial_of_its_class": best},
         "time": {"ms": j.ms, "kind": j.kind, "device": device.get("title") or device.get("name", "")},
         "baseline": {"name": baseline_name(j.baseline), "ms": m.baseline_ms if m is not None else None},
         "speedup": j.speedup,
         "speedup_95": [m.ratio_low, m.ratio_high] if m is not None and m.ratio_low is not None else None,
         "gap_to_limit": j.gap,
         "limit_ms": view.bounds.get(trial.roof or j.cls),
-        "best_of_its_class": best,
-        "standing": j.standing,
         "omits_work": j.algebraic,
     }
 
@@ -144,13 +144,13 @@ def _levers(following: Following, trial: Trial) -> list[str]:
     ]
     theirs = {cls: b.ms for cls in view.all_classes if (b := view.beside(cls)) is not None and b.ms}
     known = {f.name for f in fields(Lever)}
-    levers = [Lever(**{k: v for k, v in x.items() if k in known}) for x in report["levers"]]
+    wanted = [x for x in report["levers"] if possible(x, view.classes)]
+    levers = [Lever(**{k: v for k, v in x.items() if k in known}) for x in wanted]
     checked = lever_check.check(levers, timed, theirs)
-    allowed = set(view.classes)
     return [
         f"Not tried yet: {lever.title} (predicted {lever.speedup:.2f}x): {lever.why}."
         for lever, c in zip(levers, checked, strict=True)
-        if c.trial is None and (lever.action != "lower_class" or lever.target in allowed)
+        if c.trial is None and not (lever.action == "lower_class" and any(t.cls == lever.target for t in timed))
     ][:3]
 
 

@@ -42,11 +42,15 @@ def test_an_agent_optimises_a_module_to_the_end(house):
             program = start.split(":\n", 1)[1]
             assert program.startswith("program ") and (await agent.call("check_program", program=program))[0]["ok"]
 
-            # Three candidates at once: a program, the same with a mistake, a raw kernel. They are tried in order.
-            bad = program.replace("gemm(", "gem(", 1)
+            mistaken = program.replace("gemm(", "gem(", 1)
+            refused, _ = await agent.call("propose", session=session, candidate=mistaken)
+            assert refused["diagnostics"][0]["line"] == 9 and refused["diagnostics"][0]["help"], refused
+            # Three candidates at once: a program, one with a wrong result, a raw kernel. They are tried in order.
+            bad = program.replace("relu(", "tanh(", 1)
+            assert bad != program, program
             numbers = [
                 (await agent.call("propose", session=session, candidate=text, change=change))[0]["trial"]
-                for text, change in ((program, "the start"), (bad, "a mistake"), (KERNEL, "plain PyTorch"))
+                for text, change in ((program, "the start"), (bad, "a wrong function"), (KERNEL, "plain PyTorch"))
             ]
             assert numbers == [1, 2, 3]
             first, wrong, kernel = [
@@ -60,8 +64,7 @@ def test_an_agent_optimises_a_module_to_the_end(house):
     assert (first["outcome"], first["verdict"], first["time"]["kind"]) == ("counted", "clean", "predicted"), first
     assert first["gap_to_limit"] >= 1 and first["baseline"]["ms"] > 0 and first["precision_class"] == "f16"
     assert first["change"] == "the start" and first["correctness"]["error"] <= first["correctness"]["tolerance"]
-    assert wrong["failed"]["step"] == "check" and wrong["failed"]["diagnostics"][0]["line"] == 9
-    assert wrong["advice"][0] == "Line 9: did you mean `gemm`?", wrong
+    assert wrong["failed"]["step"] == "validate" and wrong["advice"][0].startswith("The result is wrong"), wrong
     assert kernel["form"] == "kernel" and kernel["verdict"] == "library only" and kernel["why_no_time"], kernel
     assert status["state"] == "done" and "Best in f16" in status["ended_because"]
     assert status["ended_because"].startswith("The budget of 3 trials is used up") and "start from" not in str(status)
@@ -71,7 +74,7 @@ def test_an_agent_optimises_a_module_to_the_end(house):
     proposed = [e["data"] for e in log if e["kind"] == "trial.proposed"]
     assert [(p["change"], p["by"]) for p in proposed] == [
         ("the start", "strategy"),
-        ("a mistake", "strategy"),
+        ("a wrong function", "strategy"),
         ("plain PyTorch", "strategy"),
     ]
 

@@ -85,7 +85,7 @@ def test_from_the_first_look_to_a_verdict_and_the_stop(house, owner):
             best, texts = await agent.call("best", session=data["page"])
             assert best["verdict"] == "clean" and texts[0].startswith("Its text:\nprogram p")
             stopped, _ = await agent.call("stop", session=session)
-            assert "trials stay" in stopped["text"]
+            assert stopped["ended"] is True and "trials stay" in stopped["text"], stopped
             return session
 
     session = run(drive())
@@ -94,6 +94,25 @@ def test_from_the_first_look_to_a_verdict_and_the_stop(house, owner):
     log = house.get(f"/api/sessions/{session}/events?limit=2000")["events"]
     tried = [e["data"]["data"] for e in log if e["kind"] == "controlled" and e["data"]["action"] == "try"]
     assert [t["change"] for t in tried] == ["the first"], "the page shows what the agent handed in"
+
+
+def test_a_program_that_the_check_rejects_becomes_no_trial(house, owner):
+    wrong = PROGRAM.replace("return y", "return z")
+
+    async def drive():
+        async with over_http(house, owner["token"]) as agent:
+            data, _ = await agent.call("start_session", module=MODULE, title="pace 0.05 trials 40", trials=40)
+            session = data["session"]
+            for language in ("", "program"):
+                refused, _ = await agent.call("propose", session=session, candidate=wrong, language=language)
+                checked, _ = await agent.call("check_program", program=wrong)
+                assert refused["status"] == 422 and refused["error"].startswith("Line 1: "), refused
+                assert "no trial" in refused["error"] and refused["diagnostics"] == checked["diagnostics"]
+            await agent.call("stop", session=session)
+            return session
+
+    log = house.get(f"/api/sessions/{run(drive())}/events?limit=2000")["events"]
+    assert not [e for e in log if e["kind"] == "controlled" and e["data"]["action"] == "try"]
 
 
 def test_without_a_token_an_agent_reads_and_is_told_how_to_get_one(house):
