@@ -25,8 +25,8 @@ class Room:
         self._line: list[Part] = []  # those inside, and behind them those that wait
 
     def part(self, need: int, resting: int | None = None) -> Part:
-        """A request for `need` bytes, at most all of them, in line from now on. `resting`: bytes of it between its turns;
-        None: all."""
+        """A request for `need` bytes, at most all of them, in line from now on. `resting`: bytes of it between its
+        turns; None: all."""
         need = min(need, self.total)
         part = Part(self, need, need if resting is None else min(resting, need))
         with self._lock:
