@@ -83,10 +83,12 @@ def _title(started: events.SessionStarted, source: str) -> str:
 
 
 def provenance(name: str, log: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
-    """The source of the numbers: {file, date, device, kind, driver, command, ...}, as far as the log has it."""
+    """The source of the numbers: {file, date, device, kind, driver, command, led_by}, as far as the log has it.
+    `led_by`: who proposed the candidates if no search did; such a session has no command."""
     view = fold(log.rows)
     times = [*view.baselines, *(t.measured for t in view.trials.values() if t.measured is not None)]
     device = next((t.time.get("device", {}) for t in times if t.kind == "measured"), {}) | started.device
+    agent = started.strategy == "agent"
     date = datetime.fromtimestamp(log.rows[0].t, UTC).date().isoformat()
     return {
         "file": name,
@@ -94,5 +96,6 @@ def provenance(name: str, log: recording.Recording, started: events.SessionStart
         "device": device.get("name", ""),
         "kind": started.device.get("kind", ""),
         "driver": device.get("driver", ""),
-        "command": device.get("command") or "python -m engine optimize",
+        "command": "" if agent else device.get("command") or "python -m engine optimize",
+        "led_by": "a coding agent over MCP" if agent else "",
     }

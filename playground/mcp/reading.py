@@ -1,13 +1,15 @@
-"""Tools that only read: the language, its error codes, a check of a program, examples, devices and strategies."""
+"""Tools that only read: the language, its error codes, a check of a program, examples and devices."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from pydantic import Field
 
 from dsl.diagnostics import closest
 from engine.session.kernel_text import CUDA_ENTRY, EXAMPLES, NO_ENTRY
-from engine.session.spec import CLASSES, strategies
+from engine.session.spec import CLASSES
 from playground import engines
 from playground.access import limits, sessions
 from playground.access.answers import Refused
@@ -96,8 +98,9 @@ async def _example(call: Call, asked: ExampleIn) -> Answer:
     if not asked.name:
         return Answer(
             {
-                "programs": {i: r["title"] for i, r in rows.items() if r["kind"] == "program"},
-                "modules": {i: r["title"] for i, r in rows.items() if r["kind"] == "module"},
+                "described": {i: r["title"].partition(" (suite59")[0] for i, r in rows.items() if r["featured"]},
+                "more_programs": _names(rows, "program"),
+                "more_modules": _names(rows, "module"),
             }
         )
     row = rows.get(asked.name)
@@ -106,6 +109,11 @@ async def _example(call: Call, asked: ExampleIn) -> Answer:
         fix = f"Did you mean {near}?" if near else "example() lists them."
         raise Refused(404, f"There is no example {asked.name!r}.", fix)
     return Answer({}, [(f"{row['id']} ({row['kind']})", row["text"])])
+
+
+def _names(rows: dict[str, dict[str, Any]], kind: str) -> str:
+    """The names of the examples of a kind that have no description in the list."""
+    return " ".join(i for i, r in rows.items() if r["kind"] == kind and not r["featured"])
 
 
 class NoArguments(Arguments):
@@ -126,18 +134,13 @@ def _devices_now() -> Answer:
         }
         for e in engines.alive()
     ]
-    known = [
-        {"name": s["name"], "about": s["about"], "options": {o["name"]: o["about"] for o in s["options"]}}
-        for s in strategies()
-    ]
     return Answer(
         {
             "engines": running or "none runs now: sessions wait until one is started (make run)",
             "sessions_waiting": Session.objects.filter(state=Session.QUEUED).count(),
             "device_values": "auto (what the engine has), cuda (a real GPU, measured), modelled:h200 (a prediction)",
             "precision_classes": list(CLASSES),
-            "strategies": known,
-            "note": "start_session uses the strategy agent, which tries what you propose. The others search alone.",
+            "note": "start_session tries what you propose, and nothing else. A person starts a search on the web page.",
         }
     )
 
@@ -171,9 +174,9 @@ TOOLS = [
         ExampleIn, _example,
     ),
     Tool(
-        "devices", "Devices and strategies",
+        "devices", "Devices",
         "List the engines that run now with their devices (measured on a GPU or predicted), how many sessions wait, "
-        "the precision classes, and the search strategies.",
+        "and the precision classes.",
         NoArguments, _devices,
     ),
 ]  # fmt: skip

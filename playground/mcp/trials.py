@@ -48,7 +48,7 @@ def described(following: Following, trial: Trial, device: dict[str, Any]) -> Ans
         data["correctness"] = {k: v.get(k) for k in ("error", "tolerance", "scope") if v.get(k) is not None}
     if trial.compiled is not None:
         data["compiler"] = _compiled(trial.compiled)
-    data["predicted_stages"] = [_stage(s) for s in trial.stages][:LISTED]
+    data["predicted_stages"] = [_stage(s) for s in trial.stages if s.get("ms")][:LISTED]
     if trial.ended:
         data["advice"] = advice(following, trial)
     data["session"] = summary(view)
@@ -87,13 +87,15 @@ def _failed(trial: Trial) -> tuple[dict[str, Any], str]:
 
 
 def _compiled(compiled: dict[str, Any]) -> dict[str, Any]:
-    kernels = [
-        {k: r.get(k) for k in ("kernel", "registers", "shared_bytes", "spill_bytes", "stage") if r.get(k) is not None}
-        for r in (compiled.get("resources") or [])
-        if isinstance(r, dict)
-    ]
-    for k in kernels:
-        k["kernel"] = cut(str(k.get("kernel", "")), 120)
+    """The compiler's resources without zeros; kernels that agree in all of them are one row."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for r in compiled.get("resources") or []:
+        if not isinstance(r, dict):
+            continue
+        use = {k: r[k] for k in ("registers", "shared_bytes", "spill_bytes") if r.get(k)}
+        row = rows.setdefault(tuple(use.items()), {"kernels": [], **use})
+        row["kernels"].append(str(r.get("stage") or cut(str(r.get("kernel", "")), 120)))
+    kernels = [row | {"kernels": ", ".join(dict.fromkeys(row["kernels"]))} for row in rows.values()]
     build = {"backend": compiled.get("backend"), "how": compiled.get("how"), "kernels": kernels[:LISTED]}
     return {k: v for k, v in build.items() if v} | (
         {"note": cut(compiled["note"], 400)} if compiled.get("note") else {}

@@ -1,6 +1,7 @@
 """The reference is the model's prompt: short, complete, and every program in it passes."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from dsl.check.families import FAMILIES
 from dsl.check.program import check
 from dsl.functions import EVERY
 from dsl.ir import NORMALIZATIONS, REDUCTIONS
+from dsl.resolve import resolve
 from dsl.rules import legal
+from sol.attainable import predict
+from sol.hardware import load
 
 ROOM = Path(__file__).parents[2] / "dsl"
 TEXT = (ROOM / "reference.md").read_text()
@@ -49,6 +53,18 @@ def test_it_states_the_limits_that_the_checks_use():
     for number in (legal.MAX_ACCUMULATORS, legal.MAX_STAGES, legal.MAX_SPLITS, "232,448"):
         assert str(number) in TEXT
     assert f"split_k: n at most {legal.MAX_SPLITS}," in TEXT
+
+
+def test_it_says_what_a_guard_refuses_and_what_a_graph_does_not_change():
+    guarded = TEXT[TEXT.index("`guard f32` computes") :].split("\n- ")[0]
+    for word in ("prepack", "pairs", "grouped_gemm"):
+        assert word in guarded.split("not with")[1], word
+    assert "same predicted time" in TEXT
+    program = check(
+        "program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] { y = gemm(x, w.T) { } return y }"
+    ).program
+    times = [predict(resolve(replace(program, graph=graph), 132), load("h200")).ms for graph in (False, True)]
+    assert times[0] == times[1]
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=lambda t: t.split("(")[0])

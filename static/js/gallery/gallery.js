@@ -17,6 +17,8 @@ function facts(row) {
   const command = text(p.command).split(/ (?=--)/).map((word) => [h("span", {}, word), " "]);
   return [
     ["Device", deviceOf(row)], ["Driver", text(p.driver)], ["Date", text(p.date)], ["Trials", row.summary?.trials],
+    ["Led by", text(p.led_by)],
+    ["Times", kindOf(row) === "predicted" ? "predicted by a model; nothing ran on a GPU" : ""],
     ["Command", p.command ? h("code", {}, command) : ""],
   ].filter(([, value]) => value !== undefined && value !== "");
 }

@@ -128,7 +128,10 @@ def test_without_a_token_an_agent_reads_and_is_told_how_to_get_one(house):
             assert right["ok"] and right["predicted"]["ms"] > 0 and "tile" in texts[0]
             devices, _ = await agent.call("devices")
             assert devices["engines"][0]["times"] == "predicted"
-            assert "agent" in {s["name"] for s in devices["strategies"]}
+            assert "strategies" not in devices, "start_session has no choice of a strategy"
+            listed, _ = await agent.call("example")
+            assert "suite59" not in str(listed) and len(str(listed)) < 5000 and "mlp_gelu" in listed["described"]
+            assert (await agent.call("example", name=listed["more_modules"].split()[0]))[1]
             for tool, more in (("start_session", {"module": MODULE}), ("report", {"module": MODULE})):
                 refused, _ = await agent.call(tool, **more)
                 assert refused["status"] == 401 and "/mine" in refused["fix"] and "claude mcp add" in refused["fix"]

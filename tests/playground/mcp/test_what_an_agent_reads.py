@@ -95,3 +95,15 @@ def test_a_report_explains_its_columns():
         assert (column in head and f"{column}:" in text) or f"{column} =" in text, column
     for word in ("eval()", "torch.autocast", "prepack", "guard f32"):
         assert word in text
+
+
+def test_a_trial_leaves_out_zeros_and_repeats():
+    kernel = {"registers": 168, "shared_bytes": 1024, "spill_bytes": 0}
+    resources = [{"kernel": f"k{i}", "stage": f"h{i}", **kernel} for i in range(6)]
+    built = trials._compiled(
+        {"backend": "cute", "resources": [*resources, {"kernel": "k", **kernel, "spill_bytes": 8}]}
+    )
+    assert built["kernels"] == [
+        {"kernels": "h0, h1, h2, h3, h4, h5", "registers": 168, "shared_bytes": 1024},
+        {"kernels": "k", "registers": 168, "shared_bytes": 1024, "spill_bytes": 8},
+    ]
