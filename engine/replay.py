@@ -24,7 +24,7 @@ def recorded(view: View, name: str) -> list[Recorded]:
         if t.ended and t.untimed is None and t.by != "owner":
             trials.setdefault(t.cls, []).append(Trial(t.judged.ms if view.counts(t) else None))
     return [
-        Recorded(f"{name} ({cls})", tuple(ended), view.bounds[cls], baseline.ms)
+        Recorded(f"{name} ({cls})", tuple(ended), view.bounds[cls], baseline.ms, baseline.kind == "predicted")
         for cls, ended in trials.items()
         if cls in view.bounds and (baseline := view.baseline(cls)) is not None and baseline.ms is not None
     ]

@@ -75,12 +75,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A finished session for replay: its trials in order, all of one precision class."""
+    """A finished session for replay: its trials in order, all of one precision class. `predicted`: its times are."""
 
     name: str
     trials: tuple[Trial, ...]
     t_sol_ms: float
     baseline_ms: float
+    predicted: bool = False
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ def no_recordings(path: Path) -> list[Recorded]:
 
 def load(paths: Iterable[str], recordings: Callable[[Path], list[Recorded]] = no_recordings) -> list[Recorded]:
     """All sessions of files (those of a bench end in `.json`) and of folders of `*.jsonl`, which `recordings` reads.
-    Raises OSError, or ValueError when there is none."""
+    Predicted ones only if none is measured, because the two never mix. Raises OSError, or ValueError when there is
+    none."""
     sessions: list[Recorded] = []
     for source in map(Path, paths):
         for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
@@ -63,7 +64,7 @@ def load(paths: Iterable[str], recordings: Callable[[Path], list[Recorded]] = no
                 sessions += recordings(path)
     if not sessions:
         raise ValueError("no recorded session with a limit, a baseline and a trial in these files")
-    return sessions
+    return [session for session in sessions if not session.predicted] or sessions
 
 
 def arguments(command: argparse.ArgumentParser, known: str) -> None:

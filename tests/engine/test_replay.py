@@ -23,16 +23,14 @@ def session(path, times, cls="tf32"):
     log = [
         events.SessionStarted("scale_leaky", "", "module", {"name": "cuda"}, "planner", [cls], {"trials": 9}),
         events.Reported("", {cls: 0.30}, "a sentence"),
-        events.Baseline("eager_tf32", cls, events.Prediction(0.40, "t_attainable", "h200")),
+        events.Baseline("eager_tf32", cls, events.Measurement(0.40, 0.40, 0.40, [0.40], "events", {})),
     ]
     for i, ms in enumerate(times, 1):
         log.append(events.TrialProposed(i, cls, "", "cute", "a tile", "why"))
         if ms is None:
             log.append(events.TrialFailed(i, "compile", "compile_failed", "too big"))
         else:
-            log.append(
-                events.TrialJudged(i, "clean", cls, "predicted", ms, 0.4 / ms, "eager", ms / 0.3, 0.5, False, "")
-            )
+            log.append(events.TrialJudged(i, "clean", cls, "measured", ms, 0.4 / ms, "eager", ms / 0.3, 0.5, False, ""))
     log.append(events.SessionEnded("done", "the budget was used up", {cls: 1}, len(times), 3.0))
     write(path, [(i, float(i), e) for i, e in enumerate(log, 1)], {})
     return path
@@ -103,6 +101,19 @@ def test_what_is_no_recording_gets_one_line(tmp_path, capsys, text, says):
     assert main(["replay", str(path)]) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
+
+
+def test_predicted_sessions_are_left_out_where_some_are_measured(tmp_path, capsys):
+    recordings = ROOT / "playground/recordings"
+    measured, predicted = (recordings / f"{name}.jsonl" for name in ("mlp_gelu", "agent_residual"))
+    for path in (measured, predicted):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+
+    def names(*sources):
+        assert main(["replay", *map(str, sources), "--json"]) == 0
+        return {session["name"].partition(" ")[0] for session in json.loads(capsys.readouterr().out)["sessions"]}
+
+    assert names(predicted) == {"agent_residual"} and names(tmp_path) == names(measured) == {"mlp_gelu"}
 
 
 def test_the_figure_on_the_page_is_drawn_from_committed_sessions(capsys, monkeypatch):
