@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from engine.session.fold import profile
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from engine.words import baseline_name
@@ -128,9 +129,9 @@ def advice(following: Following, trial: Trial) -> list[str]:
         out.append("Registers are spilled to memory: a smaller tile or a smaller epilogue avoids that.")
     if trial.judged.gap is not None and trial.judged.gap <= 1.1:
         out.append("This is within 10% of the limit of its class: more trials in this class can gain little.")
-    slow = max(trial.stages, key=lambda s: s.get("ms") or 0.0, default=None) if len(trial.stages) > 1 else None
+    slow = max(trial.stages, key=lambda s: s.get("ms") or 0.0, default=None)
     if slow is not None:
-        out.append(f"By the model, stage {slow.get('name')} takes longest: {slow.get('ms'):.4g} ms.")
+        out.append(f"The longest stage by the model: {profile.stage_in_words(slow)}.".replace("..", "."))
     return out + _levers(following, trial)
 
 

@@ -38,13 +38,14 @@ def in_words(known: Mapping[str, Any]) -> str:
     head = f"Trial {known['trial']}, class {known['class']}: {known['kind']} {_ms(known['ms'])}"
     if known.get("gap"):  # of a guarded program, the limit of its products' class, which limit_ms is not
         head += f", {known['gap']:.2f} times the limit of {_ms(known['ms'] / known['gap'])}"
-    stages = [_stage(s) for s in known.get("stages", ())] or [NO_STAGES]
+    stages = [f"- {stage_in_words(s)}" for s in known.get("stages", ())] or [NO_STAGES]
     resources = [_kernel(r) for r in known.get("resources", ())] or [NO_RESOURCES]
     lines = [f"{head}.", "", "By the model of the GPU:", *stages, "", "By the compiler:", *resources]
     return "\n".join(lines) + "\n"
 
 
-def _stage(s: Mapping[str, Any]) -> str:
+def stage_in_words(s: Mapping[str, Any]) -> str:
+    """A predicted stage: its time, what binds it, its work, and its tiles and waves where it has any."""
     kind = f" ({s['kind']})" if s.get("kind") else ""
     details = [f"{_ms(s['ms'])}" if s.get("ms") is not None else "no time"]
     if s.get("bound_by"):
@@ -53,7 +54,7 @@ def _stage(s: Mapping[str, Any]) -> str:
     if len(parts) > 1:
         details.append("of it " + " + ".join(f"{name} {_ms(ms)}" for name, ms in parts if ms))
     details += [f"{_scaled(s[name])}{unit}" for name, unit in (("flops", "FLOP"), ("bytes", "B")) if s.get(name)]
-    return f"- {s.get('name', 'stage')}{kind}: {'; '.join(details)}" + (f". {s['note']}" if s.get("note") else "")
+    return f"{s.get('name', 'stage')}{kind}: {'; '.join(details)}" + (f". {s['note']}" if s.get("note") else "")
 
 
 def _kernel(r: Mapping[str, Any]) -> str:
