@@ -8,7 +8,12 @@ import shutil
 import sys
 import tempfile
 
+import hypothesis
 import pytest
+
+# A first call may wait long for a core, and no test here is of time.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure(config):

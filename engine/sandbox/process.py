@@ -169,7 +169,7 @@ class Sandbox:
             raise self._error()
         self._inner = answer["forked"]
 
-    def reap(self, timeout: float = 5.0) -> None:
+    def reap(self, timeout: float = 20.0) -> None:
         """End the copy and its processes, and return to the child as it was before `fork`. Raises SandboxEnded if that
         is not possible; the sandbox cannot be used after that."""
         if self._inner == self._first:

@@ -25,9 +25,7 @@ from tests.engine.session.logs import logs
 LOGS = int(os.environ.get("FOLD_LOGS", "300"))
 BATCH = 500  # logs that go to the page at once
 RECORDINGS = sorted((ROOT / "playground/recordings").glob("*.jsonl"))
-DRAWN = settings(
-    max_examples=LOGS, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
+DRAWN = settings(max_examples=LOGS, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 FOLD = """async (logs) => {
   const { apply, initial, plain } = await import("/static/js/session/reduce.js");
   return JSON.stringify(JSON.parse(logs).map((batches) => batches.reduce(apply, initial())).map(plain));

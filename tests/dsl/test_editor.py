@@ -105,7 +105,7 @@ def test_the_highlighter_gets_every_word_once():
     assert all(len(set(v)) == len(v) for v in words.values())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_no_place_of_any_text_breaks_it(data):
     text = EVERYTHING
@@ -117,7 +117,7 @@ def test_no_place_of_any_text_breaks_it(data):
     assert completion.to_json()["options"] is not None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=200), st.integers(-3, 9), st.integers(-3, 99))
 def test_any_text(text, line, col):
     complete(text, line, col)

@@ -92,7 +92,7 @@ def test_swizzle_saves_memory_traffic_on_a_large_problem():
     assert swizzled.hbm_bytes < plain.hbm_bytes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     m=st.integers(1, 20000),
     n=st.integers(1, 20000),
@@ -203,7 +203,7 @@ def test_a_tensor_that_a_transposed_convolution_adds_is_read():
     assert more.bytes - plain.bytes == pytest.approx(2 * 32 * 64 * 32**3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     m=st.integers(1, 8192), n=st.integers(1, 8192), k=st.integers(1, 8192), kind=st.sampled_from(["f16", "tf32", "f32"])
 )

@@ -58,7 +58,7 @@ def chain(rows, width, ops):
     return b.done(y)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 4096),
     width=st.integers(1, 4096),
@@ -74,7 +74,7 @@ def test_fused_never_exceeds_unfused_and_more_work_never_costs_less(rows, width,
     assert b.ms <= t_sol(chain(rows, width, ops), H200.at_clock(1000), cls) * (1 + 1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=st.integers(1, 4096), width=st.integers(1, 4096))
 def test_a_lower_class_is_never_slower(rows, width):
     times = [t_sol(chain(rows, width, ["relu"]), H200, c) for c in ("f32", "tf32", "f16", "fp8")]

@@ -23,6 +23,7 @@ _CLASSES = re.compile(r"Precision classes that count: ([^.\n]{1,80})\.")
 _IDEA = re.compile(r"# The hypothesis to implement\n([^\n]{1,400}) \(expected")
 _BEST = re.compile(r"The best so far is trial \d+ \(right, ([0-9.e+-]{1,20}) ms")
 _TRIED = re.compile(r"^\d+\. ([^\n]{1,400}) \[(\w+)\]: ", re.MULTILINE)
+_SHOWN = re.compile(r"^<<<candidate ([0-9a-f]{16})\n(.*?)\n\1 end>>>$", re.MULTILINE | re.DOTALL)
 _WANTED = re.compile(r"Nominate (\d{1,2}) hypotheses")
 
 
@@ -39,6 +40,7 @@ class Work:
     best_ms: float | None
     wanted: int
     tried: frozenset[tuple[str, str]] = frozenset()  # (change, class) of the trials in the prompt
+    shown: frozenset[str] = frozenset()  # the candidates that the prompt shows whole
 
 
 def read(prompt: str) -> Work:
@@ -53,7 +55,7 @@ def read(prompt: str) -> Work:
         forms[-1] if forms else "", kind, source, gpu[1] if gpu else "",
         tuple(c.strip() for c in classes[1].split(",")) if classes else ("tf32", "f16"), idea[1] if idea else "",
         float(best[1]) if best else None, int(wanted[1]) if wanted else 4,
-        frozenset(_TRIED.findall(prompt)),
+        frozenset(_TRIED.findall(prompt)), frozenset(text.strip() for _, text in _SHOWN.findall(prompt)),
     )  # fmt: skip
 
 
@@ -95,7 +97,14 @@ class Player:
     def _drawn(self, work: Work) -> tuple[Drawn, ...]:
         """The pool without what the prompt says was tried; all of it if that is everything."""
         drawn = pool(work.source, work.kind, work.classes, work.gpu)
-        return tuple(d for d in drawn if (clip(words_of(d), 160), d.cls) not in work.tried) or drawn
+        return (
+            tuple(
+                d
+                for d in drawn
+                if (clip(words_of(d), 160), d.cls) not in work.tried and d.text.strip() not in work.shown
+            )
+            or drawn
+        )
 
     def _program(self, work: Work, mistake: str, rng: random.Random) -> dict[str, Any]:
         drawn = self._drawn(work)

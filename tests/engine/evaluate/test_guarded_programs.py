@@ -47,7 +47,7 @@ def tensors(draw):
     return x, w
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tensors())
 def test_what_passes_the_guard_is_no_worse_than_tf32(both):
     x, w = both

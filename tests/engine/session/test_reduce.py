@@ -165,7 +165,7 @@ def test_events_come_once_and_in_order():
     assert fold([log[2], log[0], log[1]]).progress.text == "c" and fold(log, up_to=2).progress.text == "b"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(logs())
 def test_a_log_may_be_cut_anywhere_and_is_folded_event_by_event(log):
     view = View()

@@ -130,7 +130,7 @@ def test_what_two_tiles_hold_is_looked_at_once_and_nothing_is_missed(tmp_path):
         assert error(run([x, w])[0], oracle.run(p, (x, w), exact=True)[0]) < IN_F32, where
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.integers(0, 1000), st.floats(0, 10), st.integers(-40, 20), st.integers(-40, 20))
 def test_whatever_the_magnitudes_it_is_no_worse_than_tf32(pooled, seed, reach, x_power, w_power):
     p, run = pooled
@@ -160,7 +160,7 @@ def test_names_of_the_second_pipeline_are_its_own():
     assert [s.name for s in guarded.second(p).stages] == ["z_f32_f32", "z_f32_"] and lower(p).text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_what_the_checks_pass_is_written(data):
     """Convolutions of any shape that round their operands, with an epilogue of any kind."""

@@ -99,7 +99,7 @@ def is_chained_series(e: Expr) -> bool:
     return isinstance(e, Call) and (e.fn in SERIES or any(map(is_chained_series, e.args)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     expressions([Acc(), ROW, FULL]).filter(lambda e: not is_chained_series(e)),
     st.lists(st.floats(-30, 30), min_size=3, max_size=3),

@@ -15,7 +15,7 @@ from tests.dsl.programs import programs as random_programs
 from . import programs
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(random_programs())
 def test_every_program_is_generated_alike_twice_or_refused_in_words(program):
     resolved = resolve(program, 132)
