@@ -1,10 +1,16 @@
 """Trials over many problems: to whom the next one goes, and what that would have saved in recorded sessions."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sol import replay
 from sol.budget import Recorded, Trial
 from sol.schedule import Progress, expected_saving, in_turn, next_turn, simulate
+
+RESULTS = Path(__file__).parents[2] / "engine/results"
 
 
 def test_the_largest_gap_in_milliseconds_goes_first():
@@ -18,12 +24,17 @@ def test_a_weight_counts_how_often_a_problem_runs():
     assert next_turn([Progress("often", 0.01, 0.1, weight=100), Progress("once", 2.0, 4.0)]).name == "often"
 
 
-def test_a_problem_that_stalls_lets_another_pass():
-    stalled = Progress("stalled", 1.0, 3.0, (2.0, *[2.0] * 5))
+def test_a_problem_with_many_trials_lets_another_pass():
     fresh = Progress("fresh", 1.0, 1.5)
-    assert next_turn([stalled, fresh]).name == "fresh"
-    moving = Progress("moving", 1.0, 3.0, (2.5, 2.2, 1.8, 1.7))
-    assert next_turn([moving, fresh]).name == "moving"
+    for many, name in ((0, "worked on"), (1, "worked on"), (6, "fresh")):
+        assert next_turn([Progress("worked on", 1.0, 3.0, (2.2,) * many), fresh]).name == name
+
+
+def test_of_equals_each_gets_its_turn():
+    runs = {"a": 0, "b": 0, "c": 0}
+    for _ in range(9):
+        runs[next_turn([Progress(name, 1.0, 2.0, (None,) * n) for name, n in runs.items()]).name] += 1
+    assert runs == {"a": 3, "b": 3, "c": 3}
 
 
 def test_whoever_is_near_its_limit_or_out_of_budget_gets_nothing():
@@ -56,3 +67,17 @@ def test_the_scheduler_reaches_more_than_dealing_in_turn_with_the_same_trials():
 def test_with_trials_to_spare_both_end_at_the_same_place():
     assert simulate(SESSIONS, 99, eps=0.0, window=0)[-1].total_ms == in_turn(SESSIONS, 99)[-1].total_ms
     assert in_turn(SESSIONS, 99)[-1].trials == 18
+
+
+@pytest.mark.parametrize(
+    ("bench", "behind"), [("suite59", 0.001), ("f16", 0.007), ("outside", 0.0), ("heldout", 0.032)]
+)
+def test_on_our_benches_it_saves_most_of_it_early_and_is_hardly_ever_behind(bench, behind):
+    """The figures of sol.schedule's docstring, which chose its rule on suite59 alone."""
+    sessions = replay.load([str(RESULTS / f"bench-{bench}-h200-2026-11-21.json")])
+    trials = sum(len(s.trials) for s in sessions)
+    ours, dealt = simulate(sessions, trials, eps=0.0, window=0), in_turn(sessions, trials)
+    whole = dealt[0].total_ms - dealt[-1].total_ms
+    late = [(ours[min(i, len(ours) - 1)].total_ms - dealt[i].total_ms) / whole for i in range(len(dealt))]
+    assert max(late) <= behind + 1e-9
+    assert sum(late) < 0 and late[len(late) * 15 // 100] < 0.001
