@@ -15,6 +15,7 @@ from engine.sandbox.channel import PASTED
 from engine.trace import effects, spellings
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
+from engine.trace.recurrent import shapes_only
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
@@ -66,7 +67,8 @@ def export(model: Any, inputs: tuple[Any, ...]) -> Any:
 
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        program = torch.export.export(model, inputs, strict=False)
+        with shapes_only():
+            program = torch.export.export(model, inputs, strict=False)
         nodes = [n for n in program.graph.nodes if n.op == "call_function" and hasattr(n.target, "_schema")]
         if any(n.target._schema.is_mutable for n in nodes):
             program = program.run_decompositions({})

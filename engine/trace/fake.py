@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from engine.trace.recurrent import shapes_only
+
 
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
@@ -39,7 +41,7 @@ def fake_tensors() -> Iterator[None]:
 
     torch.nn.Module._apply = _apply
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with FakeTensorMode(allow_non_fake_inputs=True), shapes_only():
             yield
     finally:
         torch.nn.Module._apply = original
