@@ -24,11 +24,13 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
     """Why the search ended, the coverage of the module, and the best of each class, or that PyTorch stays."""
     by_class = best(journal)
     slower = [t.number for cls in classes if cls not in by_class and (t := state.best(cls))]
-    if not by_class and not slower:
+    nothing = not journal.of(events.TrialProposed)
+    if not by_class and not slower and not nothing:
         return f"{why} No trial gave a correct result."
     remarks = [note for note in journal.of(events.Noted) if not note.program]  # none about programs to start from
-    notes = [*remarks, *journal.of(events.Covered)]
-    words = [why, *(f"{note.text}." for note in notes)]
+    notes = [*remarks, *(e for e in journal.of(events.Covered) if e.regions)]
+    words = [why, *(f"{note.text.rstrip('.')}." for note in notes)]
+    words += [_pytorch_alone(journal, classes)] * nothing
     words += [_pytorch_stays(number, journal) for number in slower]
     if by_class:
         each = (
@@ -37,6 +39,17 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
         )
         words.append(f"Best in {', '.join(each)}.")
     return " ".join(words)
+
+
+def _pytorch_alone(journal: Journal, classes: Sequence[str]) -> str:
+    """The sentence for a session without a trial."""
+    times = {e.cls: e for e in reversed(journal.of(events.Baseline)) if e.cls in classes}
+    each = ", ".join(f"{baseline_name(e.name)} takes {e.time.ms:.3g} ms {_kind(e)}" for e in times.values())
+    return f"PyTorch stays: {each}." if each else "PyTorch stays."
+
+
+def _kind(baseline: events.Baseline) -> str:
+    return "predicted" if isinstance(baseline.time, events.Prediction) else "measured"
 
 
 def _pytorch_stays(number: int, journal: Journal) -> str:

@@ -44,16 +44,21 @@ from sol.report import report
 
 logger = logging.getLogger(__name__)
 SEARCHING = events.Progress("Searching", "search")  # after PyTorch's baselines, before the script starts
-NO_PROGRAM = ("no_class", "not_covered")  # refusals of a module that may still be computed by a raw kernel
+NO_PROGRAM = ("no_class", "not_covered")  # refusals of a module that PyTorch or a raw kernel may still compute
 
 
-class _OwnersKernels(Strategy):
-    """Searches nothing: the session tries what its owner handed in."""
+class _PyTorchStays(Strategy):
+    """Searches nothing, because no part of the module is a program: the session times PyTorch, and tries the kernels
+    that its owner handed in."""
 
     name, programs = "none", False
 
+    def __init__(self, kernels: bool):
+        super().__init__()
+        self.kernels = kernels
+
     def run(self, problem: Prepared) -> Script:
-        return "The kernels that the owner handed in were tried."
+        return "The kernels that the owner handed in were tried." if self.kernels else "Nothing was tried."
         yield
 
 
@@ -129,6 +134,7 @@ class _Session:
         self.began = time.monotonic()
         self.device: Device | None = None
         self.closed: list[dict[str, Any]] = []  # of events.SessionEnded
+        self.covered: list[dict[str, Any]] = []  # the same
         self.strategy: Strategy = registry.available()[spec.strategy](spec.options)
 
     # ---- from the start to the end ----
@@ -142,7 +148,7 @@ class _Session:
             self.lanes.close(self.device.close if self.device is not None else None)
 
     def _run(self) -> Events:
-        state, line, covered = "done", None, []
+        state, line = "done", None
         try:
             yield from self._begin()
             ending = yield from self._work()
@@ -151,7 +157,7 @@ class _Session:
             state, code, reason = "stopped", *outcome.stopped(self.journal)
         except SessionRefused as e:
             state, reason, code, line = "refused", e.reason, e.code, e.line
-            covered = [{"kind": kind, "names": names} for kind, names in e.covered]
+            self.covered = _kinds(e)
         except Unsuitable as e:
             state, reason, code = "refused", e.reason, e.code
         except HardwareError as e:
@@ -169,7 +175,7 @@ class _Session:
         reason = outcome.with_untried(reason, untried)
         yield from self.emit(
             events.SessionEnded(
-                state, reason, best, trials, seconds, code, line, self.closed, covered, untried,
+                state, reason, best, trials, seconds, code, line, self.closed, self.covered, untried,
                 self.lanes.spent.seconds(),
             )
         )  # fmt: skip
@@ -336,13 +342,16 @@ class _Session:
         )  # fmt: skip
         refusal = problem.refusal
         if refusal is not None:
-            if self.strategy.programs or self._is_program:
-                kernels = any(e.data.get("form") == "kernel" for e in self.journal.tries())
-                if refusal.code not in NO_PROGRAM or not kernels:
-                    raise refusal
-                self.strategy = _OwnersKernels()
-            elif refusal.code not in NO_PROGRAM:
+            kernels = any(e.data.get("form") == "kernel" for e in self.journal.tries())
+            # A wrong class is the person's choice to change; a module without a program stays PyTorch.
+            goes_on = kernels or (
+                not self._is_program and (refusal.code == "not_covered" or not self.strategy.programs)
+            )
+            if refusal.code not in NO_PROGRAM or not goes_on:
                 raise refusal
+            self.covered = _kinds(refusal)
+            if self.strategy.programs or self._is_program:
+                self.strategy = _PyTorchStays(kernels)
             yield from self.emit(events.Noted("no_program", f"No program covers this module: {refusal.reason}"))
         for note in problem.notes:
             yield from self.emit(note)
@@ -387,6 +396,11 @@ class _Session:
 
     def _next(self, times: Iterator[events.Baseline]) -> Logged[events.Baseline | None]:
         return self.lanes.call(lambda: next(times, None), self.device.place, "pytorch")
+
+
+def _kinds(refusal: SessionRefused) -> list[dict[str, Any]]:
+    """What a module may hold, as in events.SessionEnded."""
+    return [{"kind": kind, "names": names} for kind, names in refusal.covered]
 
 
 def _rank(b: events.Baseline) -> int:

@@ -25,7 +25,7 @@ from engine.strategies.api import Candidate
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.planner.regions import coverage
-from engine.strategies.planner.regions.partition import Partition, Region, Uncovered, partition
+from engine.strategies.planner.regions.partition import NothingCovered, Partition, Region, Uncovered, partition
 from engine.strategies.planner.search import algebra
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.structures import Structure, opened, structures
@@ -114,6 +114,10 @@ class Prepared:
                 _Lowering(self).run()
         except SessionRefused as e:
             self.refusal = e
+            if isinstance(e, NothingCovered):
+                self.uncovered = e.uncovered
+                none = Partition(self.graph, (), e.uncovered)
+                self.covered = coverage.event(none, (), self.hardware, self.allowed[0])
         self._index = ProgramIndex(self.parts, self.hardware.sms)
 
     @property

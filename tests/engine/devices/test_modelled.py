@@ -124,7 +124,6 @@ def strip(log):
     [
         ("def f(:\n  pass", "syntax_error", "line 1"),
         ("x = 1", "no_model", "class Model"),
-        (UNCOVERED, "not_covered", "`aten.cumsum` (line 8)"),
     ],
 )
 def test_what_cannot_be_worked_on_is_refused_in_one_sentence(source, code, words):
@@ -133,9 +132,33 @@ def test_what_cannot_be_worked_on_is_refused_in_one_sentence(source, code, words
     assert words.lower() in log[-1].reason.lower()
 
 
-def test_an_uncovered_module_still_gets_its_report():
+def test_a_module_without_a_program_gets_its_report_and_pytorchs_times_and_stays_pytorch():
     log, _ = play(UNCOVERED)
-    assert of(log, events.Reported) and log[-1].line == 8
+    (note,), (covered,) = of(log, events.Noted), of(log, events.Covered)
+    assert of(log, events.Reported) and log[-1].state == "done" and not of(log, events.TrialProposed)
+    assert note.code == "no_program" and "`aten.cumsum` (line 8)" in note.text
+    assert covered.regions == [] and [u["op"] for u in covered.uncovered] == ["cumsum"] and covered.share["time"] == 1
+    assert {e.name for e in of(log, events.Baseline)} >= {"eager_tf32", "eager_f16"}
+    assert "PyTorch stays: PyTorch eager (" in log[-1].reason and log[-1].best == {}
+
+
+def test_a_recurrent_module_stays_pytorch():
+    recurrent = """import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRU(32, 16)
+
+    def forward(self, x):
+        return self.cell(x)
+
+def get_inputs():
+    return [torch.randn(8, 4, 32)]
+"""
+    log, _ = play(recurrent, classes=("tf32",))
+    assert log[-1].state == "done" and "`nn.GRU` (line 10) is not covered yet" in log[-1].reason
 
 
 # ---- a module that is not one program ----

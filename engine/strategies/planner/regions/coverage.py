@@ -84,6 +84,8 @@ def sentence(partition: Partition, hw: Hardware, cls: str) -> str:
     """What is covered and what is not, in one line; "" if one program is the whole module."""
     if partition.whole:
         return ""
+    if not partition.regions:
+        return f"No part is a program; all of the module stays PyTorch, for example {lines_of(partition.uncovered)}"
     inside = [name for r in partition.regions for name in r.ops]
     share = shares(partition.graph, inside, hw, cls)["time"]
     many = "1 region covers" if len(partition.regions) == 1 else f"{len(partition.regions)} regions cover"
@@ -97,7 +99,7 @@ def event(partition: Partition, regions: Iterable[Covered], hw: Hardware, cls: s
     """The event for the log; None if one program is the whole module."""
     if partition.whole:
         return None
-    left = [u.name for u in partition.uncovered]
+    left = [u.name for u in partition.uncovered] if partition.regions else [op.name for op in partition.graph.ops]
     return events.Covered(
         [r.to_json() for r in regions], [vars(u) for u in partition.uncovered], shares(partition.graph, left, hw, cls),
         sentence(partition, hw, cls),

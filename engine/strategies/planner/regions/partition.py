@@ -89,8 +89,18 @@ class Partition:
         return subgraph(self.graph, [op for op in self.graph.ops if op.name not in inside])
 
 
+class NothingCovered(SessionRefused):
+    """No part of the module becomes a program, so all of it stays PyTorch. `uncovered`: its operations, where their
+    reasons are known."""
+
+    def __init__(self, code: str, reason: str, line: int | None = None, *, of: SessionRefused | None = None,
+                 uncovered: tuple[Uncovered, ...] = ()):  # fmt: skip
+        super().__init__(code, reason, line, *((of.why, of.covered) if of is not None else ()))
+        self.uncovered = uncovered
+
+
 def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str = "module") -> Partition:
-    """Raises SessionRefused with the first reason if no region is left, or if an operation that is left out cannot run
+    """Raises NothingCovered with the first reason if no region is left, or if an operation that is left out cannot run
     beside regions (engine.evaluate.candidate.allowed_aten)."""
     try:
         lowered = lower(graph, title)
@@ -121,14 +131,18 @@ class _Search:
                 break
         if not regions:
             reasons = (reason for reason, _ in self.outside.values())
-            raise self.first or SessionRefused("not_covered", next(reasons, "nothing is computed"))
-        left = tuple(
+            first = self.first or SessionRefused("not_covered", next(reasons, "nothing is computed"))
+            raise NothingCovered(first.code, first.reason, first.line, of=first, uncovered=self._left())
+        left = self._left()
+        _runnable(left)
+        return Partition(self.graph, tuple(regions), left)
+
+    def _left(self) -> tuple[Uncovered, ...]:
+        return tuple(
             Uncovered(op.name, op.op, op.line, *self.outside[op.name])
             for op in self.graph.ops
             if op.name in self.outside
         )
-        _runnable(left)
-        return Partition(self.graph, tuple(regions), left)
 
     def _second_results(self) -> None:
         """Leave out operations with several results that are read, because a stage has one."""
@@ -215,11 +229,12 @@ def _runnable(uncovered: tuple[Uncovered, ...]) -> None:
     if unknown:
         named = ", ".join(dict.fromkeys(f"`aten.{u.op}`{_at(u)}" for u in unknown))
         which = "is not an operation that a program" if len(unknown) == 1 else "are not operations that a program"
-        raise SessionRefused(
+        raise NothingCovered(
             "not_covered",
             f"{named} {which} may compute or that runs beside one. Compute it in get_inputs() and pass the result to "
             "forward as an input, or write it with other operations.",
             unknown[0].line,
+            uncovered=tuple(unknown),
         )
 
 
@@ -232,4 +247,4 @@ def _at(op: Op | Uncovered) -> str:
     return f" (line {op.line})" if op.line else ""
 
 
-__all__ = ["Partition", "Region", "Uncovered", "partition", "subgraph"]
+__all__ = ["NothingCovered", "Partition", "Region", "Uncovered", "partition", "subgraph"]
