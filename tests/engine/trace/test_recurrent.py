@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
+import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
