@@ -190,6 +190,9 @@ def chromium():
 
 @pytest.fixture(scope="package")
 def browser(app, chromium):
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=30_000)  # a busy machine needs more than the 5 s that are usual
     return chromium
 
 
