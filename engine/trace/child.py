@@ -12,7 +12,7 @@ import itertools
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
-from engine.trace import capture, fx
+from engine.trace import capture, effects, fx
 from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
@@ -63,9 +63,12 @@ def _attempt(source: str, fake: bool) -> dict:
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
         inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)
         _check_tensors(loaded, inputs)
+        state = effects.attributes(model)
         result = stage("forward", lambda: model(*inputs), calls_data=True)
         _check_result(loaded, result)
+        assigned = {p: t for p, t in state.items() if effects.attributes(model).get(p) is not t}
     graph, by = _graph(model, inputs, fake)
+    effects.refuse_assignments(graph, assigned)
     if not graph["ops"]:
         raise Bad(
             "nothing_computed", "The module computes nothing: its outputs are its inputs.", forward_return_line(loaded)
@@ -104,6 +107,8 @@ def _exported(model: Any, inputs: tuple[Any, ...]) -> dict:
     except Exception as e:
         if data_dependent(e):
             raise explain(e, "forward") from None
+        if constant := effects.MUTATED.search(str(e)):
+            raise effects.written("attribute", constant[1], None) from None
         why = explain(e, "torch.export")
         if why.code in ("not_covered", "leaves_torch"):
             raise why from None

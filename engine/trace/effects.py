@@ -6,7 +6,8 @@ functional operations does not contain the writes. The tracer refuses both, with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Container
 from typing import Any
 
 from engine.trace.explain import quoted
@@ -14,6 +15,7 @@ from engine.trace.load import Bad
 
 _DROPOUT = "dropout"
 _SHARES = ("p", "dropout", "dropout_p")  # ATen's names for the share of elements that dropout drops
+MUTATED = re.compile(r"Constant (\S+) is mutated in the forward")  # torch.export's words
 Line = Callable[[Any], int | None]
 
 
@@ -64,12 +66,36 @@ def refuse_writes(program: Any, line: Line) -> None:
             changed[getattr(node.args[1], "name", node.name)] = target
     for node in nodes:
         if node.name in changed:
-            raise _written(*changed[node.name], line(node))
+            raise written(*changed[node.name], line(node))
     for kind, path in changed.values():  # the new value is an unchanged input, so no node has a line
-        raise _written(kind, path, None)
+        raise written(kind, path, None)
 
 
-def _written(kind: str, path: str, line: int | None) -> Bad:
+def attributes(model: Any) -> dict[str, Any]:
+    """Path -> each tensor that is a plain attribute of the module or of one inside it. torch.export takes these for
+    constants."""
+    import torch
+
+    return {
+        f"{prefix}.{name}".lstrip("."): value
+        for prefix, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def refuse_assignments(graph: dict, assigned: Container[str]) -> None:
+    """Raise Bad("writes") if the graph reads a plain attribute to which forward assigned another tensor: the next call
+    would read that one. `assigned`: the paths of such attributes."""
+    lines = {name: op["line"] for op in reversed(graph["ops"]) for name in op["inputs"]}
+    for tensor in graph["tensors"]:
+        path = tensor["path"]
+        if tensor["kind"] == "constant" and path in assigned:
+            raise written("attribute", path, lines.get(tensor["name"]))
+
+
+def written(kind: str, path: str, line: int | None) -> Bad:
+    """The refusal of a write. `kind`: input | buffer | parameter | attribute (a tensor that is none of these)."""
     at = quoted(line) if line else "forward"
     whose = f"its {kind} {path}" if kind == "input" else f"the module's {kind} {path}"
     if kind == "input":

@@ -42,6 +42,21 @@ def test_what_draws_nothing_in_eval_mode_or_is_read_by_nobody_is_traced(forward)
     assert not {"dropout", "randn_like"} & set(ops(graph(forward)))
 
 
+STATE = "self.h = torch.zeros(8, 8)"
+
+
+@pytest.mark.parametrize(
+    "forward", ["self.h = torch.tanh(args[0] + self.h)\nreturn self.h * 2", "self.h.copy_(args[0])\nreturn self.h * 2"]
+)
+def test_a_hidden_state_that_is_a_plain_attribute_is_refused_when_the_next_call_would_read_it(forward):
+    bad = refused(forward, init=STATE)
+    assert bad.code == "writes" and "writes to the module's attribute h" in bad.reason
+
+
+def test_a_result_kept_for_people_is_no_state():
+    assert ops(graph("self.h = args[0] * 2\nreturn self.h", init=STATE)) == ["mul"]
+
+
 def test_a_recurrent_layer_with_dropout_between_its_layers_draws_nothing_in_eval_mode():
     g = graph("return self.rnn(args[0])[0]", init="self.rnn = nn.LSTM(8, 8, 2, dropout=0.5)")
     assert "lstm" in ops(g)
