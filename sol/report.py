@@ -24,6 +24,7 @@ from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
 from sol.model.eager import predict_eager
+from sol.model.tiles import LAUNCH_MS
 
 VERSION = 1
 _UNITS = {
@@ -253,18 +254,18 @@ def _sentence(hw, priced, baselines, totals, ranked, chosen) -> str:
     if b.ms == 0:
         return "The module moves no data and computes nothing: there is nothing to make faster."
     verb = "takes" if base["kind"] == "measured" else "should take (predicted)"
-    if base["gap"] > 1e4:  # such a ratio is hard to read
+    advice = next((lever.title for lever in ranked if lever.action != "lower_class"), "")
+    advice = f"the first thing to try is: {advice[0].lower()}{advice[1:]}." if advice else ""
+    if b.ms < LAUNCH_MS / 4:  # a multiple of such a limit says nothing about the kernels
         return (
             f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, which takes "
-            f"{hw.title} {render.ms(b.ms)}: the time is almost all kernel launches, and PyTorch {verb} "
-            f"{render.ms(base['ms'])}."
+            f"{hw.title} {render.ms(b.ms)}. Starting a kernel takes about {render.ms(LAUNCH_MS)}, so the time is "
+            f"almost all kernel launches: PyTorch {verb} {render.ms(base['ms'])}"
+            + (f", and {advice}" if advice else ".")
         )
-    advice = next((lever.title for lever in ranked if lever.action != "lower_class"), "")
     text = (
         f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, so in "
         f"{_CLASS_NAMES.get(cls, cls)} no kernel on {hw.title} can be faster than {render.ms(b.ms)}, a limit set by "
         f"{_UNITS[b.fused.bound_by]}; PyTorch {verb} {render.ms(base['ms'])}, {base['gap']:.2f} times that"
     )
-    if advice:
-        return f"{text}, and the first thing to try is: {advice[0].lower()}{advice[1:]}."
-    return f"{text}."
+    return f"{text}, and {advice}" if advice else f"{text}."
