@@ -240,6 +240,9 @@ class Capture:
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):
             return  # asserts, for example, compute no tensor
         inputs, attrs = self._arguments(node, schema)
+        if op == "broadcast_tensors":
+            self._broadcast(node, inputs, tensors, line)
+            return
         if isinstance(value, torch.Tensor) and inputs and self._computes_nothing(op, attrs, inputs, value):
             self.names[node] = inputs[0]
             return
@@ -261,6 +264,20 @@ class Capture:
         )  # fmt: skip
         if len(self.ops) > MAX_OPS:
             raise Bad("too_large", f"The module has more than {MAX_OPS} operations.", line)
+
+    def _broadcast(self, node: Any, inputs: list[str], results: Any, line: int | None) -> None:
+        """Write torch.broadcast_tensors, which every loss calls, as `expand` of the inputs whose shape it changes."""
+        names = []
+        for i, (name, result) in enumerate(zip(inputs, results, strict=True)):
+            shape = [int(s) for s in result.shape]
+            if shape != self.tensors[name]["shape"]:
+                expand = f"{node.name}_{i}"
+                attrs = {"size": shape, "implicit": False}
+                read, name = name, self._add(expand, result, "intermediate", "", node)
+                self.ops.append({"name": expand, "op": "expand", "inputs": [read], "outputs": [name], "attrs": attrs,
+                                 "line": line, "module": _module(node)})  # fmt: skip
+            names.append(name)
+        self.names[node] = tuple(names)
 
     def _inline(self, node: Any) -> None:
         """Inline the graph of `with torch.enable_grad():`, which computes the same as without the block."""

@@ -191,7 +191,10 @@ def test_float32_products_are_bound_by_the_pipes_that_do_them():
 def test_next_to_nothing_is_said_in_words():
     b = Builder()
     sol_report = report(b.done(b.op("sum", b.input("x", 3), shape=())), H200)
-    assert "less than 1 ns. Starting a kernel takes about 4 µs, so the time is almost all kernel launches" in sol_report.sentence
+    assert (
+        "less than 1 ns. Starting a kernel takes about 4 µs, so the time is almost all kernel launches"
+        in sol_report.sentence
+    )
     assert "e-06" not in sol_report.to_markdown()
 
 

@@ -34,6 +34,7 @@ from engine.strategies.planner.lowering.drafts import (
     reference,
     stage_of,
 )
+from engine.strategies.planner.lowering.losses import LOSSES, expanded
 from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
 from engine.strategies.planner.lowering.rules_nonproduct import (
     CONVOLUTIONS,
@@ -77,6 +78,7 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("pools", "max, avg"),
         ("reductions", ", ".join(n for n in REDUCTIONS if n not in _SPELLINGS)),
         ("normalisations", ", ".join(NORMALIZATIONS)),
+        ("losses", ", ".join(LOSSES)),
         ("arithmetic", ", ".join(_ARITHMETIC)),
         ("functions of each element", ", ".join(sorted(changes))),
         ("views", "view, reshape, transpose, permute"),
@@ -130,6 +132,7 @@ class Lowered:
 
 def lower(graph: OpGraph, title: str = "module") -> Lowered:
     """Raises SessionRefused("not_covered") for the first operation without a rule."""
+    graph = expanded(graph)
     walk = LoweringContext(graph)
     for op in graph.ops:
         walk.op = op

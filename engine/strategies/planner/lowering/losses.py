@@ -1,0 +1,141 @@
+"""Losses as the operations that they are made of, so that the other rules lower them.
+
+Each formula is that of PyTorch's documentation of the function, with |x - y| and min() in place of cases. A loss with
+weights of its elements or classes has no formula here and stays PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sol.graph import Op, OpGraph, Tensor
+
+_MEAN, _SUM = 1, 2  # ATen's values of `reduction`; 0 keeps every element
+
+
+@dataclass
+class _Parts:
+    """The operations of one loss, which all have its name: the rules blame an operation by it."""
+
+    graph: OpGraph
+    loss: Op
+    tensors: dict[str, Tensor]
+    ops: list[Op]
+
+    def __call__(self, op: str, *of: str | float, dims: list[int] | None = None, **attrs: Any) -> str:
+        """Add an operation. Numbers go where ATen takes a scalar: `other` of arithmetic. Returns its result."""
+        inputs = [x for x in of if isinstance(x, str)]
+        numbers = {"other": x for x in of if not isinstance(x, str)}
+        shape = _broadcast([self.tensors[x].shape for x in inputs])
+        if dims is not None:
+            attrs |= {"dim": dims, "keepdim": False, "dtype": None}
+            shape = tuple(size for i, size in enumerate(shape) if i - len(shape) not in dims)
+        elif op in ("mean", "sum"):
+            attrs |= {"dtype": None}
+            shape = ()
+        name = f"{self.loss.outputs[0]}__{len(self.ops)}"
+        of_loss = self.tensors[self.loss.outputs[0]]
+        self.tensors[name] = replace(of_loss, name=name, shape=shape, kind="intermediate", strides=())
+        self.ops.append(replace(self.loss, op=op, inputs=tuple(inputs), outputs=(name,), attrs={**numbers, **attrs}))
+        return name
+
+    def minus(self, x: str, y: str) -> str:
+        return self("sub", x, y, alpha=1)
+
+    def distance(self, x: str, y: str, eps: float) -> str:
+        """The Euclidean distance of rows, as pairwise_distance adds its eps."""
+        moved = self("add", self.minus(x, y), eps, alpha=1)
+        return self("sqrt", self("sum", self("square", moved), dims=[-1]))
+
+
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    return tuple(max(sizes) for sizes in zip(*padded, strict=True))
+
+
+def _squared(add: _Parts, x: str, y: str) -> str:
+    return add("square", add.minus(x, y))
+
+
+def _absolute(add: _Parts, x: str, y: str) -> str:
+    return add("abs", add.minus(x, y))
+
+
+def _huber(add: _Parts, x: str, y: str, delta: float) -> str:
+    """delta (|d| - delta / 2), and d^2 / 2 below delta: m (|d| - m / 2) with m = min(|d|, delta)."""
+    d = _absolute(add, x, y)
+    m = add("clamp_max", d, max=delta)
+    return add("mul", m, add.minus(d, add("mul", m, 0.5)))
+
+
+def _huber_loss(add: _Parts, x: str, y: str) -> str:
+    return _huber(add, x, y, float(add.loss.attrs["delta"]))
+
+
+def _smooth_l1(add: _Parts, x: str, y: str) -> str:
+    beta = float(add.loss.attrs["beta"])
+    return _absolute(add, x, y) if beta == 0 else add("mul", _huber(add, x, y, beta), 1.0 / beta)
+
+
+def _with_logits(add: _Parts, x: str, y: str) -> str:
+    """relu(x) - x y + log(1 + exp(-|x|)), which no large x overflows."""
+    rest = add("softplus", add("neg", add("abs", x)), beta=1, threshold=20)
+    return add("add", add.minus(add("relu", x), add("mul", x, y)), rest, alpha=1)
+
+
+def _soft_margin(add: _Parts, x: str, y: str) -> str:
+    return add("softplus", add("neg", add("mul", x, y)), beta=1, threshold=20)
+
+
+def _ranking(add: _Parts, x1: str, x2: str, y: str) -> str:
+    apart = add("mul", add("neg", y), add.minus(x1, x2))
+    return add("relu", add("add", apart, float(add.loss.attrs["margin"]), alpha=1))
+
+
+def _triplet(add: _Parts, anchor: str, positive: str, negative: str) -> str | None:
+    a = add.loss.attrs
+    if a["p"] != 2 or a["swap"]:
+        return None
+    near, far = (add.distance(anchor, other, float(a["eps"])) for other in (positive, negative))
+    return add("relu", add("add", add.minus(near, far), float(a["margin"]), alpha=1))
+
+
+_FORMULAS: dict[str, tuple[int, Callable[..., str | None]]] = {  # (tensors without weights, formula)
+    "mse_loss": (2, _squared),
+    "l1_loss": (2, _absolute),
+    "huber_loss": (2, _huber_loss),
+    "smooth_l1_loss": (2, _smooth_l1),
+    "binary_cross_entropy_with_logits": (2, _with_logits),
+    "soft_margin_loss": (2, _soft_margin),
+    "margin_ranking_loss": (3, _ranking),
+    "triplet_margin_loss": (3, _triplet),
+}
+LOSSES = tuple(_FORMULAS)
+
+
+def expanded(graph: OpGraph) -> OpGraph:
+    """The graph with each loss that has a formula written out; other operations are as they were."""
+    if not any(op.op in _FORMULAS for op in graph.ops):
+        return graph
+    add = _Parts(graph, graph.ops[0], dict(graph.tensors), [])
+    ops: list[Op] = []
+    for op in graph.ops:
+        many, formula = _FORMULAS.get(op.op, (0, None))
+        add.loss, add.ops = op, []
+        each = formula(add, *op.inputs) if formula is not None and len(op.inputs) == many else None
+        if each is None:
+            ops.append(op)
+            continue
+        how = int(op.attrs.get("reduction", _MEAN))
+        if how:
+            add("mean" if how == _MEAN else "sum", each)
+        ops += [*add.ops[:-1], replace(add.ops[-1], outputs=op.outputs)]
+    written = {name for op in ops for name in op.outputs}
+    tensors = {n: t for n, t in add.tensors.items() if n in graph.tensors or n in written}
+    return replace(graph, tensors=tensors, ops=tuple(ops))
+
+
+__all__ = ["LOSSES", "expanded"]
