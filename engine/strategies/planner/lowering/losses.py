@@ -27,8 +27,10 @@ class _Parts:
     def __call__(self, op: str, *of: str | float, dims: list[int] | None = None, **attrs: Any) -> str:
         """Add an operation. Numbers go where ATen takes a scalar: `other` of arithmetic. Returns its result."""
         inputs = [x for x in of if isinstance(x, str)]
-        numbers = {"other": x for x in of if not isinstance(x, str)}
+        number = next((x for x in of if not isinstance(x, str)), None)
         shape = _broadcast([self.tensors[x].shape for x in inputs])
+        if number is not None:
+            attrs |= {"other": number}
         if dims is not None:
             attrs |= {"dim": dims, "keepdim": False, "dtype": None}
             shape = tuple(size for i, size in enumerate(shape) if i - len(shape) not in dims)
@@ -38,7 +40,7 @@ class _Parts:
         name = f"{self.loss.outputs[0]}__{len(self.ops)}"
         of_loss = self.tensors[self.loss.outputs[0]]
         self.tensors[name] = replace(of_loss, name=name, shape=shape, kind="intermediate", strides=())
-        self.ops.append(replace(self.loss, op=op, inputs=tuple(inputs), outputs=(name,), attrs={**numbers, **attrs}))
+        self.ops.append(replace(self.loss, op=op, inputs=tuple(inputs), outputs=(name,), attrs=attrs))
         return name
 
     def minus(self, x: str, y: str) -> str:
