@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from engine.executors.memory import ON_A_GPU, USUAL, Memory
 from playground import conf, engines
 from playground.live import log
 from playground.live.connections import close_if_broken
-from playground.live.descriptions import Desk
+from playground.live.desk import Desk
 from playground.live.mailbox import Mailbox
 from playground.live.running import Running
 from playground.models import Engine, new_id
@@ -47,20 +47,20 @@ class Adapter:
     t}; for a session with a visitor's endpoint it gets `postbox=` too (playground.live.keys.Postbox).
 
     `about`: {device: {...}, sandbox, toolchain} for the page; `serves`: cuda | modelled:NAME. `warm` is called before
-    the first session and after each claim, in a thread of its own, to prepare for the next one. `write` answers the
-    descriptions of the tab Words (playground.live.descriptions); None: this engine has no model for them.
+    the first session and after each claim, in a thread of its own, to prepare for the next one. `desks`: each makes one
+    for the engine's id, that answers texts beside the sessions (playground.live.desk).
     """
 
     def __init__(
         self, run: Callable[..., Iterator[Any]], *, serves: str, about: dict[str, Any],
         warm: Callable[[], None] = lambda: None, memory: Memory | None = None,
-        write: Callable[..., dict[str, Any]] | None = None,
+        desks: Iterable[Callable[[str], Desk]] = (),
     ):  # fmt: skip
         self.run, self.serves, self.about, self.warm = run, serves, about, warm
         self.engine_id = new_id()
         self.memory = memory or Memory(_memory_limit(), ON_A_GPU if serves == "cuda" else USUAL)
         self.most = conf.get("UCUTLASS_SESSIONS")
-        self.desk = None if write is None else Desk(self.engine_id, write)
+        self.desks = [desk(self.engine_id) for desk in desks]
         self.mailbox = Mailbox()
         self.running: dict[threading.Thread, Running] = {}  # changed by the main thread alone
         self._admitting = threading.Lock()
@@ -81,8 +81,8 @@ class Adapter:
         beat = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         beat.start()
         threading.Thread(target=self._prepare, name="warm", daemon=True).start()
-        if self.desk is not None:
-            threading.Thread(target=self.desk.run, name="words", daemon=True).start()
+        for desk in self.desks:
+            threading.Thread(target=desk.run, name=f"desk {desk.kind}", daemon=True).start()
         try:
             while not self._leaving.is_set():
                 try:
@@ -101,8 +101,8 @@ class Adapter:
                     self._free.wait(IDLE)
                     self._free.clear()
         finally:
-            if self.desk is not None:
-                self.desk.close()
+            for desk in self.desks:
+                desk.close()
             self._release()
             self._done.set()
             self._stir.set()

@@ -195,18 +195,21 @@ class Turn(models.Model):
 
 
 class Description(models.Model):
-    """A description that a model turns into a module (playground/live/descriptions.py). `id` is known to its sender
-    alone; `origin` as in Session; `seen`: when the sender's page last asked for it; `engine_id`: of the engine that
-    took it. The row is deleted within minutes."""
+    """A text that an engine answers beside its sessions (playground/live/desk.py). `kind`: words (a description that a
+    model turns into a module) | module (one that is traced for its limit); `digest`: of a module's text. `id` is known
+    to its sender alone; `origin` as in Session; `seen`: when the sender's page last asked for it; `engine_id`: of the
+    engine that took it. The row is deleted within minutes."""
 
     id = models.CharField(primary_key=True, max_length=40, default=new_id, editable=False)
+    kind = models.CharField(max_length=8, default="words")
+    digest = models.CharField(max_length=64, blank=True, db_index=True)
     origin = models.CharField(max_length=16)
     text = models.TextField()
     created = models.DateTimeField(default=timezone.now, db_index=True)
     seen = models.DateTimeField(default=timezone.now)
     engine_id = models.CharField(max_length=40, blank=True)
     answered = models.DateTimeField(null=True)
-    answer = models.JSONField(default=dict)  # engine.llm.module_writer.Written
+    answer = models.JSONField(default=dict)  # engine.llm.module_writer.Written, or a graph
 
 
 class Waste(models.Model):

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from playground import conf
 from playground.access import owners
-from playground.live import descriptions, turns
+from playground.live import desk, turns
 from playground.models import Blob, Session
 
 FRESH = timedelta(hours=1)  # a text this young may belong to an event that is being appended
@@ -31,7 +31,7 @@ def sweep(days: int | None = None) -> tuple[int, int]:
         sessions += bool(Session.objects.filter(id=session_id).delete()[0])
     turns.forget()
     owners.forget()
-    descriptions.forget()
+    desk.forget()
     with transaction.atomic():
         texts, _ = Blob.objects.filter(sessions=None, created__lt=now - FRESH).delete()
     return sessions, texts

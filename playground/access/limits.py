@@ -161,6 +161,7 @@ commands = Limit(60, 60)  # of one session
 keys = Limit(10, 60)  # visitors' keys that may be sent for one session, and from one address
 tokens = Limit(30, 3600)  # owner tokens that one address may make
 writings = Limit(30, 3600)  # descriptions that one address may have a model read
+readings = Limit(60, 60)  # modules that one address may have traced for their limit while it types
 agents = Limit(conf.get("UCUTLASS_CHECKS_PER_MINUTE"), 60)  # calls of /mcp, for each address and each owner token
 guesses = Guesses(conf.get("UCUTLASS_GUESSES"), 10)
 assists = Limit(2 * conf.get("UCUTLASS_CHECKS_PER_MINUTE"), 60)  # completion and hover come with typing

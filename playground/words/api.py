@@ -13,7 +13,7 @@ from pydantic import Field
 
 from playground.access import limits, requests, sessions
 from playground.access.answers import Refused
-from playground.live import descriptions
+from playground.live import descriptions, desk
 from playground.models import Description
 from playground.words import writer
 
@@ -72,13 +72,13 @@ def read(request: HttpRequest, description_id: str):
     "/words/model/{description_id}", response={204: None}, summary="Stop the model and forget the description"
 )
 def cancel(request: HttpRequest, description_id: str):
-    descriptions.cancel(_mine(request, description_id))
+    desk.cancel(_mine(request, description_id))
     return HttpResponse(status=204)
 
 
 def _mine(request: HttpRequest, description_id: str) -> Description:
     """The description of an id, which only its sender knows. Raises Refused."""
-    rows = Description.objects.filter(id=description_id)
+    rows = Description.objects.filter(kind="words", id=description_id)
     row = limits.guesses.look(limits.address(request), f"words {description_id}", rows.first)
     if row is None:
         raise Refused(

@@ -49,6 +49,25 @@ def test_a_correct_program_shows_what_it_becomes(open_page):
     expect(preview.locator("#preview-code")).to_contain_text("import")
 
 
+def test_the_first_visit_begins_with_an_example_and_a_typed_module_shows_its_limit(open_page, complaints):
+    page = open_page("/")
+    limit = page.locator("#limit")
+    expect(page.locator("#editor .cm-content")).to_contain_text("class Model(nn.Module)")
+    expect(limit.locator(".sentence")).to_contain_text("no kernel on NVIDIA H200", timeout=90_000)
+    expect(limit.get_by_role("row", name="NVIDIA H100 PCIe 80GB")).to_be_visible()
+    expect(limit.locator("#limit-plot .main-svg").first).to_be_visible(timeout=60_000)
+    text = page.evaluate("() => JSON.parse(localStorage.getItem('ucutlass.draft')).module")
+    paste(page, text.replace("self.linear(x)", "self.lin(x)"))
+    expect(page.locator("#diagnostics .diagnostic")).to_contain_text("has no attribute 'lin'", timeout=90_000)
+    expect(limit).to_contain_text("No limit yet")
+    paste(page, text)
+    expect(limit.locator(".sentence")).to_be_visible(timeout=90_000)
+    expect(page.locator("#diagnostics")).to_be_hidden()
+    program_tab(page)
+    expect(limit).to_be_hidden()
+    assert not complaints, complaints
+
+
 def test_the_text_of_each_way_in_survives_a_reload(open_page):
     page = open_page("/")
     paste(page, "# my module\nimport torch\n")

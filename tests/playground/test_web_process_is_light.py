@@ -29,6 +29,8 @@ engine = dict(id="e", serves="modelled:h200", device={"words": {"model": "m", "h
 __import__("playground.models").models.Engine.objects.create(**engine)
 asked = c.post("/api/words/model", {"text": "a gated thing"}, content_type="application/json")
 assert asked.status_code == 202 and c.get("/api/words/model/" + asked.json()["id"]).json()["state"] == "waiting"
+asked = c.post("/api/limits", {"text": "class Model: ..."}, content_type="application/json")
+assert asked.status_code == 202 and c.get("/api/limits/" + asked.json()["id"]).json()["state"] == "waiting"
 for path in ("/api/complete", "/api/hover"):
     assert c.post(path, {"text": program, "line": 3, "col": 4}, content_type="application/json").status_code == 200
 assert c.post("/api/export", {"text": program}, content_type="application/json")["Content-Type"] == "application/zip"

@@ -22,11 +22,14 @@ from engine.session import runner
 from engine.session.spec import device_error
 from playground import conf, engines, retention
 from playground.adapter import Adapter
+from playground.live.desk import Desk
+from playground.reading import modules
 from sol.hardware import HardwareError
 
 logger = logging.getLogger("playground.engine")
 FALLBACK = "modelled:h200"
 SWEEP_EVERY = 3600.0  # seconds
+MOST_GRAPH = 1 << 20  # characters
 
 
 class Command(BaseCommand):
@@ -58,8 +61,9 @@ class Command(BaseCommand):
         name = about["device"].get("title") or about["device"].get("name")
         logger.info("engine on %s (%s), sandbox %s", name, about["device"]["kind"], about["sandbox"])
         threading.Thread(target=_sweep, name="retention", daemon=True).start()
-        writes = None if models.why_not(module_writer.ROLE) else write
-        Adapter(run, serves=serves, about=about, warm=lambda: _warm(serves), write=writes).serve(once=once)
+        desks = [] if models.why_not(module_writer.ROLE) else [lambda engine_id: Desk(engine_id, write)]
+        desks.append(lambda engine_id: Desk(engine_id, _trace, "module", modules.AT_ONCE, modules.EVERY))
+        Adapter(run, serves=serves, about=about, warm=lambda: _warm(serves), desks=desks).serve(once=once)
 
     @staticmethod
     def _open(wanted: str) -> tuple[str, dict]:
@@ -82,6 +86,21 @@ class Command(BaseCommand):
         strength = sandbox.confine.strength(gpu=name == "cuda")
         toolchain = str(facts.pop("toolchain", "") or "")
         return name, {"device": facts, "sandbox": strength[:200], "toolchain": toolchain[:200]}
+
+
+def _trace(text: str, address: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
+    """The graph of a module that somebody types, or the mistake."""
+    try:
+        traced = trace.trace(text, cancelled=cancelled)
+    except SessionRefused as e:
+        return {"reason": e.reason, "code": e.code, "line": e.line}
+    graph = traced.graph.to_json()
+    if len(graph) > MOST_GRAPH:
+        return {
+            "reason": "This module has too many operations for a report while you type. Run shows it.",
+            "code": "too_large",
+        }
+    return {"graph": graph, "title": traced.title, "seconds": traced.seconds}
 
 
 def _warm(name: str) -> None:

@@ -11,11 +11,15 @@ function load() {
   }
 }
 
+const stored = load();
+/** Nothing was ever written here: the page begins with an example. */
+export const firstVisit = Object.keys(stored).length === 0;
+
 // The texts of the tabs are stored separately, so that a switch loses nothing.
 export const state = {
   kind: "module", module: "", program: "", kernel: "", words: "", device: null, classes: ["tf32", "f16"], trials: 12,
   eps: 25, window: 6,
-  algebraic: false, strategy: "planner", strategyOptions: {}, endpoint: "", model: "", ...load(),
+  algebraic: false, strategy: "planner", strategyOptions: {}, endpoint: "", model: "", ...stored,
 };
 
 /** Stores the draft now. Without room (or in private mode) it lasts as long as the page. */

@@ -6,8 +6,9 @@ import { drawExamples } from "./examples.js";
 import { className } from "../format.js";
 import { fromServer } from "../language/diagnostics.js";
 import { sentence } from "../refusal.js";
-import { keep, state, store } from "./draft.js";
+import { firstVisit, keep, state, store } from "./draft.js";
 import { BUDGET, CLASSES, listOptions } from "./options.js";
+import { Limit } from "./limit.js";
 import { Preview } from "./preview.js";
 import { chosenOptions, drawStrategies, ownEndpoint } from "./strategies.js";
 import { closeReport, showReport, wordsTab } from "./words.js";
@@ -44,6 +45,18 @@ const editor = makeEditor($("editor"), {
   ],
 });
 const preview = new Preview($("preview"), editor);
+const limit = new Limit($("limit"), {
+  asked: () => ({ gpu: hardware(), classes: state.classes }),
+  fault: (list) => { if (state.kind === "module") tell(list); },
+});
+
+/** The GPU that the chosen device measures or models. */
+function hardware() {
+  const engine = (boot.engines ?? []).find((e) => e.serves === state.device);
+  const modelled = String(state.device ?? "").split(":")[1];
+  return modelled ?? engine?.device?.hardware ?? "h200";
+}
+for (const id of ["devices", "classes"]) $(id).addEventListener("change", () => limit.again());
 
 // ---- ways in ---------------------------------------------------------------------------------------------------
 function show(kind) {
@@ -60,6 +73,7 @@ function show(kind) {
   showReport(kind);
   if (words) {
     preview.hide();
+    limit.hide();
     return;
   }
   state.kind = kind;
@@ -126,6 +140,7 @@ function misplaced(kind, text) {
 
 function typed() {
   $("form-error").hidden = true;
+  if (state.kind === "program") limit.hide();
   if (state.kind === "program" && state.program.trim() && !misplaced("program", state.program)) {
     check();
     return;
@@ -134,8 +149,9 @@ function typed() {
   tell([]);
   const elsewhere = misplaced(state.kind, state[state.kind]);
   if (elsewhere) say("bad", elsewhere.join(" "));
-  else say("", state.kind === "module" ? "The module is traced in a sandbox when you press Run." : "");
+  else say("", "");
   preview.hide();
+  if (state.kind === "module") limit.typed(elsewhere ? "" : state.module);
 }
 
 function say(mark, text) {
@@ -339,6 +355,8 @@ if (boot.fork) {
   if (spec.options) state.strategyOptions = { ...state.strategyOptions, [state.strategy]: { ...spec.options } };
   if (Number.isFinite(spec.eps)) state.eps = Math.round(spec.eps * 100);
 }
+const example = (boot.examples ?? []).find((e) => e.kind === "module");
+if (firstVisit && !boot.fork && example) state.module = example.text;
 listOptions();
 drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store,
   (boot.engines ?? []).map((e) => e.device?.model));

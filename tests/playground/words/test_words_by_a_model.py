@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from engine.llm.rehearse.player import Player
-from playground.live import descriptions
+from playground.live import descriptions, desk
 from playground.words.writer import LONGEST
 from tests.engine.llm.server import ModelServer, drip, says, wait_for
 from tests.engine.llm.test_module_writer import MODULE, as_reply
@@ -110,7 +110,7 @@ def test_a_visitor_who_cancels_or_goes_stops_the_model(house, server):
 
 def test_an_address_has_a_few_places_and_one_clear_message(house, server):
     server.usual = drip("slow " * 4000, 0.1)
-    rows = [asked(house) for _ in range(descriptions.MOST_OF_ADDRESS)]
+    rows = [asked(house) for _ in range(desk.MOST_OF_ADDRESS)]
     refused = asked(house)
     assert "wait already" in refused["error"] and refused["fix"] == "Cancel one, or wait."
     for row in rows:

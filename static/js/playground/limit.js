@@ -1,0 +1,126 @@
+// The limit of a module while it is typed: an engine traces the text in its sandbox, a second after the last key.
+import { $, debounce, h, request } from "../page.js";
+import { Chart } from "../chart.js";
+import { BOUND, className, digits, duration, time } from "../format.js";
+
+const PAUSE = 900; // ms without a key before the text is sent
+const EVERY = 350; // ms between two looks for the answer
+const FIRST = "The limit of your module appears here a second or two after you stop typing.";
+
+export class Limit {
+  /** `asked()`: {gpu, classes} that the visitor chose; `fault(list)`: shows mistakes of the text in the editor. */
+  constructor(root, { asked, fault }) {
+    this.root = root;
+    this.asked = asked;
+    this.fault = fault;
+    this.body = $("limit-body");
+    this.note = $("limit-note");
+    this.text = "";
+    this.send = debounce(() => this.read(this.text), PAUSE);
+    this.chart = null;
+    this.wait(FIRST);
+    addEventListener("pagehide", () => this.stop());
+  }
+
+  /** The text was edited. */
+  typed(text) {
+    this.root.hidden = false;
+    if (text === this.text && this.own) return;
+    this.stop();
+    this.text = text;
+    if (!text.trim()) { this.wait(FIRST); return; }
+    this.note.textContent = this.drawn ? "of the last text that was read" : "";
+    this.send();
+  }
+
+  /** Another GPU or class was chosen: the same graph, priced again. */
+  again() {
+    if (!this.root.hidden && this.text.trim()) { this.stop(); this.send(); }
+  }
+
+  hide() {
+    this.root.hidden = true;
+    this.stop();
+  }
+
+  stop() {
+    this.own?.abort();
+    this.own = null;
+    if (this.id) fetch(path(this.id), { method: "DELETE", keepalive: true }).catch(() => {});
+    this.id = null;
+  }
+
+  wait(words) {
+    this.body.replaceChildren(h("p", { class: "waiting" }, words));
+    this.drawn = false;
+  }
+
+  async read(text) {
+    if (text !== this.text || !text.trim() || this.root.hidden) return;
+    const own = (this.own = new AbortController());
+    try {
+      const { id } = await request("/api/limits", { body: { text }, signal: own.signal });
+      if (own.signal.aborted) { fetch(path(id), { method: "DELETE", keepalive: true }).catch(() => {}); return; }
+      this.id = id;
+      for (;;) {
+        const { gpu, classes } = this.asked();
+        const query = new URLSearchParams([["gpu", gpu], ...classes.map((c) => ["classes", c])]);
+        const reading = await request(`${path(id)}?${query}`, { signal: own.signal });
+        if (reading.state === "done") { this.id = null; this.draw(reading); return; }
+        if (reading.state === "failed") { this.id = null; this.fail(reading); return; }
+        this.note.textContent = reading.state === "tracing" ? "tracing your module …" : "waiting for an engine …";
+        await new Promise((resolve) => setTimeout(resolve, EVERY));
+        if (own.signal.aborted) return;
+      }
+    } catch (e) {
+      if (e.name !== "AbortError") { this.note.textContent = ""; this.wait(`${e.message} ${e.fix ?? ""}`); }
+    }
+  }
+
+  fail({ error, line, code }) {
+    this.note.textContent = "";
+    this.wait(code === "no_engine" ? error : `No limit yet: ${error}`);
+    if (line) this.fault([{ line, column: 1, endLine: line, endColumn: 1000, title: error, more: "", code: "" }]);
+  }
+
+  draw(r) {
+    this.fault([]);
+    this.drawn = true;
+    const what = `${r.operations} operation${r.operations === 1 ? "" : "s"}`;
+    this.note.textContent = `${what}, traced in ${duration(r.seconds)}`;
+    const levers = r.levers.map((lever) => h("li", {}, h("b", {}, lever.title), ` ${lever.why}`));
+    const chart = h("div", { class: "limit-chart" });
+    this.body.replaceChildren(
+      h("p", { class: "sentence" }, r.sentence),
+      h("div", { class: "limit-tables" }, byClass(r), elsewhere(r, this.asked().gpu)),
+      levers.length ? h("div", { class: "levers" }, h("h3", {}, "What to try first"), h("ol", {}, levers)) : "",
+      chart);
+    this.chart = new Chart(chart, "limit", "Roofline", "", () => {}, "A module without arithmetic has no roofline.");
+    this.chart.draw(r.roofline);
+  }
+}
+
+const path = (id) => `/api/limits/${encodeURIComponent(id)}`;
+const cell = (tag, text, number = false) => h(tag, { class: number ? "num" : null }, text);
+
+function table(caption, heads, rows) {
+  const head = heads.map((text, i) => h("th", { scope: "col", class: i ? "num" : null }, text));
+  return h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": caption },
+    h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
+}
+
+function byClass(r) {
+  const rows = r.limits.map((l) => h("tr", {},
+    h("th", { scope: "row" }, className(l.cls)), cell("td", time(l.ms), true), cell("td", BOUND[l.bound_by] ?? l.bound_by),
+    cell("td", l.pytorch_ms === null ? "–" : time(l.pytorch_ms), true),
+    cell("td", l.gap === null ? "–" : `${digits(l.gap)}×`, true)));
+  return table(`On ${r.gpu}: the limit, and PyTorch as our model predicts it`,
+    ["Class", "Limit", "Set by", "PyTorch", "Gap"], rows);
+}
+
+function elsewhere(r, gpu) {
+  const classes = r.limits.map((l) => l.cls);
+  const rows = r.gpus.map((g) => h("tr", { class: g.name === gpu ? "here" : "" }, h("th", { scope: "row" }, g.title),
+    classes.map((cls) => cell("td", g.limits[cls] ? time(g.limits[cls].ms) : "–", true))));
+  return table("The same limit on other GPUs", ["GPU", ...classes.map(className)], rows);
+}
