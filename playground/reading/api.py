@@ -60,8 +60,8 @@ class Reading(Schema):
     operations: int = 0
     seconds: float = 0.0
     sentence: str = ""
-    limits: list[Limit] = []
-    levers: list[Lever] = []
+    limits: list[Limit] = Field([])
+    levers: list[Lever] = Field([])
     gpus: list[Elsewhere] = Field([], description="the limits on every GPU that is known here")
     roofline: dict[str, Any] | None = Field(None, description="{figure: {data, layout}, rows, title, caption}")
     error: str = ""
