@@ -127,10 +127,10 @@ class Writer:
     # ---- turns ----
 
     def prompt(self, role: str, expects: type[Form], **facts: Any) -> Ask:
-        """One turn of a role."""
-        from engine.llm.prompts import render
+        """One turn of a role (engine.llm.prompts.render)."""
+        from engine.llm.prompts import name_of, render
 
-        return Ask(role, render(role, expects, **facts), expects)
+        return Ask(name_of(role), render(role, expects, **facts), expects)
 
     def ask(
         self, role: str, expects: type[Form], objection: Callable[[Reply], str] = lambda reply: "", **facts: Any

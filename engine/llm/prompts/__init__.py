@@ -55,8 +55,13 @@ def _environment() -> Environment:
     return environment
 
 
+def name_of(role: str) -> str:
+    """A role without the folder of its template: `two_stage/plan` is asked as plan."""
+    return role.rpartition("/")[2]
+
+
 def render(role: str, expects: type[Form], **facts: Any) -> str:
-    """The prompt of a role (a template `role.j2`). `facts`: what the template names (engine.llm.prompts.facts).
-    Raises jinja2.UndefinedError if one is missing."""
+    """The prompt of a role: a template `role.j2`, or `strategy/role.j2` for a role of one strategy. `facts`: what the
+    template names (engine.llm.prompts.facts). Raises jinja2.UndefinedError if one is missing."""
     template = _environment().get_template(f"{role}.j2")
-    return template.render(role=role, reply=described(expects), form=expects.__name__, **facts)
+    return template.render(role=name_of(role), reply=described(expects), form=expects.__name__, **facts)
