@@ -127,10 +127,10 @@ class Writer:
     # ---- turns ----
 
     def prompt(self, role: str, expects: type[Form], **facts: Any) -> Ask:
-        """One turn of a role (engine.llm.prompts.render)."""
-        from engine.llm.prompts import name_of, render
+        """One turn of a role, whose prompt may lie in a folder: `optiml/edit` is the role `edit`."""
+        from engine.llm.prompts import render
 
-        return Ask(name_of(role), render(role, expects, **facts), expects)
+        return Ask(role.rpartition("/")[2], render(role, expects, **facts), expects)
 
     def ask(
         self, role: str, expects: type[Form], objection: Callable[[Reply], str] = lambda reply: "", **facts: Any

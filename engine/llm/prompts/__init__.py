@@ -2,7 +2,7 @@
 
 Text of a stranger (the pasted module, a program in a trial, a compiler's words) stands between two marks that hold a
 token. The token is computed from the text, so no text can hold its own token, and a replay renders the same prompt.
-Templates are files of this folder; no text of a person or a model is ever a template.
+Templates are files of this folder and its folders; no text of a person or a model is ever a template.
 """
 
 from __future__ import annotations
@@ -55,13 +55,8 @@ def _environment() -> Environment:
     return environment
 
 
-def name_of(role: str) -> str:
-    """A role without the folder of its template: `two_stage/plan` is asked as plan."""
-    return role.rpartition("/")[2]
-
-
 def render(role: str, expects: type[Form], **facts: Any) -> str:
-    """The prompt of a role: a template `role.j2`, or `strategy/role.j2` for a role of one strategy. `facts`: what the
-    template names (engine.llm.prompts.facts). Raises jinja2.UndefinedError if one is missing."""
+    """The prompt of a role (a template `role.j2`, in a folder for `folder/role`). `facts`: what the template names
+    (engine.llm.prompts.facts). Raises jinja2.UndefinedError if one is missing."""
     template = _environment().get_template(f"{role}.j2")
-    return template.render(role=name_of(role), reply=described(expects), form=expects.__name__, **facts)
+    return template.render(role=role.rpartition("/")[2], reply=described(expects), form=expects.__name__, **facts)

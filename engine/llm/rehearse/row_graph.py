@@ -1,5 +1,8 @@
-"""A module whose work is row by row, as nodes from which row_kernels.py writes CUDA: pointwise operations and reductions
-over the last axis. Everything computes in f32; only a cast that the module writes rounds."""
+"""A module whose work is row by row, as nodes from which row_kernels.py writes CUDA.
+
+Its operations are pointwise ones and reductions over the last axis. Everything computes in f32; only a cast that the
+module writes rounds.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""A vectorised CUDA kernel for a module that works row by row, as a template: threads of a row, rows of a block, elements
-of a vector, vectors in flight, and blocks that share a row. Rules wrote it (row_graph.py); no model did."""
+"""A vectorised CUDA kernel for a module that works row by row, as a template by rule (row_graph.py).
+
+Its parameters are the threads of a row, the rows of a block, the elements of a vector, the vectors in flight and, where
+nothing is reduced, the blocks that share a row.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,7 @@ extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs,
 
 
 def template_of(rows: Rows, title: str) -> dict[str, Any]:
-    """Text, parameters, inequalities and resources of the template (the fields of engine.strategies' KernelTemplate)."""
+    """The template's text, parameters, inequalities and resources, as in engine.strategies.two_stage.forms."""
     reduces = rows.levels > 0
     head = HEAD.format(title=title.replace("{", "(").replace("}", ")"), pieces=1 if reduces else "{pieces}")
     dispatch = "  launch<float>(in, out, inputs, outputs, stream);"

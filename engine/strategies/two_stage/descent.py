@@ -1,4 +1,4 @@
-"""The search of the second stage, ours because the study's tuner is unpublished: coordinate descent with random restarts.
+"""The search of the second stage: coordinate descent with random restarts. Ours, as the study's tuner is unpublished.
 
     first    the starts of the roles `test` and `tune`, then random ones: the screening
     descend  from the fastest one: a parameter at a time, the nearest larger values while they are faster, then the

@@ -1,8 +1,8 @@
-"""Inequalities that a model wrote, read without running them: `stages * (tile_m + tile_n) * tile_k * 2 <= shared_block`.
+"""Read an inequality that a model wrote, for example `stages * (tile_m + tile_n) * tile_k * 2 <= shared_block`.
 
-A text is parsed to a syntax tree, and each node must be on the list below; nothing is evaluated by Python. Names are the
-parameters of a template and the limits of the hardware. Both the text and every value are bounded, so a hostile text
-costs as little as any other.
+A text is parsed to a syntax tree, each node of which must be on the list below; Python evaluates nothing. Names are the
+parameters of a template and the limits of the hardware. The text and every value are bounded, so a hostile text costs
+as little as any other.
 """
 
 from __future__ import annotations

@@ -108,15 +108,16 @@ class Search:
             self.space, self.writer.problem.rng, starts, tuning.order if tuning is not None else (), self.ms,
             self.options.screened,
         )  # fmt: skip
-        self.ms, walk, answer = descent.ms, descent.walk(), None
-        for step in iter(lambda: _sent(walk, answer), None):
+        self.ms, walk = descent.ms, descent.walk()
+        step = _sent(walk, None)
+        while step is not None:
             if self.writer.stop:
                 return f"The search stopped: {self.writer.stop}"
             if self.evaluator.evaluated >= self.options.evaluations:
                 return f"The search used its {count(self.options.evaluations, 'evaluation')}."
             if self.evaluator.rejected >= MOST_REJECTED:
                 return "The search stopped: the language rejects most of these configurations."
-            answer = yield from self.evaluator.evaluate(step, descent.best)
+            step = _sent(walk, (yield from self.evaluator.evaluate(step, descent.best)))
         return "Every configuration inside the limits was evaluated."
 
     def _tried_given(self) -> Script:
@@ -155,7 +156,8 @@ class Search:
             "round": self.evaluator.number, "why": why, "effects": effects, "evaluated": self.evaluator.evaluated,
             "rejected": self.evaluator.rejected, "failed": sum(ms is None for ms in self.ms.values()),
             "default": self.space.named(self.space.default), "default_ms": default,
-            "best": None if best is None else self.space.named(best), "best_ms": None if best is None else self.ms[best],
+            "best": None if best is None else self.space.named(best),
+            "best_ms": None if best is None else self.ms[best],
             "trial": self.evaluator.trials[best].number if best is not None else None,
             "repeats": self.repeats, "spread": spread_of_best, "no_spread": "" if spread_of_best else self._no_spread(),
             "kind": self.writer.problem.device_kind,

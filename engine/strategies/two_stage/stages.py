@@ -101,6 +101,8 @@ class Stages:
                 objection = self._objection(reply, {})
                 trial = yield from w.tried(w.candidate(replace(reply, reason=reply.reason or objection)))
                 self.mistake = {"text": reply.text[: prompt_facts.MOST_TEXT], "words": prompt_facts.words(trial)}
+                words = (reply.reason or objection or prompt_facts.words(trial))[:MOST_WORDS]
+                w.state = yield Show("template", self._attempt(number, attempt, trial, False, words))
                 continue
             tested = yield from self._held(number, attempt, space)
             if not isinstance(tested, Tested) or tested.testing is not None:
@@ -223,11 +225,19 @@ class Stages:
     def _template_facts(
         self, number: int, attempt: int, space: Space, trial: Finished, right: bool, mistake: str
     ) -> dict[str, Any]:
+        text = space.template.text[:MOST_SHOWN]
+        words = prompt_facts.words(trial)[:MOST_WORDS]
+        return {
+            **self._attempt(number, attempt, trial, right, words), **_shown(space), "text": text,
+            "mistake": mistake[:MOST_WORDS],
+        }  # fmt: skip
+
+    def _attempt(self, number: int, attempt: int, trial: Finished, right: bool, words: str) -> dict[str, Any]:
+        """An attempt at a template. Without a usable reply it has no text and no parameters."""
         original = _original(self.writer)
         return {
-            "round": number, "attempt": attempt, **_shown(space), "text": space.template.text[:MOST_SHOWN],
-            "trial": trial.number or None, "right": right, "words": prompt_facts.words(trial)[:MOST_WORDS],
-            "mistake": mistake[:MOST_WORDS],
+            "round": number, "attempt": attempt, "text": "", "language": "", "cls": trial.cls, "change": "",
+            "parameters": [], "trial": trial.number or None, "right": right, "words": words, "mistake": "",
             "original": {"what": original["what"], "trial": original["trial"], "words": original["words"][:MOST_WORDS]},
         }  # fmt: skip
 
