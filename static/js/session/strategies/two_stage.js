@@ -106,7 +106,8 @@ function searchPart({ rows, effects }, choose) {
   if (!rows.length) return note(effects?.why || EMPTY.search);
   const slowest = Math.max(...rows.map((r) => r.ms ?? 0));
   const compiled = rows.some((r) => r.registers !== undefined);
-  const registers = (r) => (r.registers === undefined ? "" : `${r.registers}${r.spills ? `, ${r.spills} B spilled` : ""}`);
+  const spilled = (r) => (r.spills ? `, ${r.spills} B spilled` : "");
+  const registers = (r) => (r.registers === undefined ? "" : `${r.registers}${spilled(r)}`);
   const lines = rows.slice(-MOST_ROWS).map((r) => h("tr", { class: r.best ? "two-best" : "" },
     h("td", {}, trial(r.trial, choose), r.best ? " best so far" : ""), cell(`${r.phase}: ${r.why}`),
     h("td", {}, r.ms === null ? r.outcome : bar(r.ms / slowest, time(r.ms))),
@@ -166,7 +167,8 @@ export function draw(shown, choose) {
     "aria-pressed": String(n === number), onclick: () => pick(n) }, `Round ${n}`));
   const root = h("div", { class: "two-stage" },
     h("p", { class: "turns-sum" }, "Stage one turns the kernel into a template that means the same; ",
-      "stage two searches its parameters. The roles are those of ", h("a", { href: STUDY, rel: "noreferrer" }, "arXiv 2601.12698"),
+      "stage two searches its parameters. The roles are those of ",
+      h("a", { href: STUDY, rel: "noreferrer" }, "arXiv 2601.12698"),
       ", which reports 3.55, 1.09 and 2.03 times SGLang's own kernels: its figures, on other hardware and against ",
       "other baselines. Prompts, inequalities and the search (coordinate descent with random restarts) are ours."),
     tabs.length > 1 ? h("div", { class: "two-rounds" }, tabs) : "",
