@@ -25,7 +25,7 @@ from engine.strategies.planner.search.structures import tunable
 from engine.strategies.two_stage.expressions import read
 from sol.attainable import predict
 
-FORMS = ("TemplatePlan", "ProgramTemplate", "KernelTemplate", "Testing", "Tuning")
+FORMS = ("TemplatePlan", "ProgramTemplate", "KernelTemplate", "Findings", "Tuning")
 MOST_VALUES = 5
 STARTS = 2  # of the roles `test` and `tune`
 FLAT = ("syntax", "result", "cheat", "type", "slow")  # mistakes that spoil the text of a template
@@ -49,7 +49,7 @@ def reply_of(form: str, prompt: str, drawn: Sequence[Drawn], work: Any, mistake:
     match form:
         case "TemplatePlan":
             return _plan(prompt, work)
-        case "Testing":
+        case "Findings":
             right = "The default instance is right." in prompt
             return {
                 "mistake": "" if right else "Rehearsed: the default instance is not what the module computes.",

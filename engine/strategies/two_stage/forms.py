@@ -119,7 +119,7 @@ class Configuration(Form):
         return {s.name: s.value for s in self.settings}
 
 
-class Testing(Form):
+class Findings(Form):
     """What the test role says of a template's default instance."""
 
     mistake: Text = Field("", max_length=600, description="what is wrong with the template; empty if it is right")
@@ -142,6 +142,15 @@ class Tuning(Form):
 Template = ProgramTemplate | KernelTemplate
 
 __all__ = [
-    "Configuration", "Inequality", "KernelTemplate", "Parameter", "Planned", "ProgramTemplate", "Setting", "Template",
-    "TemplatePlan", "Testing", "Tuning",
+    "Configuration",
+    "Findings",
+    "Inequality",
+    "KernelTemplate",
+    "Parameter",
+    "Planned",
+    "ProgramTemplate",
+    "Setting",
+    "Template",
+    "TemplatePlan",
+    "Tuning",
 ]  # fmt: skip

@@ -15,11 +15,11 @@ from dsl.printer import to_text
 from engine.llm.prompts import facts as prompt_facts
 from engine.strategies.api import Candidate, Finished, Reply, Script, Show, Try, Verb
 from engine.strategies.two_stage.forms import (
+    Findings,
     KernelTemplate,
     ProgramTemplate,
     Template,
     TemplatePlan,
-    Testing,
     Tuning,
 )
 from engine.strategies.two_stage.options import TwoStageOptions, read_given
@@ -42,7 +42,7 @@ class Tested:
 
     space: Space
     trial: Finished
-    testing: Testing | None = None
+    testing: Findings | None = None
 
 
 class Stages:
@@ -120,18 +120,18 @@ class Stages:
         testing = None
         if not w.stop and not undecided and trial.number:
             reply = yield from w.ask(
-                "two_stage/test", Testing,
+                "two_stage/test", Findings,
                 **self._facts(space=space, template=_shown(space), right=right, words=prompt_facts.words(trial),
                               log=trial.log[-prompt_facts.MOST_LOG :]),
             )  # fmt: skip
-            testing = reply.value if isinstance(reply.value, Testing) else None
+            testing = reply.value if isinstance(reply.value, Findings) else None
         mistake = testing.mistake if testing is not None and not right else ""
         w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, mistake))
         if undecided:
             return f"The template was compiled and not verified here, so nothing is tuned: {trial.reason}"
         if right:
             self.mistake = None
-            return Tested(space, trial, testing or Testing(corners=[]))
+            return Tested(space, trial, testing or Findings(corners=[]))
         fix = testing.fix if testing is not None else ""
         self.mistake = {
             "text": space.template.text[: prompt_facts.MOST_TEXT],
@@ -150,7 +150,7 @@ class Stages:
         )
         right = _right(trial)
         self.writer.state = yield Show("template", self._template_facts(number, 1, space, trial, right, ""))
-        return Tested(space, trial, Testing(corners=[])) if right else (
+        return Tested(space, trial, Findings(corners=[])) if right else (
             f"The given template is not right here: {prompt_facts.words(trial)}"
         )  # fmt: skip
 
