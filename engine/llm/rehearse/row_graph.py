@@ -34,7 +34,8 @@ class NotRows(Exception):
 class Node:
     """One value. `full`: one for each element of a row, else one a row; `code`: an expression of `args`; `reduce`: sum
     or max over the row of its one argument; `load`: of an input (number, parts, part), where `parts` lie side by side
-    in its rows; `stride`: False for an input that all rows share; `dtype`: of an input; `level`: reductions before it."""
+    in its rows; `stride`: False for an input that all rows share; `dtype`: of an input; `level`: reductions before it.
+    """
 
     name: str
     full: bool
