@@ -74,7 +74,7 @@ def configurations(
 
 
 def template(shown: Iterable[events.Shown]) -> dict[str, Any] | None:
-    """The first right template, in the form of the option `given`; None if none is right."""
+    """The first right template, in the form of the option `preset`; None if none is right."""
     shown = list(shown)
     right = next((e.facts for e in shown if e.topic == "template" and e.facts["right"]), None)
     if right is None:

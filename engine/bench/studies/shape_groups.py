@@ -82,13 +82,13 @@ class Study:
         options = {"rounds": 1, "evaluations": self.trials}
         return self.session(group, shape, cls, "two_stage", **options)
 
-    def given(
+    def preset(
         self, group: ShapeGroup, shape: Shape, cls: str, template: dict[str, Any] | None, listed: Sequence[dict]
     ) -> dict[str, Any]:
         """The configurations of another session. A program's text holds its shape, so each session writes its own."""
         shared = template if self.form == "kernel" else None
         text = json.dumps({"template": shared, "configurations": list(listed)})
-        return self.session(group, shape, cls, "two_stage", rounds=1, given=text)
+        return self.session(group, shape, cls, "two_stage", rounds=1, preset=text)
 
     def direct(self, group: ShapeGroup, shape: Shape, cls: str) -> dict[str, Any]:
         return self.session(group, shape, cls, "chain", attempts=self.trials)
@@ -109,21 +109,21 @@ def group_row(study: Study, group: ShapeGroup, cls: str, say: Callable[[str], No
     say(f"{group.name} {cls}: one configuration per shape is tuned")
     template = next((own[s]["template"] for s in group.tuned if own[s]["template"]), None)
     listed = shape_folds.candidates([own[s] for s in group.tuned], MOST_CANDIDATES)
-    held = {}
+    sessions = {}
     if listed:
-        held = study.over(group.tuned, lambda shape: study.given(group, shape, cls, template, listed))
-    chosen = shape_folds.general([held[s] for s in group.tuned]) if held else None
+        sessions = study.over(group.tuned, lambda shape: study.preset(group, shape, cls, template, listed))
+    chosen = shape_folds.general([sessions[s] for s in group.tuned]) if sessions else None
     if chosen is None:
         row["why"] = "no configuration has a time at every tuned shape"
     else:
         row["general"] = {"settings": chosen[0], "over_own_best": chosen[1], "of": len(listed), "template": template}
-        held |= study.over(group.unseen, lambda shape: study.given(group, shape, cls, template, [chosen[0]]))
+        sessions |= study.over(group.unseen, lambda shape: study.preset(group, shape, cls, template, [chosen[0]]))
     say(f"{group.name} {cls}: the general configuration is at every shape")
     direct = study.over(every, lambda shape: study.direct(group, shape, cls))
     for shape in every:
         row["shapes"].append({
             "shape": list(shape), "tuned": shape in group.tuned, "own": own[shape], "direct": direct[shape],
-            "general": None if chosen is None else _at(held[shape], chosen[0]),
+            "general": None if chosen is None else _at(sessions[shape], chosen[0]),
         })  # fmt: skip
     row["summary"] = summary(row)
     return row

@@ -1,4 +1,4 @@
-"""The options of `two_stage`, and a template or configurations that are given instead of searched."""
+"""The options of `two_stage`, and a template or configurations that are preset instead of searched."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.strategies import api
 from engine.strategies.two_stage.forms import Form, KernelTemplate, ProgramTemplate, Setting_
 from engine.strategies.writing import FORM, PROFILE, REFINE, RESERVE, SEED
 
-MOST_GIVEN = 200_000  # characters
+MOST_PRESET = 200_000  # characters
 MOST_CONFIGURATIONS = 64
 
 
-class Given(Form):
+class Preset(Form):
     """What another session found. `template`: tried without a turn of plan and generate; `configurations`: evaluated in
     this order in place of the search."""
 
@@ -37,28 +37,28 @@ class TwoStageOptions(api.Options):
     seed: bool = SEED
     refine: bool = REFINE
     reserve: int = RESERVE
-    given: str = Field(
-        "", max_length=MOST_GIVEN,
+    preset: str = Field(
+        "", max_length=MOST_PRESET,
         description="JSON {template, configurations} of another session, tried in place of turns and search",
     )  # fmt: skip
 
-    @field_validator("given")
+    @field_validator("preset")
     @classmethod
-    def _given(cls, text: str) -> str:
+    def _preset(cls, text: str) -> str:
         if text.strip():
-            read_given(text)
+            read_preset(text)
         return text
 
 
-def read_given(text: str) -> Given | None:
-    """The given template and configurations; None if there are none. Raises ValueError."""
+def read_preset(text: str) -> Preset | None:
+    """The preset template and configurations; None if there are none. Raises ValueError."""
     if not text.strip():
         return None
     try:
-        return Given.model_validate(json.loads(text))
+        return Preset.model_validate(json.loads(text))
     except (ValidationError, ValueError, RecursionError) as e:
         first = e.errors()[0]["msg"] if isinstance(e, ValidationError) else "no JSON"
-        raise ValueError(f"given holds no template and configurations: {first}") from None
+        raise ValueError(f"preset holds no template and configurations: {first}") from None
 
 
-__all__ = ["Given", "TwoStageOptions", "read_given"]
+__all__ = ["Preset", "TwoStageOptions", "read_preset"]

@@ -80,22 +80,22 @@ class Evaluator:
 
 
 class Search:
-    """One round's search. `first`: the trial of the default instance; `given`: configurations in place of a search."""
+    """One round's search. `first`: the trial of the default instance; `preset`: configurations in place of a search."""
 
     def __init__(
         self, evaluator: Evaluator, options: TwoStageOptions, first: Finished,
-        given: Sequence[Mapping[str, int | str]] | None = None,
+        preset: Sequence[Mapping[str, int | str]] | None = None,
     ):  # fmt: skip
-        self.evaluator, self.options, self.given = evaluator, options, given
+        self.evaluator, self.options, self.preset = evaluator, options, preset
         self.space, self.writer = evaluator.space, evaluator.writer
         evaluator.trials[self.space.default] = first
         self.ms: dict[Config, float | None] = {self.space.default: time_of(first)}
-        self.skipped = 0  # given configurations that are not allowed ones of this template
+        self.skipped = 0  # preset configurations that are not allowed ones of this template
         self.repeats: list[float] = []
 
     def run(self, corners: Sequence[Configuration], tuning: Tuning | None) -> Generator[Verb, Any, list[str]]:
         """Search, repeat the best, and show it; the lines for the plan."""
-        why = yield from (self._tried_given() if self.given is not None else self._descended(corners, tuning))
+        why = yield from (self._tried_preset() if self.preset is not None else self._descended(corners, tuning))
         yield from self._repeated()
         return (yield from self.report(why))
 
@@ -120,8 +120,8 @@ class Search:
             step = _sent(walk, (yield from self.evaluator.evaluate(step, descent.best)))
         return "Every configuration inside the limits was evaluated."
 
-    def _tried_given(self) -> Script:
-        for settings in self.given or ():
+    def _tried_preset(self) -> Script:
+        for settings in self.preset or ():
             config = self.space.config(settings)
             if config is None:
                 self.skipped += 1
@@ -129,11 +129,11 @@ class Search:
             if config in self.ms:
                 continue
             if self.writer.stop:
-                return f"The given configurations were not all evaluated: {self.writer.stop}"
+                return f"The preset configurations were not all evaluated: {self.writer.stop}"
             best = min((c for c, ms in self.ms.items() if ms is not None), key=lambda c: self.ms[c], default=None)
-            self.ms[config] = yield from self.evaluator.evaluate(Step(config, "given", "given"), best)
+            self.ms[config] = yield from self.evaluator.evaluate(Step(config, "preset", "preset"), best)
         skipped = f"; {self.skipped} are none of this template" if self.skipped else ""
-        return f"The given configurations were evaluated{skipped}."
+        return f"The preset configurations were evaluated{skipped}."
 
     def _repeated(self) -> Generator[Verb, Any, None]:
         """Further measurements of the best, where times are measured."""

@@ -22,7 +22,7 @@ from engine.strategies.two_stage.forms import (
     TemplatePlan,
     Tuning,
 )
-from engine.strategies.two_stage.options import TwoStageOptions, read_given
+from engine.strategies.two_stage.options import TwoStageOptions, read_preset
 from engine.strategies.two_stage.search import Evaluator, Search
 from engine.strategies.two_stage.space import MOST, BadTemplate, Space, limits_of
 from engine.strategies.writing import Writer
@@ -50,17 +50,17 @@ class Stages:
 
     def __init__(self, writer: Writer, options: TwoStageOptions):
         self.writer, self.options = writer, options
-        self.given = read_given(options.given)
+        self.preset = read_preset(options.preset)
         self.mistake: dict[str, Any] | None = None  # the last template that was not right
 
     def run(self) -> Script:
         w, o, plan = self.writer, self.options, None
-        given = self.given.template if self.given else None
-        if given is None:
+        preset = self.preset.template if self.preset else None
+        if preset is None:
             plan = yield from self._plan(None)
-        rounds = 1 if self.given else o.rounds
+        rounds = 1 if self.preset else o.rounds
         for number in range(1, rounds + 1):
-            tested = yield from (self._given(given, number) if given else self._template(number, plan))
+            tested = yield from (self._preset(preset, number) if preset else self._template(number, plan))
             if isinstance(tested, str):
                 return tested
             lines = yield from self._tune(number, tested)
@@ -139,19 +139,19 @@ class Stages:
         }
         return Tested(space, trial)
 
-    def _given(self, template: Template, number: int) -> Generator[Verb, Any, Tested | str]:
+    def _preset(self, template: Template, number: int) -> Generator[Verb, Any, Tested | str]:
         """A template of another session, without turns."""
         try:
             space = Space(template, self.writer.problem.hardware)
         except BadTemplate as e:
-            return f"The given template is no template: {e}."
+            return f"The preset template is no template: {e}."
         trial = yield from self.writer.tried(
             self._try(space, space.default, template.change, "the template of another session", _first(self.writer))
         )
         right = _right(trial)
         self.writer.state = yield Show("template", self._template_facts(number, 1, space, trial, right, ""))
         return Tested(space, trial, Findings(corners=[])) if right else (
-            f"The given template is not right here: {prompt_facts.words(trial)}"
+            f"The preset template is not right here: {prompt_facts.words(trial)}"
         )  # fmt: skip
 
     def _objection(self, reply: Reply, spaces: dict[str, Space]) -> str:
@@ -177,13 +177,13 @@ class Stages:
         w.state = yield Show("space", {"round": number, **_space_facts(space)})
         search = Search(
             Evaluator(w, space, number, self._try), self.options, tested.trial,
-            None if self.given is None else self.given.configurations,
+            None if self.preset is None else self.preset.configurations,
         )  # fmt: skip
         if tested.trial.ms is None:
             why = f"Nothing was searched: this device takes no time of the template ({tested.trial.reason})"
             return (yield from search.report(why))
         tuning = None
-        if self.given is None and not w.stop and len(space.allowed) > 1:
+        if self.preset is None and not w.stop and len(space.allowed) > 1:
             profile = yield from w.look()
             reply = yield from w.ask(
                 "two_stage/tune", Tuning,

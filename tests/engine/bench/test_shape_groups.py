@@ -9,7 +9,7 @@ from engine.llm.rehearse.player import Player
 from engine.session import events
 from engine.strategies import registry
 from engine.strategies.api import Reply
-from engine.strategies.two_stage.options import read_given
+from engine.strategies.two_stage.options import read_preset
 from engine.suite.shape_groups import GROUPS
 from sol.hardware import load
 from tests.engine.session.scripted import Searching, of
@@ -43,7 +43,7 @@ def played():
     return searching.run()
 
 
-def test_a_session_is_folded_from_its_log_and_its_template_can_be_given_to_another(played):
+def test_a_session_is_folded_from_its_log_and_its_template_can_be_preset_to_another(played):
     row = shape_folds.session_of(played, H200)
     ms = {e.trial: e.ms for e in of(played, events.TrialJudged)}
     assert row["best"]["ms"] == min(ms.values()) and row["naive"] is None and len(row["configurations"]) == 5
@@ -53,10 +53,10 @@ def test_a_session_is_folded_from_its_log_and_its_template_can_be_given_to_anoth
     chosen = shape_folds.candidates([row], 2)
     template = {n: v for n, v in row["template"].items() if n != "language"}
     text = json.dumps({"template": template, "configurations": chosen})
-    given = read_given(text)
-    assert given.template.text == row["template"]["text"] and given.template.inequalities
+    preset = read_preset(text)
+    assert preset.template.text == row["template"]["text"] and preset.template.inequalities
     two = registry.available()["two_stage"]
-    again = Searching(two(two.Options(given=text)), trials=8).run()
+    again = Searching(two(two.Options(preset=text)), trials=8).run()
     assert [e.facts["ms"] for e in of(again, events.Shown) if e.topic == "search"] == [
         r["ms"] for s in chosen for r in row["configurations"][1:] if r["settings"] == s
     ]

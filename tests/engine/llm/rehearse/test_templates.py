@@ -157,9 +157,9 @@ def test_a_programs_template_has_instances_that_pass_their_checks():
     template = ProgramTemplate.model_validate(templates.program_template(drawn, H200.title))
     space, rng = Space(template, H200), random.Random(0)
     assert check(space.text(space.default)).ok and len(space.allowed) > 500
-    taken = [generate(c.program, H200.sms).sources for c in map(check, map(space.text, rng.sample(space.allowed, 30)))
+    sources = [generate(c.program, H200.sms).sources for c in map(check, map(space.text, rng.sample(space.allowed, 30)))
              if c.ok]  # fmt: skip
-    assert sum(map(bool, taken)) > 20  # the limits keep out most of what the language refuses
+    assert sum(map(bool, sources)) > 20  # the limits keep out most of what the language refuses
 
 
 def test_without_a_product_the_launch_is_the_parameter():

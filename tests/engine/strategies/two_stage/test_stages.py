@@ -136,19 +136,19 @@ def test_kernels_go_through_the_same_stages_and_the_best_is_repeated_where_times
 
 
 @pytest.mark.parametrize("with_template", [True, False])
-def test_given_configurations_take_the_place_of_the_search(with_template):
+def test_preset_configurations_take_the_place_of_the_search(with_template):
     listed = [{"m": 64, "s": 2}, {"m": 256}, {"other": 1}, {"s": 4}]
-    given = json.dumps({"template": PROGRAM if with_template else None, "configurations": listed})
-    log, _, prompts = play({"generate": [PROGRAM]}, given=given)
+    preset = json.dumps({"template": PROGRAM if with_template else None, "configurations": listed})
+    log, _, prompts = play({"generate": [PROGRAM]}, preset=preset)
     assert [r["settings"] for r in shown(log, "search")] == [{"m": 64, "s": 2}, {"m": 128, "s": 4}]
     assert shown(log, "effects")[0]["why"].endswith("evaluated; 2 are none of this template.")
     assert {role for role, _ in prompts} == (set() if with_template else {"plan", "generate", "test"})
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"configurations": 3}', '{"configurations": [{"a": [1]}]}'])
-def test_given_texts_are_checked_with_the_options(text):
-    with pytest.raises(ValueError, match="given holds no template and configurations"):
-        TWO.Options(given=text)
+def test_preset_texts_are_checked_with_the_options(text):
+    with pytest.raises(ValueError, match="preset holds no template and configurations"):
+        TWO.Options(preset=text)
 
 
 def test_a_budget_that_ends_in_the_search_is_said_and_what_was_found_is_shown():
