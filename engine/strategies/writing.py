@@ -127,10 +127,10 @@ class Writer:
     # ---- turns ----
 
     def prompt(self, role: str, expects: type[Form], **facts: Any) -> Ask:
-        """One turn of a role."""
+        """One turn of a role, whose prompt may lie in a folder: `optiml/edit` is the role `edit`."""
         from engine.llm.prompts import render
 
-        return Ask(role, render(role, expects, **facts), expects)
+        return Ask(role.rpartition("/")[2], render(role, expects, **facts), expects)
 
     def ask(
         self, role: str, expects: type[Form], objection: Callable[[Reply], str] = lambda reply: "", **facts: Any

@@ -47,6 +47,7 @@ ARMS: dict[str, tuple[str, dict[str, Any], frozenset[str]]] = {
     "mucutlass_in_prompt": (
         "mucutlass", {"steering": "in_prompt", "iterations": 2, "attempts": 3}, frozenset({"implement"})
     ),
+    "two_stage": ("two_stage", {"rounds": 1, "screened": 1}, frozenset({"plan", "generate", "test", "tune"})),
 }  # fmt: skip
 
 
@@ -105,13 +106,13 @@ def row_of(arm: str, problem: str, log: list[events.Event], seconds: float) -> d
 
 
 @contextmanager
-def rehearsal(folder: str) -> Iterator[settings.Settings]:
+def rehearsal(folder: str, skill: float = SKILL, seed: int = SEED) -> Iterator[settings.Settings]:
     """Settings whose endpoint is a rehearsal in this process."""
     from engine.llm.rehearse import MODEL
     from engine.llm.rehearse.player import Player
     from engine.llm.rehearse.server import Rehearsal
 
-    server = Rehearsal(("127.0.0.1", 0), Player(SKILL, SEED))
+    server = Rehearsal(("127.0.0.1", 0), Player(skill, seed))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield settings.load(

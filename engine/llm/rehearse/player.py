@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.llm.prompts import clip
-from engine.llm.rehearse import mistakes
+from engine.llm.rehearse import mistakes, templates
 from engine.llm.rehearse.modules import module_of
 from engine.llm.rehearse.pool import Drawn, hardware_of, pool
 from engine.llm.rehearse.raw_kernels import raw_kernel
@@ -76,7 +76,12 @@ class Player:
         mistake = ""
         if rng.random() >= self.skill:
             mistake = rng.choice(mistakes.OF_KERNELS if work.form == "Kernel" else mistakes.OF_PROGRAMS)
-        return mistakes.written(self._value(work, mistake, rng), mistake, rng)
+        if work.form in templates.FORMS:
+            mistake = templates.mistake_of(work.form, mistake, rng)
+            value = templates.reply_of(work.form, prompt, self._drawn(work), work, mistake, rng)
+        else:
+            value = self._value(work, mistake, rng)
+        return mistakes.written(value, mistake, rng)
 
     def _value(self, work: Work, mistake: str, rng: random.Random) -> dict[str, Any]:
         match work.form:

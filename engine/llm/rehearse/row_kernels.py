@@ -1,0 +1,266 @@
+"""A vectorised CUDA kernel for a module that works row by row, as a template by rule (row_graph.py).
+
+Its parameters are the threads of a row, the rows of a block, the elements of a vector, the vectors in flight and, where
+nothing is reduced, the blocks that share a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.llm.rehearse.row_graph import HALVES, Node, Rows
+
+ROW_THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
+BLOCK_ROWS = (1, 2, 4, 8, 16)
+VECTORS = (1, 2, 4, 8)
+UNROLLS = (1, 2, 4)
+PIECES = (1, 2, 4, 8, 16)
+# Beside the vectors in flight, which count twice (as loaded, and in f32): addresses and counters. nvcc's own counts for
+# sm_90a of three of these kernels, with 1, 2 and 4 vectors in flight, are 70 to 93% of this.
+BASE_REGISTERS = 32
+HEAD = """\
+// {title}
+// Row by row: {{row_threads}} threads a row, {{block_rows}} rows a block, vectors of {{vector}}, {{unroll}} in flight.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cmath>
+
+constexpr int THREADS = {{row_threads}}, ROWS = {{block_rows}}, VECTOR = {{vector}}, UNROLL = {{unroll}};
+constexpr int PIECES = {pieces}, WARPS = (THREADS + 31) / 32;
+
+struct Arguments {{
+  const void* in[8];
+  void* out[4];
+  int64_t rows, width;
+}};
+
+template <typename T, int V>
+struct alignas(sizeof(T) * V) Pack {{
+  T v[V];
+}};
+
+__device__ __forceinline__ float wide(float x) {{ return x; }}
+__device__ __forceinline__ float wide(__half x) {{ return __half2float(x); }}
+__device__ __forceinline__ float wide(__nv_bfloat16 x) {{ return __bfloat162float(x); }}
+__device__ __forceinline__ void narrow(float x, float& y) {{ y = x; }}
+__device__ __forceinline__ void narrow(float x, __half& y) {{ y = __float2half_rn(x); }}
+__device__ __forceinline__ void narrow(float x, __nv_bfloat16& y) {{ y = __float2bfloat16_rn(x); }}
+
+template <typename T>
+__device__ __forceinline__ float rounded(float x) {{
+  T y;
+  narrow(x, y);
+  return wide(y);
+}}
+
+template <bool MAX>
+__device__ __forceinline__ float joined(float a, float b) {{
+  return MAX ? (a > b || a != a ? a : b) : a + b;
+}}
+
+// The sum or the largest value over the threads of a row, in each of them.
+template <bool MAX>
+__device__ __forceinline__ float across(float v, float* part, int lane) {{
+  for (int m = (THREADS < 32 ? THREADS : 32) / 2; m > 0; m /= 2) v = joined<MAX>(v, __shfl_xor_sync(0xffffffffu, v, m));
+  if (WARPS > 1) {{
+    if (lane % 32 == 0) part[lane / 32] = v;
+    __syncthreads();
+    v = part[0];
+    for (int w = 1; w < WARPS; ++w) v = joined<MAX>(v, part[w]);
+    __syncthreads();
+  }}
+  return v;
+}}
+
+template <typename T, int V>
+__global__ void __launch_bounds__(THREADS * ROWS) rows_kernel(Arguments a) {{
+"""
+TAIL = """\
+}}
+
+template <typename T>
+void launch(const Tensor* in, const Tensor* out, int inputs, int outputs, cudaStream_t stream) {{
+  Arguments a = {{}};
+  for (int i = 0; i < inputs; ++i) a.in[i] = in[i].data;
+  for (int i = 0; i < outputs; ++i) a.out[i] = out[i].data;
+  a.rows = 1;
+  for (int i = 0; i + 1 < in[{wide}].rank; ++i) a.rows *= in[{wide}].shape[i];
+  a.width = in[{wide}].shape[in[{wide}].rank - 1] / {parts};
+  dim3 grid((unsigned)((a.rows + ROWS - 1) / ROWS), PIECES);
+  if (a.width % VECTOR == 0) {{
+    rows_kernel<T, VECTOR><<<grid, THREADS * ROWS, 0, stream>>>(a);
+  }} else {{
+    rows_kernel<T, 1><<<grid, THREADS * ROWS, 0, stream>>>(a);
+  }}
+}}
+
+extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream) {{
+{dispatch}
+  return cudaGetLastError();
+}}
+"""
+
+
+def template_of(rows: Rows, title: str) -> dict[str, Any]:
+    """The template's text, parameters, inequalities and resources, as in engine.strategies.two_stage.forms."""
+    reduces = rows.levels > 0
+    head = HEAD.format(title=title.replace("{", "(").replace("}", ")"), pieces=1 if reduces else "{pieces}")
+    dispatch = "  launch<float>(in, out, inputs, outputs, stream);"
+    if rows.half:
+        first = next(n.load[0] for n in rows.nodes.values() if n.load is not None and n.dtype in HALVES)
+        dispatch = (
+            f"  if (in[{first}].dtype == 1) {{\n    launch<__half>(in, out, inputs, outputs, stream);\n"
+            f"  }} else if (in[{first}].dtype == 2) {{\n    launch<__nv_bfloat16>(in, out, inputs, outputs, stream);\n"
+            "  } else {\n    return cudaErrorInvalidValue;\n  }"
+        )
+    tail = TAIL.format(wide=rows.wide, parts=rows.parts, dispatch=dispatch)
+    return {"text": head + "\n".join(_body(rows)) + "\n" + tail, **_space(rows, reduces)}
+
+
+def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
+    """Parameters with defaults that every limit allows."""
+    width = rows.width
+    vector = next(v for v in reversed(VECTORS) if width % v == 0)
+    threads = max(t for t in ROW_THREADS if t <= 256 and ((t - 1) * vector < width or t == ROW_THREADS[0]))
+    block = next(b for b in reversed(BLOCK_ROWS) if b * threads <= 256)
+    parameters = [
+        ("row_threads", ROW_THREADS, threads, "threads of a row"),
+        ("block_rows", BLOCK_ROWS, block, "rows of a block"),
+        ("vector", VECTORS, vector, "elements of a load"),
+        ("unroll", UNROLLS, 1, "loads of a thread in flight"),
+    ]
+    if not reduces:
+        parameters.append(("pieces", PIECES, 1, "blocks that share a row"))
+    loaded = sum(2 if n.dtype in HALVES else 4 for n in rows.nodes.values() if n.load is not None and n.full)
+    stored = sum(2 if dtype in HALVES else 4 for name, dtype in rows.outputs if rows.nodes[name].full)
+    pieces = "" if reduces else " * pieces"
+    limits = [
+        (f"{width} % vector == 0", "divisibility", "a row is whole vectors"),
+        (f"(row_threads{pieces} - 1) * vector < {width} or row_threads == {ROW_THREADS[0]}", "other",
+         "each thread has an element"),
+        ("threads % warp == 0", "threads", "whole warps"),
+        ("blocks_sm * threads >= threads_sm // 4", "occupancy", "a quarter of an SM's threads at least"),
+    ]  # fmt: skip
+    return {
+        "parameters": [
+            {"name": n, "values": list(values), "default": d, "meaning": m} for n, values, d, m in parameters
+        ],
+        "inequalities": [{"expression": e, "resource": r, "why": w} for e, r, w in limits],
+        "threads": "row_threads * block_rows",
+        "registers": f"{BASE_REGISTERS} + ceil_div(unroll * vector * {loaded} + vector * {stored}, 2)",
+        "shared_bytes": "4 * block_rows * ceil_div(row_threads, warp)" if reduces else "",
+    }  # fmt: skip
+
+
+# ---- the body of the kernel ----
+
+
+def _body(rows: Rows) -> list[str]:
+    lines = [
+        "  const int lane = threadIdx.x % THREADS, local = threadIdx.x / THREADS;",
+        "  const int64_t block_row = (int64_t)blockIdx.x * ROWS + local, width = a.width;",
+        "  const bool live = block_row < a.rows;",
+        "  const int64_t row = live ? block_row : a.rows - 1;",
+        "  const int64_t first = ((int64_t)blockIdx.y * THREADS + lane) * V, step = (int64_t)PIECES * THREADS * V;",
+    ]
+    if rows.levels:
+        lines.append("  __shared__ float part[ROWS * WARPS];")
+    lines += _row_values(rows, 0)
+    for level in range(1, rows.levels + 1):
+        reduced = [n for n in rows.nodes.values() if n.reduce and n.level == level]
+        for n in reduced:
+            lines.append(f"  float r_{n.name} = {'-INFINITY' if n.reduce == 'max' else '0.f'};")
+        ends = [
+            f"r_{n.name} = joined<{_flag(n)}>(r_{n.name}, {_read(rows, n.args[0])});" for n in reduced
+        ]  # fmt: skip
+        lines += _loop(rows, [n.args[0] for n in reduced], ends, [])
+        lines += [f"  r_{n.name} = across<{_flag(n)}>(r_{n.name}, part + local * WARPS, lane);" for n in reduced]
+        lines += _row_values(rows, level)
+    stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
+    if stored:
+        ends = [f"narrow({_read(rows, name)}, o_{i}.v[e]);" for i, name, _ in stored]
+        lines += _loop(rows, [name for _, name, _ in stored], ends, [(i, dtype) for i, _, dtype in stored])
+    scalars = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if not rows.nodes[name].full]
+    if scalars:
+        lines.append("  if (live && lane == 0 && blockIdx.y == 0) {")
+        lines += [f"    narrow({_read(rows, n)}, (({_type(d)}*)a.out[{i}])[row]);" for i, n, d in scalars]
+        lines.append("  }")
+    return lines
+
+
+def _row_values(rows: Rows, level: int) -> list[str]:
+    """The values of a row that are known after `level` reductions, in order."""
+    lines = []
+    for n in rows.nodes.values():
+        if n.full or n.reduce or n.level != level:
+            continue
+        if n.code.startswith("pick"):
+            number, parts, part = n.load
+            target = f"i_{n.args[0]}"
+            where = f"row * width * {parts} + width * {part} + (live_{n.name} ? {target} : 0)"
+            lines.append(f"  const bool live_{n.name} = {target} >= 0 && {target} < width;")
+            lines.append(f"  const float r_{n.name} = wide(((const {_type(n.dtype)}*)a.in[{number}])[{where}]);")
+        elif n.load is not None and n.dtype == "i64":
+            lines.append(f"  const int64_t i_{n.name} = ((const int64_t*)a.in[{n.load[0]}])[row];")
+        elif n.load is not None:
+            lines.append(f"  const float r_{n.name} = wide(((const {_type(n.dtype)}*)a.in[{n.load[0]}])[row]);")
+        else:
+            lines.append(f"  const float r_{n.name} = {_code(rows, n)};")
+    return lines
+
+
+def _loop(rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int, str]]) -> list[str]:
+    """One pass over a row: load what `wanted` needs, UNROLL vectors in flight, compute each element, do `ends`."""
+    needed = _needed(rows, wanted)
+    loads = [n for n in needed if n.load is not None]
+    lines = ["  for (int64_t base = first; base < width; base += step * UNROLL) {"]
+    lines += [f"    Pack<{_type(n.dtype)}, V> p_{n.name}[UNROLL];" for n in loads]
+    lines += ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {", "      const int64_t j = base + u * step;"]
+    lines.append("      if (j < width) {")
+    for n in loads:
+        number, parts, part = n.load
+        place = f"row * width * {parts} + width * {part} + j" if n.stride else "j"
+        kind = f"Pack<{_type(n.dtype)}, V>"
+        lines.append(f"        p_{n.name}[u] = *(const {kind}*)((const {_type(n.dtype)}*)a.in[{number}] + {place});")
+    lines += ["      }", "    }", "#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {"]
+    lines += ["      const int64_t j = base + u * step;", "      if (j < width) {"]
+    lines += [f"        Pack<{_type(dtype)}, V> o_{i};" for i, dtype in stored]
+    lines += ["#pragma unroll", "        for (int e = 0; e < V; ++e) {"]
+    for n in needed:
+        value = f"wide(p_{n.name}[u].v[e])" if n.load is not None else _code(rows, n)
+        lines.append(f"          const float v_{n.name} = {value};")
+    lines += [f"          {end}" for end in ends]
+    lines.append("        }")
+    for i, dtype in stored:
+        kind = f"Pack<{_type(dtype)}, V>"
+        lines.append(f"        if (live) *({kind}*)(({_type(dtype)}*)a.out[{i}] + row * width + j) = o_{i};")
+    return [*lines, "      }", "    }", "  }"]
+
+
+def _needed(rows: Rows, wanted: list[str]) -> list[Node]:
+    """The values of an element that `wanted` needs, in order."""
+    names, todo = set(), list(wanted)
+    while todo:
+        node = rows.nodes.get(todo.pop())
+        if node is not None and node.full and node.name not in names:
+            names.add(node.name)
+            todo += node.args
+    return [n for n in rows.nodes.values() if n.name in names]
+
+
+def _code(rows: Rows, n: Node) -> str:
+    return n.code.format(*(_read(rows, a) for a in n.args))
+
+
+def _read(rows: Rows, name: str) -> str:
+    if name not in rows.nodes:
+        return f"{name}f"  # a number
+    return f"{'v' if rows.nodes[name].full else 'r'}_{name}"
+
+
+def _flag(n: Node) -> str:
+    return "true" if n.reduce == "max" else "false"
+
+
+def _type(dtype: str) -> str:
+    return "T" if dtype in HALVES else "float"

@@ -1,0 +1,255 @@
+"""Replies of a rehearsal about templates: the planner's programs and row kernels with parameters, and where a search of
+them may begin. Rules wrote them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from dsl.check.program import check
+from dsl.ir import Collective, Config, Program
+from dsl.printer import to_text
+from dsl.resolve import resolve
+from dsl.rules import legal
+from engine.devices import SessionRefused
+from engine.llm.rehearse import mistakes
+from engine.llm.rehearse.pool import Drawn, hardware_of, prepared
+from engine.llm.rehearse.raw_kernels import raw_kernel
+from engine.llm.rehearse.row_graph import HALVES, NotRows, rows_of
+from engine.llm.rehearse.row_kernels import template_of
+from engine.strategies.planner.search.structures import tunable
+from engine.strategies.two_stage.expressions import read
+from sol.attainable import predict
+
+FORMS = ("TemplatePlan", "ProgramTemplate", "KernelTemplate", "Findings", "Tuning")
+MOST_VALUES = 5
+STARTS = 2  # of the roles `test` and `tune`
+FLAT = ("syntax", "result", "cheat", "type", "slow")  # mistakes that spoil the text of a template
+OF_TEMPLATES = ("inequality", "placeholder")  # a default that breaks a limit; a parameter that is not in the text
+SCHEDULES = '(schedule == "cooperative" and tile_m >= 128) or (schedule == "pingpong" and tile_m <= 192)'
+ACCUMULATORS = 'tile_m * tile_n <= 26624 or (schedule == "cooperative" and tile_m >= 128 and tile_m * tile_n <= 53248)'
+_PARAMETER = re.compile(r"^- (\w{1,32}): ([^\n]{1,800}) \(default ([^)\n]{0,40})\)", re.MULTILINE)
+_ROUND = "# What the search of the last template's parameters found"
+
+
+def mistake_of(form: str, mistake: str, rng: random.Random) -> str:
+    """The mistake of a reply that has one: `mistake`, or one that only templates have."""
+    if form not in ("ProgramTemplate", "KernelTemplate") or not mistake:
+        return mistake
+    return rng.choice((mistake, *OF_TEMPLATES)) if mistake in FLAT else mistake
+
+
+def reply_of(form: str, prompt: str, drawn: Sequence[Drawn], work: Any, mistake: str, rng: random.Random) -> dict:
+    """The reply of one of FORMS. `drawn`: the planner's programs that were not tried; `work`: as the player reads the
+    prompt (engine.llm.rehearse.player.Work)."""
+    match form:
+        case "TemplatePlan":
+            return _plan(prompt, work)
+        case "Findings":
+            right = "The default instance is right." in prompt
+            return {
+                "mistake": "" if right else "Rehearsed: the default instance is not what the module computes.",
+                "fix": "" if right else "Rehearsed: take the original's text again.",
+                "corners": _settings(prompt, rng, corner=True) if right else [],
+            }  # fmt: skip
+        case "Tuning":
+            names = [name for name, _, _ in _parameters(prompt)]
+            return {"starts": _settings(prompt, rng), "order": names, "why": "rehearsed: in the template's order"}
+        case "KernelTemplate":
+            template = _kernel(work.source, work.kind, work.classes, work.gpu, mistake)
+        case _:
+            template = _program(drawn, work, mistake, rng)
+    return _spoiled(template, mistake)
+
+
+def _plan(prompt: str, work: Any) -> dict[str, Any]:
+    again = _ROUND in prompt
+    return {
+        "decision": "template", "structure": f"Rehearsed: {'another' if again else 'the first'} structure by rule.",
+        "parameters": [{"name": "tile", "why": "work of a block"}, {"name": "stages", "why": "loads in flight"}],
+        "speedup": 1.2, "why": "rehearsed: the best value of a parameter is measured, not known",
+    }  # fmt: skip
+
+
+# ---- starts ----
+
+
+def _parameters(prompt: str) -> list[tuple[str, list[str], str]]:
+    """The parameters that a prompt lists: name, values and default."""
+    return [(name, values.split(", "), default) for name, values, default in _PARAMETER.findall(prompt)]
+
+
+def _settings(prompt: str, rng: random.Random, corner: bool = False) -> list[dict[str, Any]]:
+    """Configurations near the default: one parameter takes its last value (a corner) or a random one."""
+    parameters = [(name, values) for name, values, _ in _parameters(prompt) if len(values) > 1]
+    chosen = rng.sample(parameters, min(STARTS, len(parameters)))
+    return [
+        {"settings": [{"name": name, "value": values[-1] if corner else rng.choice(values)}]} for name, values in chosen
+    ]
+
+
+# ---- programs ----
+
+
+def _program(drawn: Sequence[Drawn], work: Any, mistake: str, rng: random.Random) -> dict[str, Any]:
+    if not drawn:
+        text = "# no part of this module is a program of the language: {none}"
+        return _named(text, [("none", [0], 0)], work.classes[0], "nothing to rehearse")
+    place = 0
+    while place < len(drawn) - 1 and rng.random() > 0.5:
+        place += 1
+    chosen = max(drawn, key=lambda d: d.ms or 0.0) if mistake == "slow" else drawn[place]
+    return program_template(chosen, work.gpu)
+
+
+def program_template(drawn: Drawn, gpu: str) -> dict[str, Any]:
+    """A program whose product that takes longest has parameters for each clause of its configuration; a program without
+    a product has one for its launch."""
+    hardware = hardware_of(gpu)
+    program = check(drawn.text).program
+    stages = tunable(program)
+    if not stages:
+        text = to_text(replace(program, graph=False))
+        head, line, rest = text.partition(f"  arch {program.arch}\n" if program.arch else "{\n")
+        text = f"{head}{line}  launch {{launch}}\n{rest}"
+        values = [("launch", ["stream", "graph"], "stream")]
+        return _named(text, values, drawn.cls, f"{drawn.change or 'the program'}, with its launch as a parameter")
+    times = {s.name: s.ms for s in predict(resolve(program, hardware.sms), hardware).stages}
+    name = max(stages, key=lambda s: times.get(s.name, 0.0)).name
+    resolved = resolve(program, hardware.sms)
+    stage = next(s for s in resolved.stages if s.name == name)
+    return _of_stage(program, stage, drawn)
+
+
+def _of_stage(program: Program, stage: Collective, drawn: Drawn) -> dict[str, Any]:
+    """The template of a program whose `stage` has every clause set."""
+    c, problem = stage.config, legal.program_problem(program, stage)
+    tiles = [t for t in legal.tiles_for(problem) if t[2] <= 4 * c.tile[2]]
+    values: dict[str, list] = {
+        f"tile_{axis}": _near([t[i] for t in tiles], c.tile[i]) for i, axis in enumerate("mnk")
+    }  # fmt: skip
+    if c.cluster is not None:
+        values |= {"cluster_m": _near([1, 2], c.cluster[0]), "cluster_n": _near([1, 2], c.cluster[1])}
+    if c.schedule is not None:
+        values["schedule"] = list(dict.fromkeys([c.schedule, *legal.SCHEDULES]))
+    if c.stages is not None:
+        values["stages"] = _near([2, 3, 4, 6], c.stages)
+    if c.swizzle is not None:
+        values["swizzle"] = _near(list(legal.SWIZZLES), c.swizzle)
+    default = {
+        "tile_m": c.tile[0], "tile_n": c.tile[1], "tile_k": c.tile[2], "schedule": c.schedule, "stages": c.stages,
+        "swizzle": c.swizzle, "cluster_m": (c.cluster or (1, 1, 1))[0], "cluster_n": (c.cluster or (1, 1, 1))[1],
+    }  # fmt: skip
+    text = _with_parameters(program, stage, c)
+    template = _named(
+        text, [(n, v, default[n]) for n, v in values.items()], drawn.cls, f"{drawn.change}, with parameters"[:300]
+    )
+    template["why"] = drawn.why[:600]
+    bytes_ = 2 if drawn.cls in HALVES else 1 if drawn.cls == "fp8" else 4
+    shared = f"{'stages' if 'stages' in values else 2} * (tile_m + tile_n) * tile_k * {bytes_} + 8192"
+    limits = [
+        (ACCUMULATORS, "registers", "accumulators of a thread") if c.schedule else None,
+        (SCHEDULES, "language", "warp groups share a tile, or each has its own") if c.schedule else None,
+        (f"{shared} <= shared_block", "shared_memory", "operands of every stage, and the epilogue"),
+        (f"cluster_m * cluster_n <= {4 if _backend(program) == 'cute' else 8}", "language", "blocks of a cluster")
+        if c.cluster else None,
+    ]  # fmt: skip
+    template["inequalities"] = [
+        {"expression": e, "resource": r, "why": w}
+        for e, r, w in filter(None, limits)
+        if read(e).holds({**default, "shared_block": 232448})
+    ]
+    return template
+
+
+def _backend(program: Program) -> str:
+    """The back end that a program names, else the one that is tried first."""
+    return next((s.config.backend for s in program.stages if isinstance(s, Collective) and s.config.backend), "cute")
+
+
+def _near(values: Sequence[int], own: int) -> list[int]:
+    """At most MOST_VALUES of the values, those nearest to `own` among them, in order."""
+    every = sorted({*values, own})
+    return sorted(sorted(every, key=lambda v: abs(v - own))[:MOST_VALUES])
+
+
+def _with_parameters(program: Program, stage: Collective, c: Config) -> str:
+    """The program's text, in which the clauses of one stage hold parameters."""
+    stages = tuple(replace(s, config=c) if s.name == stage.name else s for s in program.stages)
+    text = to_text(replace(program, stages=stages))
+    start = text.index(f"  {stage.name} = ")
+    end = text.index("\n  }", start)
+    body = text[start:end]
+    for clause, written in (
+        ("tile", "{tile_m}x{tile_n}x{tile_k}"), ("cluster", "{cluster_m}x{cluster_n}x1"), ("schedule", "{schedule}"),
+        ("stages", "{stages}"), ("swizzle", "{swizzle}"),
+    ):  # fmt: skip
+        body = re.sub(rf"(?m)^(\s+){clause} \S+$", lambda m, c=clause, w=written: f"{m[1]}{c} {w}", body, count=1)
+    return text[:start] + body + text[end:]
+
+
+# ---- kernels ----
+
+
+@lru_cache(maxsize=16)
+def _rows(source: str, classes: tuple[str, ...], gpu: str) -> tuple[Any, str]:
+    """The rows of a module, or why it has none."""
+    try:
+        return rows_of(prepared(source, "module", classes, gpu).graph), ""
+    except SessionRefused as e:
+        return None, e.reason
+    except NotRows as e:
+        return None, str(e)
+
+
+def _kernel(source: str, kind: str, classes: tuple[str, ...], gpu: str, mistake: str) -> dict[str, Any]:
+    """The row kernel of a module; else the planner's first program as its CuTe DSL code, without a real parameter."""
+    rows, why = _rows(source, classes, gpu) if kind == "module" else (None, "it is a program of the language")
+    if rows is not None and mistake != "cheat":
+        half = rows.half if rows.half in classes else classes[0]
+        return {
+            "cls": half, "language": "cuda", "change": "a row kernel with vectors", "why": "rehearsed: by rule",
+            **template_of(rows, "a row kernel by rule"),
+        }  # fmt: skip
+    raw = raw_kernel(source, kind, classes, mistake, gpu)
+    note = f"# The rehearsal knows no parameter of this kernel ({' '.join(why.split())}): {{none}}\n"
+    template = _named(
+        note.replace("\n", "")[:300] + "\n" + raw["source"], [("none", [0], 0)], raw["cls"], raw["change"]
+    )
+    return {**template, "language": raw["language"]}
+
+
+# ---- shared ----
+
+
+def _named(text: str, parameters: Sequence[tuple[str, list, Any]], cls: str, change: str) -> dict[str, Any]:
+    return {
+        "text": text, "cls": cls, "change": change[:300], "why": "rehearsed", "inequalities": [],
+        "parameters": [{"name": n, "values": values, "default": d, "meaning": ""} for n, values, d in parameters],
+    }  # fmt: skip
+
+
+def _spoiled(template: dict[str, Any], mistake: str) -> dict[str, Any]:
+    """The template with a mistake."""
+    text = template["text"]
+    if mistake == "inequality":
+        name = template["parameters"][0]["name"]
+        broken = {"expression": f"{name} != {name}", "resource": "other", "why": "a mistake of the rehearsal"}
+        return {**template, "inequalities": [broken, *template["inequalities"]]}
+    if mistake == "placeholder":
+        name = template["parameters"][0]["name"]
+        return {**template, "text": text.replace(f"{{{name}}}", str(template["parameters"][0]["default"]))}
+    if mistake not in FLAT or mistake == "cheat":
+        return template
+    if "language" not in template:
+        drawn = Drawn(text, template["cls"], "", "", None)
+        return {**template, "text": mistakes.spoiled(drawn, mistake, drawn).text}
+    if mistake == "syntax":
+        return {**template, "text": text + "\n}} broken(\n"}
+    if mistake == "result":
+        return {**template, "text": re.sub(r"narrow\(([vr]_)", r"narrow(1.05f * \1", text)}
+    return template

@@ -1,0 +1,179 @@
+// Two stages on the session's page: the template with its parameters, the limits and what each removed, the search as
+// it runs, effects, spread, and what went back to the plan. Every figure is one that the script showed
+// (engine/strategies/two_stage/stages.py).
+import { h } from "../../page.js";
+import { count, time, times } from "../../format.js";
+
+const STUDY = "https://arxiv.org/abs/2601.12698";
+const MOST_ROWS = 80;
+const ABOUT = { shared_memory: "shared memory" };
+const EMPTY = {
+  template: "No template yet: the plan comes first, then a model writes the template.",
+  space: "No limits yet: they are counted once a template is right.",
+  search: "No configuration was evaluated so far: the search begins once a template is right.",
+  effects: "No effects yet: they are computed when the search of the round ends.",
+  feedback: "Nothing went back to the plan so far: the search of the round has not ended.",
+};
+const open = new Map([["Template", true], ["Search", true]]); // what a person opened and closed
+let chosen = null; // the round that a person chose; null: the last one
+
+/** {rounds: Map of round -> {templates, space, rows, effects, feedback}}, in order. */
+export function folded(shown) {
+  const rounds = new Map();
+  for (const { topic, facts } of shown) {
+    if (!["template", "space", "search", "effects", "feedback"].includes(topic)) continue;
+    const number = facts.round ?? 1;
+    if (!rounds.has(number))
+      rounds.set(number, { templates: [], space: null, rows: [], effects: null, feedback: null });
+    const round = rounds.get(number);
+    if (topic === "template") round.templates.push(facts);
+    else if (topic === "search") round.rows.push(facts);
+    else round[topic] = facts;
+  }
+  return rounds;
+}
+
+const cell = (text, number = false) => h("td", { class: number ? "num" : null }, text);
+const note = (text) => h("p", { class: "faint" }, text);
+const settings = (values) => Object.entries(values ?? {}).map(([name, value]) => `${name} ${value}`).join(", ");
+
+function table(heads, rows) {
+  const head = heads.map(([text, number]) => h("th", { class: number ? "num" : null }, text));
+  return h("div", { class: "turns-table" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
+}
+
+function part(title, content) {
+  return h("details", { class: "turns-part", open: open.get(title) ?? false,
+    ontoggle: (e) => open.set(title, e.target.open) }, h("summary", {}, title), content);
+}
+
+/** A share of the widest, as a bar behind a number; the number is text. */
+function bar(share, text) {
+  const width = `${Math.round(100 * Math.min(1, Math.max(0, share)))}%`;
+  return h("span", { class: "two-bar" }, h("i", { style: { width } }), h("span", {}, text));
+}
+
+/** The text with each parameter marked. */
+function marked(template) {
+  const names = new Map(template.parameters.map((p) => [p.name, p]));
+  const pieces = template.text.split(/\{([A-Za-z_]\w*)\}/);
+  return pieces.map((piece, i) => {
+    if (i % 2 === 0) return piece;
+    const p = names.get(piece);
+    return p ? h("mark", { title: `${p.name}: ${p.values.join(", ")}` }, `{${piece}}`) : `{${piece}}`;
+  });
+}
+
+function templatePart({ templates }, choose) {
+  if (!templates.length) return note(EMPTY.template);
+  const last = templates.findLast((t) => t.right) ?? templates.findLast((t) => t.text) ?? templates.at(-1);
+  const attempts = templates.map((t) => h("li", {},
+    h("span", { class: t.right ? "two-good" : "two-bad" }, t.right ? "● right: " : "✕ not right: "),
+    t.trial ? trial(t.trial, choose) : "not tried", ` ${t.words}`,
+    t.mistake ? ` Named by the role test: ${t.mistake}` : ""));
+  const meant = last.parameters.some((p) => p.meaning);
+  const rows = last.parameters.map((p) => h("tr", {}, h("td", {}, h("code", {}, p.name)),
+    h("td", {}, p.values.map((v, i) => [i ? ", " : "", v === p.default ? h("b", {}, String(v)) : String(v)])),
+    ...(meant ? [cell(p.meaning)] : [])));
+  return h("div", {},
+    h("p", {}, `It must mean the same as ${last.original.what}. `,
+      "Its default instance is verified before anything is tuned."),
+    h("ul", { class: "two-attempts" }, attempts),
+    last.text ? h("pre", { class: "two-text", tabindex: "0" }, marked(last)) : note("No reply held a template."),
+    rows.length ? table([["Parameter"], ["Values, default in bold"], ...(meant ? [["Meaning"]] : [])], rows) : "");
+}
+
+function spacePart({ space }) {
+  if (!space) return note(EMPTY.space);
+  const rows = space.limits.map((l) => h("tr", { class: l.alone ? "" : "rejected" },
+    h("td", { class: "wide" }, h("code", {}, l.expression), l.why ? h("span", { class: "faint" }, ` ${l.why}`) : ""),
+    cell(ABOUT[l.resource] ?? l.resource), cell(l.source), cell(l.alone.toLocaleString("en"), true),
+    cell(l.removed.toLocaleString("en"), true)));
+  const needs = Object.entries(space.needs ?? {}).map(([name, text]) => `${name} = ${text}`);
+  const limits = Object.entries(space.hardware ?? {}).map(([name, n]) => `${name} ${n.toLocaleString("en")}`);
+  return h("div", {},
+    h("p", {}, `${count(space.total, "combination")}; ${space.allowed.toLocaleString("en")} keep every limit.`),
+    rows.length
+      ? table([["Inequality"], ["About"], ["Stated by"], ["breaks it", true], ["removed here", true]], rows)
+      : note("The template states no inequality and no need of a block, so nothing was removed."),
+    needs.length ? note(`A block needs: ${needs.join("; ")}.`) : "",
+    limits.length ? note(`Limits of the hardware: ${limits.join(", ")}.`) : "");
+}
+
+const trial = (n, choose) => h("button", { type: "button", class: "place", onclick: () => choose(n) }, `trial ${n}`);
+
+function searchPart({ rows, effects }, choose) {
+  if (!rows.length) return note(effects?.why || EMPTY.search);
+  const slowest = Math.max(...rows.map((r) => r.ms ?? 0));
+  const compiled = rows.some((r) => r.registers !== undefined);
+  const spilled = (r) => (r.spills ? `, ${r.spills} B spilled` : "");
+  const registers = (r) => (r.registers === undefined ? "" : `${r.registers}${spilled(r)}`);
+  const lines = rows.slice(-MOST_ROWS).map((r) => h("tr", { class: r.best ? "two-best" : "" },
+    h("td", {}, trial(r.trial, choose), r.best ? " best so far" : ""), cell(`${r.phase}: ${r.why}`),
+    h("td", {}, r.ms === null ? r.outcome : bar(r.ms / slowest, time(r.ms))),
+    compiled ? cell(registers(r), true) : "", h("td", { class: "wide faint" }, settings(r.settings))));
+  const cut = rows.length > MOST_ROWS ? `The last ${MOST_ROWS} of ${rows.length}. ` : "";
+  const first = effects ? `The default instance takes ${time(effects.default_ms)}. ${effects.why}` : "The search runs.";
+  const heads = [["Trial"], ["Why"], ["Time"], ...(compiled ? [["Registers", true]] : []), ["Configuration"]];
+  return h("div", {}, note(cut + first), table(heads, lines));
+}
+
+function effectsPart({ effects }) {
+  if (!effects) return note(EMPTY.effects);
+  const timed = effects.effects.filter((e) => e.values.length);
+  if (!timed.length) return note(effects.why);
+  const rows = timed.flatMap((e) => {
+    const least = Math.min(...e.values.map((v) => v.ms)), most = Math.max(...e.values.map((v) => v.ms));
+    return e.values.map((v, i) => h("tr", {}, h("td", {}, i ? "" : h("code", {}, e.name)), cell(String(v.value), true),
+      h("td", {}, bar(v.ms / most, time(v.ms))), cell(times(v.ms / least), true), cell(v.many, true)));
+  });
+  const gain = times(effects.default_ms / effects.best_ms);
+  const best = effects.best
+    ? `Best: ${settings(effects.best)}: ${time(effects.best_ms)}, ${gain} the default's speed.`
+    : "No configuration has a time.";
+  return h("div", {}, h("p", {}, best),
+    note("Geometric mean of the times of the configurations with this value; × over the parameter's fastest value."),
+    table([["Parameter"], ["value", true], ["Mean"], ["×", true], ["evaluated", true]], rows),
+    effects.rejected ? note(`${count(effects.rejected, "further configuration")} broke a rule of the language.`) : "");
+}
+
+function spreadPart({ effects }) {
+  if (!effects) return note("No repeats yet: the best configuration is measured again when the search ends.");
+  if (!effects.spread) return note(`No spread: ${effects.no_spread}`);
+  const s = effects.spread;
+  return h("p", {}, `${effects.repeats.length} measurements of the best: ${time(s.least)} to ${time(s.most)}, `,
+    `median ${time(s.median)}, slowest over fastest ${s.ratio.toFixed(3)}.`);
+}
+
+function feedbackPart({ feedback }) {
+  if (!feedback) return note(EMPTY.feedback);
+  const answer = feedback.decision
+    ? `The plan answers: ${feedback.decision}. ${feedback.structure} ${feedback.reason ?? ""}`
+    : feedback.why;
+  return h("div", {}, h("ul", {}, feedback.lines.map((line) => h("li", {}, line))), h("p", {}, answer));
+}
+
+/** The part of the page; see index.js. */
+export function draw(shown, choose) {
+  const rounds = folded(shown);
+  const last = Math.max(1, ...rounds.keys());
+  const number = rounds.has(chosen) ? chosen : last;
+  const round = rounds.get(number) ?? { templates: [], space: null, rows: [], effects: null, feedback: null };
+  const pick = (n) => {
+    chosen = n === last ? null : n;
+    root.replaceWith(draw(shown, choose));
+  };
+  const tabs = [...rounds.keys()].map((n) => h("button", { type: "button", class: "place",
+    "aria-pressed": String(n === number), onclick: () => pick(n) }, `Round ${n}`));
+  const root = h("div", { class: "two-stage" },
+    h("p", { class: "turns-sum" }, "Stage one turns the kernel into a template that means the same; ",
+      "stage two searches its parameters. The roles are those of ",
+      h("a", { href: STUDY, rel: "noreferrer" }, "arXiv 2601.12698"),
+      ", which reports 3.55, 1.09 and 2.03 times SGLang's own kernels: its figures, on other hardware and against ",
+      "other baselines. Prompts, inequalities and the search (coordinate descent with random restarts) are ours."),
+    tabs.length > 1 ? h("div", { class: "two-rounds" }, tabs) : "",
+    part("Template", templatePart(round, choose)), part("Limits", spacePart(round)),
+    part("Search", searchPart(round, choose)), part("Effects", effectsPart(round)),
+    part("Spread", spreadPart(round)), part("Back to the plan", feedbackPart(round)));
+  return root;
+}

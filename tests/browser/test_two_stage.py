@@ -1,0 +1,34 @@
+"""The page of `two_stage`: template, limits, search, effects, spread and feedback, live and replayed from the log."""
+
+
+def part(page, title):
+    """One part of the strategy's section, opened."""
+    details = page.locator(".two-stage .turns-part", has=page.locator("summary", has_text=title))
+    if not details.evaluate("d => d.open"):
+        details.locator("summary").click()
+    return details
+
+
+def test_a_reader_finds_every_part_of_the_study_or_why_it_is_empty(app, open_page, complaints):
+    options = {"rounds": 2, "evaluations": 3, "screened": 1}
+    session = app.submit(strategy="two_stage", trials=9, classes=["f16"], title="Two stages", options=options)
+    app.wait_ended(session["id"])
+    page = open_page(f"/s/{session['id']}")
+    page.locator(".two-stage").wait_for()
+    assert "arXiv 2601.12698" in page.locator(".two-stage > p").inner_text()
+    page.get_by_role("button", name="Round 1").click()
+    template = part(page, "Template")
+    assert template.locator("mark", has_text="{tile_m}").count() == 1 and "right" in template.inner_text()
+    limits = part(page, "Limits").inner_text()
+    assert "keep every limit" in limits and "shared_block" in limits and "template" in limits
+    search = part(page, "Search")
+    assert search.locator("tbody tr").count() == 3 and "used its 3 evaluations" in search.inner_text()
+    effects = part(page, "Effects").inner_text()
+    assert "Best: tile_m" in effects and "evaluated" in effects
+    assert "a prediction does not vary" in part(page, "Spread").inner_text()
+    assert "The plan answers: template" in part(page, "Back to the plan").inner_text()
+    search.get_by_role("button", name="trial 2").click()
+    assert "trial=2" in page.url
+    page.get_by_role("button", name="Round 2").click()
+    assert "Nothing went back" in part(page, "Back to the plan").inner_text()
+    assert not complaints

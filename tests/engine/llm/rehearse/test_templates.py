@@ -1,0 +1,195 @@
+"""The rehearsal's templates: programs of the planner with parameters, and row kernels that compute what their module
+says, run on the CPU (tests/dsl/lower/cpp/own/cpu)."""
+
+import ctypes
+import json
+import random
+import re
+import shutil
+import subprocess
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from dsl.check.program import check  # noqa: E402
+from dsl.compile import compile as generate  # noqa: E402
+from engine.evaluate.integrity.process import compiler, nvcc_unit  # noqa: E402
+from engine.llm.rehearse import templates  # noqa: E402
+from engine.llm.rehearse.player import Player, Work  # noqa: E402
+from engine.llm.rehearse.pool import pool, prepared  # noqa: E402
+from engine.llm.rehearse.row_graph import NotRows, rows_of  # noqa: E402
+from engine.llm.rehearse.row_kernels import template_of  # noqa: E402
+from engine.session.kernel_text import complaint  # noqa: E402
+from engine.strategies.two_stage.forms import KernelTemplate, ProgramTemplate  # noqa: E402
+from engine.strategies.two_stage.space import Space  # noqa: E402
+from engine.suite.shape_groups import GROUPS  # noqa: E402
+from sol.hardware import load  # noqa: E402
+from tests.dsl.lower.cpp.own.emulated import HEADERS  # noqa: E402
+from tests.engine.counting import PROGRAM  # noqa: E402
+
+H200 = load("h200")
+SMALL = {"merge_attention_states": (6, 4, 16), "cross_entropy": (7, 50)}  # 50: no whole vectors of 4 and 8
+SOFTMAX = """import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x * 2.0, -1)
+def get_inputs():
+    return [torch.randn(5, 48)]
+"""
+LAUNCH = re.compile(r"rows_kernel<(\w+, \w+)><<<grid, THREADS \* ROWS, 0, stream>>>\(a\);")
+RUNTIME = """
+template <typename T, int V> void emulated(dim3 grid, int threads, cudaStream_t stream, Arguments& a) {
+  void* arguments[] = {&a};
+  cudaLaunchConfig_t c = {};
+  c.gridDim = grid; c.blockDim = dim3(threads); c.stream = stream;
+  cudaLaunchKernelExC(&c, reinterpret_cast<void const*>(&uc_cpu::Entry<&rows_kernel<T, V>>::call), arguments);
+}
+
+template <typename T>
+void launch"""
+
+
+def module(name):
+    return SOFTMAX if name == "softmax" else GROUPS[name].module(SMALL.get(name, (6, 48)), "f16")
+
+
+def space_of(source, cls="f16"):
+    rows = rows_of(prepared(source, "module", (cls,), H200.title).graph)
+    template = template_of(rows, "a test")
+    return Space(KernelTemplate(language="cuda", cls=cls, change="", **template), H200)
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("shape", ctypes.c_int64 * 8),
+        ("rank", ctypes.c_int),
+        ("dtype", ctypes.c_int),
+    )
+
+
+def tensors(values):
+    kinds = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2, torch.int64: 5}
+    rows = [Tensor(t.data_ptr(), (ctypes.c_int64 * 8)(*t.shape), t.dim(), kinds[t.dtype]) for t in values]
+    return (Tensor * len(rows))(*rows)
+
+
+def emulated(text, name):
+    """A kernel for the CPU in a name space of its own; its entry is run_NAME."""
+    text = LAUNCH.sub(r"emulated<\1>(grid, THREADS * ROWS, stream, a);", re.sub("(?m)^#include.*$", "", text))
+    text = text.replace("\ntemplate <typename T>\nvoid launch", RUNTIME).replace("int run(", f"int run_{name}(")
+    return f"namespace space_{name} {{\n{text}\n}}"
+
+
+NAMES = (*GROUPS, "softmax")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """All row kernels, each in its default and in a random configuration, built by one g++."""
+    if not shutil.which("g++"):
+        pytest.skip("needs g++")
+    head = ["#include <cuda_runtime.h>", "#include <cuda_bf16.h>", "#include <cuda_fp16.h>",
+            "enum { cudaErrorInvalidValue = 1 };", nvcc_unit.PRELUDE.replace("#pragma once", "")]  # fmt: skip
+    parts = []
+    for name in NAMES:
+        space = space_of(module(name), "f32" if name == "softmax" else "f16")
+        others = [c for c in space.allowed if c[0] != space.default[0] and c[0] <= 128]
+        for number, config in enumerate((space.default, random.Random(name).choice(others))):
+            parts.append(emulated(space.text(config), f"{name}_{number}"))
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "rows.cpp").write_text("\n".join([*head, *parts]))
+    flags = ["-std=c++17", "-O0", "-fno-strict-aliasing", "-fPIC", "-shared", "-w", f"-I{HEADERS}"]
+    subprocess.run(["g++", *flags, str(folder / "rows.cpp"), "-o", str(folder / "rows.so")], check=True)
+    return ctypes.CDLL(str(folder / "rows.so"))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_kernel_computes_what_its_module_says_in_any_configuration(name, number, library):
+    names = {}
+    exec(compile(module(name), "module", "exec"), names)
+    torch.manual_seed(0)
+    inputs = names["get_inputs"]()
+    if name == "cross_entropy":
+        inputs[1][0] = -100  # has no loss
+    meant = names["Model"]()(*inputs)
+    meant = list(meant) if isinstance(meant, tuple) else [meant]
+    outputs = [torch.full_like(t, float("nan")) for t in meant]
+    run = library[f"run_{name}_{number}"]
+    assert run(tensors(inputs), len(inputs), tensors(outputs), len(outputs), None) == 0
+    for own, theirs in zip(outputs, meant, strict=True):
+        torch.testing.assert_close(own.double(), theirs.double(), rtol=4e-3, atol=2e-3)
+
+
+@pytest.mark.toolchain
+def test_a_row_kernel_compiles_without_a_spill_and_within_the_registers_that_it_states(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space = space_of(GROUPS["add_rms_norm"].module())
+    config = space.config({"unroll": 2})
+    log = nvcc_unit.nvcc_library(space.text(config), "k.so", compiler.find(), "sm_90a")
+    kernels = nvcc_unit.resources(log)
+    assert {k["spill_bytes"] for k in kernels} == {0}
+    stated = space.needs["registers"].value({**space.hardware, **space.named(config)})
+    assert max(k["registers"] for k in kernels) <= stated
+
+
+@pytest.mark.parametrize("name", ["silu_and_mul", "merge_attention_states"])
+def test_the_same_text_serves_every_shape_of_a_group(name):
+    group, texts = GROUPS[name], set()
+    for shape in (group.tuned[0], group.unseen[0]):
+        space = space_of(group.module(shape))
+        texts.add(space.template.text)
+        assert complaint(space.text(space.default), "cuda") is None and len(space.allowed) > 50
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("source", ["torch.cumsum(x, -1)", "x.sum(0)", "x.T @ x", "x[:, :3]"])
+def test_other_work_is_refused_by_name(source):
+    text = SOFTMAX.replace("torch.softmax(x * 2.0, -1)", source)
+    with pytest.raises(NotRows):
+        rows_of(prepared(text, "module", ("f32",), H200.title).graph)
+
+
+def test_a_programs_template_has_instances_that_pass_their_checks():
+    (drawn, *_) = pool(PROGRAM, "program", ("f16",), H200.title)
+    template = ProgramTemplate.model_validate(templates.program_template(drawn, H200.title))
+    space, rng = Space(template, H200), random.Random(0)
+    assert check(space.text(space.default)).ok and len(space.allowed) > 500
+    sources = [generate(c.program, H200.sms).sources for c in map(check, map(space.text, rng.sample(space.allowed, 30)))
+             if c.ok]  # fmt: skip
+    assert sum(map(bool, sources)) > 20  # the limits keep out most of what the language refuses
+
+
+def test_without_a_product_the_launch_is_the_parameter():
+    text = "program p(x: f16[64, 64]) -> f16[64, 64] {\n  y = map(x) { epilogue relu(acc) }\n  return y\n}\n"
+    (drawn, *_) = pool(text, "program", ("f16",), H200.title)
+    space = Space(ProgramTemplate.model_validate(templates.program_template(drawn, H200.title)), H200)
+    assert [check(space.text(c)).program.graph for c in space.allowed] == [False, True]
+
+
+def prompt(form, source=PROGRAM, kind="program"):
+    return (
+        f"to be made faster on {H200.title}:\n<<<{kind} 0123456789abcdef\n{source}\n0123456789abcdef end>>>\n"
+        f"Precision classes that count: f16.\n- tile_m: 64, 128 (default 64)\n- s: 1 (default 1)\n"
+        f"Reply with one JSON object of the form {form} and nothing else:"
+    )
+
+
+@pytest.mark.parametrize("form", ["Findings", "Tuning", "TemplatePlan"])
+def test_the_other_roles_reply_in_their_form(form):
+    value = json.loads(Player().reply(prompt(form)))
+    if form == "Tuning":
+        assert value["order"] == ["tile_m", "s"] and value["starts"][0]["settings"][0]["name"] == "tile_m"
+    assert value.get("decision", "template") == "template"
+
+
+@pytest.mark.parametrize("mistake", [*templates.FLAT, *templates.OF_TEMPLATES])
+@pytest.mark.parametrize("form", ["ProgramTemplate", "KernelTemplate"])
+def test_each_mistake_spoils_a_template(form, mistake):
+    source, kind = (PROGRAM, "program") if form == "ProgramTemplate" else (module("silu_and_mul"), "module")
+    work = Work(form, kind, source, H200.title, ("f16",), "", None, 4)
+    drawn = pool(source, kind, ("f16",), H200.title)
+    right, wrong = (templates.reply_of(form, "", drawn, work, m, random.Random(0)) for m in ("", mistake))
+    assert (right != wrong) is (mistake not in (("type", "slow") if kind == "module" else ("cheat",)))
