@@ -29,7 +29,10 @@ NOTHING_GIVEN = (
     'start "words".'
 )
 FULL = "The search tree has no node left to edit."
+REPEATS = "The last {} edits of the model repeat earlier trials."
+MOST_REPEATED = 3  # edits in a row that repeat a trial, before the search ends
 MOST_SIBLINGS = 24
+MOST_EARLIER = 60  # trials in a prompt beside those of its history, without their reasons
 
 
 class Search:
@@ -47,6 +50,7 @@ class Search:
         self.figures: dict[int, figures.Figures] = {}
         self.best: int | None = None
         self.evaluations = 0
+        self.repeated = 0  # edits in a row that repeat a trial
         self._diagnoses: dict[int, tuple[Bottleneck | None, str]] = {}
         self._principal: list[int] = []
 
@@ -58,6 +62,8 @@ class Search:
         while self.evaluations < self.options.evaluations:
             if self.writer.stop:
                 return self.writer.stop
+            if self.repeated >= MOST_REPEATED:
+                return REPEATS.format(self.repeated)
             node = self.tree.select()
             if node is None:
                 return FULL
@@ -106,6 +112,7 @@ class Search:
         reply, verb, repeated = yield from writer.candidate_of(
             "optiml/edit", expects, trial.number, **self._facts(node, profile=profile, diagnosis=diagnosis)
         )
+        self.repeated = self.repeated + 1 if repeated else 0
         if repeated:
             why = f"The edit of trial {trial.number} is trial {repeated} again, so it is not tried."
             self.tree.close(node, why)
@@ -196,9 +203,19 @@ class Search:
             "node": {
                 "number": trial.number, "words": prompt_facts.words(trial), "text": trial.text[:MOST_TEXT],
             },
-            "lineage": lineage, "siblings": siblings,
+            "lineage": lineage, "siblings": siblings, "earlier": self._earlier(),
         }  # fmt: skip
         return self.writer.facts(**of_node, **more)
+
+    def _earlier(self) -> list[dict[str, Any]]:
+        """The trials that the history of a prompt leaves out, so that no edit repeats one."""
+        ended = self.writer.state.trials[: -prompt_facts.MOST_TRIALS]
+        changes = self.writer.changes
+        return [
+            {"number": t.number, "cls": t.cls, "change": changes.get(t.number, f"tried by the {t.by}"),
+             "words": f"{t.ms:.4g} ms" if t.ms is not None else "no time"}
+            for t in ended[-MOST_EARLIER:]
+        ]  # fmt: skip
 
     def _known(self, node: Node) -> list[str]:
         """Lines for the judge: the figures of the candidate, and its stages by the model of the GPU."""
