@@ -79,4 +79,4 @@ def _resident(registers: int, threads: int, shared: int, hardware: Hardware) -> 
         BLOCKS_SM, THREADS_SM // (warps * WARP), hardware.registers_sm // (a_warp * warps),
         hardware.shared_sm // (shared + RESERVED),
     )  # fmt: skip
-    return blocks * warps * WARP / THREADS_SM
+    return max(1, blocks) * warps * WARP / THREADS_SM  # it ran, so one block fits

@@ -15,7 +15,7 @@ reward is at most the score of its time.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.strategies.optiml.figures import NAMES, UNITS, Figures
@@ -71,12 +71,9 @@ def of(after: Figures, before: Figures, weights: Weights, *, slower: bool = Fals
     scored = [_part(name, after, before, weights) for name in NAMES]
     total = sum(part.weight for part in scored if part.score is not None)
     if not total:
-        parts = tuple(Part(p.name, 0.0, None, p.before, p.after, p.missing) for p in scored)
+        parts = tuple(replace(p, weight=0.0) for p in scored)
         return Reward(AS_BEFORE, parts, "nothing that is weighted is known of it, so it counts as the reference")
-    parts = tuple(
-        Part(p.name, 0.0 if p.score is None else p.weight / total, p.score, p.before, p.after, p.missing)
-        for p in scored
-    )
+    parts = tuple(replace(p, weight=0.0 if p.score is None else p.weight / total) for p in scored)
     value = sum(p.weight * p.score for p in parts if p.score is not None)
     time = parts[0].score
     if slower and time is not None and value > time:
