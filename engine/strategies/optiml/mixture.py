@@ -2,8 +2,8 @@
 
 A proposal is a strategy in words with a weight. One is chosen by the weights (drawn with the session's seed, or the
 heaviest). If its candidate is not right, the model reads why and writes it once more; after that the next proposal by
-weight has its turn, and so on in a circle, until a candidate is right or no trial is left. How the mixture is drawn and
-in which order proposals follow is ours.
+weight has its turn, and so on in a circle, until a candidate is right or no trial is left. A candidate that repeats a
+trial is not tried again. How the mixture is drawn and in which order proposals follow is ours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.strategies.api import Finished, Show, Verb
+from engine.strategies.api import Finished, Show, Try, Verb
 from engine.strategies.optiml import guardrail
 from engine.strategies.optiml.replies import Proposal, Proposals
 from engine.strategies.writing import FIRST, Writer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.strategies.optiml.options import OptimlOptions
 
 TRIES = 2  # candidates of one proposal before the next one
+MOST_REPEATED = 3  # candidates in a row that repeat a trial, before a stage ends
 MEND = "Mend the last candidate, which is not right."
 
 
@@ -58,13 +59,18 @@ class Mixture:
         weights = shares(proposals)
         order = ordered(weights, writer.problem.rng, o.choose)
         last: Finished | None = None
-        while self.evaluations < o.evaluations and not writer.stop:
-            place, again = divmod(self.evaluations, TRIES)
+        written = repeats = 0
+        while self.evaluations < o.evaluations and repeats < MOST_REPEATED and not writer.stop:
+            place, again = divmod(written, TRIES)
             chosen = order[place % len(order)] if order else None
             if not again:
                 why = self._why(chosen, weights, last) if order else f"No proposal is usable: {reply.reason}"
                 yield from self._show(proposals, weights, chosen, why)
-            last = yield from self._write(proposals, weights, chosen, mend=bool(again))
+            verb, repeated = yield from self._write(proposals, weights, chosen, mend=bool(again))
+            written, repeats = written + 1, repeats + 1 if repeated else 0
+            if repeated:
+                continue
+            last = yield from writer.tried(verb)
             self.evaluations += 1
             if last.number:
                 self._trials.setdefault(-1 if chosen is None else chosen, []).append(last.number)
@@ -74,16 +80,17 @@ class Mixture:
 
     def _write(
         self, proposals: Sequence[Proposal], weights: Sequence[float], chosen: int | None, *, mend: bool
-    ) -> Generator[Verb, Any, Finished]:
+    ) -> Generator[Verb, Any, tuple[Try, int]]:
+        """A candidate of a proposal as a trial, and the number of the trial that it repeats, or 0."""
         writer, proposal = self.writer, None
         if chosen is not None:
             own = proposals[chosen]
             proposal = {"title": own.title, "why": own.why, "weight": weights[chosen]}
         turn = MEND if mend else FIRST
-        _, verb, _ = yield from writer.candidate_of(
+        _, verb, repeated = yield from writer.candidate_of(
             "optiml/generate", writer.expects, **writer.facts(proposal=proposal, turn=turn)
         )
-        return (yield from writer.tried(verb))
+        return verb, repeated
 
     def _why(self, chosen: int, weights: Sequence[float], last: Finished | None) -> str:
         """Why a proposal has its turn."""

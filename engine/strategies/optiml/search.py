@@ -15,7 +15,7 @@ from engine.llm.replies import MOST_TEXT
 from engine.session.fold.profile import stage_in_words
 from engine.strategies.api import Finished, Script, Show, Try, Unsuitable, Verb
 from engine.strategies.optiml import figures, guardrail, record, reward
-from engine.strategies.optiml.mixture import Mixture
+from engine.strategies.optiml.mixture import MOST_REPEATED, Mixture
 from engine.strategies.optiml.replies import Bottleneck, KernelEdit, ProgramEdit
 from engine.strategies.optiml.tree import Node, Tree, Widening
 from engine.strategies.writing import Writer
@@ -30,7 +30,6 @@ NOTHING_GIVEN = (
 )
 FULL = "The search tree has no node left to edit."
 REPEATS = "The last {} edits of the model repeat earlier trials."
-MOST_REPEATED = 3  # edits in a row that repeat a trial, before the search ends
 MOST_SIBLINGS = 24
 MOST_EARLIER = 60  # trials in a prompt beside those of its history, without their reasons
 

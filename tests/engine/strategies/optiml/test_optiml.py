@@ -7,15 +7,12 @@ import pytest
 from dsl.check.program import check
 from engine.llm.rehearse.player import Player
 from engine.session import events
-from engine.session.runner import run
-from engine.session.spec import SessionSpec
 from engine.strategies.api import Reply, Unsuitable
 from engine.strategies.optiml import OptiML, OptimlOptions
 from engine.strategies.optiml.mixture import ordered, shares
 from engine.strategies.optiml.replies import Proposal
 from engine.strategies.optiml.search import Search
 from engine.strategies.writing import Writer
-from playground.words import writer as words
 from tests.engine.session.scripted import KernelDevice, Searching, of, problem
 
 MOST_FACTS = 6_000  # characters of one event
@@ -205,19 +202,3 @@ def test_without_anything_given_the_session_is_refused():
     script = Search(Writer(prepared), OptimlOptions(start="given")).run()
     with pytest.raises(Unsuitable, match="Paste a kernel"):
         next(script)
-
-
-# ---- the words ----
-
-
-def test_words_become_a_verified_program():
-    module = words.write("row softmax of a 4096 x 8192 half matrix").module
-    spec = SessionSpec(title="softmax", source=module, device="modelled:h200", strategy="optiml", classes=("f16",),
-                       trials=3)  # fmt: skip
-    log = [e.event for e in run(spec, handlers={"ask": rehearsed()}, local_user=True, teaches=False, memory="")]
-    end = log[-1]
-    assert end.state == "done" and end.best == {"f16": 1}
-    (judged,) = of(log, events.TrialJudged)
-    assert judged.verdict == "clean" and judged.kind == "predicted" and judged.speedup > 1
-    (validated,) = of(log, events.TrialValidated)
-    assert validated.error <= validated.tolerance
