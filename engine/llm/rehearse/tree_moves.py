@@ -7,7 +7,9 @@ from typing import Any
 
 SURE = 0.5  # of an edit: a rule is sure of nothing
 MOST_EVIDENCE = 3
-_STAGE = re.compile(r"^- stage ([^\n]{1,200}?): ([0-9.e+-]{1,20}) ms; bound by ([^;\n]{1,60})([^\n]{0,200})", re.MULTILINE)
+_STAGE = re.compile(
+    r"^- stage ([^\n]{1,200}?): ([0-9.e+-]{1,20}) ms; bound by ([^;\n]{1,60})([^\n]{0,200})", re.MULTILINE
+)
 _FACT = re.compile(r"^- ((?:time|memory|compute|occupancy): [^\n]{1,200})$", re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^# The diagnosis of trial \d+\nLimited by (\w{1,20})\.", re.MULTILINE)
 # The words of engine.session.fold.profile.BOUND -> the judge's.

@@ -106,4 +106,3 @@ def share_score(after: float, before: float) -> float:
 
 def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
-

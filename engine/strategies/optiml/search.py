@@ -124,9 +124,7 @@ class Search:
         targets = value.targets if value is not None else ""
         yield from self._evaluated(child, edit, diagnosis, verb.change, targets, missing)
 
-    def _judge(
-        self, node: Node, profile: dict[str, Any] | None
-    ) -> Generator[Verb, Any, tuple[Bottleneck | None, str]]:
+    def _judge(self, node: Node, profile: dict[str, Any] | None) -> Generator[Verb, Any, tuple[Bottleneck | None, str]]:
         """The diagnosis of a node's candidate, once, and why there is none."""
         if not self.options.judge:
             return None, record.NO_JUDGE

@@ -9,9 +9,7 @@ from engine.strategies.optiml.tree import Tree, Widening
 
 REWARDS = st.floats(0, 1)
 STEPS = st.lists(st.tuples(REWARDS, REWARDS, st.sampled_from(["", "", "", "wrong", "repeated"])), max_size=60)
-TREES = st.builds(
-    Tree, st.floats(0, 10), st.integers(1, 6), st.builds(Widening, st.integers(1, 4), st.integers(0, 3))
-)
+TREES = st.builds(Tree, st.floats(0, 10), st.integers(1, 6), st.builds(Widening, st.integers(1, 4), st.integers(0, 3)))
 
 
 def grown(tree, steps):
