@@ -7,9 +7,7 @@ from typing import Any
 
 SURE = 0.5  # of an edit: a rule is sure of nothing
 MOST_EVIDENCE = 3
-_STAGE = re.compile(
-    r"^- stage ([^\n]{1,200}?): ([0-9.e+-]{1,20}) ms; bound by ([^;\n]{1,60})([^\n]{0,200})", re.MULTILINE
-)
+_STAGE = re.compile(r"^- stage ([^\n]{1,200}?): ([0-9.e+-]{1,20}) ms; bound by ([^;\n]{1,60})", re.MULTILINE)
 _FACT = re.compile(r"^- ((?:time|memory|compute|occupancy): [^\n]{1,200})$", re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^# The diagnosis of trial \d+\nLimited by (\w{1,20})\.", re.MULTILINE)
 # The words of engine.session.fold.profile.BOUND -> the judge's.
@@ -19,7 +17,7 @@ LIMITS = {
     "the launch": "latency",
 }  # fmt: skip
 ADVICE = {
-    "compute": "Another tile or schedule of the slowest stage.", "memory": "Fewer passes over the slowest stage's data.",
+    "compute": "Another tile or schedule of the slowest stage.", "memory": "Fewer passes over its data.",
     "latency": "Fewer launches, or more work in flight.", "occupancy": "Fewer registers or less shared memory.",
 }  # fmt: skip
 
@@ -36,13 +34,13 @@ def proposals(ideas: dict[str, Any]) -> dict[str, Any]:
 
 def bottleneck(prompt: str) -> dict[str, Any]:
     """What binds the longest stage in the prompt, with the prompt's own lines as evidence."""
-    stages = [(float(ms), name, bound, rest) for name, ms, bound, rest in _STAGE.findall(prompt)]
+    stages = [(float(ms), name, bound.rstrip(". ")) for name, ms, bound in _STAGE.findall(prompt)]
     if not stages:
         evidence = _FACT.findall(prompt)[:MOST_EVIDENCE] or ["Rehearsed: the prompt holds no stage."]
         return {"limit": "memory", "evidence": evidence, "advice": ADVICE["memory"]}
-    ms, name, bound, _ = max(stages)
-    limit = LIMITS.get(bound.rstrip(". "), "latency")
-    evidence = [f"Rehearsed: {name} takes {ms:g} ms, bound by {bound.rstrip('. ')}", *_FACT.findall(prompt)]
+    ms, name, bound = max(stages)
+    limit = LIMITS.get(bound, "latency")
+    evidence = [f"Rehearsed: {name} takes {ms:g} ms, bound by {bound}", *_FACT.findall(prompt)]
     return {"limit": limit, "evidence": evidence[: 1 + MOST_EVIDENCE], "advice": ADVICE[limit]}
 
 

@@ -1,7 +1,7 @@
 """The guardrail: which candidate becomes the incumbent, and why another one does not. Pure.
 
 A candidate becomes the incumbent only if it is right, its verdict counts, it has a time, and that time is below the
-incumbent's. All others stay nodes of the tree; a rejection says its reason. What counts as a regression (`tolerance`) is
+incumbent's. All others stay nodes of the tree; a rejection says its reason. The limit of a regression (`tolerance`) is
 ours.
 """
 

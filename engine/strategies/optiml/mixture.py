@@ -1,4 +1,4 @@
-"""The first stage, OptiML-G: a mixture of strategy proposals, one of them chosen, and a first candidate written from it.
+"""The first stage, OptiML-G: a mixture of strategy proposals, and a first candidate written from the chosen one.
 
 A proposal is a strategy in words with a weight. One is chosen by the weights (drawn with the session's seed, or the
 heaviest). If its candidate is not right, the model reads why and writes it once more; after that the next proposal by

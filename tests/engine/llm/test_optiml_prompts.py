@@ -44,7 +44,9 @@ PROMPTS = {
     "optiml_propose": lambda: ("propose", Proposals, writer(form="kernel").facts(wanted=3)),
     "optiml_generate": lambda: (
         "generate", Kernel,
-        writer(WRONG, form="kernel").facts(proposal={"title": "one pass over rows", "weight": 0.4, "why": "memory"}, turn="Mend it."),
+        writer(WRONG, form="kernel").facts(
+            proposal={"title": "one pass over rows", "weight": 0.4, "why": "memory"}, turn="Mend it."
+        ),
     ),
     "optiml_judge": lambda: ("judge", Bottleneck, of_node(searching(ROOT), profile=PROFILE)),
     "optiml_edit": lambda: (

@@ -1,4 +1,4 @@
-"""OptiML plays whole sessions with the rehearsal: from words, from what is given, with parts off, and with bad replies."""
+"""OptiML plays whole sessions with the rehearsal: from a mixture, from what is given, and with parts switched off."""
 
 import json
 
