@@ -1,9 +1,9 @@
 """OptiML (arXiv 2602.12305): a first candidate from a mixture of strategies, then a tree search over a model's edits.
 
 The study's: two stages that are independent. OptiML-G (a mixture of thoughts) proposes implementation strategies for
-words and writes a first kernel. OptiML-X refines that kernel, or a given one, by Monte Carlo tree search over edits that
-a model writes. Each edit is compiled, verified and profiled. The reward joins run time with hardware bottleneck proxies
-and guards against regressions.
+words and writes a first kernel. OptiML-X refines that kernel, or a given one, by Monte Carlo tree search over a model's
+edits. Each edit is compiled, verified and profiled. The reward joins run time with hardware bottleneck proxies and
+guards against regressions.
 
 Ours, because the study's are not known to us: the constants (PUCT with C = 1.0, depth 8, widening 2 + 3 sqrt(n)), the
 weights and bounds of the reward, the tolerance of the guardrail, how the mixture is drawn, and every prompt. Where no
