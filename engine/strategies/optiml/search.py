@@ -149,7 +149,7 @@ class Search:
             own = figures.of(trial, self.writer.problem.hardware)
             value = reward.of(own, self._reference(node, own), self.weights, slower=ruling.kind == guardrail.SLOWER)
         else:
-            self.tree.close(node, ruling.reason)
+            self.tree.close(node, ruling.reason, wrong=True)
         self.figures[node.number] = own
         if ruling.kind == guardrail.ACCEPTED:
             self.best = node.number

@@ -27,7 +27,8 @@ LEAST_PRIOR = 0.01
 @dataclass(eq=False)
 class Node:
     """`number`: from 0, the root; `depth`: edits from the root; `prior`: before it is shared among siblings; `own`: the
-    rewards of the node itself; `total`: the sum of the rewards at the node and below it."""
+    rewards of the node itself; `total`: the sum of the rewards at the node and below it; `wrong`: its candidate is not
+    right, so it is on no principal path."""
 
     number: int
     parent: Node | None = None
@@ -38,6 +39,7 @@ class Node:
     visits: int = 0
     total: float = 0.0
     closed: str = ""  # why the node gets no more children, or ""
+    wrong: bool = False
 
     @property
     def value(self) -> float:
@@ -89,9 +91,9 @@ class Tree:
             above.total += reward
 
     @staticmethod
-    def close(node: Node, why: str) -> None:
+    def close(node: Node, why: str, *, wrong: bool = False) -> None:
         """The node gets no more children."""
-        node.closed = node.closed or why
+        node.closed, node.wrong = node.closed or why, node.wrong or wrong
 
     # ---- selection ----
 
@@ -142,10 +144,11 @@ class Tree:
             node = node.parent
 
     def principal(self) -> list[Node]:
-        """From the root, the child with the most visits, of equals the one with the higher value, then the older."""
+        """From the root, the right child with the most visits, of equals the one with the higher value, then the
+        older."""
         path = [self.root]
-        while path[-1].children:
-            path.append(max(path[-1].children, key=lambda n: (n.visits, n.value, -n.number)))
+        while right := [child for child in path[-1].children if not child.wrong]:
+            path.append(max(right, key=lambda n: (n.visits, n.value, -n.number)))
         return path
 
 

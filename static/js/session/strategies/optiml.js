@@ -152,7 +152,7 @@ function path(state, choose) {
   const rows = state.path?.rows ?? [];
   if (!rows.length) return faint(EMPTY.path);
   return h("div", {},
-    faint("From the first candidate, always the edit with most visits; of equals, the one with the higher value."),
+    faint("From the first candidate, always the right edit with most visits; of equals, the higher value."),
     h("ol", { class: "principal-path" }, rows.map((r) => {
       const n = state.nodes.get(r.node);
       return h("li", {}, trialButton(r.trial, choose), ` ${n?.change ?? ""} `,

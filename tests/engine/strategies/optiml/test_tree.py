@@ -110,3 +110,5 @@ def test_the_principal_path_has_most_visits_then_the_higher_value():
     assert [n.number for n in tree.principal()] == [0, b.number]
     tree.evaluate(tree.add(a), 0.1)
     assert [n.number for n in tree.principal()] == [0, a.number, 3]
+    tree.close(tree.nodes[3], "not right", wrong=True)
+    assert [n.number for n in tree.principal()] == [0, a.number]
