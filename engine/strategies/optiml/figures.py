@@ -1,7 +1,8 @@
 """The figures of one trial that its reward compares: run time, memory traffic, arithmetic and occupancy.
 
-Traffic and arithmetic are those of the attainable model for the program of the trial, because no profiler runs here and
-none counts instructions. Occupancy follows from the compiler's resources. A figure that is unknown says why.
+Traffic and arithmetic are those of the attainable model for the program of the trial, because no profiler runs here.
+Occupancy follows from the compiler's resources. The instructions of the machine code are shown beside them and not
+rewarded: a loop that is unrolled has more and is faster. A figure that is unknown says why.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from engine.strategies.state import Finished
 from sol.hardware import Hardware
 
 NAMES = ("time", "memory", "compute", "occupancy")
-UNITS = {"time": "ms", "memory": "bytes", "compute": "FLOP", "occupancy": "share of the warps"}
+UNITS = {
+    "time": "ms", "memory": "bytes", "compute": "FLOP", "occupancy": "share of the warps",
+    "instructions": "in the machine code",
+}  # fmt: skip
 THREADS_SM, BLOCKS_SM, WARP = 2048, 32, 32  # of Hopper (sm_90)
 RESERVED = 1024  # bytes of shared memory that the system keeps for each block
 REGISTERS_AT_ONCE = 256  # registers of a warp are allocated in such pieces
@@ -22,11 +26,12 @@ NO_STAGES = "no model prices the work of a raw kernel, and no profiler counted i
 NO_TIME = "the trial has no time on this device"
 NO_RESOURCES = "the trial was not compiled to machine code, so its registers are unknown"
 NO_THREADS = "the compiler does not name the threads of a block"
+NO_INSTRUCTIONS = "no compiler names the instructions of this trial, and no profiler counts those that run"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """`values`: of NAMES, those that are known, in UNITS; `missing`: name -> why it is unknown; `region`: the part of
+    """`values`: those that are known, in UNITS; `missing`: name -> why it is unknown; `region`: the part of
     the module that all but the time belong to."""
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -44,15 +49,16 @@ def of(trial: Finished, hardware: Hardware) -> Figures:
         "memory": (_sum(trial.stages, "bytes"), NO_STAGES),
         "compute": (_sum(trial.stages, "flops"), NO_STAGES),
         "occupancy": occupancy(trial.resources, hardware),
+        "instructions": (_sum(trial.resources, "instructions"), NO_INSTRUCTIONS),
     }
     values = {name: value for name, (value, _) in known.items() if value is not None}
     missing = {name: why for name, (value, why) in known.items() if value is None}
     return Figures(values, missing, trial.region)
 
 
-def _sum(stages: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """The sum over the stages; None if no stage has a positive one."""
-    total = sum(stage.get(name) or 0.0 for stage in stages)
+def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """The sum over stages or kernels; None if none has a positive one."""
+    total = sum(row.get(name) or 0.0 for row in rows)
     return total if total > 0 else None
 
 

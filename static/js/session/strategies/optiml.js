@@ -19,6 +19,7 @@ const EMPTY = {
   path: "There is no path: no first candidate is right so far.",
 };
 const open = new Map([["Search tree", true], ["Mixture of strategies", true]]); // what a person opened and closed
+let scrolled = 0; // of the tree, in px
 let selected = null; // the node that a person chose; null: the one of the best candidate
 
 /** {mixture, nodes: Map, rejected, path, incumbent}; visits and values are those of a node's last event. */
@@ -123,7 +124,8 @@ function tree(state, chosen, pick) {
     row(n, number === chosen, principal.has(number), n.trial === state.incumbent),
     n.children.length ? h("ul", { role: "group" }, n.children.map(item)) : "");
   };
-  return h("ul", { class: "search-tree", role: "tree", "aria-label": "Search tree" }, item(0));
+  const onscroll = (e) => (scrolled = e.target.scrollTop);
+  return h("ul", { class: "search-tree", role: "tree", "aria-label": "Search tree", onscroll }, item(0));
 }
 
 function asTable(state, choose) {
@@ -190,10 +192,13 @@ export function draw(shown, choose) {
       part("Rejected by the guardrail", ` (${state.rejected.length})`, guardrail(state.rejected, choose)),
       h("p", { class: "turns-part faint" }, CONSTANTS),
     );
+    const list = box.querySelector(".search-tree");
+    if (list) queueMicrotask(() => (list.scrollTop = scrolled)); // once the page holds it
     if (refocus) box.querySelector('[role="treeitem"][tabindex="0"]')?.focus();
   };
   const within = document.activeElement?.closest?.(".search-tree");
   fill(false);
-  if (within) queueMicrotask(() => box.querySelector('[role="treeitem"][tabindex="0"]')?.focus());
+  const current = () => box.querySelector('[role="treeitem"][tabindex="0"]')?.focus({ preventScroll: true });
+  if (within) queueMicrotask(current);
   return box;
 }

@@ -7,7 +7,11 @@ import { makeDiff } from "../../language/editor.js";
 const PARTS = {
   time: "Run time", memory: "Memory traffic", compute: "Arithmetic", occupancy: "Occupancy",
 };
-const INSTRUCTIONS = "no profiler runs here, so nothing counts instructions; the arithmetic stands for them";
+const FIGURES = { ...PARTS, instructions: "Instructions" };
+const ABOUT = {
+  memory: "by the model of the GPU", compute: "by the model of the GPU", occupancy: "by the compiler's resources",
+  instructions: "in the machine code, not those that run",
+};
 const LIMITS = { compute: "arithmetic", memory: "memory", latency: "latency", occupancy: "occupancy" };
 const NONE = "–";
 let lastDiff = { key: "", node: null }; // an open diff stays open while the page draws the same node again
@@ -17,7 +21,7 @@ function flops(n) {
   return `${digits(n / size)} ${unit}`;
 }
 
-const SHOWN = { time, memory: bytes, compute: flops, occupancy: percent };
+const SHOWN = { time, memory: bytes, compute: flops, occupancy: percent, instructions: (n) => n.toLocaleString("en") };
 const figure = (name, value) => (value === null || value === undefined ? NONE : SHOWN[name](value));
 
 /** A table; `heads`: [[text, whether its column holds numbers]]. */
@@ -29,16 +33,14 @@ export function table(heads, rows) {
 
 /** The figures of the edited candidate and of the edit. */
 function beforeAndAfter(n, parent) {
-  const rows = Object.entries(PARTS).map(([name, title]) => {
+  const rows = Object.entries(FIGURES).map(([name, title]) => {
     const before = parent?.figures?.[name], after = n.figures?.[name];
     const change = before && after ? `${digits(after / before)} times` : NONE;
-    const why = after === undefined ? (n.unknown?.[name] ?? "not right, so nothing is compared") : "";
+    const why = after === undefined ? (n.unknown?.[name] ?? "not right, so nothing is compared") : ABOUT[name];
     return h("tr", {}, h("td", {}, title, why ? h("span", { class: "faint" }, ` ${why}`) : ""),
       h("td", { class: "num" }, figure(name, before)), h("td", { class: "num" }, figure(name, after)),
       h("td", { class: "num" }, change));
   });
-  rows.push(h("tr", {}, h("td", {}, "Instructions", h("span", { class: "faint" }, ` ${INSTRUCTIONS}`)),
-    [0, 1, 2].map(() => h("td", { class: "num" }, NONE))));
   return table([["Figure"], ["before", true], ["after", true], ["change", true]], rows);
 }
 

@@ -76,13 +76,13 @@ def test_the_figures_of_a_program_are_the_sums_of_its_stages():
     stages = ({"name": "a", "bytes": 100.0, "flops": 7.0}, {"name": "b", "bytes": 50.0, "flops": 0.0})
     own = figures.of(Finished(1, "p", "f16", ms=0.2, stages=stages), H200)
     assert dict(own.values) == {"time": 0.2, "memory": 150.0, "compute": 7.0}
-    assert own.missing == {"occupancy": figures.NO_RESOURCES}
+    assert own.missing == {"occupancy": figures.NO_RESOURCES, "instructions": figures.NO_INSTRUCTIONS}
 
 
 def test_a_raw_kernel_has_no_figures_but_those_of_the_compiler_and_the_clock():
-    resources = ({"registers": 128, "threads": 256, "shared_bytes": 0},)
+    resources = ({"registers": 128, "threads": 256, "shared_bytes": 0, "instructions": 900},)
     own = figures.of(Finished(1, "k", "f32", ms=None, form="kernel", resources=resources), H200)
-    assert dict(own.values) == {"occupancy": 0.25}
+    assert dict(own.values) == {"occupancy": 0.25, "instructions": 900}
     assert own.missing == {"time": figures.NO_TIME, "memory": figures.NO_STAGES, "compute": figures.NO_STAGES}
 
 
