@@ -1,4 +1,4 @@
-"""Registers, static shared memory and stack of a kernel, read from its machine code.
+"""Registers, static shared memory, stack and instructions of a kernel, read from its machine code.
 
 A cubin is an ELF file of machine EM_CUDA (190). The facts are in the sections named `.nv.info`: a list of attributes,
 each one byte of format, one byte of attribute, and a value (EIFMT_SVAL: a 16-bit size and that many bytes; the others
@@ -9,7 +9,8 @@ each one byte of format, one byte of attribute, and a value (EIFMT_SVAL: a 16-bi
 
 Static shared memory is the size of `.nv.shared.<kernel>`, less the 1 KiB per block that the driver reserves if the
 file has a section `.nv.shared.reserved.0`. `ptxas -v` and the limit of 227 KiB per block count in the same way. Dynamic
-shared memory is not in the file.
+shared memory is not in the file. The instructions are the size of `.text.<kernel>` by INSTRUCTION: those that the code
+holds, with its padding, and not those that a run executes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 EM_CUDA = 190
+INSTRUCTION = 16  # bytes, since Volta
 _FRAME_SIZE, _REGCOUNT = 0x11, 0x2F
 _SVAL = 4
 _RESERVED = 1024
@@ -35,6 +37,7 @@ class Kernel:
     registers: int
     stack_bytes: int
     shared_static: int
+    instructions: int
 
 
 def kernels(data: bytes) -> list[Kernel]:
@@ -83,10 +86,10 @@ def _read(elf: bytes) -> list[Kernel]:
     reserved = _RESERVED if ".nv.shared.reserved.0" in by_name else 0
     kernels = []
     for name in registers:
-        if f".text.{name}" in by_name:
+        if (code := by_name.get(f".text.{name}")) is not None:
             shared = by_name.get(f".nv.shared.{name}")
             size = max(0, shared[5] - reserved) if shared else 0
-            kernels.append(Kernel(name, registers[name], frames.get(name, 0), size))
+            kernels.append(Kernel(name, registers[name], frames.get(name, 0), size, code[5] // INSTRUCTION))
     return kernels
 
 

@@ -34,7 +34,8 @@ class Built:
     path       the argument of the binding's `load`: the module's file (`cute`) or the shared library (`cpp`).
     seconds    the time of this build; near 0 from the cache.
     resources  [{kernel, stage, registers, shared_bytes, spill_bytes}]: registers per thread at launch, shared memory
-               per block (static and dynamic), bytes of local memory per thread; `cute` GEMMs also stages and threads.
+               per block (static and dynamic), bytes of local memory per thread; `cute` also the instructions of the
+               machine code, and for GEMMs stages and threads.
     """
 
     path: Path

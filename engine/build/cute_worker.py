@@ -125,6 +125,7 @@ def _resources(stage: str, path: Path) -> list[dict]:
             "registers": k.registers,
             "shared_bytes": k.shared_static + facts.get("shared_dynamic", 0),
             "spill_bytes": k.stack_bytes,
+            "instructions": k.instructions,
             **{name: facts[name] for name in ("stages", "threads") if name in facts},
         }
         for k in cubin.kernels(path.read_bytes())

@@ -84,7 +84,7 @@ class TrialCompiled(Event):
     how: str
     seconds: float
     cached: bool = False
-    resources: list[dict[str, Any]] | None = None  # [{kernel, registers, shared_bytes, spill_bytes, stage}]
+    resources: list[dict[str, Any]] | None = None  # [{kernel, registers, shared_bytes, spill_bytes, stage, ..}]
     note: str = ""
 
 

@@ -48,6 +48,7 @@ ARMS: dict[str, tuple[str, dict[str, Any], frozenset[str]]] = {
         "mucutlass", {"steering": "in_prompt", "iterations": 2, "attempts": 3}, frozenset({"implement"})
     ),
     "two_stage": ("two_stage", {"rounds": 1, "screened": 1}, frozenset({"plan", "generate", "test", "tune"})),
+    "optiml": ("optiml", {"evaluations": TRIALS}, frozenset({"propose", "generate", "judge", "edit"})),
 }  # fmt: skip
 
 

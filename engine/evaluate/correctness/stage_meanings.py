@@ -181,8 +181,10 @@ def _normalize(stage: Normalize, x: torch.Tensor, env: Env) -> torch.Tensor:
     params = [env[p.name].to(x.dtype) for p in stage.params]
     if stage.op in ("softmax", "log_softmax"):
         dims = positions(stage.over, stage, x.dim())
-        log = x - torch.logsumexp(x, dims, keepdim=True)
-        return log if stage.op == "log_softmax" else log.exp()
+        x = x - x.amax(dims, keepdim=True)  # as kernels do: the logarithm of a sum of large terms would cost digits
+        terms = x.exp()
+        total = terms.sum(dims, keepdim=True)
+        return x - total.log() if stage.op == "log_softmax" else terms / total
     if stage.op == "batchnorm":
         mean, var, *affine = params
         return F.batch_norm(x, mean, var, *_affine(affine), training=False, eps=stage.eps)

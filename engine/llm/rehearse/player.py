@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.llm.prompts import clip
-from engine.llm.rehearse import mistakes, templates
+from engine.llm.rehearse import mistakes, templates, tree_moves
 from engine.llm.rehearse.modules import module_of
 from engine.llm.rehearse.pool import Drawn, hardware_of, pool
 from engine.llm.rehearse.raw_kernels import raw_kernel
@@ -20,11 +20,11 @@ _FORM = re.compile(r"Reply with one JSON object of the form (\w{1,40}) ")
 _WORK = re.compile(r"<<<(module|program|description) ([0-9a-f]{16})\n")
 _GPU = re.compile(r"to be made faster on ([^\n:]{1,80}):")
 _CLASSES = re.compile(r"Precision classes that count: ([^.\n]{1,80})\.")
-_IDEA = re.compile(r"# The hypothesis to implement\n([^\n]{1,400}) \(expected")
+_IDEA = re.compile(r"# The (?:hypothesis|strategy) to implement\n([^\n]{1,400}) \((?:expected|weight)")
 _BEST = re.compile(r"The best so far is trial \d+ \(right, ([0-9.e+-]{1,20}) ms")
 _TRIED = re.compile(r"^\d+\. ([^\n]{1,400}) \[(\w+)\]: ", re.MULTILINE)
 _SHOWN = re.compile(r"^<<<candidate ([0-9a-f]{16})\n(.*?)\n\1 end>>>$", re.MULTILINE | re.DOTALL)
-_WANTED = re.compile(r"Nominate (\d{1,2}) hypotheses")
+_WANTED = re.compile(r"(?:Nominate|Propose) (\d{1,2}) (?:hypotheses|strategies)")
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ class Player:
         work = read(prompt)
         mistake = ""
         if rng.random() >= self.skill:
-            mistake = rng.choice(mistakes.OF_KERNELS if work.form == "Kernel" else mistakes.OF_PROGRAMS)
+            mistake = rng.choice(mistakes.OF_KERNELS if work.form.startswith("Kernel") else mistakes.OF_PROGRAMS)
         if work.form in templates.FORMS:
             mistake = templates.mistake_of(work.form, mistake, rng)
             value = templates.reply_of(work.form, prompt, self._drawn(work), work, mistake, rng)
         else:
-            value = self._value(work, mistake, rng)
+            value = self._value(work, mistake, rng, prompt)
         return mistakes.written(value, mistake, rng)
 
-    def _value(self, work: Work, mistake: str, rng: random.Random) -> dict[str, Any]:
+    def _value(self, work: Work, mistake: str, rng: random.Random, prompt: str) -> dict[str, Any]:
         match work.form:
             case "Program":
                 return self._program(work, mistake, rng)
@@ -93,11 +93,19 @@ class Player:
                 return self._analysis(work)
             case "Ideas":
                 return self._ideas(work, rng)
+            case "Proposals":
+                return tree_moves.proposals(self._ideas(work, rng))
+            case "Bottleneck":
+                return tree_moves.bottleneck(prompt)
+            case "ProgramEdit":
+                return self._program(work, mistake, rng) | tree_moves.aim(prompt)
+            case "KernelEdit":
+                return raw_kernel(work.source, work.kind, work.classes, mistake, work.gpu) | tree_moves.aim(prompt)
             case "Module":
                 return module_of(work.source, mistake)
             case "Lessons":
                 return {"lessons": ["Rehearsed: what the model of the GPU ranks first was tried first."]}
-        return {"text": "This rehearsal knows the forms Program, Kernel, Analysis, Ideas, Lessons and Module."}
+        return {"text": "This rehearsal has no rule for this form."}
 
     def _drawn(self, work: Work) -> tuple[Drawn, ...]:
         """The pool without what the prompt says was tried; all of it if that is everything."""

@@ -58,7 +58,10 @@ def stage_in_words(s: Mapping[str, Any]) -> str:
 
 
 def _kernel(r: Mapping[str, Any]) -> str:
-    words = {"registers": "registers a thread", "shared_bytes": "bytes of shared memory"}
+    words = {
+        "registers": "registers a thread", "shared_bytes": "bytes of shared memory",
+        "instructions": "instructions in the machine code",
+    }  # fmt: skip
     details = [f"{r[name]} {unit}" for name, unit in words.items() if r.get(name) is not None]
     if r.get("spill_bytes") is not None:
         details.append(f"{r['spill_bytes']} bytes spilled" if r["spill_bytes"] else "no spills")

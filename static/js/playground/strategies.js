@@ -77,7 +77,7 @@ function drawOptions(node, strategy, state, store, models) {
       state.strategyOptions = { ...state.strategyOptions, [strategy.name]: values };
       store();
     };
-    const title = o.name[0].toUpperCase() + o.name.slice(1);
+    const title = o.name[0].toUpperCase() + o.name.slice(1).replaceAll("_", " ");
     return h("label", { title: o.about }, title, field(o, values[o.name] ?? o.default, set));
   }));
 }

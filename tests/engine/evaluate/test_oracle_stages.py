@@ -213,6 +213,16 @@ def test_norms_are_pytorchs():
     same(norm("batchnorm", ("mean", "var", "w", "b"), images), F.batch_norm(image, mean, var, cw, cb))
 
 
+def test_a_softmax_of_large_terms_is_as_exact_as_pytorchs():
+    x = (128 * randn(64, 2048)).half()
+    right = torch.softmax(x.double(), -1)
+    out = run(Normalize(name="y", x=o("x"), op="softmax", over=("n",), store=DType.F16), x=x)
+    error, theirs = (out.double() - right).abs().max(), (torch.softmax(x, -1).double() - right).abs().max()
+    assert out.dtype is torch.float16 and error <= 1.001 * theirs
+    log = run(Normalize(name="y", x=o("x"), op="log_softmax", over=("n",)), x=x.float())
+    same(log, torch.log_softmax(x.double(), -1).float(), 1e-6)
+
+
 def test_absmax_keeps_a_row_in_range_and_its_scale_gives_it_back():
     x = randn(4, 32) * torch.tensor([[1e-30], [1.0], [1e20], [0.0]])
     scaled = Call("mul", (Acc(), Number(448.0)))

@@ -1,0 +1,88 @@
+"""The figures of one trial that its reward compares: run time, memory traffic, arithmetic and occupancy.
+
+Traffic and arithmetic are those of the attainable model for the program of the trial, because no profiler runs here.
+Occupancy follows from the compiler's resources. The instructions of the machine code are shown beside them and not
+rewarded: a loop that is unrolled has more and is faster. A figure that is unknown says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.strategies.state import Finished
+from sol.hardware import Hardware
+
+NAMES = ("time", "memory", "compute", "occupancy")
+UNITS = {
+    "time": "ms", "memory": "bytes", "compute": "FLOP", "occupancy": "share of the warps",
+    "instructions": "in the machine code",
+}  # fmt: skip
+THREADS_SM, BLOCKS_SM, WARP = 2048, 32, 32  # of Hopper (sm_90)
+RESERVED = 1024  # bytes of shared memory that the system keeps for each block
+REGISTERS_AT_ONCE = 256  # registers of a warp are allocated in such pieces
+NO_STAGES = "no model prices the work of a raw kernel, and no profiler counted it"
+NO_TIME = "the trial has no time on this device"
+NO_RESOURCES = "the trial was not compiled to machine code, so its registers are unknown"
+NO_THREADS = "the compiler does not name the threads of a block"
+NO_INSTRUCTIONS = "no compiler names the instructions of this trial, and no profiler counts those that run"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """`values`: those that are known, in UNITS; `missing`: name -> why it is unknown; `region`: the part of
+    the module that all but the time belong to."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    region: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: float(f"{value:.6g}") for name, value in self.values.items()}
+
+
+def of(trial: Finished, hardware: Hardware) -> Figures:
+    """The figures of a right trial."""
+    known = {
+        "time": (trial.ms, NO_TIME),
+        "memory": (_sum(trial.stages, "bytes"), NO_STAGES),
+        "compute": (_sum(trial.stages, "flops"), NO_STAGES),
+        "occupancy": occupancy(trial.resources, hardware),
+        "instructions": (_sum(trial.resources, "instructions"), NO_INSTRUCTIONS),
+    }
+    values = {name: value for name, (value, _) in known.items() if value is not None}
+    missing = {name: why for name, (value, why) in known.items() if value is None}
+    return Figures(values, missing, trial.region)
+
+
+def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """The sum over stages or kernels; None if none has a positive one."""
+    total = sum(row.get(name) or 0.0 for row in rows)
+    return total if total > 0 else None
+
+
+def occupancy(resources: Sequence[Mapping[str, Any]], hardware: Hardware) -> tuple[float | None, str]:
+    """The lowest share of an SM's warps that the kernels' registers, shared memory and threads allow at a time, and why
+    it is unknown."""
+    shares = []
+    for kernel in resources:
+        registers, threads = kernel.get("registers"), kernel.get("threads")
+        if not registers:
+            return None, NO_RESOURCES
+        if not threads:
+            return None, NO_THREADS
+        shares.append(_resident(registers, threads, kernel.get("shared_bytes") or 0, hardware))
+    return (min(shares), "") if shares else (None, NO_RESOURCES)
+
+
+def _resident(registers: int, threads: int, shared: int, hardware: Hardware) -> float:
+    """The resident threads of one kernel over the most that an SM takes (CUDA C++ Programming Guide, compute
+    capabilities)."""
+    warps = -(-threads // WARP)
+    a_warp = -(-registers * WARP // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE
+    blocks = min(
+        BLOCKS_SM, THREADS_SM // (warps * WARP), hardware.registers_sm // (a_warp * warps),
+        hardware.shared_sm // (shared + RESERVED),
+    )  # fmt: skip
+    return max(1, blocks) * warps * WARP / THREADS_SM  # it ran, so one block fits

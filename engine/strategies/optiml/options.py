@@ -1,0 +1,43 @@
+"""The options of `optiml`. C, the depth and the widening are our start values: the study's own are not known to us."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from engine.strategies import api
+from engine.strategies.writing import FORM, PROFILE, REFINE, RESERVE, SEED
+
+
+class OptimlOptions(api.Options):
+    start: Literal["words", "given"] = Field(
+        "words",
+        description="words: a mixture of strategy proposals gives a first candidate; given: only optimise your kernel "
+        "or program",
+    )
+    form: Literal["program", "kernel"] = FORM
+    evaluations: int = Field(40, ge=1, le=200, description="Trials at most, beside the budget")
+    proposals: int = Field(4, ge=1, le=8, description="Strategies in the mixture")
+    choose: Literal["sampled", "best"] = Field(
+        "sampled", description="sampled: a proposal is drawn by its weight and the seed; best: the one with most weight"
+    )
+    exploration: int = Field(100, ge=0, le=1000, description="PUCT's constant C in hundredths: 100 is C = 1.0")
+    depth: int = Field(8, ge=1, le=32, description="Edits from the first candidate at most")
+    widen_base: int = Field(2, ge=1, le=32, description="A node has at most this many children, and")
+    widen_growth: int = Field(3, ge=0, le=32, description="so many more for each unit of the root of its visits")
+    judge: bool = Field(True, description="A role says what limits a candidate before it is edited")
+    reference: Literal["start", "parent", "incumbent"] = Field(
+        "start", description="What a reward compares with: the first candidate, the edited one or the best so far"
+    )
+    weight_time: int = Field(70, ge=1, le=100, description="Weight of the run time in the reward")
+    weight_memory: int = Field(10, ge=0, le=100, description="Weight of the memory traffic")
+    weight_compute: int = Field(10, ge=0, le=100, description="Weight of the arithmetic")
+    weight_occupancy: int = Field(10, ge=0, le=100, description="Weight of the occupancy")
+    bound: int = Field(4, ge=2, le=64, description="Speedup at which a part of the reward is full")
+    tolerance: int = Field(5, ge=0, le=100, description="Percent slower than the best that is no regression yet")
+    profile: bool = PROFILE
+    report: bool = Field(False, description="Put the speed-of-light report into the prompts")
+    seed: bool = SEED
+    refine: bool = REFINE
+    reserve: int = RESERVE

@@ -1,0 +1,106 @@
+// One node of OptiML's search tree: the edit that led to it, the judge's diagnosis before it, the figures before and
+// after it, the parts of its reward, and the diff.
+import { blob, h } from "../../page.js";
+import { bytes, count, digits, percent, time } from "../../format.js";
+import { makeDiff } from "../../language/editor.js";
+
+const PARTS = {
+  time: "Run time", memory: "Memory traffic", compute: "Arithmetic", occupancy: "Occupancy",
+};
+const FIGURES = { ...PARTS, instructions: "Instructions" };
+const ABOUT = {
+  memory: "by the model of the GPU", compute: "by the model of the GPU", occupancy: "by the compiler's resources",
+  instructions: "in the machine code, not those that run",
+};
+const LIMITS = { compute: "arithmetic", memory: "memory", latency: "latency", occupancy: "occupancy" };
+const NONE = "–";
+let lastDiff = { key: "", node: null }; // an open diff stays open while the page draws the same node again
+
+function flops(n) {
+  const [size, unit] = [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"]].find(([s]) => n >= s) ?? [1, "FLOP"];
+  return `${digits(n / size)} ${unit}`;
+}
+
+const SHOWN = { time, memory: bytes, compute: flops, occupancy: percent, instructions: (n) => n.toLocaleString("en") };
+const figure = (name, value) => (value === null || value === undefined ? NONE : SHOWN[name](value));
+
+/** A table; `heads`: [[text, whether its column holds numbers]]. */
+export function table(heads, rows) {
+  const name = ([text, number]) => h("th", { scope: "col", class: number ? "num" : null }, text);
+  const head = h("tr", {}, heads.map(name));
+  return h("div", { class: "turns-table" }, h("table", {}, h("thead", {}, head), h("tbody", {}, rows)));
+}
+
+/** The figures of the edited candidate and of the edit. */
+function beforeAndAfter(n, parent) {
+  const rows = Object.entries(FIGURES).map(([name, title]) => {
+    const before = parent?.figures?.[name], after = n.figures?.[name];
+    const change = before && after ? `${digits(after / before)} times` : NONE;
+    const why = after === undefined ? (n.unknown?.[name] ?? "not right, so nothing is compared") : ABOUT[name];
+    return h("tr", {}, h("td", {}, title, why ? h("span", { class: "faint" }, ` ${why}`) : ""),
+      h("td", { class: "num" }, figure(name, before)), h("td", { class: "num" }, figure(name, after)),
+      h("td", { class: "num" }, change));
+  });
+  return table([["Figure"], ["before", true], ["after", true], ["change", true]], rows);
+}
+
+function reward(n) {
+  if (!n.parts?.length) return h("p", {}, `Reward ${digits(n.reward)}: ${n.note || "nothing was compared"}.`);
+  const rows = n.parts.map((p) => h("tr", {},
+    h("td", {}, PARTS[p.name] ?? p.name, p.missing ? h("span", { class: "faint" }, ` left out: ${p.missing}`) : ""),
+    h("td", { class: "num" }, percent(p.weight ?? 0)), h("td", { class: "num" }, figure(p.name, p.before)),
+    h("td", { class: "num" }, figure(p.name, p.after)), h("td", { class: "num" }, p.score?.toFixed(3) ?? NONE)));
+  return h("div", {},
+    h("p", { class: "faint" },
+      "0.5 is as good as the reference. The weights of parts that are left out go to the others."),
+    table([["Part"], ["weight", true], ["reference", true], ["here", true], ["score", true]], rows),
+    n.note ? h("p", { class: "faint" }, `Note: ${n.note}.`) : "");
+}
+
+function diagnosis(n) {
+  const d = n.diagnosis ?? {};
+  if (!d.limit) return h("p", { class: "faint" }, `No diagnosis: ${d.missing || "none is in the log"}.`);
+  return h("div", {},
+    h("p", {}, `Limited by ${LIMITS[d.limit] ?? d.limit}. ${d.advice ?? ""}`),
+    h("ul", {}, (d.evidence ?? []).map((line) => h("li", {}, line))));
+}
+
+/** The change of the text, loaded when it is opened. */
+function diff(n, parent) {
+  if (!n.before) return h("p", { class: "faint" }, "There is no diff: this is the first candidate.");
+  const key = `${n.node} ${n.before} ${n.text}`;
+  if (key === lastDiff.key) return lastDiff.node;
+  const box = h("div", { class: "node-diff" });
+  const lang = n.form === "kernel" ? (n.language || "text") : "ucutlass";
+  const node = h("details", { class: "node-changed", ontoggle: async (e) => {
+    if (!e.target.open || box.childElementCount) return;
+    const texts = await Promise.all([blob(n.before), blob(n.text)]).catch(() => null);
+    if (!texts) box.append("The texts could not be loaded. Open this again.");
+    else if (texts[0] === texts[1]) box.append("The two texts are the same.");
+    else {
+      const [a, b] = texts;
+      makeDiff(box, { a, b, lang, labelA: `Trial ${parent?.trial ?? n.edits}`, labelB: `Trial ${n.trial}` });
+    }
+  } }, h("summary", {}, `Diff from trial ${n.edits}`), box);
+  lastDiff = { key, node };
+  return node;
+}
+
+/** The panel of the selected node. */
+export function detail(n, nodes, ruling, choose) {
+  const parent = nodes.get(n.parent);
+  const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("section", { class: "node-detail", "aria-label": `Node of trial ${n.trial}` },
+    h("h3", {}, n.edits ? `Trial ${n.trial}, an edit of trial ${n.edits}` : `Trial ${n.trial}, the root`),
+    h("p", {}, n.change, " ",
+      h("button", { type: "button", class: "place", onclick: () => choose(n.trial) }, "show the trial")),
+    h("dl", { class: "node-facts" },
+      fact("Visits", count(n.visits, "evaluation")), fact("Value", digits(n.value)),
+      fact("Own reward", digits(n.reward)), fact("Prior", n.edits ? digits(n.prior) : NONE),
+      fact("Aimed at", n.targets ? (LIMITS[n.targets] ?? n.targets) : NONE)),
+    h("p", {}, `Guardrail: ${ruling}. `, h("span", { class: "faint" }, n.reason)),
+    h("h4", {}, "The judge on the candidate before"), diagnosis(n),
+    h("h4", {}, "Before and after the edit"), beforeAndAfter(n, parent),
+    h("h4", {}, `Parts of the reward ${digits(n.reward)}`), reward(n),
+    diff(n, parent));
+}
