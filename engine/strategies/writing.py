@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 AGAIN = 2  # further turns for a reply that fits no form
 # Refusals of a turn that end the script: another turn would be refused alike.
 FINAL = ("no_model", "over_budget", "stopped", "key_refused")
+UNUSABLE = "no usable reply"  # the change of a trial whose reply held no candidate
 PROFILE_TEXT = 6_000  # characters of a profile in a prompt
 FIRST = "Write a candidate that is right and faster than PyTorch."
 NEXT = "Write the next candidate: mend the mistake if the last one failed, else make the best one faster."
@@ -127,10 +128,10 @@ class Writer:
     # ---- turns ----
 
     def prompt(self, role: str, expects: type[Form], **facts: Any) -> Ask:
-        """One turn of a role."""
+        """One turn of a role. `role`: the name of its template, perhaps in a strategy's folder."""
         from engine.llm.prompts import render
 
-        return Ask(role, render(role, expects, **facts), expects)
+        return Ask(role.rpartition("/")[2], render(role, expects, **facts), expects)
 
     def ask(
         self, role: str, expects: type[Form], objection: Callable[[Reply], str] = lambda reply: "", **facts: Any
@@ -199,8 +200,10 @@ class Writer:
             return "no trial is left."
         return "the best program has no configuration left to vary."
 
-    def attempt(self, *, parent: int | None = None, **facts: Any) -> Generator[Verb, Any, Finished]:
-        """One attempt: a model writes a candidate, and it is tried. Raises Over."""
+    def attempt(
+        self, role: str = "implement", *, parent: int | None = None, **facts: Any
+    ) -> Generator[Verb, Any, Finished]:
+        """One attempt: a model writes a candidate in a role, and it is tried. Raises Over."""
         tries: dict[str, Try] = {}  # by the reply's text: a candidate is checked and generated once
 
         def repeats(reply: Reply) -> str:
@@ -210,7 +213,7 @@ class Writer:
             before = next((t for t in self.state.trials if (t.text, t.cls) == (c.text, c.cls)), None)
             return "" if before is None else f"This is trial {before.number} again. Write another candidate."
 
-        reply = yield from self.ask("implement", self.expects, repeats, **facts)
+        reply = yield from self.ask(role, self.expects, repeats, **facts)
         return (yield from self.tried(tries.get(reply.text) or self.candidate(reply, parent)))
 
     def refine(self, attempts: int, steer: str = "") -> Script:
@@ -250,7 +253,7 @@ class Writer:
             why = reply.reason or "The reply held no candidate."
             language = "" if self.form == "program" else "python"
             nothing = Candidate(reply.text[:4000], self.classes[0], "cute" * (not language), self.form, language)
-            return Try(nothing, "no usable reply", why, parent)
+            return Try(nothing, UNUSABLE, why, parent)
         return Try(candidate, value.change, value.why, parent, value.predicted_ms)
 
 
@@ -280,4 +283,6 @@ class Led(Strategy):
         raise NotImplementedError
 
 
-__all__ = ["FINAL", "FIRST", "FORM", "NEXT", "PROFILE", "REFINE", "RESERVE", "SEED", "Led", "Over", "Writer"]
+__all__ = [
+    "FINAL", "FIRST", "FORM", "NEXT", "PROFILE", "REFINE", "RESERVE", "SEED", "UNUSABLE", "Led", "Over", "Writer",
+]  # fmt: skip

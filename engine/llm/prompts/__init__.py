@@ -56,7 +56,7 @@ def _environment() -> Environment:
 
 
 def render(role: str, expects: type[Form], **facts: Any) -> str:
-    """The prompt of a role (a template `role.j2`). `facts`: what the template names (engine.llm.prompts.facts).
-    Raises jinja2.UndefinedError if one is missing."""
+    """The prompt of a role (a template `role.j2`; of a strategy's own role `strategy/role.j2`). `facts`: what the
+    template names (engine.llm.prompts.facts). Raises jinja2.UndefinedError if one is missing."""
     template = _environment().get_template(f"{role}.j2")
-    return template.render(role=role, reply=described(expects), form=expects.__name__, **facts)
+    return template.render(role=role.rpartition("/")[2], reply=described(expects), form=expects.__name__, **facts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.llm.prompts import clip
-from engine.llm.rehearse import mistakes
+from engine.llm.rehearse import evolving, mistakes
 from engine.llm.rehearse.modules import module_of
 from engine.llm.rehearse.pool import Drawn, hardware_of, pool
 from engine.llm.rehearse.raw_kernels import raw_kernel
@@ -76,7 +76,8 @@ class Player:
         mistake = ""
         if rng.random() >= self.skill:
             mistake = rng.choice(mistakes.OF_KERNELS if work.form == "Kernel" else mistakes.OF_PROGRAMS)
-        return mistakes.written(self._value(work, mistake, rng), mistake, rng)
+        value = evolving.value(prompt, work, mistake, lambda: self._program(work, "", rng))
+        return mistakes.written(value or self._value(work, mistake, rng), mistake, rng)
 
     def _value(self, work: Work, mistake: str, rng: random.Random) -> dict[str, Any]:
         match work.form:
