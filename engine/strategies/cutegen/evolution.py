@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_CHECKS = 4  # lines of evidence in a prompt of the role fix
 WORDS = 300  # characters of a text that the page shows
-NOTHING = "No candidate passed: {} and {} were used."
+NOTHING = "No candidate passed. Fixes: {}. Regenerations: {}."
 
 
 def passes(trial: Finished) -> bool:
@@ -57,7 +57,7 @@ class Evolution:
         if self.base is not None:
             yield from self._ladder(0, None, None, "given", [], self.base)
         elif not (yield from self._depth(0)):
-            return w.stop or NOTHING.format(count(self.fixes, "fix"), count(self.regenerations, "regeneration"))
+            return w.stop or NOTHING.format(self.fixes, self.regenerations)
         for depth in range(1, o.depths + 1):
             if w.stop:
                 return w.stop

@@ -16,10 +16,10 @@ from sol.triage import Memory, Outcome
 from tests.engine.counting import PROGRAM
 from tests.engine.session.scripted import Searching, of, problem
 
-NAMES = ("flat", "best_of", "chain", "mucutlass")
+NAMES = ("flat", "best_of", "chain", "mucutlass", "cutegen")
 OPTIONS = {
     "flat": {"attempts": 6}, "best_of": {"n": 6}, "chain": {"attempts": 6},
-    "mucutlass": {"iterations": 2, "attempts": 3},
+    "mucutlass": {"iterations": 2, "attempts": 3}, "cutegen": {"form": "program", "depths": 5},
 }  # fmt: skip
 
 
