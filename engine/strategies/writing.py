@@ -128,7 +128,7 @@ class Writer:
     # ---- turns ----
 
     def prompt(self, role: str, expects: type[Form], **facts: Any) -> Ask:
-        """One turn of a role. `role`: the name of its template, perhaps in a strategy's folder."""
+        """One turn of a role, whose prompt may lie in a folder: `optiml/edit` is the role `edit`."""
         from engine.llm.prompts import render
 
         return Ask(role.rpartition("/")[2], render(role, expects, **facts), expects)
@@ -151,19 +151,20 @@ class Writer:
                 return reply
         return reply
 
-    def look(self) -> Generator[Verb, Any, dict[str, Any] | None]:
-        """The profile of the best candidate: {number, text}; None if there is none. Each trial is profiled once."""
-        best = self.best() if self.profile else None
-        if best is None:
+    def look(self, trial: Finished | None = None) -> Generator[Verb, Any, dict[str, Any] | None]:
+        """The profile of a trial, by default of the best candidate: {number, text}; None if there is none. Each trial
+        is profiled once."""
+        trial = (trial or self.best()) if self.profile else None
+        if trial is None or trial.ms is None:
             return None
-        if best.number not in self._profiles:
-            reply: Reply = yield Profile(best.number)
+        if trial.number not in self._profiles:
+            reply: Reply = yield Profile(trial.number)
             self.state = reply.state
             if reply.refusal == "no_profiler":
                 self.profile = False
-            self._profiles[best.number] = "" if reply.refusal else reply.text[:PROFILE_TEXT]
-        text = self._profiles[best.number]
-        return {"number": best.number, "text": text} if text else None
+            self._profiles[trial.number] = "" if reply.refusal else reply.text[:PROFILE_TEXT]
+        text = self._profiles[trial.number]
+        return {"number": trial.number, "text": text} if text else None
 
     # ---- candidates ----
 
@@ -200,21 +201,30 @@ class Writer:
             return "no trial is left."
         return "the best program has no configuration left to vary."
 
-    def attempt(
-        self, role: str = "implement", *, parent: int | None = None, **facts: Any
-    ) -> Generator[Verb, Any, Finished]:
-        """One attempt: a model writes a candidate in a role, and it is tried. Raises Over."""
+    def attempt(self, *, parent: int | None = None, **facts: Any) -> Generator[Verb, Any, Finished]:
+        """One attempt: a model writes a candidate, and it is tried. Raises Over."""
+        _, verb, _ = yield from self.candidate_of("implement", self.expects, parent, **facts)
+        return (yield from self.tried(verb))
+
+    def candidate_of(
+        self, role: str, expects: type[Form], parent: int | None = None, **facts: Any
+    ) -> Generator[Verb, Any, tuple[Reply, Try, int]]:
+        """A candidate that a model writes in a role: the last reply, its trial, and the number of the earlier trial
+        that it repeats in spite of the objection, or 0. Raises Over."""
         tries: dict[str, Try] = {}  # by the reply's text: a candidate is checked and generated once
 
-        def repeats(reply: Reply) -> str:
-            """The objection to a candidate that was tried before."""
-            verb = tries[reply.text] = self.candidate(reply, parent)
+        def repeated(reply: Reply) -> int:
+            verb = tries[reply.text] = tries.get(reply.text) or self.candidate(reply, parent)
             c = verb.candidate
-            before = next((t for t in self.state.trials if (t.text, t.cls) == (c.text, c.cls)), None)
-            return "" if before is None else f"This is trial {before.number} again. Write another candidate."
+            return next((t.number for t in self.state.trials if (t.text, t.cls) == (c.text, c.cls)), 0)
 
-        reply = yield from self.ask(role, self.expects, repeats, **facts)
-        return (yield from self.tried(tries.get(reply.text) or self.candidate(reply, parent)))
+        def objection(reply: Reply) -> str:
+            before = repeated(reply)
+            return f"This is trial {before} again. Write another candidate." if before else ""
+
+        reply = yield from self.ask(role, expects, objection, **facts)
+        verb = tries.get(reply.text) or self.candidate(reply, parent)
+        return reply, verb, 0 if reply.refusal else repeated(reply)
 
     def refine(self, attempts: int, steer: str = "") -> Script:
         """One attempt after the other, each from the best candidate so far. `steer`: a sentence for every turn. Returns
@@ -283,6 +293,4 @@ class Led(Strategy):
         raise NotImplementedError
 
 
-__all__ = [
-    "FINAL", "FIRST", "FORM", "NEXT", "PROFILE", "REFINE", "RESERVE", "SEED", "UNUSABLE", "Led", "Over", "Writer",
-]  # fmt: skip
+__all__ = ["FINAL", "FIRST", "FORM", "NEXT", "PROFILE", "REFINE", "RESERVE", "SEED", "Led", "Over", "Writer"]

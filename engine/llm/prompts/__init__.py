@@ -2,7 +2,7 @@
 
 Text of a stranger (the pasted module, a program in a trial, a compiler's words) stands between two marks that hold a
 token. The token is computed from the text, so no text can hold its own token, and a replay renders the same prompt.
-Templates are files of this folder; no text of a person or a model is ever a template.
+Templates are files of this folder and its folders; no text of a person or a model is ever a template.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _environment() -> Environment:
 
 
 def render(role: str, expects: type[Form], **facts: Any) -> str:
-    """The prompt of a role (a template `role.j2`; of a strategy's own role `strategy/role.j2`). `facts`: what the
-    template names (engine.llm.prompts.facts). Raises jinja2.UndefinedError if one is missing."""
+    """The prompt of a role (a template `role.j2`, in a folder for `folder/role`). `facts`: what the template names
+    (engine.llm.prompts.facts). Raises jinja2.UndefinedError if one is missing."""
     template = _environment().get_template(f"{role}.j2")
     return template.render(role=role.rpartition("/")[2], reply=described(expects), form=expects.__name__, **facts)

@@ -93,13 +93,15 @@ class Evolution:
         self.regenerations += bool(regeneration)
         facts = self._facts() | facts | {"regeneration": regeneration, "regenerations": o.regenerations}
         if not depth:
-            return (yield from self.writer.attempt("cutegen/generate", parent=None, **self.writer.facts(**facts)))
+            return (yield from self._attempt("generate", None, facts))
         facts |= {"depth": depth, "depths": o.depths, "item": item(self.work.cls, depth), "base": self._shown()}
-        return (
-            yield from self.writer.attempt(
-                "cutegen/optimise", parent=self.base.number or None, **self.writer.facts(**facts)
-            )
-        )
+        return (yield from self._attempt("optimise", self.base, facts))
+
+    def _attempt(self, role: str, parent: Finished | None, facts: dict[str, Any]) -> Generator[Verb, Any, Finished]:
+        """A candidate that a role writes, tried. Raises Over."""
+        w, number = self.writer, parent.number or None if parent else None
+        _, verb, _ = yield from w.candidate_of(f"cutegen/{role}", w.expects, number, **w.facts(**facts))
+        return (yield from w.tried(verb))
 
     def _mend(
         self, depth: int, trial: Finished, numbers: list[int], regeneration: int
@@ -115,9 +117,7 @@ class Evolution:
                 "failed": _failure(trial), "fix": fix, "fixes": o.fixes,
                 "item": item(self.work.cls, depth) if depth else None,
             }  # fmt: skip
-            trial = yield from self.writer.attempt(
-                "cutegen/fix", parent=trial.number or None, **self.writer.facts(**facts)
-            )
+            trial = yield from self._attempt("fix", trial, facts)
             numbers.append(trial.number)
         if not passes(trial) and not self.writer.stop:
             step = "regenerate" if regeneration < o.regenerations else "leave out"
@@ -208,7 +208,8 @@ class Evolution:
                 "what": step.what if step else "A right kernel to start from.",
                 "base": base.number if base else None, "base_ms": base.ms if base else None,
                 "trials": [n for n in numbers if n], "trial": passing.number if passing else None,
-                "ms": passing.ms if passing else None,
+                "ms": passing.ms if passing else None, "kind": passing.kind if passing else "",
+                "speedup": passing.speedup if passing else None,
                 "words": clip(prompt_facts.words(ended), WORDS) if ended else "",
                 "best": best.number if best else None, "best_ms": best.ms if best else None,
                 "fixes": self.fixes, "regenerations": self.regenerations,

@@ -3,6 +3,7 @@
 import { blob, h } from "../page.js";
 import { count, digits, duration, percent, time, times } from "../format.js";
 import { counts, timeOf } from "./view.js";
+import { draw as drawStrategy } from "./strategies/index.js";
 
 const KINDS = ["turn.asked", "turn.said", "turn.answered", "script.shown"];
 const LIVE = 4000; // characters of a running turn that are shown: its end
@@ -177,6 +178,7 @@ export class Turns {
           h("b", {}, `${running.role || "model"}${phase ? ` · iteration ${phase.iteration}` : ""}`),
           h("pre", {}, running.text.slice(-LIVE) || "…"))
         : "",
+      drawStrategy(view.strategy, shown, this.choose),
       tables.length ? this.part("Triage", triage(tables.at(-1)), true) : "",
       tested.length ? this.part(`Hypotheses (${tested.length})`, hypotheses(tested, this.choose)) : "",
       lessons.length ? this.part("Lessons", h("ul", {}, lessons.map((l) => h("li", {}, l)))) : "",
