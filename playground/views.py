@@ -5,8 +5,10 @@ playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, 
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
-word's page gallery.html      sessions = rows as playground.api.listed; studies = static/data/studies.json; boot = {sessions, bench: whether there is
-data/bench.json} error.html        status, title, text
+word's page
+gallery.html      sessions = rows as playground.api.listed; studies = static/data/studies.json;
+                  boot = {sessions, bench: whether there is data/bench.json}
+error.html        status, title, text
 """
 
 from __future__ import annotations

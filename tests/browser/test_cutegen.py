@@ -1,4 +1,4 @@
-"""A session of `cutegen` shows its workload, the ladder of depths, its profile and what was mended, live and replayed."""
+"""A session of `cutegen` shows its workload, the ladder of depths, its profile and what was mended, also replayed."""
 
 from tests.browser.conftest import no_sideways_scroll
 
