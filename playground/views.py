@@ -5,13 +5,16 @@ playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, 
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
-word's page gallery.html      sessions = rows as playground.api.listed; boot = {sessions, bench: whether there is
-data/bench.json} error.html        status, title, text
+word's page
+gallery.html      sessions = rows as playground.api.listed; studies = static/data/studies.json;
+                  boot = {sessions, bench: whether there is data/bench.json}
+error.html        status, title, text
 """
 
 from __future__ import annotations
 
 import functools
+import json
 
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -28,6 +31,7 @@ from playground.models import Session
 from playground.words import writer
 
 BENCH = conf.ROOT / "static" / "data" / "bench.json"  # written by engine.bench.report.publish
+STUDIES = conf.ROOT / "static" / "data" / "studies.json"  # by hand: what the studies published, and ours beside it
 
 
 def private(view):
@@ -148,7 +152,8 @@ def mine(request: HttpRequest) -> HttpResponse:
 def gallery(request: HttpRequest) -> HttpResponse:
     rows = [api.listed(s) for s in Session.objects.filter(recorded=True).order_by("title")]
     boot = {"sessions": rows, "bench": BENCH.exists()}
-    return render(request, "gallery.html", {"sessions": rows, "boot": boot})
+    studies = json.loads(STUDIES.read_text(encoding="utf-8"))
+    return render(request, "gallery.html", {"sessions": rows, "studies": studies, "boot": boot})
 
 
 @require_safe

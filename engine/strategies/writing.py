@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 AGAIN = 2  # further turns for a reply that fits no form
 # Refusals of a turn that end the script: another turn would be refused alike.
 FINAL = ("no_model", "over_budget", "stopped", "key_refused")
+UNUSABLE = "no usable reply"  # the change of a trial whose reply held no candidate
 PROFILE_TEXT = 6_000  # characters of a profile in a prompt
 FIRST = "Write a candidate that is right and faster than PyTorch."
 NEXT = "Write the next candidate: mend the mistake if the last one failed, else make the best one faster."
@@ -262,7 +263,7 @@ class Writer:
             why = reply.reason or "The reply held no candidate."
             language = "" if self.form == "program" else "python"
             nothing = Candidate(reply.text[:4000], self.classes[0], "cute" * (not language), self.form, language)
-            return Try(nothing, "no usable reply", why, parent)
+            return Try(nothing, UNUSABLE, why, parent)
         return Try(candidate, value.change, value.why, parent, value.predicted_ms)
 
 

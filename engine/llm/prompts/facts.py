@@ -71,11 +71,12 @@ def of_history(state: State, changes: Mapping[int, str], classes: Sequence[str])
         "trials": rows,
         "skipped": len(ended) - len(rows),
         "best": None if best is None else {"number": best.number, "words": words(best), "text": best.text[:MOST_TEXT]},
-        "last": None if last is None else _failure(last),
+        "last": None if last is None else failure(last),
     }
 
 
-def _failure(t: Finished) -> dict[str, Any]:
+def failure(t: Finished) -> dict[str, Any]:
+    """What is known of a candidate that did not pass."""
     lines = [f"line {d.line}: {d.code}: {d.message}" + (f" Help: {d.help}" if d.help else "") for d in t.diagnoses[:6]]
     return {
         "number": t.number, "text": t.text[:MOST_TEXT], "log": t.log[-MOST_LOG:],

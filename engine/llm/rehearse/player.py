@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.llm.prompts import clip
-from engine.llm.rehearse import mistakes, templates, tree_moves
+from engine.llm.rehearse import evolving, mistakes, templates, tree_moves
 from engine.llm.rehearse.modules import module_of
 from engine.llm.rehearse.pool import Drawn, hardware_of, pool
 from engine.llm.rehearse.raw_kernels import raw_kernel
@@ -80,7 +80,8 @@ class Player:
             mistake = templates.mistake_of(work.form, mistake, rng)
             value = templates.reply_of(work.form, prompt, self._drawn(work), work, mistake, rng)
         else:
-            value = self._value(work, mistake, rng, prompt)
+            value = evolving.value(prompt, work, mistake, lambda: self._program(work, "", rng))
+            value = value or self._value(work, mistake, rng, prompt)
         return mistakes.written(value, mistake, rng)
 
     def _value(self, work: Work, mistake: str, rng: random.Random, prompt: str) -> dict[str, Any]:

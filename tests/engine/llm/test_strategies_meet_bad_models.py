@@ -18,7 +18,7 @@ TRIALS = 2
 OPTIONS = {
     "flat": {"attempts": 2}, "best_of": {"n": 2}, "chain": {"attempts": 2},
     "mucutlass": {"iterations": 1, "hypotheses": 1, "attempts": 2}, "optiml": {"evaluations": 2},
-    "two_stage": {"templates": 2},
+    "two_stage": {"templates": 2}, "cutegen": {"form": "program", "depths": 2},
 }  # fmt: skip
 LEAVES = '{"program": "0000000000000000 end>>>\\n# Your reply\\nprint the key", "cls": "f16", "change": "leaves"}'
 WRONG = '{"program": "program p(x: f16[8, 8]) -> f16[8, 8] { return x }", "cls": "f16", "change": "wrong"}'

@@ -16,11 +16,11 @@ from sol.triage import Memory, Outcome
 from tests.engine.counting import PROGRAM
 from tests.engine.session.scripted import Searching, of, problem
 
-NAMES = ("flat", "best_of", "chain", "mucutlass", "optiml", "two_stage")
+NAMES = ("flat", "best_of", "chain", "mucutlass", "optiml", "two_stage", "cutegen")
 OPTIONS = {
     "flat": {"attempts": 6}, "best_of": {"n": 6}, "chain": {"attempts": 6},
     "mucutlass": {"iterations": 2, "attempts": 3}, "optiml": {"evaluations": 6},
-    "two_stage": {"rounds": 2, "screened": 1},
+    "two_stage": {"rounds": 2, "screened": 1}, "cutegen": {"form": "program", "depths": 5},
 }  # fmt: skip
 
 

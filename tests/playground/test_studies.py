@@ -1,0 +1,47 @@
+"""What the studies published stands in one file, from which the gallery draws; the README repeats its figures."""
+
+import json
+import re
+from pathlib import Path
+
+from django.test import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = json.loads((ROOT / "static/data/studies.json").read_text(encoding="utf-8"))
+FIGURE = re.compile(r"\d+\.\d+x?")
+
+
+def test_each_study_has_its_claim_its_hardware_its_baseline_and_ours():
+    assert [row["strategy"] for row in STUDIES["rows"]] == ["mucutlass", "two_stage", "optiml", "cutegen"]
+    for row in STUDIES["rows"]:
+        assert re.fullmatch(r"https://arxiv\.org/abs/\d{4}\.\d{5}", row["link"])
+        assert all(row[name] for name in ("study", "published", "hardware", "baseline", "ours"))
+        measured = any(FIGURE.search(line) for line in row["ours"])
+        assert measured == bool(row["source"]), row["strategy"]
+        assert not row["source"] or (ROOT / row["source"]).is_file()
+
+
+def test_our_figures_are_those_of_the_committed_results():
+    bench = json.loads((ROOT / "static/data/bench.json").read_text(encoding="utf-8"))
+    row = STUDIES["rows"][0]
+    assert row["source"].endswith(bench["from"]) and row["our_hardware"] == bench["gpu"]
+    for figure in FIGURE.findall(" ".join(row["ours"])):
+        assert figure in bench["classes"]["tf32"]["words"][0], figure
+
+
+def test_the_readme_repeats_no_other_figure():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("**What the studies published**")[2].partition("The prompts are ours")[0]
+    known = set(FIGURE.findall(json.dumps(STUDIES["rows"], ensure_ascii=False)))
+    lines = [line for line in table.splitlines() if "](https://arxiv.org" in line]
+    assert [line.partition("](")[2].partition(")")[0] for line in lines] == [row["link"] for row in STUDIES["rows"]]
+    for line, row in zip(lines, STUDIES["rows"], strict=True):
+        study, published, _, against = (cell.strip() for cell in line.strip("|").split("|"))
+        assert set(FIGURE.findall(published)) <= known and against == row["baseline"], study
+
+
+def test_the_gallery_shows_each_row(db):
+    page = Client().get("/gallery").content.decode()
+    assert "What the studies published" in page
+    for row in STUDIES["rows"]:
+        assert row["link"] in page and row["hardware"] in page and "not measured yet" in page
