@@ -1,0 +1,47 @@
+"""The arguments of `python -m engine compare`. Imports nothing heavy, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+ORDERS = ("each", "in_turn", "sol")
+# Problems whose check on a CPU takes seconds; the last three are held-out modules and outside of the suite.
+DEFAULT_PROBLEMS = (
+    "matmul_small_k", "matmul_tall_skinny", "matmul_transposed_b", "matmul_residual", "linear_relu_div",
+    "linear_mish_mish", "linear_silu_f16", "mlp_gelu", "conv2d_relu_bias", "low_rank_linear", "token_mixer",
+    "layernorm_linear_gelu_linear",
+)  # fmt: skip
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    numbers = _list(float), _list(int)
+    parser.add_argument(
+        "problems", nargs="*", metavar="PROBLEM", help=f"modules of engine/problems (default: {len(DEFAULT_PROBLEMS)})"
+    )
+    parser.add_argument(
+        "--strategies", required=True, metavar="A,B", help="with options as in mucutlass:iterations=2:analyze=false"
+    )
+    parser.add_argument("--skills", type=numbers[0], default=(0.7,), metavar="X,..", help="of the rehearsal")
+    parser.add_argument("--seeds", type=numbers[1], default=(0,), metavar="N,..", help="of the sessions and draws")
+    parser.add_argument("--device", default="modelled:h200", help="cuda, or modelled:h200 for predictions (default)")
+    parser.add_argument("--class", dest="cls", default="f16", metavar="CLASS", help="precision class (default f16)")
+    parser.add_argument("--trials", type=int, default=12, metavar="N", help="evaluations of a session (default 12)")
+    parser.add_argument("--tokens", type=int, default=400_000, metavar="N", help="model tokens of a session")
+    parser.add_argument("--eps", type=float, default=0.0, metavar="X", help="stop within this share of the limit")
+    parser.add_argument("--window", type=int, default=0, metavar="N", help="stop after N without a better one; 0: off")
+    parser.add_argument("--order", choices=ORDERS, default="each", help="each: own budgets; else one over all problems")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes, on a modelled device")
+    parser.add_argument(
+        "--json", metavar="OUT", help="results; continues an earlier file; OUT.md and figures beside it"
+    )
+
+
+def _list(kind: type) -> Callable[[str], tuple]:
+    def read(text: str) -> tuple:
+        try:
+            return tuple(kind(part) for part in text.split(",") if part)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 0.5,1") from None
+
+    return read
