@@ -31,6 +31,9 @@ def run(args: argparse.Namespace) -> bool:
         rehearsed,
     )  # fmt: skip
     out = Path(args.json) if args.json else None
+    if request.device.startswith("modelled"):
+        for name, value in work.NO_COMPILERS.items():
+            os.environ.setdefault(name, value)
     results = compare(request, None if rehearsed else settings, out, args.jobs, lambda text: print(text, flush=True))
     if out is None:
         print(report.markdown(results.about, list(results.rows.values())))

@@ -185,7 +185,8 @@ def _failures(sums: dict[str, dict[str, Any]]) -> list[str]:
     steps = ("check", "generate", "compile", "validate", "measure", "judge")
     steps = (*steps, *sorted({f for s in sums.values() for f in s["failures"]} - set(steps)))
     rows = [
-        (arm, *(str(s["failures"].get(step, 0)) for step in steps), ", ".join(f"{n} {k}" for k, n in s["states"].items()))
+        (arm, *(str(s["failures"].get(step, 0)) for step in steps),
+         ", ".join(f"{n} {k}" for k, n in s["states"].items()))
         for arm, s in sums.items()
     ]  # fmt: skip
     return [*_table(("arm", *steps, "how sessions ended"), rows), "", "Trials whose time does not count, by the step "

@@ -2,8 +2,8 @@
 
 An evaluation is a trial, whatever it came to, or a candidate that was screened on the device. A tuner's and a tree's
 trials and screens count as those of any strategy. `trials` of a request is the budget of evaluations of one session,
-`tokens` that of model tokens, in and out. With an `order`, both budgets are added up over the problems, and all sessions
-of an arm, skill and seed spend from them.
+`tokens` that of model tokens, in and out. With an `order`, both budgets are added up over the problems, and all
+sessions of an arm, skill and seed spend from them.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     {arm, strategy, problem, skill, seed, state, code, reason, cls, limit_ms, baseline_ms, kind, trials: [..],
      evaluations, turns, tokens: {in, out, ..}, unknown, cost, seconds: {..}, lesson}
 
-A trial: {n, ms, ratio, gap, counts, verdict, bad: [filters that refused it], step, code, used, tokens, cost, t}. `used`,
-`tokens`, `cost` and `t` are those of the session when the trial ended: evaluations, model tokens, US dollars, seconds.
-`ms` and `ratio` (over PyTorch in the class) are given whatever the verdict; `would`: they are of a program with wrong
-results, which has no time in the session, as the device's model predicts it. `seconds`, by kind: model, build, verify,
-time, pytorch, trace, think, wait, all.
+A trial: {n, ms, ratio, gap, counts, verdict, bad: [filters that refused it], step, code, used, tokens, cost, t}.
+`used`, `tokens`, `cost` and `t` are those of the session when the trial ended: evaluations, model tokens, US dollars,
+seconds. `ms` and `ratio` (over PyTorch in the class) are given whatever the verdict; `would`: they are of a program
+with wrong results, which has no time in the session, as the device's model predicts it. `seconds`, by kind: model,
+build, verify, time, pytorch, trace, think, wait, all.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def row_of(
     about: Mapping[str, Any], cls: str, emitted: Sequence[Emitted], used: Sequence[int], would: Mapping[int, float],
     lesson: str = "",
 ) -> dict[str, Any]:  # fmt: skip
-    """`about`: of the cell; `used`: the evaluations after each event; `would`: trial -> the time predicted for a program
-    with wrong results."""
+    """`about`: of the cell; `used`: the evaluations after each event; `would`: trial -> the time predicted for a
+    program with wrong results."""
     log = [e.event for e in emitted]
     view = fold(
         {"seq": i, "kind": e.event.KIND, "t": e.t, "data": events.encode(e.event)} for i, e in enumerate(emitted, 1)
@@ -42,7 +42,8 @@ def row_of(
     baseline = view.beside(cls)
     end = view.end
     row = {
-        **about, "state": end.state if end else "", "code": end.code if end else "", "reason": end.reason if end else "",
+        **about, "state": end.state if end else "", "code": end.code if end else "",
+        "reason": end.reason if end else "",
         "cls": cls, "limit_ms": view.bounds.get(cls), "baseline_ms": baseline.ms if baseline else None,
         "kind": str(view.device.get("kind", "")), "trials": _trials(view, emitted, used, would),
         "evaluations": used[-1] if used else 0, "turns": account.turns, "tokens": dict(account.tokens),

@@ -3,8 +3,8 @@
 On a modelled device a check is deterministic: the meaning of a program runs on the CPU, on inputs of a seed, and its
 time is a formula. So a program that one session verified is not verified again by another one: the answer is stored
 under the digest of the module's text and the program's meaning (the program without its configuration, as within one
-session). All sessions of a comparison are checked on the inputs of one seed, whatever their own is. A stored answer says
-so in its `scope`. Wrong results are stored alike. Nothing is shared on a GPU, where every session measures itself.
+session). All sessions of a comparison are checked on the inputs of one seed, whatever their own is. A stored answer
+says so in its `scope`. Wrong results are stored alike. Nothing is shared on a GPU, where every session measures itself.
 """
 
 from __future__ import annotations
