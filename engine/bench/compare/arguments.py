@@ -15,15 +15,15 @@ DEFAULT_PROBLEMS = (
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    numbers = _list(float), _list(int)
+    kinds = numbers(float), numbers(int)
     parser.add_argument(
         "problems", nargs="*", metavar="PROBLEM", help=f"modules of engine/problems (default: {len(DEFAULT_PROBLEMS)})"
     )
     parser.add_argument(
         "--strategies", required=True, metavar="A,B", help="with options as in mucutlass:iterations=2:analyze=false"
     )
-    parser.add_argument("--skills", type=numbers[0], default=(0.7,), metavar="X,..", help="of the rehearsal")
-    parser.add_argument("--seeds", type=numbers[1], default=(0,), metavar="N,..", help="of the sessions and draws")
+    parser.add_argument("--skills", type=kinds[0], default=(0.7,), metavar="X,..", help="of the rehearsal")
+    parser.add_argument("--seeds", type=kinds[1], default=(0,), metavar="N,..", help="of the sessions and draws")
     parser.add_argument("--device", default="modelled:h200", help="cuda, or modelled:h200 for predictions (default)")
     parser.add_argument("--class", dest="cls", default="f16", metavar="CLASS", help="precision class (default f16)")
     parser.add_argument("--trials", type=int, default=12, metavar="N", help="evaluations of a session (default 12)")
@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _list(kind: type) -> Callable[[str], tuple]:
+def numbers(kind: type) -> Callable[[str], tuple]:
     def read(text: str) -> tuple:
         try:
             return tuple(kind(part) for part in text.split(",") if part)
