@@ -18,16 +18,16 @@ UNITS = {"tokens": "model tokens of a session", "used": "evaluations of a sessio
 
 def figures(rows: Sequence[Row], kind: str) -> dict[str, Figure]:
     """Name -> figure. `kind`: predicted | measured."""
-    made = {
+    drawn = {
         "fast-p": fast_p(rows, kind),
         "attempts": attempts(rows, kind, 2.0),
         "evaluations": spent(rows, kind, "used"),
     }
     if any(t.get("tokens") for row in rows for t in row["trials"]):
-        made["tokens"] = spent(rows, kind, "tokens")
+        drawn["tokens"] = spent(rows, kind, "tokens")
     if any(t.get("cost") for row in rows for t in row["trials"]):
-        made["cost"] = spent(rows, kind, "cost")
-    return made
+        drawn["cost"] = spent(rows, kind, "cost")
+    return drawn
 
 
 def _look(i: int) -> dict[str, Any]:

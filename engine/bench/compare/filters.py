@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from engine.bench.compare.metrics import Row, best, geomean, kept
+from engine.bench.compare.metrics import Row, best, geomean, with_pytorch
 
 
 def names(rows: Sequence[Row]) -> list[str]:
@@ -43,4 +43,4 @@ def worth(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _geomean(rows: Sequence[Row], off: Sequence[str]) -> float:
-    return geomean(kept(best(row, off=off)) for row in rows) or 1.0
+    return geomean(with_pytorch(best(row, off=off)) for row in rows) or 1.0

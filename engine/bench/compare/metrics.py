@@ -37,7 +37,7 @@ def best(row: Row, attempts: int | None = None, off: Collection[str] = ()) -> fl
     return max((t["ratio"] for t in row["trials"][:attempts] if passes(t, off)), default=None)
 
 
-def kept(speedup: float | None) -> float:
+def with_pytorch(speedup: float | None) -> float:
     """The speedup of a user who keeps PyTorch where it is faster."""
     return max(1.0, speedup or 1.0)
 
@@ -79,7 +79,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     own = [best(row) for row in rows]
     solved = [s for s in own if s is not None]
     seeds = {
-        seed: geomean(kept(best(r)) for r in some) for seed, some in groups(rows, lambda r: r["seed"]).items()
+        seed: geomean(with_pytorch(best(r)) for r in some) for seed, some in groups(rows, lambda r: r["seed"]).items()
     }  # fmt: skip
     costs = [row["cost"] for row in rows if row["cost"] is not None]
     failures: Counter[str] = Counter()
@@ -88,7 +88,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "sessions": len(rows), "unsolved": len(rows) - len(solved), "slower": sum(s <= 1 for s in solved),
         "own_geomean": geomean(solved), "own_median": median(solved) if solved else None,
-        "kept_geomean": geomean(map(kept, own)), "kept_median": median(map(kept, own)) if own else None,
+        "kept_geomean": geomean(map(with_pytorch, own)), "kept_median": median(map(with_pytorch, own)) if own else None,
         "by_seed": {str(seed): value for seed, value in seeds.items()},
         "deviation": pstdev(seeds.values()) if len(seeds) > 1 else None,
         "fast_p": {f"{p:g}": fast_p(rows, p) for p in PS},
@@ -129,6 +129,6 @@ def by_spending(rows: Sequence[Row], unit: str, points: int = 40) -> list[tuple[
         for row in rows:
             within = [t for t in row["trials"] if t.get(unit, 0) <= limit]
             spent += max((t.get(unit, 0) for t in within), default=0)
-            speed.append(kept(max((t["ratio"] for t in within if passes(t)), default=None)))
+            speed.append(with_pytorch(max((t["ratio"] for t in within if passes(t)), default=None)))
         line.append((spent / len(rows), geomean(speed) or 1.0))
     return line

@@ -84,8 +84,8 @@ class Room:
             elif isinstance(e.event, events.Screened) and p.device.screens:
                 so_far += len(e.event.quick)
             used.append(so_far)
-        made = row.row_of(about, self.request.cls, p.emitted, used, would, p.lesson)
-        return made | ({"turns_of": list(turns)} if turns else {})
+        result = row.row_of(about, self.request.cls, p.emitted, used, would, p.lesson)
+        return result | ({"turns_of": list(turns)} if turns else {})
 
 
 def here(

@@ -81,8 +81,8 @@ def _rehearsed(
     )
     out = args.json.with_name(f"{args.json.stem}-{one.name}.json")
     print(f"{one.name}: {one.title} (rehearsed)", flush=True)
-    found = command.compare(request, None, out, args.jobs, lambda text: print(text, flush=True), {"proposals": drawn})
-    rows = list(found.rows.values())
+    played = command.compare(request, None, out, args.jobs, lambda text: print(text, flush=True), {"proposals": drawn})
+    rows = list(played.rows.values())
     by_arm = metrics.groups(rows, lambda r: r["arm"])
     entry |= {
         "request": request.settings, "rows": out.name, "sessions": len(rows),
@@ -92,7 +92,7 @@ def _rehearsed(
     sessions = [s for row in rows if (s := recorded.of_row(row)) is not None]
     if any(t.spent.get("tokens") for s in sessions for t in s.trials):
         entry["policies"] = recorded.of_sessions(sessions, "tokens")
-    return entry, all(map(found.finished, request.cells()))
+    return entry, all(map(played.finished, request.cells()))
 
 
 def _write(path: Path, results: dict[str, Any]) -> None:

@@ -45,8 +45,8 @@ def _policy(name: str, p: dict[str, Any] | None) -> list[str]:
     if p is None:
         return [name, "none keeps enough", "", "", "", ""]
     others = ", ".join(f"{share:.0%} of {kind}" for kind, share in p["saved"].items())
-    kept, gain = f"{p['speedup_kept']:.1%}", f"{p['efficiency']:.2f}x"
-    return [name, f"{p['eps']:.0%}, {p['window']}", f"{p['trials_saved']:.0%}", others, kept, gain]
+    keeps, gain = f"{p['speedup_kept']:.1%}", f"{p['efficiency']:.2f}x"
+    return [name, f"{p['eps']:.0%}, {p['window']}", f"{p['trials_saved']:.0%}", others, keeps, gain]
 
 
 def _policies_table(data: dict[str, Any]) -> list[str]:
@@ -87,7 +87,8 @@ def _experiment(name: str, one: dict[str, Any]) -> list[str]:
     r = one["request"]
     lines += [
         f"{one['sessions']} sessions: {len(r['problems'])} problems, skills "
-        f"{', '.join(f'{s:g}' for s in r['skills'])}, seeds {', '.join(map(str, r['seeds']))}, {r['trials']} evaluations each (`{one['rows']}`).", "",
+        f"{', '.join(f'{s:g}' for s in r['skills'])}, seeds {', '.join(map(str, r['seeds']))}, {r['trials']} "
+        f"evaluations each (`{one['rows']}`).", "",
     ]  # fmt: skip
     head = ["arm", "sessions", "unsolved", "own best, geomean", "PyTorch kept", "deviation over seeds", "Fast-2",
             "evaluations", "tokens"]  # fmt: skip
