@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.bench.compare.metrics import Row, attempt_fast_p, best, by_spending, groups, most_attempts
+from engine.bench.compare.metrics import (
+    NEAR,
+    Row,
+    against_the_best,
+    attempt_fast_p,
+    best,
+    by_spending,
+    groups,
+    most_attempts,
+)
 from sol.figures.figure import Figure, axis, down, layout, scatter, ticks
 from sol.figures.palette import COLOUR, INK, rounded_log10
 
@@ -21,6 +30,7 @@ def figures(rows: Sequence[Row], kind: str) -> dict[str, Figure]:
     drawn = {
         "fast-p": fast_p(rows, kind),
         "attempts": attempts(rows, kind, 2.0),
+        "near-best": near_best(rows, kind),
         "evaluations": spent(rows, kind, "used"),
     }
     if any(t.get("tokens") for row in rows for t in row["trials"]):
@@ -65,6 +75,17 @@ def fast_p(rows: Sequence[Row], kind: str) -> Figure:
 
 def attempts(rows: Sequence[Row], kind: str, p: float) -> Figure:
     """One line an arm: Attempt-Fast-p."""
+    title = f"Attempt-Fast-p({p:g}): share of sessions at {p:g} times PyTorch within k attempts, {kind}"
+    return _within(rows, p, title, f"% of sessions at {p:g}x")
+
+
+def near_best(rows: Sequence[Row], kind: str) -> Figure:
+    """One line an arm: how soon its sessions come near the best known."""
+    title = f"Share of sessions at {NEAR:.0%} of the best known speed within k attempts, {kind}"
+    return _within(against_the_best(rows), NEAR, title, f"% of sessions at {NEAR:.0%} of the best")
+
+
+def _within(rows: Sequence[Row], p: float, title: str, words: str) -> Figure:
     most = most_attempts(rows)
     by = {arm: attempt_fast_p(some, p, most) for arm, some in groups(rows, lambda r: r["arm"]).items()}
     ks = list(range(1, most + 1))
@@ -77,16 +98,17 @@ def attempts(rows: Sequence[Row], kind: str, p: float) -> Figure:
         for i, (arm, line) in enumerate(by.items())
     ]  # fmt: skip
     table = [{"attempts": k, **{arm: round(line[k - 1], 4) for arm, line in by.items()}} for k in ks]
-    title = f"Attempt-Fast-p({p:g}): share of sessions at {p:g} times PyTorch within k attempts, {kind}"
-    x, y = axis("attempts k", range=[0.5, most + 0.5]), axis(f"% of sessions at {p:g}x", range=[0, 101])
-    return _figure("compare attempts", x, y, data, table, title, "The area between two lines is the signed area.")
+    x, y = axis("attempts k", range=[0.5, most + 0.5]), axis(words, range=[0, 101])
+    caption = "The mean distance between two lines is the signed area."
+    return _figure(f"compare attempts {p:g}", x, y, data, table, title, caption)
 
 
 def spent(rows: Sequence[Row], kind: str, unit: str) -> Figure:
     """One line an arm: the geometric mean with PyTorch kept by what a session had spent."""
-    data, table = [], []
+    data, table, highest = [], [], 1.0
     for i, (arm, some) in enumerate(groups(rows, lambda r: r["arm"]).items()):
         line = by_spending(some, unit)
+        highest = max(highest, *(v for _, v in line))
         data.append(
             scatter(
                 mode="lines", name=arm, x=[round(s, 2) for s, _ in line], y=[round(v, 4) for _, v in line],
@@ -95,5 +117,8 @@ def spent(rows: Sequence[Row], kind: str, unit: str) -> Figure:
         )  # fmt: skip
         table += [{"arm": arm, unit: round(s, 2), "geomean": round(v, 4)} for s, v in line[:: len(line) // 8]]
     title = f"Speed over PyTorch by {UNITS[unit]}, {kind}"
-    x, y = axis(f"{UNITS[unit]}, mean", rangemode="tozero"), axis("geometric mean over PyTorch, PyTorch kept")
+    x, y = (
+        axis(f"{UNITS[unit]}, mean", rangemode="tozero"),
+        axis("geometric mean over PyTorch, PyTorch kept", range=[0.98, round(1.02 * highest + 0.01, 3)]),
+    )
     return _figure(f"compare {unit}", x, y, data, table, title, "Each problem counts with PyTorch until it is beaten.")

@@ -7,6 +7,8 @@ Fast-p          the share of sessions whose own best is more than p (KernelBench
 Attempt-Fast-p  the share of sessions whose own best within the first k attempts is at least p, as a curve over k.
                 An attempt is a trial, in the order of their ends; a session that ended early keeps its last value. The
                 μCUTLASS study (arXiv 2603.29010) names the measure; this wording of it is ours.
+near the best   the same with p = 95% of the best known: of the fastest trial that counts of any arm on the problem.
+                Arms that all reach it differ in how soon.
 signed area     of arm A against arm B: the mean over k of the difference of their Attempt-Fast-p, from -1 to 1. It is
                 positive where A reaches p on more problems, or on as many of them earlier.
 """
@@ -21,6 +23,7 @@ from typing import Any
 
 Row = dict[str, Any]
 PS = (1.0, 1.5, 2.0, 3.0)
+NEAR = 0.95  # of the best known
 KINDS = ("model", "build", "verify", "time", "pytorch", "trace", "think")
 
 
@@ -117,6 +120,22 @@ def areas(rows: Sequence[Row], p: float) -> dict[str, dict[str, float]]:
     """Arm -> other arm -> signed area."""
     by = curves(rows, p)
     return {a: {b: signed_area(by[a], by[b]) for b in by if b != a} for a in by}
+
+
+def against_the_best(rows: Sequence[Row]) -> list[Row]:
+    """The rows with each trial's speed as a share of the best known of its problem; problems that no arm solved stay
+    unsolved."""
+    known = {
+        problem: max((s for r in some if (s := best(r)) is not None), default=None)
+        for problem, some in groups(rows, lambda r: r["problem"]).items()
+    }
+    return [
+        row | {"trials": [
+            t | {"ratio": t["ratio"] / top if t.get("ratio") and (top := known[row["problem"]]) else None}
+            for t in row["trials"]
+        ]}
+        for row in rows
+    ]  # fmt: skip
 
 
 def by_spending(rows: Sequence[Row], unit: str, points: int = 40) -> list[tuple[float, float]]:

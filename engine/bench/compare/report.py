@@ -39,7 +39,10 @@ def summaries(about: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
             _skill(skill): {arm: metrics.summary(s) for arm, s in groups(some, lambda r: r["arm"]).items()}
             for skill, some in groups(rows, lambda r: r["skill"]).items()
         },
-        "areas": {f"{p:g}": metrics.areas(rows, p) for p in (1.0, 2.0)},
+        "areas": {
+            **{f"{p:g}": metrics.areas(rows, p) for p in (1.0, 2.0)},
+            "near_best": metrics.areas(metrics.against_the_best(rows), metrics.NEAR),
+        },
         "filters": {arm: filters.worth(some) for arm, some in by_arm.items()},
     }  # fmt: skip
 
@@ -151,10 +154,11 @@ def _fast(by_arm: dict[str, list[Row]], rows: Sequence[Row]) -> list[str]:
     head = ("arm", *(f"Fast-{p:g}" for p in metrics.PS), *(f"2x within {k}" for k in ks))
     text = [*_table(head, lines), "", "Signed area between the curves of Attempt-Fast-p, of the row against the column "
             "(definitions: engine/bench/compare/metrics.py):", ""]  # fmt: skip
-    for p in (1.0, 2.0):
-        areas = metrics.areas(rows, p)
+    near = metrics.areas(metrics.against_the_best(rows), metrics.NEAR)
+    of = {"p = 1": metrics.areas(rows, 1.0), "p = 2": metrics.areas(rows, 2.0), "near the best": near}
+    for words, areas in of.items():
         cells = [(a, *("" if a == b else f"{areas[a][b]:+.3f}" for b in areas)) for a in areas]
-        text += [*_table((f"p = {p:g}", *areas), cells), ""]
+        text += [*_table((words, *areas), cells), ""]
     return text[:-1]
 
 
@@ -197,9 +201,11 @@ def _filters(by_arm: dict[str, list[Row]]) -> list[str]:
     rows = []
     for arm, some in by_arm.items():
         for line in filters.worth(some):
-            if line["off"] != "none":
+            if line["refused"]:
                 rows.append((arm, line["off"], str(line["refused"]), str(line["untimed"]), _x(line["geomean"]),
                              f"{line['factor']:.3f}", str(line["changed"])))  # fmt: skip
+    if not rows:
+        return ["No filter refused a trial."]
     head = ("arm", "filter off", "trials refused", "of them without a time", "geomean then", "too high by", "sessions")
     words = (
         "A factor of 1 says that the filter changed no best result here, because what it refused was not faster or has "

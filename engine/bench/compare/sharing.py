@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
 
-from engine.devices import Problem, TrialError
+from engine.devices import Problem, SessionRefused, TrialError
 from engine.devices.modelled import Modelled, OfflineBuilds
 from engine.evaluate.correctness.oracle_rounds import meaning
 from engine.evaluate.correctness.verification import Rounds
@@ -43,6 +43,7 @@ class Shared:
         self._traces: dict[str, Any] = {}
         self._open: OrderedDict[str, Workbench] = OrderedDict()
         self._machines: dict[str, Modelled] = {}
+        self._refused: dict[str, SessionRefused | None] = {}  # None: it was opened
         self._lock, self._checking = Lock(), RLock()
         self.checks = 0  # programs that this process verified itself
 
@@ -76,6 +77,18 @@ class Shared:
         once = "verified once for all sessions of this comparison: " if known else ""
         return replace(event, trial=candidate.trial, scope=once + event.scope)
 
+    def admit(self, problem: Problem) -> None:
+        """Open a problem once. Raises SessionRefused for one that no session can open here."""
+        with self._checking:
+            if problem.source not in self._refused:
+                try:
+                    self._bench(problem)
+                    self._refused[problem.source] = None
+                except SessionRefused as e:
+                    self._refused[problem.source] = e
+            if (refusal := self._refused[problem.source]) is not None:
+                raise refusal
+
     def close(self) -> None:
         with self._checking:
             while self._open:
@@ -100,8 +113,12 @@ class Shared:
         while len(self._open) >= OPEN:
             self._drop(next(iter(self._open)))
         machine = Modelled(self.hardware, local_user=True)
+        try:
+            self._open[problem.source] = machine.open(replace(problem, seed=SEED), lambda: False)
+        except SessionRefused:
+            machine.close()
+            raise
         self._machines[problem.source] = machine
-        self._open[problem.source] = machine.open(replace(problem, seed=SEED), lambda: False)
         return self._open[problem.source]
 
     def _drop(self, source: str) -> None:
@@ -141,6 +158,7 @@ class _Machine(Modelled):
         """Nothing: most sessions verify nothing themselves."""
 
     def open(self, problem: Problem, cancelled: Callable[[], bool], loaded: None = None) -> Workbench:
+        self.shared.admit(problem)
         rounds, kernels = _Rounds(self, problem), _Kernels(lambda: Modelled.open(self, problem, cancelled))
         timing = PredictedTiming(problem, self.hw)
         return Workbench(

@@ -87,7 +87,7 @@ def _rehearsed(
     entry |= {
         "request": request.settings, "rows": out.name, "sessions": len(rows),
         "arms": {arm: metrics.summary(by_arm[arm]) for arm in (a.name for a in one.present()) if arm in by_arm},
-        "areas": metrics.areas(rows, 1.0), "areas_2": metrics.areas(rows, 2.0),
+        "areas": metrics.areas(metrics.against_the_best(rows), metrics.NEAR), "areas_2": metrics.areas(rows, 2.0),
     }  # fmt: skip
     sessions = [s for row in rows if (s := recorded.of_row(row)) is not None]
     if any(t.spent.get("tokens") for s in sessions for t in s.trials):

@@ -99,7 +99,7 @@ def _experiment(name: str, one: dict[str, Any]) -> list[str]:
         for arm, s in one["arms"].items()
     ])  # fmt: skip
     names = list(one["areas"])
-    lines += ["Signed area of Attempt-Fast-p(1), of the row against the column:", ""]
+    lines += ["Signed area of the curves to 95% of the best known speed, of the row against the column:", ""]
     lines += _table(
         ["", *names], [[a, *("" if a == b else f"{one['areas'][a][b]:+.3f}" for b in names)] for a in names]
     )

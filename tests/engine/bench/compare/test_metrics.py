@@ -68,3 +68,15 @@ def test_the_spread_over_seeds_is_that_of_their_means():
     rows = [session(trial(2.0), seed=0), session(trial(4.0), seed=1)]
     s = metrics.summary(rows)
     assert s["by_seed"] == {"0": pytest.approx(2.0), "1": pytest.approx(4.0)} and s["deviation"] == pytest.approx(1.0)
+
+
+def test_against_the_best_known_of_a_problem_arms_differ_in_how_soon_they_reach_it():
+    rows = [
+        session(trial(4.0), trial(4.0), arm="a"),
+        session(trial(2.0), trial(3.9), arm="b"),
+        session(trial(None), problem="q", arm="c"),
+    ]
+    near = metrics.against_the_best(rows)
+    assert [t["ratio"] for t in near[1]["trials"]] == [0.5, pytest.approx(0.975)]
+    assert metrics.areas(near, metrics.NEAR)["a"]["b"] == pytest.approx(0.5)
+    assert rows[1]["trials"][0]["ratio"] == 2.0

@@ -8,7 +8,7 @@ import pytest
 from engine.bench.compare import command, models, order, sharing, work
 from engine.bench.compare.play import Playing
 from engine.bench.compare.request import Arm, BadRequest, Cell, Request, arm, of_settings
-from engine.devices import Problem, TrialError
+from engine.devices import Problem, SessionRefused, TrialError
 from engine.llm.rehearse.player import Player
 from engine.session import events
 from engine.session.script.steps import Emitted
@@ -140,6 +140,7 @@ def test_a_program_is_verified_once_and_a_wrong_one_refused_once(folder, tmp_pat
         return events.TrialCompiled(candidate.trial, candidate.backend, "not compiled", 0.0)
 
     monkeypatch.setattr(sharing.Shared, "_verify", verify)
+    monkeypatch.setattr(sharing.Shared, "_bench", lambda self, problem: None)
     monkeypatch.setattr(sharing.OfflineBuilds, "build", build)
     request = asked(folder, "flat", "planner", problems=("one",), skills=(1.0,), seeds=(0, 1), trials=3)
     out = tmp_path / "out.json"
@@ -154,6 +155,19 @@ def test_a_program_is_verified_once_and_a_wrong_one_refused_once(folder, tmp_pat
     assert not list(tmp_path.glob("*.jsonl"))
     with pytest.raises(BadRequest, match="another request"):
         command.compare(asked(folder, "flat", trials=4), None, out, 1, said.append)
+
+
+def test_a_problem_that_cannot_be_opened_refuses_each_session_as_it_would_alone(folder, tmp_path, monkeypatch):
+    opened = []
+
+    def bench(self, problem):
+        opened.append(problem.source)
+        raise SessionRefused("too_large", "The module's tensors need 21.5 GB.")
+
+    monkeypatch.setattr(sharing.Shared, "_bench", bench)
+    results = command.compare(asked(folder, problems=("one",), seeds=(0, 1)), None, None, 1, lambda text: None)
+    assert [(r["state"], r["code"]) for r in results.rows.values()] == [("refused", "too_large")] * 2
+    assert len(opened) == 1
 
 
 def test_stored_checks_are_read_by_another_process(tmp_path, monkeypatch):

@@ -39,7 +39,8 @@ def test_the_report_has_its_parts_and_every_heading_says_how_the_replies_and_tim
 def test_files_lie_beside_the_results_with_figures_that_plotly_knows(about, tmp_path):
     paths = report.write(tmp_path / "x.json", about, rows())
     assert {p.name for p in paths} == {
-        "x.md", "x.report.json", "x-fast-p.svg", "x-attempts.svg", "x-evaluations.svg", "x-tokens.svg",
+        "x.md", "x.report.json", "x-fast-p.svg", "x-attempts.svg", "x-near-best.svg",
+        "x-evaluations.svg", "x-tokens.svg",
     }  # fmt: skip
     data = json.loads((tmp_path / "x.report.json").read_text())
     assert set(data["arms"]) == {"a", "b"} and set(data["by_skill"]) == {"0.5", "1"}
