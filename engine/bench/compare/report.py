@@ -84,6 +84,8 @@ def _intro(about: dict[str, Any], rows: Sequence[Row]) -> str:
             f"{', '.join(f'{s:g}' for s in r['skills'])} and the seeds {', '.join(map(str, r['seeds']))}. So this "
             "compares how strategies select, remember and stop, and says nothing about language models or prompts."
         )
+    else:
+        words.append(f"The model is {about['model']}.")
     if about["kind"] == "predicted":
         words.append(
             "Every time is a prediction of the attainable model, none is measured. Sessions on one problem share the "

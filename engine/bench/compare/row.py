@@ -1,13 +1,14 @@
 """A session of a comparison as a row of its results.
 
     {arm, strategy, problem, skill, seed, state, code, reason, cls, limit_ms, baseline_ms, kind, trials: [..],
-     evaluations, turns, tokens: {in, out, ..}, unknown, cost, seconds: {..}, lesson}
+     evaluations, turns, tokens: {in, out, ..}, unknown, cost, seconds: {..}, lesson, turns_of}
 
 A trial: {n, ms, ratio, gap, counts, verdict, bad: [filters that refused it], step, code, used, tokens, cost, t}.
 `used`, `tokens`, `cost` and `t` are those of the session when the trial ended: evaluations, model tokens, US dollars,
 seconds. `ms` and `ratio` (over PyTorch in the class) are given whatever the verdict; `would`: they are of a program
 with wrong results, which has no time in the session, as the device's model predicts it. `seconds`, by kind: model,
-build, verify, time, pytorch, trace, think, wait, all.
+build, verify, time, pytorch, trace, think, wait, all. `lesson`: what a strategy led by a model learned for other
+problems; `turns_of`: with one budget over all problems, in the first row of an arm, the problems in their turns.
 """
 
 from __future__ import annotations

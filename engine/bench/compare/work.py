@@ -52,7 +52,10 @@ class Room:
                     playing, many * request.trials, many * request.tokens, request.order, request.eps,
                     request.window or request.most_trials,
                 )  # fmt: skip
-            return [self._row(p, turns) for p in playing]
+            rows = [self._row(p) for p in playing]
+            if turns:
+                rows[0]["turns_of"] = turns
+            return rows
         finally:
             for p in playing:
                 p.close()
@@ -71,7 +74,7 @@ class Room:
             memory, self.shared.trace if self.shared is not None else None,
         )  # fmt: skip
 
-    def _row(self, p: Playing, turns: Sequence[str]) -> dict[str, Any]:
+    def _row(self, p: Playing) -> dict[str, Any]:
         cell, arm = p.cell, self.request.arm(p.cell.arm)
         about = {
             "arm": cell.arm, "strategy": arm.strategy, "problem": cell.problem, "skill": cell.skill, "seed": cell.seed,
@@ -84,8 +87,7 @@ class Room:
             elif isinstance(e.event, events.Screened) and p.device.screens:
                 so_far += len(e.event.quick)
             used.append(so_far)
-        result = row.row_of(about, self.request.cls, p.emitted, used, would, p.lesson)
-        return result | ({"turns_of": list(turns)} if turns else {})
+        return row.row_of(about, self.request.cls, p.emitted, used, would, p.lesson)
 
 
 def here(
