@@ -3,7 +3,8 @@
     in_turn   the first trial of every problem, then the second of every problem, and so on
     sol       by the expected saving (sol.schedule), so problems near their limit come last
 
-Sessions are held open and advanced trial by trial (engine.bench.compare.play).
+Sessions are held open and advanced trial by trial (engine.bench.compare.play). On a GPU the data of all problems stays
+on it meanwhile, so choose problems that fit together.
 """
 
 from __future__ import annotations

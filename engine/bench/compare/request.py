@@ -49,6 +49,8 @@ def arm(text: str) -> Arm:
     name, *options = text.split(":")
     if name not in registry.available():
         raise BadRequest(f"there is no strategy {name!r}; the strategies are {', '.join(registry.available())}")
+    if registry.available()[name].receives:
+        raise BadRequest(f"the strategy {name} waits for candidates from outside, so it cannot be compared")
     pairs = [option.partition("=") for option in options]
     if wrong := [option for option, equals, _ in pairs if not equals]:
         raise BadRequest(f"write {name}:OPTION=VALUE, and not {name}:{wrong[0]}")
@@ -141,7 +143,8 @@ class Request:
         options, most = dict(a.options), self.most_trials
         if (limit := OWN_LIMITS.get(a.strategy)) is not None and limit not in options:
             schema = registry.available()[a.strategy].Options.model_json_schema()["properties"][limit]
-            options[limit] = min(most, schema.get("maximum", most))
+            wanted = self.trials if a.strategy == "best_of" else most  # it asks for all of its drafts at once
+            options[limit] = min(wanted, schema.get("maximum", wanted))
         return SessionSpec(
             title=f"{cell.problem}, {cell.arm}", source=(self.folder / f"{cell.problem}.py").read_text("utf-8"),
             strategy=a.strategy, options=options, device=self.device, classes=(self.cls,), trials=most, eps=self.eps,

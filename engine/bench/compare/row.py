@@ -1,7 +1,7 @@
 """A session of a comparison as a row of its results.
 
-    {arm, strategy, problem, skill, seed, state, code, reason, cls, limit_ms, baseline_ms, kind, trials: [..],
-     evaluations, turns, tokens: {in, out, ..}, unknown, cost, seconds: {..}, lesson, turns_of}
+    {arm, strategy, problem, skill, seed, state, code, reason (unless done), cls, limit_ms, baseline_ms, kind,
+     trials: [..], evaluations, turns, tokens: {in, out, ..}, unknown, cost, seconds: {..}, lesson, turns_of}
 
 A trial: {n, ms, ratio, gap, counts, verdict, bad: [filters that refused it], step, code, used, tokens, cost, t}.
 `used`, `tokens`, `cost` and `t` are those of the session when the trial ended: evaluations, model tokens, US dollars,
@@ -44,7 +44,7 @@ def row_of(
     end = view.end
     row = {
         **about, "state": end.state if end else "", "code": end.code if end else "",
-        "reason": end.reason if end else "",
+        "reason": end.reason if end and end.state != "done" else "",
         "cls": cls, "limit_ms": view.bounds.get(cls), "baseline_ms": baseline.ms if baseline else None,
         "kind": str(view.device.get("kind", "")), "trials": _trials(view, emitted, used, would),
         "evaluations": used[-1] if used else 0, "turns": account.turns, "tokens": dict(account.tokens),
@@ -74,7 +74,7 @@ def _trial(view: View, t: Trial, would: Mapping[int, float]) -> dict[str, Any]:
     baseline = view.beside(t.cls)
     if t.judged is not None:
         j = t.judged
-        row |= {"ms": j.ms, "ratio": j.speedup, "gap": j.gap, "verdict": j.verdict}
+        row |= {"ms": _short(j.ms), "ratio": _short(j.speedup), "gap": _short(j.gap), "verdict": j.verdict}
         if j.algebraic and not row["counts"]:
             row["bad"] = ["algebra"]
         return row | _bad(j.evidence)
@@ -85,8 +85,13 @@ def _trial(view: View, t: Trial, would: Mapping[int, float]) -> dict[str, Any]:
     row |= {"step": t.failed.step, "code": t.failed.code, "cause": t.failed.cause} | _bad(t.failed.evidence)
     if t.number in would and baseline is not None and baseline.ms:
         ms = would[t.number]
-        row |= {"ms": ms, "ratio": baseline.ms / ms, "would": True, "bad": [RESULTS]}
+        row |= {"ms": _short(ms), "ratio": _short(baseline.ms / ms), "would": True, "bad": [RESULTS]}
     return row
+
+
+def _short(value: float | None) -> float | None:
+    """Six digits, which keeps the results file small."""
+    return None if value is None else float(f"{value:.6g}")
 
 
 def _bad(evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

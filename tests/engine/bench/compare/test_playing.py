@@ -190,7 +190,11 @@ def test_a_request_survives_the_way_to_a_worker_and_names_its_mistakes(folder):
     assert of_settings(json.loads(json.dumps(request.settings)), folder) == request
     assert len(list(request.cells())) == 2 * (2 + 1)
     assert request.arm("planner").options == {} and request.arms[0].options == {"iterations": 2, "analyze": False}
-    for text, words in (("nobody", "there is no strategy"), ("flat:attempts", "write flat:OPTION=VALUE")):
+    for text, words in (
+        ("agent", "from outside"),
+        ("nobody", "there is no strategy"),
+        ("flat:attempts", "write flat:OPTION=VALUE"),
+    ):
         with pytest.raises(BadRequest, match=words):
             arm(text)
     with pytest.raises(BadRequest, match="there is no problem"):

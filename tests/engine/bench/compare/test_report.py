@@ -12,7 +12,14 @@ from tests.engine.bench.compare.rows import session, trial
 @pytest.fixture
 def about():
     request = Request((Arm("a", "flat"), Arm("b", "chain")), ("low_rank_linear",), (0.5, 1.0), (0, 1))
-    return {"request": request.settings, "date": "2026-11-25", "kind": "predicted", "cores": 2, "seconds": 60.0}
+    return {
+        "request": request.settings,
+        "date": "2026-11-25",
+        "kind": "predicted",
+        "model": "m",
+        "cores": 2,
+        "seconds": 60.0,
+    }
 
 
 def rows():
@@ -52,7 +59,7 @@ def test_files_lie_beside_the_results_with_figures_that_plotly_knows(about, tmp_
 def test_a_measured_comparison_with_a_real_model_claims_neither(about):
     about |= {"kind": "measured", "request": about["request"] | {"rehearsed": False}}
     text = report.markdown(about, rows())
-    assert "rehears" not in text and "prediction" not in text
+    assert "The model is m." in text and "rehears" not in text and "prediction" not in text
 
 
 def test_before_the_first_session_there_is_a_report(about):
