@@ -111,6 +111,11 @@ def apart(
 ) -> None:  # fmt: skip
     """Play the units in `jobs` processes. Raises WorkerLost for one that was lost twice."""
     waiting, lock, errors = list(units), threading.Lock(), []
+    broken = threading.Event()
+
+    def over() -> bool:
+        return stop.is_set() or broken.is_set()
+
     results: queue.Queue[list[dict[str, Any]] | None] = queue.Queue()
 
     def take(problem: str, others: Sequence[str]) -> list[Cell] | None:
@@ -127,7 +132,7 @@ def apart(
     def work(number: int) -> None:
         process, problem = None, ""
         try:
-            while not stop.is_set() and (unit := take(problem, [p for n, p in at.items() if n != number])) is not None:
+            while not over() and (unit := take(problem, [p for n, p in at.items() if n != number])) is not None:
                 problem = at[number] = unit[0].problem
                 message = {
                     "op": "play", "request": request.settings, "folder": str(request.folder),
@@ -138,10 +143,10 @@ def apart(
                 for again in (True, False):
                     process = process if process is not None and process.alive else _worker()
                     try:
-                        answer = process.request(message, timeout=UNIT_SECONDS, cancelled=stop.is_set)
+                        answer = process.request(message, timeout=UNIT_SECONDS, cancelled=over)
                         break
                     except jsonprocess.WorkerLost as e:
-                        if stop.is_set():
+                        if over():
                             return
                         if e.why != "died" or not again:
                             raise
@@ -150,7 +155,7 @@ def apart(
                 results.put(answer["rows"])
         except BaseException as e:
             errors.append(e)
-            stop.set()
+            broken.set()
         finally:
             if process is not None:
                 process.close()
@@ -168,7 +173,7 @@ def apart(
             else:
                 put(rows)
     finally:
-        stop.set()
+        broken.set()
         for thread in threads:
             thread.join()
     if errors:

@@ -12,7 +12,7 @@ from engine.strategies import registry
 from engine.strategies.api import Options
 
 TRIALS = 12  # evaluations of a session
-_PHASES = {"iterations": 3, "hypotheses": 2, "attempts": 2}  # their product is TRIALS
+_PHASES = {"iterations": 6, "hypotheses": 2, "attempts": 2}  # twice TRIALS: a hypothesis may need one attempt
 _WITHOUT = "without memory"
 
 

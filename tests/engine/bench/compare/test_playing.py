@@ -12,6 +12,7 @@ from engine.devices import Problem, SessionRefused, TrialError
 from engine.llm.rehearse.player import Player
 from engine.session import events
 from engine.session.script.steps import Emitted
+from tests.engine.bench.compare.rows import session
 from tests.engine.counting import CountingDevice
 from tests.engine.graphs import linear
 
@@ -148,13 +149,13 @@ def test_a_program_is_verified_once_and_a_wrong_one_refused_once(folder, tmp_pat
     assert len(results.rows) == 4 and len(calls) < 6
     assert all(r["state"] == "done" and r["evaluations"] == 3 for r in results.rows.values())
     assert sum(t["counts"] for r in results.rows.values() for t in r["trials"]) == 12
-    said: list[str] = []
+    lines: list[str] = []
     calls.clear()
-    again = command.compare(request, None, out, 1, said.append)
-    assert said == [f"0 of 4 sessions to play; {out} goes on"] and not calls and again.rows == results.rows
+    again = command.compare(request, None, out, 1, lines.append)
+    assert lines == [f"0 of 4 sessions to play; {out} goes on"] and not calls and again.rows == results.rows
     assert not list(tmp_path.glob("*.jsonl"))
     with pytest.raises(BadRequest, match="another request"):
-        command.compare(asked(folder, "flat", trials=4), None, out, 1, said.append)
+        command.compare(asked(folder, "flat", trials=4), None, out, 1, lines.append)
 
 
 def test_a_problem_that_cannot_be_opened_refuses_each_session_as_it_would_alone(folder, tmp_path, monkeypatch):
@@ -220,6 +221,33 @@ def test_workers_play_in_processes_of_their_own_and_a_mistake_ends_the_compariso
     with pytest.raises(RuntimeError, match="broken"):
         work.apart(request, request.units(), lambda cell: "", rows.extend, threading.Event(), None, 1)
     assert [cell[1] for cell in rows] == ["one", "one"]
+
+
+def test_an_arm_with_memory_comes_second_and_gets_the_lessons_of_the_other_problems(folder, monkeypatch):
+    seen = {}
+
+    class Worker:
+        alive = True
+
+        def request(self, message, timeout, cancelled):
+            seen.update(message["lessons"])
+            ((arm, problem, skill, seed),) = message["cells"]
+            lesson = {"lesson": f"{problem}\n"} if arm == "first" else {}
+            row = session(arm=arm, problem=problem, skill=skill, seed=seed) | lesson
+            return {"rows": [row]}
+
+        def close(self):
+            self.alive = False
+
+    monkeypatch.setattr(work, "_worker", Worker)
+    arms = (Arm("first", "mucutlass"), Arm("second", "mucutlass", {}, "first"))
+    request = Request(arms, ("one", "two"), (0.5, 1.0), folder=folder)
+    results = command.compare(request, None, None, 2, lambda text: None)
+    assert len(results.rows) == 8 and {key: text for key, text in seen.items() if "second" in key} == {
+        f"second | {problem} | {skill:g} | 0": f"{other}\n"
+        for problem, other in (("one", "two"), ("two", "one"))
+        for skill in (0.5, 1.0)
+    }
 
 
 def test_the_rehearsal_counts_tokens_as_its_server_does():
