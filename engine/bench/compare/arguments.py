@@ -34,6 +34,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order", choices=ORDERS, default="each", help="each: own budgets; else one over all problems")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes, on a modelled device")
     parser.add_argument(
+        "--proposals", metavar="FILE", help="the committed distribution of the rehearsal, which is checked and named"
+    )
+    parser.add_argument(
         "--json", metavar="OUT", help="results; continues an earlier file; OUT.md and figures beside it"
     )
 

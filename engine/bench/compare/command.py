@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import tempfile
 import threading
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.bench.compare import models, report, work
+from engine.bench.compare import models, proposals, report, work
 from engine.bench.compare.arguments import DEFAULT_PROBLEMS
 from engine.bench.compare.request import BadRequest, Cell, Request, arm
 from engine.bench.compare.results import Results
@@ -34,7 +35,11 @@ def run(args: argparse.Namespace) -> bool:
     if request.device.startswith("modelled"):
         for name, value in work.NO_COMPILERS.items():
             os.environ.setdefault(name, value)
-    results = compare(request, None if rehearsed else settings, out, args.jobs, lambda text: print(text, flush=True))
+    about = {}
+    if rehearsed and args.proposals:
+        about["proposals"] = proposals.checked(Path(args.proposals), request.problems)
+    say = functools.partial(print, flush=True)
+    results = compare(request, None if rehearsed else settings, out, args.jobs, say, about)
     if out is None:
         print(report.markdown(results.about, list(results.rows.values())))
     else:

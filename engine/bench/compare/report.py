@@ -19,8 +19,8 @@ def write(out: Path, about: dict[str, Any], rows: Sequence[Row]) -> list[Path]:
     figures = charts.figures(rows, kind) if rows else {}
     pictures = {name: base.with_name(f"{base.name}-{name}.svg") for name in figures}
     files = {
-        base.with_suffix(".md"): markdown(about, rows, {n: p.name for n, p in pictures.items()}) + "\n",
-        base.with_suffix(".report.json"): json.dumps(
+        base.with_name(f"{base.name}.md"): markdown(about, rows, {n: p.name for n, p in pictures.items()}) + "\n",
+        base.with_name(f"{base.name}.report.json"): json.dumps(
             summaries(about, rows) | {"figures": {n: f.to_json() for n, f in figures.items()}}, indent=1
         ) + "\n",
         **{pictures[name]: svg(f.figure, f.title) + "\n" for name, f in figures.items()},
@@ -84,6 +84,8 @@ def _intro(about: dict[str, Any], rows: Sequence[Row]) -> str:
             f"{', '.join(f'{s:g}' for s in r['skills'])} and the seeds {', '.join(map(str, r['seeds']))}. So this "
             "compares how strategies select, remember and stop, and says nothing about language models or prompts."
         )
+        if proposals := about.get("proposals"):
+            words.append(f"Its proposals are those of `{proposals['file']}` (SHA-256 `{proposals['sha256'][:16]}`).")
     else:
         words.append(f"The model is {about['model']}.")
     if about["kind"] == "predicted":

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from engine.__main__ import main as engine
+from engine.bench.compare import proposals
 from engine.bench.compare.request import Arm, BadRequest, Request
-from engine.bench.studies.experiments import arms, proposals, recorded, report
+from engine.bench.studies.experiments import arms, recorded, report
 from engine.bench.studies.experiments.__main__ import main
 from engine.llm.rehearse import player
 from sol.budget import STUDY

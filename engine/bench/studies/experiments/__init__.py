@@ -5,7 +5,7 @@
                                                [--only NAME,..] [--problems P,..] [--skills X,..] [--seeds N,..]
 
 arms.py        the experiments as data, each with what it can and cannot show
-proposals.py   the distribution of the rehearsal's proposals, committed before the runs
+               (the distribution of proposals is that of engine.bench.compare.proposals)
 recorded.py    stop policies, the scheduler and Attempt-Fast-p on logs of earlier sessions
 report.py      Markdown of all of it
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from engine import atomic_write
-from engine.bench.compare import arguments, command, metrics
+from engine.bench.compare import arguments, command, metrics, proposals
 from engine.bench.compare.request import BadRequest, Request
 from engine.bench.studies import experiments
-from engine.bench.studies.experiments import proposals, recorded, report
+from engine.bench.studies.experiments import recorded, report
 from engine.bench.studies.experiments.arms import EXPERIMENTS, TRIALS, Experiment
 
 CLS = "f16"
@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--json OUT is needed, and --proposals FILE for experiments with the rehearsal")
     try:
         return _run(args, problems, chosen)
-    except (BadRequest, proposals.OtherProposals, OSError) as e:
+    except (BadRequest, OSError) as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
 

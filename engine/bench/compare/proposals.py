@@ -13,12 +13,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from engine.bench.compare.request import BadRequest
 from engine.llm.rehearse import mistakes, player, pool
 from engine.suite.cases import PROBLEMS
 from sol.hardware import load
 
+HOW = "python -m engine.bench.studies.experiments --propose FILE"
 
-class OtherProposals(ValueError):
+
+class OtherProposals(BadRequest):
     """The rehearsal does not draw from the committed distribution."""
 
 
@@ -59,9 +62,12 @@ def digest(path: Path) -> str:
 
 def checked(path: Path, problems: Sequence[str]) -> dict[str, str]:
     """{file, sha256} of a committed distribution, from which the rehearsal still draws. Raises OtherProposals."""
-    committed = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        committed = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise OtherProposals(f"{path} cannot be read ({e}); write one: {HOW}") from None
     if lacking := [p for p in problems if p not in committed["problems"]]:
-        raise OtherProposals(f"{path.name} has no proposals for {', '.join(lacking)}; write a new one with --propose")
+        raise OtherProposals(f"{path.name} has no proposals for {', '.join(lacking)}; write a new one: {HOW}")
     now = distribution(problems, committed["class"], committed["hardware"])
     same = {name: value for name, value in committed.items() if name not in ("date", "problems")}
     differs = [name for name, value in same.items() if now[name] != value]
