@@ -15,6 +15,8 @@
     python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
     python -m engine bench suite59|outside|heldout [--device cuda|modelled:h200] [--strategy planner] [--class tf32]
                                    [--trials N] [--compile] [--only ID,..] [--gpus all|N] [--seconds S] --json OUT
+    python -m engine compare --strategies A,B [--skills 0.5,1] [--seeds 0,1] [--order each|in_turn|sol] [PROBLEM ..]
+                                   [--device modelled:h200|cuda] [--class f16] [--trials N] [--tokens N] --json OUT
     python -m engine bench merge FILE.json FILE.json .. --json OUT
     python -m engine mcp [--url http://127.0.0.1:8000] [--token-file FILE]
 
@@ -208,6 +210,17 @@ def _bench(args: argparse.Namespace) -> int:
         raise BadInput(str(e)) from None
 
 
+def _compare(args: argparse.Namespace) -> int:
+    from engine.bench.compare import command
+
+    if args.json:
+        _writable(args.json)
+    try:
+        return OK if command.run(args) else FAILED
+    except command.Refused as e:
+        raise BadInput(str(e)) from None
+
+
 def _mcp(args: argparse.Namespace) -> int:
     from engine import bridge
 
@@ -320,7 +333,7 @@ def _default_device() -> str:
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
     "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse, "suite": _suite, "bench": _bench,
-    "mcp": _mcp,
+    "compare": _compare, "mcp": _mcp,
 }  # fmt: skip
 
 if __name__ == "__main__":

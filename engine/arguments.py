@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
+from engine.bench.compare import arguments as compare
 from engine.evaluate.integrity.arguments import add as raw
 from engine.session import spec_arguments
 from sol import replay
@@ -85,6 +86,10 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=0, help="of the modules' own inputs (default 0)")
     one.add_argument("--json", metavar="OUT", help="results, raw; continues an earlier file")
     one.set_defaults(run=run["suite"])
+
+    one = commands.add_parser("compare", help="strategies under equal budgets, in one report")
+    compare.add(one)
+    one.set_defaults(run=run["compare"])
 
     one = commands.add_parser("bench", help="a session on each problem of a set, resumably")
     one.add_argument(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+KINDS = ("trials", "tokens", "money", "seconds")  # of costs; money in US dollars
+EPSILONS = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
+WINDOWS = (2, 3, 4, 6, 8, 12, 16, 24)
+STUDY = (2.5, 12)  # (eps, window) of the best policy of the μCUTLASS study (arXiv 2603.29010)
 
 
 def gap(ms: float, t_sol_ms: float) -> float:
@@ -67,10 +72,12 @@ def should_stop(
 
 @dataclass(frozen=True)
 class Trial:
-    """One recorded trial: its time in ms (None: failed) and its cost in any unit, for example tokens."""
+    """One recorded trial: its time in ms (None: failed), its `cost` in any unit, and what it took of the KINDS that its
+    session recorded (`spent`), with the turns of a model before it."""
 
     ms: float | None
     cost: float = 1.0
+    spent: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,8 +93,9 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Replay:
-    """A session under (eps, window). `efficiency` = (g_policy / g_fixed) * (cost_fixed / cost_policy), with g the
-    speedup over the baseline: above 1, the policy gets more speedup for its cost than the whole session."""
+    """A session under (eps, window). `saved`: share of each recorded kind of cost. `efficiency` = (g_policy / g_fixed)
+    * (cost_fixed / cost_policy), with g the speedup over the baseline: above 1, the policy gets more speedup for its
+    cost than the whole session."""
 
     name: str
     trials_run: int
@@ -98,6 +106,7 @@ class Replay:
     speedup_kept: float
     efficiency: float
     reason: str
+    saved: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def trials_saved(self) -> int:
@@ -132,7 +141,30 @@ def replay(session: Recorded, eps: float, window: int) -> Replay:
         speedup / full_speedup,
         (speedup / full_speedup) * (total / spent) if spent else 1.0,
         reason,
+        saved([session], [run]),
     )
+
+
+def saved(sessions: Sequence[Recorded], run: Sequence[int]) -> dict[str, float]:
+    """The share of each kind of cost that is saved if only the first `run` trials of each session run; without a kind
+    that no session recorded."""
+    shares = {}
+    for kind in KINDS[1:]:
+        total = sum(t.spent.get(kind, 0.0) for s in sessions for t in s.trials)
+        spent = sum(t.spent.get(kind, 0.0) for s, n in zip(sessions, run, strict=True) for t in s.trials[:n])
+        if total:
+            shares[kind] = 1 - spent / total
+    return shares
+
+
+def charged(sessions: Sequence[Recorded], kind: str) -> list[Recorded]:
+    """The sessions with a kind of KINDS as the cost of each trial. Raises ValueError if none recorded it."""
+    if kind != "trials" and not any(t.spent.get(kind) for s in sessions for t in s.trials):
+        raise ValueError(f"no session recorded {kind}; `--cost trials` counts trials")
+    return [
+        replace(s, trials=tuple(replace(t, cost=1.0 if kind == "trials" else t.spent.get(kind, 0.0)) for t in s.trials))
+        for s in sessions
+    ]
 
 
 def _speedup(ms: float | None, baseline_ms: float) -> float:
@@ -141,7 +173,8 @@ def _speedup(ms: float | None, baseline_ms: float) -> float:
 
 @dataclass(frozen=True)
 class Policy:
-    """One (eps, window) over many sessions: shares saved and the geometric mean of the speedup kept."""
+    """One (eps, window) over many sessions: shares saved (`saved`: of each recorded kind of cost) and the geometric
+    mean of the speedup kept."""
 
     eps: float
     window: int
@@ -149,6 +182,7 @@ class Policy:
     cost_saved: float
     speedup_kept: float
     efficiency: float
+    saved: Mapping[str, float] = field(default_factory=dict)
 
 
 def policy(sessions: Sequence[Recorded], eps: float, window: int) -> Policy:
@@ -169,13 +203,14 @@ def policy(sessions: Sequence[Recorded], eps: float, window: int) -> Policy:
         1 - spent / cost if cost else 0.0,
         speedup_kept,
         speedup_kept * cost / spent if spent else 1.0,
+        saved(sessions, [r.trials_run for r in runs]),
     )
 
 
 def sweep(
     sessions: Sequence[Recorded],
-    epsilons: Sequence[float] = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0),
-    windows: Sequence[int] = (2, 3, 4, 6, 8, 12, 16, 24),
+    epsilons: Sequence[float] = EPSILONS,
+    windows: Sequence[int] = WINDOWS,
 ) -> tuple[list[Policy], list[Policy]]:
     """Every policy of the grid, and the Pareto front of cost saved against speedup kept, by rising saving. Of policies
     with equal results, the front has the one with the smallest eps and the longest window."""

@@ -40,7 +40,10 @@ def of_bench(text: str, name: str) -> list[Recorded]:
 def _benched(name: str, row: dict[str, Any], cls: str, limit: float) -> Recorded | None:
     baseline = row["baselines"].get("eager_f16" if cls in HALF else "eager_tf32", {}).get("ms")
     trials = tuple(
-        Trial(float(t["ms"]) if t["ok"] and t.get("ms", 0) >= FLAGGED * limit else None)
+        Trial(
+            float(t["ms"]) if t["ok"] and t.get("ms", 0) >= FLAGGED * limit else None,
+            spent={"seconds": float(t["seconds"])} if t.get("seconds") else {},
+        )
         for t in row["trials"]
         if t["class"] == cls
     )
@@ -79,6 +82,10 @@ def arguments(command: argparse.ArgumentParser, known: str) -> None:
     command.add_argument(
         "--keep", type=number(float, 0, 1), default=0.96, help="share of the speedup that a policy must keep"
     )
+    command.add_argument(
+        "--cost", choices=budget.KINDS, default="trials", help="what a trial costs: itself (default), the tokens "
+        "or money of a model (US dollars) up to its end, or its seconds; of sessions that recorded them"
+    )  # fmt: skip
     shape = command.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="everything as JSON")
     shape.add_argument("--figure", action="store_true", help="the figure of the policies as the page draws it (JSON)")
@@ -101,9 +108,12 @@ def number(kind: type, least: float, most: float = float("inf")) -> Callable[[st
 
 
 def show(args: argparse.Namespace, sessions: Sequence[Recorded]) -> str:
-    """What the sessions would have cost under the rules of `args`, as text, as JSON or as the figure of a page."""
+    """What the sessions would have cost under the rules of `args`, as text, as JSON or as the figure of a page. Raises
+    ValueError for a cost that no session recorded."""
+    sessions = budget.charged(sessions, args.cost)
     runs = [budget.replay(s, args.eps, args.window) for s in sessions]
     total = budget.policy(sessions, args.eps, args.window)
+    study = budget.policy(sessions, *budget.STUDY)
     grid, front = budget.sweep(sessions)
     chosen = best(grid, args.keep)
     if args.figure or args.json:
@@ -119,17 +129,19 @@ def show(args: argparse.Namespace, sessions: Sequence[Recorded]) -> str:
             return json.dumps({"from": args.sessions, **drawn.to_json(), "caption": caption})
         return json.dumps({
             "sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
-            "front": [asdict(p) for p in front], "best": asdict(chosen) if chosen else None, "figure": drawn.to_json(),
+            "front": [asdict(p) for p in front], "study": asdict(study), "cost": args.cost,
+            "best": asdict(chosen) if chosen else None, "figure": drawn.to_json(),
         })  # fmt: skip
     lines = [
         f"{sessions_table(runs)}\n\n{policies_table([total])}\n",
+        f"The best policy of the μCUTLASS study on these sessions:\n{policies_table([study])}\n",
         f"No policy of the grid beats these:\n{policies_table(front)}",
     ]
     if chosen:
         lines.append(
             f"\nSaves most while keeping {args.keep:.0%} of the speedup: --eps {chosen.eps:g} --window {chosen.window} "
             f"({chosen.trials_saved:.0%} of {sum(r.trials_total for r in runs):,} trials saved, "
-            f"{chosen.speedup_kept:.1%} kept, {chosen.efficiency:.2f}x efficiency)"
+            f"{_others(chosen, args.cost)}{chosen.speedup_kept:.1%} kept, {chosen.efficiency:.2f}x efficiency)"
         )
     else:
         lines.append(f"\nNo policy of the grid keeps {args.keep:.0%} of the speedup; give a lower --keep")
@@ -160,13 +172,21 @@ def sessions_table(replays: Iterable[Replay]) -> str:
 
 
 def policies_table(policies: Iterable[Policy]) -> str:
-    """One line per policy."""
-    head = ("eps", "window", "trials saved", "speedup kept", "efficiency gain")
+    """One line per policy, with the kinds of cost that the sessions recorded."""
+    policies = list(policies)
+    kinds = [kind for kind in budget.KINDS if any(kind in p.saved for p in policies)]
+    head = ("eps", "window", "trials saved", *(f"{kind} saved" for kind in kinds), "speedup kept", "efficiency gain")
     rows = [
-        (f"{p.eps:g}", str(p.window), f"{p.trials_saved:.0%}", f"{p.speedup_kept:.1%}", f"{p.efficiency:.2f}x")
+        (f"{p.eps:g}", str(p.window), f"{p.trials_saved:.0%}", *(f"{p.saved.get(kind, 0):.0%}" for kind in kinds),
+         f"{p.speedup_kept:.1%}", f"{p.efficiency:.2f}x")
         for p in policies
-    ]
+    ]  # fmt: skip
     return _aligned([head, *rows])
+
+
+def _others(p: Policy, cost: str) -> str:
+    """The share of a cost that is not trials, as a clause."""
+    return "" if cost == "trials" else f"{p.cost_saved:.0%} of the {cost} saved, "
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:

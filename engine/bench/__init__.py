@@ -9,6 +9,7 @@ is both the report and the state: a finished session is not run again, and an in
 its log.
 
 run/        the problems, their sessions, one at a time on each GPU, the results file  (no torch)
+compare/    strategies on the same problems under equal budgets
 report/     summaries of a results file: speedups, tables, figures, committed files  (no torch)
-studies/    the guard's cost, the pace of trials, steadiness of times, sweeps of products
+studies/    the guard's cost, the pace of trials, steadiness of times, sweeps of products, experiments with search
 """

@@ -41,13 +41,14 @@ def handlers(settings: Settings, endpoint: Endpoint | None = None, address: str 
 
 
 class Models:
-    """Asks the model of a role. One for each session, because it counts the session's tokens. From several threads."""
+    """Asks the model of a role. One for each session, because it counts the session's tokens. From several threads.
+    `via`: makes the call in place of engine.llm.client.complete."""
 
     def __init__(
         self, settings: Settings, endpoint: Endpoint | None = None, patience: Patience | None = None,
-        address: str = "",
+        address: str = "", via: Callable[..., Reply] | None = None,
     ):  # fmt: skip
-        self.settings = settings
+        self.settings, self.via = settings, via
         self.endpoint = endpoint or operators(settings)
         self.patience = patience or Patience(silence=settings.silence, total=settings.seconds)
         self._session = SessionTokens(settings.tokens_a_session, settings.tokens_a_call)
@@ -74,7 +75,7 @@ class Models:
         try:
             call, settle = self._of_the_day(dataclasses.replace(call, tokens=tokens))
             try:
-                reply = complete(self.endpoint, call, turn.cancelled, turn.say, self.patience)
+                reply = (self.via or complete)(self.endpoint, call, turn.cancelled, turn.say, self.patience)
                 used = reply.tokens.get("in", 0) + reply.tokens.get("out", 0)
             finally:
                 settle(used)

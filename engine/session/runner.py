@@ -82,6 +82,7 @@ def run(
     strategy: Strategy | None = None,
     share: Share | None = None,
     executor: Executor | None = None,
+    tracer: Callable[..., Any] | None = None,
 ) -> Iterator[Emitted]:
     """The events of a session, from the end of `history` (seq, event) to SessionEnded. Raises no exception of its own.
 
@@ -94,6 +95,7 @@ def run(
     the strategy's frozen memory of other problems; None: the memory of this machine. `handlers`: answer a script's
     turns (engine.session.script.turns). `strategy`: used in place of the spec's, which then only gives the name.
     `share`: whose session it is, for its turn among others that use the same `executor` (None: that of this process).
+    `tracer`: used in place of engine.trace.trace.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)
@@ -111,7 +113,7 @@ def run(
     session = _Session(spec, device, journal, control, handlers or {})
     session.lanes = Lanes(session.owner, executor, share)
     session.local_user, session.memory = local_user, Memory(journal, teaches, memory)
-    session.strategy = strategy or session.strategy
+    session.strategy, session.tracer = strategy or session.strategy, tracer
     session.earlier = 0.0 if began is None else max(0.0, now() - began)
     yield from session.run()
 
@@ -122,7 +124,7 @@ class _Session:
     local_user = False
     memory: Memory
     lanes: Lanes
-    earlier = 0.0
+    earlier, tracer = 0.0, None
 
     def __init__(
         self, spec: SessionSpec, device: Any, journal: Journal, control: Control,
@@ -306,7 +308,7 @@ class _Session:
             return program_graph.graph_of(checked.program), ""
         from engine.trace import trace
 
-        traced = trace(self.spec.source, cancelled=self.owner.stop.is_set, local_user=self.local_user)
+        traced = (self.tracer or trace)(self.spec.source, cancelled=self.owner.stop.is_set, local_user=self.local_user)
         return traced.graph, traced.title
 
     def _hardware(self) -> Hardware:

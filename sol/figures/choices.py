@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sol.budget import Policy
+from sol.budget import STUDY, Policy
 from sol.figures.figure import Figure, across, axis, down, layout, scatter, ticks
 from sol.figures.palette import COLOUR, INK, MUTED, class_name, rounded_log10
 from sol.triage import Outcome
@@ -18,7 +18,8 @@ def policies(
     keep: float = 0.96,
     save: float = 0.43,
 ) -> Figure:
-    """Every stop policy of a grid: trials saved against speedup kept, the Pareto front joined, the chosen one a star.
+    """Every stop policy of a grid: trials saved against speedup kept, the Pareto front joined, the chosen one a star,
+    that of the μCUTLASS study (sol.budget.STUDY) a diamond.
 
     `keep`, `save`: what was published (speedup kept, cost saved), drawn as lines. Rows: one a policy.
     """
@@ -28,6 +29,10 @@ def policies(
         _policies(rest, "policies", "markers", color=MUTED, size=7, symbol="circle-open"),
         _policies(front, "Pareto front", "lines+markers", color=COLOUR["f32"], size=8, symbol="circle"),
     ]
+    if theirs := [p for p in grid if (p.eps, p.window) == STUDY]:
+        data.append(
+            _policies(theirs, "best of the μCUTLASS study", "markers", color=COLOUR["tf32"], size=12, symbol="diamond")
+        )
     if chosen is not None:
         star = _policies([chosen], "best that keeps enough", "markers", color=COLOUR["fp8"], size=15, symbol="star")
         data.append(star)

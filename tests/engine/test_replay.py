@@ -68,8 +68,8 @@ def test_the_command_prints_sessions_policy_and_front(tmp_path, capsys):
 def test_the_command_gives_everything_as_json(tmp_path, capsys):
     assert main(["replay", str(session(tmp_path / "a.jsonl", TIMES)), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert out["sessions"][0]["trials_total"] == 9 and len(out["grid"]) == 64 and out["front"]
-    assert out["best"]["speedup_kept"] >= 0.96 and len(out["figure"]["rows"]) == 64
+    assert out["sessions"][0]["trials_total"] == 9 and len(out["grid"]) == 96 and out["front"]
+    assert out["best"]["speedup_kept"] >= 0.96 and len(out["figure"]["rows"]) == 96
 
 
 def test_the_command_reads_benches_and_recordings_and_says_what_the_best_policy_saves(tmp_path, capsys):
@@ -103,6 +103,27 @@ def test_what_is_no_recording_gets_one_line(tmp_path, capsys, text, says):
     assert says in err and err.count("\n") == 1
 
 
+def test_a_trial_is_charged_with_the_turns_before_it(tmp_path, capsys):
+    path = session(tmp_path / "a.jsonl", TIMES)
+    lines = path.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if '"trial": 2' in line and "proposed" in line)
+    turn = {"path": "1", "digest": "", "verb": "ask", "tokens": {"in": 90, "out": 10}, "cost": 0.5, "seconds": 1.0}
+    row = json.loads(lines[at])
+    lines.insert(at, json.dumps({"seq": 0, "kind": "turn.answered", "t": row["t"], "data": turn}))
+    rows = [line for line in map(json.loads, lines) if "kind" in line]
+    for seq, one in enumerate(rows, 1):
+        one["seq"] = seq
+    path.write_text("".join(json.dumps(line) + "\n" for line in [{"blobs": {}}, *rows]))
+    (one,) = read(path)
+    assert [t.spent.get("tokens", 0) for t in one.trials] == [0, 100, 0, 0, 0, 0, 0, 0, 0]
+    assert one.trials[1].spent["money"] == 0.5 and one.trials[1].spent["seconds"] > 0
+    assert main(["replay", str(path), "--eps", "0.2", "--cost", "tokens", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["study"]["eps"] == 2.5 and out["study"]["window"] == 12 and out["study"]["saved"]["tokens"] == 0.0
+    assert main(["replay", str(session(tmp_path / "b.jsonl", TIMES)), "--cost", "money"]) == 2
+    assert "no session recorded money" in capsys.readouterr().err
+
+
 def test_predicted_sessions_are_left_out_where_some_are_measured(tmp_path, capsys):
     recordings = ROOT / "playground/recordings"
     measured, predicted = (recordings / f"{name}.jsonl" for name in ("mlp_gelu", "agent_residual"))
@@ -122,7 +143,7 @@ def test_the_figure_on_the_page_is_drawn_from_committed_sessions(capsys, monkeyp
     monkeypatch.chdir(ROOT)
     assert main(["replay", *shown["from"], "--figure"]) == 0
     assert json.loads(capsys.readouterr().out) == shown
-    assert "recorded sessions" in shown["caption"] and len(shown["rows"]) == 64
+    assert "recorded sessions" in shown["caption"] and len(shown["rows"]) == 96
 
 
 def test_the_owners_own_trials_are_no_part_of_the_search():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sol.budget import Recorded, Trial, gap, policy, replay, score, should_stop, sweep
+from sol.budget import KINDS, STUDY, Recorded, Trial, charged, gap, policy, replay, score, should_stop, sweep
 
 ms = st.floats(0.01, 100)
 
@@ -85,7 +85,7 @@ def test_a_policy_never_gains_speedup_nor_runs_more(times, eps, window):
 
 def test_the_front_of_a_sweep_holds_no_policy_that_another_beats():
     grid, front = sweep([SESSION, SESSION])
-    assert len(grid) == 64 and front
+    assert len(grid) == 96 and front
     savings = [p.cost_saved for p in front]
     assert savings == sorted(savings)
     assert [p.speedup_kept for p in front] == sorted((p.speedup_kept for p in front), reverse=True)
@@ -95,3 +95,31 @@ def test_the_front_of_a_sweep_holds_no_policy_that_another_beats():
 def test_replay_of_nothing_is_refused():
     with pytest.raises(ValueError, match=r"at least one"):
         policy([], 0.1, 4)
+
+
+SPENT = Recorded(
+    "asked",
+    tuple(
+        Trial(ms, spent={"tokens": tokens, "seconds": 1.0})
+        for ms, tokens in ((0.36, 100), (0.35, 100), (None, 700), (0.34, 100))
+    ),
+    t_sol_ms=0.30,
+    baseline_ms=0.40,
+)
+
+
+def test_a_replay_charges_what_was_recorded_beside_trials():
+    near = replay(SPENT, eps=0.17, window=0)
+    assert near.trials_run == 2 and dict(near.saved) == pytest.approx({"tokens": 0.8, "seconds": 0.5})
+    assert near.cost_saved == 0.5
+    (tokens,) = charged([SPENT], "tokens")
+    assert replay(tokens, eps=0.17, window=0).cost_saved == pytest.approx(0.8)
+    assert charged([tokens], "trials")[0] == SPENT
+    with pytest.raises(ValueError, match="no session recorded money"):
+        charged([SPENT], "money")
+    assert set(near.saved) < set(KINDS)
+
+
+def test_the_grid_reaches_300_percent_and_holds_the_best_policy_of_the_study():
+    grid, _ = sweep([SPENT])
+    assert max(p.eps for p in grid) == 3.0 and STUDY in {(p.eps, p.window) for p in grid}

@@ -1,0 +1,104 @@
+"""`python -m engine.bench.studies.experiments`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from engine import atomic_write
+from engine.bench.compare import arguments, command, metrics, proposals
+from engine.bench.compare.request import BadRequest, Request
+from engine.bench.studies import experiments
+from engine.bench.studies.experiments import recorded, report
+from engine.bench.studies.experiments.arms import EXPERIMENTS, TRIALS, Experiment
+
+CLS = "f16"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m engine.bench.studies.experiments", description=experiments.__doc__.partition("\n")[0]
+    )
+    names = ["recorded", *(e.name for e in EXPERIMENTS)]
+    parser.add_argument("--propose", type=Path, metavar="FILE", help="write the distribution of proposals, and end")
+    parser.add_argument("--proposals", type=Path, metavar="FILE", help="the committed distribution of the runs")
+    parser.add_argument("--only", default="", metavar="NAME,..", help=f"of {', '.join(names)}")
+    parser.add_argument("--problems", default="", metavar="P,..", help="default: those of `engine compare`")
+    parser.add_argument("--skills", type=arguments.numbers(float), metavar="X,..", help="default: of each experiment")
+    parser.add_argument("--seeds", type=arguments.numbers(int), metavar="N,..", help="default: of each experiment")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="summary; OUT-NAME.json has the rows and goes on")
+    args = parser.parse_args(argv)
+    problems = tuple(filter(None, args.problems.split(","))) or arguments.DEFAULT_PROBLEMS
+    chosen = set(filter(None, args.only.split(","))) or set(names)
+    if unknown := chosen - set(names):
+        parser.error(f"{', '.join(sorted(unknown))} is no experiment; they are {', '.join(names)}")
+    if args.propose:
+        print(f"{args.propose}: SHA-256 {proposals.write(args.propose, problems, CLS)}")
+        return 0
+    if args.json is None or (chosen - {"recorded"} and args.proposals is None):
+        parser.error("--json OUT is needed, and --proposals FILE for experiments with the rehearsal")
+    try:
+        return _run(args, problems, chosen)
+    except (BadRequest, OSError) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+
+
+def _run(args: argparse.Namespace, problems: tuple[str, ...], chosen: set[str]) -> int:
+    results: dict[str, Any] = {"about": {"date": time.strftime("%Y-%m-%d", time.gmtime())}, "rehearsed": {}}
+    if "recorded" in chosen:
+        results["recorded"] = recorded.all_of_it()
+        _write(args.json, results)
+    rehearsed = [e for e in EXPERIMENTS if e.name in chosen]
+    if rehearsed:
+        results["about"]["proposals"] = proposals.checked(args.proposals, problems)
+    done = True
+    for one in rehearsed:
+        entry, ended = _rehearsed(one, args, problems, results["about"]["proposals"])
+        results["rehearsed"][one.name] = entry
+        done = done and ended
+        _write(args.json, results)
+    print(f"wrote {args.json} and {args.json.with_suffix('.md')}")
+    return 0 if done else 1
+
+
+def _rehearsed(
+    one: Experiment, args: argparse.Namespace, problems: tuple[str, ...], drawn: dict[str, str]
+) -> tuple[dict[str, Any], bool]:
+    """An experiment's entry in the results, and whether all of its sessions ended."""
+    entry: dict[str, Any] = {
+        "title": one.title, "shows": one.shows, "shows_not": one.shows_not, "absent": one.absent(),
+    }  # fmt: skip
+    if len(one.present()) < 2:
+        print(f"{one.name}: left out, because {'; '.join(one.absent().values())}", flush=True)
+        return entry, True
+    request = Request(
+        one.present(), problems, args.skills or one.skills, args.seeds or one.seeds, CLS, trials=TRIALS, rehearsed=True
+    )
+    out = args.json.with_name(f"{args.json.stem}-{one.name}.json")
+    print(f"{one.name}: {one.title} (rehearsed)", flush=True)
+    played = command.compare(request, None, out, args.jobs, lambda text: print(text, flush=True), {"proposals": drawn})
+    rows = list(played.rows.values())
+    by_arm = metrics.groups(rows, lambda r: r["arm"])
+    entry |= {
+        "request": request.settings, "rows": out.name, "sessions": len(rows),
+        "arms": {arm: metrics.summary(by_arm[arm]) for arm in (a.name for a in one.present()) if arm in by_arm},
+        "areas": metrics.areas(metrics.against_the_best(rows), metrics.NEAR), "areas_2": metrics.areas(rows, 2.0),
+    }  # fmt: skip
+    sessions = [s for row in rows if (s := recorded.of_row(row)) is not None]
+    if any(t.spent.get("tokens") for s in sessions for t in s.trials):
+        entry["policies"] = recorded.of_sessions(sessions, "tokens")
+    return entry, all(map(played.finished, request.cells()))
+
+
+def _write(path: Path, results: dict[str, Any]) -> None:
+    atomic_write.write_results(path, results)
+    atomic_write.write_text(path.with_suffix(".md"), report.markdown(results) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

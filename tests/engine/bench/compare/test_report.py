@@ -1,0 +1,66 @@
+"""The report of a comparison: every part that a reader needs, and what is rehearsed and predicted says so."""
+
+import json
+
+import pytest
+
+from engine.bench.compare import report
+from engine.bench.compare.request import Arm, Request
+from tests.engine.bench.compare.rows import session, trial
+
+
+@pytest.fixture
+def about():
+    request = Request((Arm("a", "flat"), Arm("b", "chain")), ("low_rank_linear",), (0.5, 1.0), (0, 1))
+    return {
+        "request": request.settings,
+        "date": "2026-11-25",
+        "kind": "predicted",
+        "model": "m",
+        "cores": 2,
+        "seconds": 60.0,
+    }
+
+
+def rows():
+    return [
+        session(
+            trial(1.0, tokens=10, t=1.0), trial(2.0 + seed, tokens=20, t=2.0), trial(9.0, bad=["limit"], tokens=30),
+            arm=arm, skill=skill, seed=seed,
+        )
+        for arm in "ab"
+        for skill in (0.5, 1.0)
+        for seed in (0, 1)
+    ]  # fmt: skip
+
+
+def test_the_report_has_its_parts_and_every_heading_says_how_the_replies_and_times_came(about):
+    text = report.markdown(about, rows())
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert len(headings) == 9 and all("rehearsed" in h and "predicted" in h for h in headings)
+    assert "says nothing about language models or prompts" in text and "none is measured" in text
+    for words in ("own best, geomean of solved", "Signed area", "2x within 1", "US dollars", "verify, s", "filter off"):
+        assert words in text
+
+
+def test_files_lie_beside_the_results_with_figures_that_plotly_knows(about, tmp_path):
+    paths = report.write(tmp_path / "x.json", about, rows())
+    assert {p.name for p in paths} == {
+        "x.md", "x.report.json", "x-fast-p.svg", "x-attempts.svg", "x-near-best.svg",
+        "x-evaluations.svg", "x-tokens.svg",
+    }  # fmt: skip
+    data = json.loads((tmp_path / "x.report.json").read_text())
+    assert set(data["arms"]) == {"a", "b"} and set(data["by_skill"]) == {"0.5", "1"}
+    assert data["areas"]["2"]["a"]["b"] == 0.0 and data["figures"]["fast-p"]["rows"]
+    assert "(x-attempts.svg)" in (tmp_path / "x.md").read_text()
+    assert (tmp_path / "x-attempts.svg").read_text().startswith("<svg")
+
+
+def test_a_measured_comparison_with_a_real_model_claims_neither(about):
+    about |= {"kind": "measured", "request": about["request"] | {"rehearsed": False}}
+    text = report.markdown(about, rows())
+    assert "The model is m." in text and "rehears" not in text and "prediction" not in text
+
+
+def test_before_the_first_session_there_is_a_report(about):
+    assert "No session has ended yet." in report.markdown(about, [])
