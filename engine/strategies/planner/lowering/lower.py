@@ -34,9 +34,9 @@ from engine.strategies.planner.lowering.drafts import (
     reference,
     stage_of,
 )
-from engine.strategies.planner.lowering.losses import LOSSES, expanded
 from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
-from engine.strategies.planner.lowering.rules_nonproduct import (
+from engine.strategies.planner.lowering.rules.losses import LOSSES, expanded
+from engine.strategies.planner.lowering.rules.nonproduct import (
     CONVOLUTIONS,
     NORMALIZATIONS,
     POOLS,
@@ -46,7 +46,7 @@ from engine.strategies.planner.lowering.rules_nonproduct import (
     pool,
     reduction,
 )
-from engine.strategies.planner.lowering.rules_products import PRODUCTS, product
+from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
 from engine.words import class_name
 from sol.graph import OpGraph
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from engine.devices import SessionRefused
 from engine.devices.parts import subgraph
 from engine.evaluate.candidate.allowed_aten import ALLOWED
-from engine.strategies.planner.lowering.losses import LOSSES
 from engine.strategies.planner.lowering.lower import NOTHING_MADE, Lowered, lower
-from engine.strategies.planner.lowering.rules_nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
-from engine.strategies.planner.lowering.rules_products import PRODUCTS
+from engine.strategies.planner.lowering.rules.losses import LOSSES
+from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
+from engine.strategies.planner.lowering.rules.products import PRODUCTS
 from sol.graph import Op, OpGraph
 
 _ANCHORS = {*PRODUCTS, *CONVOLUTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS, *LOSSES}  # operations that become stages
