@@ -48,6 +48,11 @@ class SessionRefused(Exception):
         self.why, self.covered = why, tuple(covered)
 
     @property
+    def kinds(self) -> list[dict[str, str]]:
+        """`covered` as in events.SessionEnded."""
+        return [{"kind": kind, "names": names} for kind, names in self.covered]
+
+    @property
     def words(self) -> str:
         """The reason and the covered operations, for a terminal."""
         return with_covered(self.reason, self.covered)

@@ -33,9 +33,10 @@ from engine.session.script.state_fold import StateFold
 from engine.session.script.steps import Emitted, Events, Logged, Steps, Stopped, Wait
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import registry
-from engine.strategies.api import Script, Strategy, Unsuitable
+from engine.strategies.api import Strategy, Unsuitable
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.problem import Prepared
+from engine.strategies.pytorch_stays import PyTorchStays
 from sol.bounds import pytorch_class
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
@@ -45,21 +46,6 @@ from sol.report import report
 logger = logging.getLogger(__name__)
 SEARCHING = events.Progress("Searching", "search")  # after PyTorch's baselines, before the script starts
 NO_PROGRAM = ("no_class", "not_covered")  # refusals of a module that PyTorch or a raw kernel may still compute
-
-
-class _PyTorchStays(Strategy):
-    """Searches nothing, because no part of the module is a program: the session times PyTorch, and tries the kernels
-    that its owner handed in."""
-
-    name, programs = "none", False
-
-    def __init__(self, kernels: bool):
-        super().__init__()
-        self.kernels = kernels
-
-    def run(self, problem: Prepared) -> Script:
-        return "The kernels that the owner handed in were tried." if self.kernels else "Nothing was tried."
-        yield
 
 
 def _no_blob(name: str) -> str:
@@ -159,7 +145,7 @@ class _Session:
             state, code, reason = "stopped", *outcome.stopped(self.journal)
         except SessionRefused as e:
             state, reason, code, line = "refused", e.reason, e.code, e.line
-            self.covered = _kinds(e)
+            self.covered = e.kinds
         except Unsuitable as e:
             state, reason, code = "refused", e.reason, e.code
         except HardwareError as e:
@@ -351,9 +337,9 @@ class _Session:
             )
             if refusal.code not in NO_PROGRAM or not goes_on:
                 raise refusal
-            self.covered = _kinds(refusal)
+            self.covered = refusal.kinds
             if self.strategy.programs or self._is_program:
-                self.strategy = _PyTorchStays(kernels)
+                self.strategy = PyTorchStays(kernels)
             yield from self.emit(events.Noted("no_program", f"No program covers this module: {refusal.reason}"))
         for note in problem.notes:
             yield from self.emit(note)
@@ -398,11 +384,6 @@ class _Session:
 
     def _next(self, times: Iterator[events.Baseline]) -> Logged[events.Baseline | None]:
         return self.lanes.call(lambda: next(times, None), self.device.place, "pytorch")
-
-
-def _kinds(refusal: SessionRefused) -> list[dict[str, Any]]:
-    """What a module may hold, as in events.SessionEnded."""
-    return [{"kind": kind, "names": names} for kind, names in refusal.covered]
 
 
 def _rank(b: events.Baseline) -> int:

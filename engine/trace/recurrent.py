@@ -39,17 +39,17 @@ def shapes_only() -> Iterator[None]:
 
     aten = torch.ops.aten
     ours = {aten.lstm.input: _lstm} | dict.fromkeys((aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input), _plain)
-    kept = []
+    originals = []
     for overload, function in ours.items():
         for key in (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd):
             if key in overload.py_kernels:
-                kept.append((overload, key, overload.py_kernels[key]))
+                originals.append((overload, key, overload.py_kernels[key]))
                 overload.py_kernels[key] = function
         overload._dispatch_cache.clear()
     try:
         yield
     finally:
-        for overload, key, function in kept:
+        for overload, key, function in originals:
             overload.py_kernels[key] = function
             overload._dispatch_cache.clear()
 

@@ -67,21 +67,21 @@ def look(row: Description, gpu: str, classes: tuple[str, ...]) -> dict[str, Any]
 @functools.lru_cache(maxsize=64)
 def _priced(text: str, gpu: str, classes: tuple[str, ...]) -> dict[str, Any]:
     graph, hardware = OpGraph.from_json(text), load(gpu)
-    made = json.loads(report(graph, hardware, asked=classes).to_json())
-    figure = of_report.figures(made).get("roofline")
+    priced = json.loads(report(graph, hardware, asked=classes).to_json())
+    figure = of_report.figures(priced).get("roofline")
     return {
-        "gpu": made["gpu"]["title"],
+        "gpu": priced["gpu"]["title"],
         "operations": len(graph.ops),
-        "sentence": made["sentence"],
-        "levers": [{"title": lever["title"], "why": lever["why"]} for lever in made["levers"][:LEVERS]],
-        "limits": [_limit(cls, made) for cls in made["classes"] if cls in made["bounds"]],
-        "gpus": [_elsewhere(graph, load(name), made["classes"]) for name in GPUS],
+        "sentence": priced["sentence"],
+        "levers": [{"title": lever["title"], "why": lever["why"]} for lever in priced["levers"][:LEVERS]],
+        "limits": [_limit(cls, priced) for cls in priced["classes"] if cls in priced["bounds"]],
+        "gpus": [_elsewhere(graph, load(name), priced["classes"]) for name in GPUS],
         "roofline": None if figure is None else figure.to_json(),
     }
 
 
-def _limit(cls: str, made: dict[str, Any]) -> dict[str, Any]:
-    bound, theirs = made["bounds"][cls], made["baselines"].get(cls)
+def _limit(cls: str, priced: dict[str, Any]) -> dict[str, Any]:
+    bound, theirs = priced["bounds"][cls], priced["baselines"].get(cls)
     return {
         "cls": cls, "ms": bound["ms"], "bound_by": bound["bound_by"],
         "pytorch_ms": theirs["ms"] if theirs else None, "gap": theirs["gap"] if theirs else None,

@@ -111,7 +111,8 @@ function table(caption, heads, rows) {
 
 function byClass(r) {
   const rows = r.limits.map((l) => h("tr", {},
-    h("th", { scope: "row" }, className(l.cls)), cell("td", time(l.ms), true), cell("td", BOUND[l.bound_by] ?? l.bound_by),
+    h("th", { scope: "row" }, className(l.cls)), cell("td", time(l.ms), true),
+    cell("td", BOUND[l.bound_by] ?? l.bound_by),
     cell("td", l.pytorch_ms === null ? "–" : time(l.pytorch_ms), true),
     cell("td", l.gap === null ? "–" : `${digits(l.gap)}×`, true)));
   return table(`On ${r.gpu}: the limit, and PyTorch as our model predicts it`,
