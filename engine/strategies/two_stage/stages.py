@@ -128,7 +128,7 @@ class Stages:
         mistake = testing.mistake if testing is not None and not right else ""
         w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, mistake))
         if undecided:
-            return f"The template was compiled and not verified here, so nothing is tuned: {trial.reason}"
+            return f"The template was compiled and not verified here, so nothing is tuned: {trial.reason}."
         if right:
             self.mistake = None
             return Tested(space, trial, testing or Findings(corners=[]))
