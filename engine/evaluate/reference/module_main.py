@@ -27,6 +27,7 @@ from sol.graph import OpGraph
 
 F64_SECONDS = 3.0  # on a GPU: a reference that takes longer in f64 is computed in f32 after the first one
 F64_FLOPS_ON_CPU = 6e10  # above this, the CPU computes its reference in f32: some 3 s on two cores
+_OVER = ("time_limit", "exited")
 _module: Held | None = None
 
 
@@ -218,10 +219,9 @@ class Held:
                     self.wide = self.wide if self.wide is not None else self._widen()
                     outputs = self._timed_in_float64(values)
                 except Bad as e:
-                    if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
+                    if e.code in _OVER or e.code.startswith("sandbox"):
                         raise
-                    # Probably not enough memory; an impossible shape fails below too.
-                    self.wide, precision = None, "f32"
+                    self.wide, precision = None, "f32"  # too little memory, or an impossible shape, which fails again
                     if self.device == "cuda":
                         self.torch.cuda.empty_cache()
             if outputs is None:
@@ -244,11 +244,14 @@ class Held:
         return outputs
 
     def _in_float64(self, values: dict[str, Any]) -> list:
-        """The wide module's outputs. If the text names an element type, it is replaced by float64."""
+        """The wide module's outputs. An element type that the text names is replaced by float64: a cast to float16 would
+        round the reference, and PyTorch would have no error beside it."""
         try:
-            return self._run(self.wide, values, wide=True)
+            outputs = self._run(self.wide, values, wide=True)
+            if not any(o.is_floating_point() and o.dtype != self.torch.float64 for o in outputs):
+                return outputs
         except Bad as e:
-            if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
+            if e.code in _OVER or e.code.startswith("sandbox"):
                 raise
         with widening():
             return self._run(self.wide, values, wide=True)
@@ -296,8 +299,8 @@ class Held:
             self.last = (self.last[0], (precision, laid))
             if self.device == "cuda":
                 self.torch.cuda.synchronize()
-        answer = {"outputs": descriptions, "precision": precision, "in_block": self.block is not None}
-        return {**answer, "seconds": time.perf_counter() - start}
+        took = time.perf_counter() - start
+        return {"outputs": descriptions, "precision": precision, "in_block": self.block is not None, "seconds": took}
 
     def do_adopt(self, door: int, size: int) -> dict:
         """Take a block for the results through the door."""

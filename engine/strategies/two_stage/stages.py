@@ -113,9 +113,8 @@ class Stages:
         """Hold the default instance against the module. A template that is not right has no `testing`."""
         w = self.writer
         verb = self._try(space, space.default, space.template.change, space.template.why, _first(w))
-        trial = next((t for t in w.state.trials if (t.text, t.cls) == (verb.text, verb.cls)), None)
-        if trial is None:
-            trial = yield from w.tried(verb)
+        same = [t for t in w.state.trials if (t.text, t.cls) == (verb.text, verb.cls) and not _lost(t)]
+        trial = same[0] if same else (yield from w.tried(verb))
         right, undecided = _right(trial), not trial.failed and trial.verdict == "unverified"
         testing = None
         if not w.stop and not undecided and trial.number:
@@ -128,7 +127,7 @@ class Stages:
         mistake = testing.mistake if testing is not None and not right else ""
         w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, mistake))
         if undecided:
-            return f"The template was compiled and not verified here, so nothing is tuned: {trial.reason}"
+            return f"The template was compiled and not verified here, so nothing is tuned: {trial.reason}."
         if right:
             self.mistake = None
             return Tested(space, trial, testing or Findings(corners=[]))
@@ -164,7 +163,7 @@ class Stages:
             return f"The template is not one: {e}."
         verb = self._try(space, space.default, "", "", None)
         before = next((t for t in self.writer.state.trials if (t.text, t.cls) == (verb.text, verb.cls)), None)
-        if before is not None and not _right(before):
+        if before is not None and not _right(before) and not _lost(before):
             return f"Its default instance is trial {before.number} again, which was not right. Write another one."
         spaces[reply.text] = space
         return ""
@@ -254,6 +253,11 @@ def _candidate(problem: Prepared, space: Space, config: tuple) -> Candidate:
 def _right(trial: Finished) -> bool:
     """Verified, and nothing speaks against it; it may have no time."""
     return not trial.failed and trial.clean and (trial.ms is not None or trial.verdict in RIGHT)
+
+
+def _lost(trial: Finished) -> bool:
+    """One of our processes ended before it judged, which says nothing about the candidate: it may be tried again."""
+    return trial.code in ("oracle_died", "worker_lost") or trial.code.startswith("reference_")
 
 
 def _first(w: Writer) -> int | None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from engine.devices import TrialError
 from engine.llm.rehearse.player import Player
 from engine.session import events
 from engine.strategies import registry
@@ -99,6 +100,22 @@ def test_a_template_with_a_wrong_inequality_is_asked_for_again_before_it_costs_a
     log, _, prompts = play({"generate": [wrong, PROGRAM]}, rounds=1, evaluations=1)
     assert "the default instance breaks `m > 512`" in [text for role, text in prompts if role == "generate"][1]
     assert [f["right"] for f in shown(log, "template")] == [True]
+
+
+class Losing(KernelDevice):
+    """Loses PyTorch's own run while the first trial is validated."""
+
+    def validate(self, candidate):
+        if candidate.trial == 1:
+            raise TrialError("validate", "reference_time_limit", "PyTorch's own run was lost.")
+        return super().validate(candidate)
+
+
+def test_a_template_whose_trial_was_lost_may_be_tried_again():
+    log, *_ = play({"generate": [PROGRAM]}, device=Losing(), rounds=1, evaluations=1)
+    assert [f["right"] for f in shown(log, "template")] == [False, True]
+    first, second = of(log, events.TrialProposed)[:2]
+    assert first.program == second.program
 
 
 def test_what_breaks_a_rule_of_the_language_takes_no_trial():
