@@ -181,7 +181,7 @@ class Profile(Verb):
 @dataclass(frozen=True)
 class Show(Verb):
     """Log facts of the search for a person. `topic`: phase | triage | hypothesis | lessons | refinement, and of
-    cutegen workload | depth | debug | profile_revealed; `facts`: JSON values. Answer: the State."""
+    cutegen workload | depth | debug | profile_revealed, and opinion; `facts`: JSON values. Answer: the State."""
 
     topic: str
     facts: dict[str, Any]

@@ -58,6 +58,6 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
         "engine.strategies.state", "engine.strategies.planner", "engine.strategies.sweep", "engine.strategies.writing",
         "engine.strategies.flat", "engine.strategies.best_of", "engine.strategies.chain",
         "engine.strategies.mucutlass", "engine.strategies.mucutlass.options", "engine.llm.replies",
-        "engine.strategies.cutegen", "engine.strategies.cutegen.options",
+        "engine.strategies.cutegen", "engine.strategies.cutegen.options", "engine.strategies.opinion",
         "engine.llm", "engine.llm.endpoint", "engine.llm.keys", "engine.llm.reader", "engine.llm.settings",
     }  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from engine.llm.prompts import clip
 from engine.llm.rehearse import evolving, mistakes
 from engine.llm.rehearse.modules import module_of
+from engine.llm.rehearse.opinions import opinion_of
 from engine.llm.rehearse.pool import Drawn, hardware_of, pool
 from engine.llm.rehearse.raw_kernels import raw_kernel
 
@@ -77,9 +78,9 @@ class Player:
         if rng.random() >= self.skill:
             mistake = rng.choice(mistakes.OF_KERNELS if work.form == "Kernel" else mistakes.OF_PROGRAMS)
         value = evolving.value(prompt, work, mistake, lambda: self._program(work, "", rng))
-        return mistakes.written(value or self._value(work, mistake, rng), mistake, rng)
+        return mistakes.written(value or self._value(work, mistake, rng, prompt), mistake, rng)
 
-    def _value(self, work: Work, mistake: str, rng: random.Random) -> dict[str, Any]:
+    def _value(self, work: Work, mistake: str, rng: random.Random, prompt: str) -> dict[str, Any]:
         match work.form:
             case "Program":
                 return self._program(work, mistake, rng)
@@ -91,9 +92,11 @@ class Player:
                 return self._ideas(work, rng)
             case "Module":
                 return module_of(work.source, mistake)
+            case "Opinion":
+                return opinion_of(prompt)
             case "Lessons":
                 return {"lessons": ["Rehearsed: what the model of the GPU ranks first was tried first."]}
-        return {"text": "This rehearsal knows the forms Program, Kernel, Analysis, Ideas, Lessons and Module."}
+        return {"text": "This rehearsal knows the forms Program, Kernel, Analysis, Ideas, Lessons, Opinion and Module."}
 
     def _drawn(self, work: Work) -> tuple[Drawn, ...]:
         """The pool without what the prompt says was tried; all of it if that is everything."""
