@@ -7,8 +7,8 @@ const SHOWN = "script.shown";
 const evidenceOf = (one) => (one?.judged ?? one?.untimed ?? one?.failed)?.evidence ?? [];
 const tricks = (one) => new Set(evidenceOf(one).filter((c) => c.verdict === GAMING).map((c) => c.name));
 
-/** The nearest ancestor with a trick of this trial: {number, names}; null if the trial inherits none. Parents have lower
- * numbers than their children, so the walk ends. */
+/** The nearest ancestor with a trick of this trial: {number, names}; null if the trial inherits none. Parents have
+ * lower numbers than their children, so the walk ends. */
 export function inherited(trials, n) {
   const own = tricks(trials.get(n));
   for (let one = trials.get(n); own.size && one?.parent && one.parent < one.number;) {
