@@ -8,7 +8,7 @@ from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script, Together
-from engine.strategies.writing import FINAL, FIRST, FORM, REFINE, RESERVE, SEED, Led, Writer
+from engine.strategies.writing import FINAL, FIRST, FORM, OPINION, REFINE, RESERVE, SEED, Led, Writer
 
 DRAFT = "This is draft {} of {}; drafts do not see each other."
 
@@ -18,6 +18,7 @@ class BestOfOptions(api.Options):
     n: int = Field(8, ge=1, le=64, description="Candidates")
     report: bool = Field(False, description="Put the speed-of-light report into the prompt")
     seed: bool = SEED
+    opinion: bool = OPINION
     refine: bool = REFINE
     reserve: int = RESERVE
 

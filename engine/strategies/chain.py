@@ -8,7 +8,7 @@ from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script
-from engine.strategies.writing import FIRST, FORM, NEXT, REFINE, RESERVE, SEED, Led, Writer
+from engine.strategies.writing import FIRST, FORM, NEXT, OPINION, REFINE, RESERVE, SEED, Led, Writer
 
 MOST_SPOKEN = 40_000  # characters of the conversation in a prompt: the oldest turns leave first
 
@@ -18,6 +18,7 @@ class ChainOptions(api.Options):
     attempts: int = Field(16, ge=1, le=200, description="Attempts at most, beside the budget of trials")
     report: bool = Field(False, description="Put the speed-of-light report into the prompts")
     seed: bool = SEED
+    opinion: bool = OPINION
     refine: bool = REFINE
     reserve: int = RESERVE
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script
-from engine.strategies.writing import FORM, PROFILE, REFINE, RESERVE, SEED, Led, Writer
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, Led, Writer
 
 
 class FlatOptions(api.Options):
@@ -21,6 +21,7 @@ class FlatOptions(api.Options):
     report: bool = Field(False, description="Put the speed-of-light report into the prompts")
     profile: bool = PROFILE
     seed: bool = SEED
+    opinion: bool = OPINION
     refine: bool = REFINE
     reserve: int = RESERVE
 

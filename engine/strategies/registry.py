@@ -16,6 +16,7 @@ DEFAULT = "planner"
 NO_STRATEGIES = (
     "api",
     "memory_lines",
+    "opinion",
     "problem",
     "registry",
     "state",

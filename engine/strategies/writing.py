@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.llm.replies import Form, Kernel, Program
+from engine.strategies import opinion
 from engine.strategies.api import (
     Ask,
     Candidate,
@@ -50,6 +51,9 @@ REFINE = Field(
 RESERVE = Field(
     25, ge=0, le=90, description="Percent of the trials that the model leaves to `refine`, once a program is right"
 )
+OPINION = Field(
+    False, description="A model gives its opinion of raw kernels and suspicious trials, beside the evidence"
+)
 
 
 class Over(Exception):
@@ -69,6 +73,8 @@ class Writer:
     profile: bool = False
     reserve: int = 0
     refiner: Refiner | None = None
+    opinion: bool = False  # ask for opinions (engine.strategies.opinion)
+    parents: dict[int, int | None] = field(default_factory=dict)
     state: State = field(default_factory=State)
     changes: dict[int, str] = field(default_factory=dict)
     _profiles: dict[int, str] = field(default_factory=dict)
@@ -248,6 +254,9 @@ class Writer:
         self.state = trial.state
         if trial.number:
             self.changes[trial.number] = verb.change
+            self.parents[trial.number] = verb.parent
+        if self.opinion and opinion.wanted(trial):
+            yield from opinion.give(self, trial)
         return trial
 
     def candidate(self, reply: Reply, parent: int | None = None) -> Try:
@@ -269,7 +278,7 @@ class Writer:
 
 class Led(Strategy):
     """Base of the strategies led by a model. Their options have `form`, `report`, `seed`, `refine`, `reserve` and
-    perhaps `profile`. With `refine`, the planner's search gets the trials that the model leaves."""
+    perhaps `profile` and `opinion`. With `refine`, the planner's search gets the trials that the model leaves."""
 
     forms = ("program", "kernel")
     programs = False
@@ -278,6 +287,7 @@ class Led(Strategy):
     def run(self, problem: Prepared) -> Script:
         o = self.options
         writer = Writer(problem, o.form, with_report=o.report, seed=o.seed, profile=getattr(o, "profile", False))
+        writer.opinion = getattr(o, "opinion", False)
         if o.refine and o.form == "program":
             from engine.strategies.planner.search.refining import Refiner
 
@@ -293,4 +303,4 @@ class Led(Strategy):
         raise NotImplementedError
 
 
-__all__ = ["FINAL", "FIRST", "FORM", "NEXT", "PROFILE", "REFINE", "RESERVE", "SEED", "Led", "Over", "Writer"]
+__all__ = ["FINAL", "FIRST", "FORM", "NEXT", "OPINION", "PROFILE", "REFINE", "RESERVE", "SEED", "Led", "Over", "Writer"]

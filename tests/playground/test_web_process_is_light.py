@@ -63,6 +63,6 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
         "engine.strategies.two_stage", "engine.strategies.two_stage.options", "engine.strategies.two_stage.forms",
         "engine.strategies.two_stage.expressions",
         "engine.strategies.optiml", "engine.strategies.optiml.options",
-        "engine.strategies.cutegen", "engine.strategies.cutegen.options",
+        "engine.strategies.cutegen", "engine.strategies.cutegen.options", "engine.strategies.opinion",
         "engine.llm", "engine.llm.endpoint", "engine.llm.keys", "engine.llm.reader", "engine.llm.settings",
     }  # fmt: skip

@@ -27,7 +27,6 @@ from sol.graph import OpGraph
 
 F64_SECONDS = 3.0  # on a GPU: a reference that takes longer in f64 is computed in f32 after the first one
 F64_FLOPS_ON_CPU = 6e10  # above this, the CPU computes its reference in f32: some 3 s on two cores
-_OVER = ("time_limit", "exited")
 _module: Held | None = None
 
 
@@ -219,7 +218,7 @@ class Held:
                     self.wide = self.wide if self.wide is not None else self._widen()
                     outputs = self._timed_in_float64(values)
                 except Bad as e:
-                    if e.code in _OVER or e.code.startswith("sandbox"):
+                    if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
                         raise
                     self.wide, precision = None, "f32"  # too little memory, or an impossible shape, which fails again
                     if self.device == "cuda":
@@ -251,7 +250,7 @@ class Held:
             if not any(o.is_floating_point() and o.dtype != self.torch.float64 for o in outputs):
                 return outputs
         except Bad as e:
-            if e.code in _OVER or e.code.startswith("sandbox"):
+            if e.code in ("time_limit", "exited") or e.code.startswith("sandbox"):
                 raise
         with widening():
             return self._run(self.wide, values, wide=True)

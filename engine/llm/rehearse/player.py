@@ -11,6 +11,7 @@ from typing import Any
 from engine.llm.prompts import clip
 from engine.llm.rehearse import evolving, mistakes, templates, tree_moves
 from engine.llm.rehearse.modules import module_of
+from engine.llm.rehearse.opinions import opinion_of
 from engine.llm.rehearse.pool import Drawn, hardware_of, pool
 from engine.llm.rehearse.raw_kernels import raw_kernel
 
@@ -104,6 +105,8 @@ class Player:
                 return raw_kernel(work.source, work.kind, work.classes, mistake, work.gpu) | tree_moves.aim(prompt)
             case "Module":
                 return module_of(work.source, mistake)
+            case "Opinion":
+                return opinion_of(prompt)
             case "Lessons":
                 return {"lessons": ["Rehearsed: what the model of the GPU ranks first was tried first."]}
         return {"text": "This rehearsal has no rule for this form."}

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import REFINE, RESERVE, SEED
+from engine.strategies.writing import OPINION, REFINE, RESERVE, SEED
 
 
 class CutegenOptions(api.Options):
@@ -22,5 +22,6 @@ class CutegenOptions(api.Options):
     )
     report: bool = Field(False, description="Put the speed-of-light report into the prompts")
     seed: bool = SEED
+    opinion: bool = OPINION
     refine: bool = REFINE
     reserve: int = RESERVE

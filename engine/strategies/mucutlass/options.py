@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import FORM, PROFILE, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
 
 
 class MucutlassOptions(api.Options):
@@ -27,5 +27,6 @@ class MucutlassOptions(api.Options):
     profile: bool = PROFILE
     report: bool = Field(True, description="Put the speed-of-light report into the prompts")
     seed: bool = SEED
+    opinion: bool = OPINION
     refine: bool = REFINE
     reserve: int = RESERVE

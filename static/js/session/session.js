@@ -7,6 +7,7 @@ import { Code } from "./code.js";
 import { Charts } from "./charts.js";
 import { Regions } from "./regions.js";
 import { Turns } from "./turns.js";
+import { Opinion } from "./strategies/opinion.js";
 import { KeyForm } from "../visitor_key.js";
 import { drawHeader, drawLink } from "./header.js";
 import { Owner } from "./owner.js";
@@ -73,6 +74,7 @@ const code = new Code((change) => {
   keep();
   draw();
 });
+const opinion = new Opinion($("code"));
 const profile = new Profile($("code"));
 const regions = new Regions($("charts"));
 const turns = new Turns($("turns"), choose);
@@ -102,6 +104,7 @@ function draw() {
       : "Trials appear here as they happen.";
   $("timeline-empty").hidden = now.trials.size > 0;
   code.draw(now, n, place);
+  opinion.draw(log, now, n, replayTo, choose);
   profile.draw(now, n, live);
   owner.draw(live, n);
   if (live.end && live.trials.size) replay.ready(log);
