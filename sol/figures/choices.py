@@ -31,7 +31,9 @@ def policies(
     ]
     if theirs := [p for p in grid if (p.eps, p.window) == STUDY]:
         data.append(
-            _policies(theirs, "best of the μCUTLASS study", "markers", color=COLOUR["tf32"], size=12, symbol="diamond")
+            _policies(
+                theirs, "best of the μCUTLASS study", "markers", color=COLOUR["tf32"], size=20, symbol="diamond-open"
+            )
         )
     if chosen is not None:
         star = _policies([chosen], "best that keeps enough", "markers", color=COLOUR["fp8"], size=15, symbol="star")

@@ -84,7 +84,11 @@ def test_policies_show_the_front_and_the_chosen_one():
     assert len(f.rows) == len(grid) and sum(r["front"] for r in f.rows) == len(front)
     star = f.figure["data"][-1]
     assert star["marker"]["symbol"] == "star" and star["y"][0] >= 90
-    assert [d["marker"]["symbol"] for d in policies(grid, front).figure["data"]] == ["circle-open", "circle", "diamond"]
+    assert [d["marker"]["symbol"] for d in policies(grid, front).figure["data"]] == [
+        "circle-open",
+        "circle",
+        "diamond-open",
+    ]
 
 
 def test_levers_lie_on_the_diagonal_when_they_keep_their_promise():

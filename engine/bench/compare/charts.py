@@ -42,7 +42,7 @@ def figures(rows: Sequence[Row], kind: str) -> dict[str, Figure]:
 
 def _look(i: int) -> dict[str, Any]:
     colours = list(COLOUR.values())
-    return {"color": colours[i % len(colours)], "dash": DASHES[i // len(colours) % len(DASHES)], "width": 2}
+    return {"color": colours[i % len(colours)], "dash": DASHES[i % len(DASHES)], "width": 2}
 
 
 def _figure(name: str, x: dict, y: dict, data: list, rows: list, title: str, caption: str, **more: Any) -> Figure:

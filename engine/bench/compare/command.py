@@ -32,9 +32,6 @@ def run(args: argparse.Namespace) -> bool:
         rehearsed,
     )  # fmt: skip
     out = Path(args.json) if args.json else None
-    if request.device.startswith("modelled"):
-        for name, value in work.NO_COMPILERS.items():
-            os.environ.setdefault(name, value)
     about = {}
     if rehearsed and args.proposals:
         about["proposals"] = proposals.checked(Path(args.proposals), request.problems)
@@ -93,6 +90,9 @@ def _play(
     put: Callable[[list[dict[str, Any]]], None], stop: threading.Event, store: Path | None, jobs: int, folder: Path,
 ) -> None:  # fmt: skip
     jobs = jobs or min(4, os.cpu_count() or 1)
+    if request.device.startswith("modelled"):
+        for name, value in work.NO_COMPILERS.items():
+            os.environ.setdefault(name, value)
     if settings is not None or jobs == 1 or not request.device.startswith("modelled"):
         work.here(request, settings or models.rehearsal(folder), units, lessons, put, stop, store)
     elif units:

@@ -26,6 +26,7 @@ def nothing_is_traced_or_drawn(monkeypatch):
 
     monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (GRAPH, "Model"))
     monkeypatch.setattr(pool, "_graph", lambda source, kind: GRAPH)
+    monkeypatch.setenv("UCUTLASS_COMPILERS", "none")
 
 
 @pytest.fixture
