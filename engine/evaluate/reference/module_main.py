@@ -243,7 +243,7 @@ class Held:
         return outputs
 
     def _in_float64(self, values: dict[str, Any]) -> list:
-        """The wide module's outputs. An element type that the text names is replaced by float64: a cast to float16 would
+        """The wide module's outputs. An element type that the text names becomes float64: a cast to float16 would
         round the reference, and PyTorch would have no error beside it."""
         try:
             outputs = self._run(self.wide, values, wide=True)
