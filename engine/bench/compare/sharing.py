@@ -43,7 +43,7 @@ class Shared:
         self._traces: dict[str, Any] = {}
         self._open: OrderedDict[str, Workbench] = OrderedDict()
         self._machines: dict[str, Modelled] = {}
-        self._refused: dict[str, SessionRefused | None] = {}  # None: it was opened
+        self._refused: dict[str, SessionRefused] = {}
         self._lock, self._checking = Lock(), RLock()
         self.checks = 0  # programs that this process verified itself
 
@@ -78,16 +78,20 @@ class Shared:
         return replace(event, trial=candidate.trial, scope=once + event.scope)
 
     def admit(self, problem: Problem) -> None:
-        """Open a problem once. Raises SessionRefused for one that no session can open here."""
+        """Open a problem, unless this or another process of the comparison did. Raises SessionRefused for one that no
+        session can open here."""
+        opened = sha256(f"opened\0{problem.source}".encode()).hexdigest()
         with self._checking:
-            if problem.source not in self._refused:
+            if opened not in self._answers:
+                self._look()
+            if opened not in self._answers and problem.source not in self._refused:
                 try:
                     self._bench(problem)
-                    self._refused[problem.source] = None
+                    self._put(opened, {})
                 except SessionRefused as e:
                     self._refused[problem.source] = e
-            if (refusal := self._refused[problem.source]) is not None:
-                raise refusal
+            if problem.source in self._refused:
+                raise self._refused[problem.source]
 
     def close(self) -> None:
         with self._checking:
