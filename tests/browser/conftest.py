@@ -220,9 +220,10 @@ def visited(app, browser):
 
 @pytest.fixture
 def open_page(app, browser, visited, complaints):
-    """open_page(path, width=1440, height=900, **context options): a page that knows nothing of any other. The first one
-    of a test is one of `visited`, where all that pages keep is deleted between two tests; others have a context of their
-    own."""
+    """open_page(path, width=1440, height=900, **context options): a page that knows nothing of any other.
+
+    The first one of a test is one of `visited`, where all that pages keep is deleted between two tests; others have a
+    context of their own."""
     pages, contexts = [], []
 
     def opened(path: str = "/", width: int = 1440, height: int = 900, **options):
