@@ -134,9 +134,12 @@ class House:
 
     @staticmethod
     def _stands(pid: int) -> bool:
-        """Whether all threads of a process are stopped."""
-        states = [task.read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").glob("*/stat")]
-        return set(states) <= {"T", "t"}
+        """Whether all threads of a process are stopped, or have ended."""
+        try:
+            tasks = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+        except OSError:  # a thread ended
+            return False
+        return {task.rpartition(")")[2].split()[0] for task in tasks} <= set("TtZX")
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:
