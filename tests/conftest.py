@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -10,6 +11,10 @@ import tempfile
 
 import hypothesis
 import pytest
+
+# Before torch is imported. Its threads wait for each other by spinning: workers that share the cores would spend half
+# of their time on that. Sandboxes have an environment of their own.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A first call may wait long for a core, and no test here is of time.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -36,8 +41,7 @@ def pytest_collection():
         gc.enable()
 
 
-def pytest_unconfigure():
-    gc.unfreeze()  # nanobind reports what is not freed at the end
+atexit.register(gc.unfreeze)  # nanobind reports what is not freed at the end, and pytest collects twice before
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -129,9 +129,10 @@ def advice(following: Following, trial: Trial) -> list[str]:
         out.append("Registers are spilled to memory: a smaller tile or a smaller epilogue avoids that.")
     if trial.judged.gap is not None and trial.judged.gap <= 1.1:
         out.append("This is within 10% of the limit of its class: more trials in this class can gain little.")
-    slow = max(trial.stages, key=lambda s: s.get("ms") or 0.0, default=None)
+    slow = profile.longest(trial.stages)
     if slow is not None:
-        out.append(f"The longest stage by the model: {profile.stage_in_words(slow)}.".replace("..", "."))
+        words = f"The longest stage by the model, launches apart: {profile.stage_in_words(slow)}."
+        out.append(words.replace("..", "."))
     return out + _levers(following, trial)
 
 

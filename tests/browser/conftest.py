@@ -32,6 +32,7 @@ ARGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--process-per-site",  # of each context
 ]
 ENGINE = ("manage.py", "engine", "--device", "modelled:h200")
 # Issue 2's module with a sixteenth of its weights: filling and multiplying 8192 x 8192 of them takes seconds of a core.
@@ -209,24 +210,48 @@ def complaints() -> Watched:
     return Watched()
 
 
+@pytest.fixture(scope="package")
+def visited(app, browser):
+    """A context whose pages one process draws: it has read the scripts of the application, and does not exit while the
+    page that stays open is there."""
+    context = browser.new_context(reduced_motion="reduce")
+    stays = context.new_page()
+    stays.goto(f"{app.url}/healthz")
+    yield context, stays
+    context.close()
+
+
 @pytest.fixture
-def open_page(app, browser, complaints):
-    """open_page(path, width=1440, height=900, **context options): a page in a context of its own."""
-    contexts = []
+def open_page(app, browser, visited, complaints):
+    """open_page(path, width=1440, height=900, **context options): a page that knows nothing of any other.
+
+    The first one of a test is one of `visited`, where all that pages keep is deleted between two tests; others have a
+    context of their own."""
+    pages, contexts = [], []
 
     def opened(path: str = "/", width: int = 1440, height: int = 900, **options):
         options.setdefault("reduced_motion", "reduce")  # what moves takes a third of a core where no GPU draws it
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        page = context.new_page()
+        if not pages and not contexts and options.keys() <= {"reduced_motion", "color_scheme"}:
+            page = visited[0].new_page()
+            pages.append(page)
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(**options)
+        else:
+            context = browser.new_context(viewport={"width": width, "height": height}, **options)
+            contexts.append(context)
+            page = context.new_page()
+        page.set_default_timeout(20_000)
         complaints.watch(page)
         page.goto(app.url + path if path.startswith("/") else path)
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for each in (*contexts, *pages):
+        each.close()
+    if pages:
+        context, stays = visited
+        context.clear_cookies()
+        stays.evaluate("localStorage.clear()")
 
 
 @pytest.fixture(scope="package")

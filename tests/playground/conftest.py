@@ -122,6 +122,8 @@ class House:
         """SIGSTOP an engine, but not in one of its writes: it would keep SQLite's lock, and nobody else could write."""
         while True:
             engine.send_signal(signal.SIGSTOP)
+            while not self._stands(engine.pid):  # on a busy machine it may still be in a call, and take the lock
+                time.sleep(0.01)
             with contextlib.closing(sqlite3.connect(self.var / "playground.sqlite3", timeout=0.5)) as database:
                 try:
                     database.execute("BEGIN IMMEDIATE")
@@ -129,6 +131,15 @@ class House:
                 except sqlite3.OperationalError:
                     engine.send_signal(signal.SIGCONT)
             time.sleep(0.01)
+
+    @staticmethod
+    def _stands(pid: int) -> bool:
+        """Whether all threads of a process are stopped, or have ended."""
+        try:
+            tasks = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+        except OSError:  # a thread ended
+            return False
+        return {task.rpartition(")")[2].split()[0] for task in tasks} <= set("TtZX")
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:

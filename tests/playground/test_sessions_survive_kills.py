@@ -120,7 +120,7 @@ def work_under_kills(house: House, rows: Rows, rng: random.Random) -> int:
         while (reached := rows.reached())[1] and reached[0] < moment:
             log = house.var / "engine.log"
             assert engine.poll() is None and time.monotonic() < until, log.read_text(errors="replace")[-2000:]
-            time.sleep(0.01)
+            time.sleep(0.05)
         time.sleep(rng.uniform(0.0, 0.2) * bool(reached[1]))
         kills += bool(rows.reached()[1])
         kill(engine)

@@ -44,6 +44,16 @@ def in_words(known: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def longest(stages: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The predicted stage whose own work takes longest. Launches do not count: the first stage of a run waits for its
+    launch in full and the others hardly do, so that the launch says which stage is first, not which is slow."""
+
+    def work(s: Mapping[str, Any]) -> float:
+        return (s.get("ms") or 0.0) - ((s.get("parts") or {}).get("launch") or 0.0)
+
+    return max(stages, key=work, default=None)
+
+
 def stage_in_words(s: Mapping[str, Any]) -> str:
     """A predicted stage: its time, what binds it, its work, and its tiles and waves where it has any."""
     kind = f" ({s['kind']})" if s.get("kind") else ""

@@ -170,3 +170,11 @@ def test_the_words_of_a_profile_name_stages_kernels_and_their_units():
     assert lines[6] == "- k: 168 registers a thread, 49152 bytes of shared memory, no spills"
     bare = words_of.in_words(words_of.facts(1, "f16", 1.0, "measured", None, None, [], []))
     assert words_of.NO_STAGES in bare and words_of.NO_RESOURCES in bare
+
+
+def test_the_longest_stage_is_by_its_work_and_not_by_the_launch_that_the_first_one_waits_for():
+    cast = {"name": "x_f16", "ms": 0.00404, "parts": {"launch": 0.004, "main": 0.00004}}
+    product = {"name": "h", "ms": 0.00305, "parts": {"launch": 0.0005, "main": 0.00255}}
+    assert words_of.longest([cast, product]) is product and words_of.longest([product, cast]) is product
+    without = {"name": "library", "ms": 0.003}
+    assert words_of.longest([cast, product, without]) is without and words_of.longest([]) is None

@@ -64,8 +64,8 @@ def test_an_agent_optimises_a_module_to_the_end(house):
     assert (first["outcome"], first["verdict"], first["time"]["kind"]) == ("counted", "clean", "predicted"), first
     assert first["gap_to_limit"] >= 1 and first["baseline"]["ms"] > 0 and first["precision_class"] == "f16"
     assert first["change"] == "the start" and first["correctness"]["error"] <= first["correctness"]["tolerance"]
-    (longest,) = [sentence for sentence in first["advice"] if sentence.startswith("The longest stage by the model: ")]
-    assert "wave" in longest and "of the SMs' time used" in longest, longest
+    (longest,) = [s for s in first["advice"] if s.startswith("The longest stage by the model, launches apart: ")]
+    assert "(gemm)" in longest and "wave" in longest and "of the SMs' time used" in longest, longest
     assert wrong["failed"]["step"] == "validate" and wrong["advice"][0].startswith("The result is wrong"), wrong
     assert kernel["form"] == "kernel" and kernel["verdict"] == "library only" and kernel["why_no_time"], kernel
     assert status["state"] == "done" and "Best in f16" in status["ended_because"]
