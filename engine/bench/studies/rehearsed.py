@@ -47,6 +47,7 @@ ARMS: dict[str, tuple[str, dict[str, Any], frozenset[str]]] = {
     "mucutlass_in_prompt": (
         "mucutlass", {"steering": "in_prompt", "iterations": 2, "attempts": 3}, frozenset({"implement"})
     ),
+    "cutegen": ("cutegen", {"form": "program", "depths": TRIALS}, frozenset({"generate", "optimise"})),
 }  # fmt: skip
 
 
