@@ -49,6 +49,7 @@ ARMS: dict[str, tuple[str, dict[str, Any], frozenset[str]]] = {
     ),
     "two_stage": ("two_stage", {"rounds": 1, "screened": 1}, frozenset({"plan", "generate", "test", "tune"})),
     "optiml": ("optiml", {"evaluations": TRIALS}, frozenset({"propose", "generate", "judge", "edit"})),
+    "cutegen": ("cutegen", {"form": "program", "depths": TRIALS}, frozenset({"generate", "optimise"})),
 }  # fmt: skip
 
 
