@@ -19,6 +19,7 @@ from playground.access.answers import Refused, patient
 from playground.access.bodies import FORM, BodyParser
 from playground.language import api as language_api
 from playground.language import examples
+from playground.learn import api as learn_api
 from playground.live import log
 from playground.models import Blob, Session, SessionEvent
 from playground.words import api as words_api
@@ -53,6 +54,7 @@ api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
 api.add_router("", words_api.router)
 api.add_router("", owner_api.router)
+api.add_router("", learn_api.router)
 
 
 class SessionMade(Schema):

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dsl.check
-from playground.learn import blocks, facts, figures, markdown, work
-from playground.learn.blocks import Block, Part, Raw, RawStep
-from playground.learn.expressions import ExpressionError, Scope
-from playground.learn.expressions import read as read_expression
+from playground.learn import facts, figures
 from playground.learn.model import Lesson, Mistake, Step
-from playground.learn.questions import Asked, QuestionError, ask
+from playground.learn.writing import blocks, markdown, work
+from playground.learn.writing.blocks import Block, Part, Raw, RawStep
+from playground.learn.writing.expressions import ExpressionError, Scope
+from playground.learn.writing.expressions import read as read_expression
+from playground.learn.writing.questions import Asked, QuestionError, ask
 
 LONGEST = 60_000  # characters
 MOST_STEPS = 40
