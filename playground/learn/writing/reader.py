@@ -98,8 +98,8 @@ class _Reader:
     def _program(self, block: Block) -> None:
         name, checked = block.words[0], dsl.check.check(block.text)
         if checked.program is None:
-            for d in checked.diagnostics:
-                self.wrong(block.line + d.line - 1, f"{d.code}: {d.message}", "; ".join(d.help) if d.help else "")
+            for d in (diagnostic.to_json() for diagnostic in checked.diagnostics):
+                self.wrong(block.line + max(1, d["line"]) - 1, f"{d['code']}: {d['message']}", d["help"] or "")
             return
         self.scope.objects[name] = checked.program
         if "hidden" not in block.words:
