@@ -48,6 +48,11 @@ def block(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int 
     return _MD.render(filled(text, scope, wrong, line))
 
 
+def unfilled(text: str) -> str:
+    """HTML of a text of ours in which double braces stand for themselves."""
+    return _MD.render(text)
+
+
 def inline(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
     """HTML of one paragraph, without its `<p>`."""
     return _MD.renderInline(filled(text, scope, wrong, line))

@@ -87,3 +87,11 @@ def test_the_answers_come_from_sol_and_not_from_the_text(monkeypatch):
     before = step.question.right.number()
     monkeypatch.setattr(facts, "load", lambda name: replace(real(name), bandwidth=2 * real(name).bandwidth))
     assert step.question.right.number() == pytest.approx(before / 2)
+
+
+def test_every_function_of_an_answer_says_how_it_is_called():
+    from playground.learn import facts
+
+    for name in facts.FUNCTIONS:
+        called, gives = facts.use(name)
+        assert called.startswith(f"{name}(") and called.endswith(")") and gives, name
