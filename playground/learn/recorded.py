@@ -74,7 +74,10 @@ def _trial(name: str, number: int) -> Trial:
 
 
 def trial(name: str, number: int, field: str = "ms") -> Any:
-    """trial(session, number, field="ms"): a field of a recorded trial: one of FIELDS; times in ms"""
+    """trial(session, number, field="ms"): ms, speedup, gap, score, verdict, class, error, .. of a trial
+
+    `field`: one of FIELDS. Times in ms, the build in seconds.
+    """
     t = _trial(name, number)
     judged, validated = t.judged or t.untimed, t.validated or {}
     built, text = t.compiled or {}, text_of(name, t.program)

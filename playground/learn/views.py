@@ -16,7 +16,7 @@ from django.utils import translation
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
 
-from playground.learn import facts, forms, shelf, words
+from playground.learn import facts, figures, forms, shelf, words
 from playground.learn.writing import markdown
 
 EXAMPLE = """---
@@ -83,8 +83,11 @@ def _guide() -> str:
     """How a lesson is written, as safe HTML: the form in playground/lessons/README.md, and every function."""
     text = (shelf.FOLDER / "README.md").read_text(encoding="utf-8")
     form = text[text.index("## The form") : text.index("## In Python")].partition("\n")[2]
+    figure = (figures.__doc__ or "").partition("KIND is one of:\n")[2].strip("\n")
     rows = "\n".join("| `{}` | {} |".format(*facts.use(name)) for name in sorted(facts.FUNCTIONS))
-    return markdown.unfilled(f"{form}\n\n| function | what it gives |\n|---|---|\n{rows}\n")
+    return markdown.unfilled(
+        f"{form}\n\nThe lines of each figure:\n\n{figure}\n\n| function | what it gives |\n|---|---|\n{rows}\n"
+    )
 
 
 @require_safe

@@ -110,7 +110,7 @@ def shown(value: Any, form: str = "") -> str:
                     return f"{value / step:.3g} {unit}"
             return f"{value:.0f} bytes"
         case "rate":
-            return f"{value / 1e12:.3g} TFLOP/s"
+            return f"{shown(value / 1e12)} TFLOP/s"
         case "flops":
             for unit, step in (("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6)):
                 if abs(value) >= step:
