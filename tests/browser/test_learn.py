@@ -54,6 +54,7 @@ def test_a_lesson_alone_to_its_end(open_page, complaints):
     expect(page.locator('.outcome [data-code="right"]')).to_contain_text("0.139 ms")
     page.get_by_role("button", name="Next").press("Enter")
     assert step(page) == "roofline"
+    page.keyboard.press("Alt+ArrowRight")
     slider = page.get_by_role("slider", name="Shape")
     words = page.locator(".figure-words")
     expect(words).to_contain_text("memory-bound")
@@ -90,7 +91,7 @@ def test_every_kind_of_figure_at_360_px(open_page, complaints):
     page = open_page("/learn/tiles-and-waves?step=last-wave", width=360, height=740)
     for address, figure in (
         ("/learn/tiles-and-waves?step=last-wave", ".waves rect.idle"),
-        ("/learn/ridge-point?step=classes", "svg.roofline"),
+        ("/learn/ridge-point?step=chips", "svg.roofline"),
         ("/learn/memory-bound?step=gate-replay", ".bars.trials .bar.measured"),
         ("/learn/when-to-stop?step=rules", ".bar.skipped"),
         ("/learn/split-k?step=measured-split", ".bar.limit"),
