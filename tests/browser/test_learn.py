@@ -4,6 +4,8 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import no_sideways_scroll
 
+expect.set_options(timeout=20_000)  # as every other wait of a page (conftest.open_page)
+
 OWN = """---
 title: Mine
 minutes: 5
@@ -123,10 +125,10 @@ def test_a_teachers_own_lesson_with_two_mistakes(open_page, complaints):
     expect(lines).to_have_text("Line 15")
     text.fill(OWN.replace("lineer", "linear").replace("| bites", "| bytes"))
     expect(page.locator("#verdict .good")).to_be_visible()
-    expect(page.locator(".lesson-text")).to_contain_text("<b onclick=alert(1)>It</b> moves 34.6 MB.")
+    expect(page.locator("#lesson .lesson-text")).to_contain_text("<b onclick=alert(1)>It</b> moves 34.6 MB.")
     page.locator("input[value=matrix]").check()
     page.get_by_role("button", name="Check").click()
     expect(page.locator('.outcome [data-code="wrong"]')).to_contain_text("Few rows do few FLOP.")
     page.reload()
-    expect(page.locator(".lesson-text")).to_contain_text("34.6 MB")
+    expect(page.locator("#lesson .lesson-text")).to_contain_text("34.6 MB")
     assert not complaints, complaints
