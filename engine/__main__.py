@@ -19,6 +19,7 @@
                                    [--device modelled:h200|cuda] [--class f16] [--trials N] [--tokens N] --json OUT
     python -m engine bench merge FILE.json FILE.json .. --json OUT
     python -m engine mcp [--url http://127.0.0.1:8000] [--token-file FILE]
+    python -m engine lessons check|pack --out FOLDER [--wheels]
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
 Exit status: 0 done, 1 failed, 2 the input was refused.
@@ -326,6 +327,14 @@ class _Interrupt:
         return []
 
 
+def _lessons(args: argparse.Namespace) -> int:
+    """The lessons belong to the app, whose command does the work in a process of its own: no Django here."""
+    import subprocess
+
+    manage = Path(__file__).resolve().parents[1] / "manage.py"
+    return subprocess.run([sys.executable, str(manage), "lessons", *args.rest]).returncode
+
+
 def _default_device() -> str:
     return "cuda" if Path("/dev/nvidiactl").exists() else "modelled:h200"
 
@@ -333,7 +342,7 @@ def _default_device() -> str:
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
     "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse, "suite": _suite, "bench": _bench,
-    "compare": _compare, "mcp": _mcp,
+    "compare": _compare, "mcp": _mcp, "lessons": _lessons,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from playground.access.answers import Refused, patient
 from playground.access.bodies import FORM, BodyParser
 from playground.language import api as language_api
 from playground.language import examples
+from playground.learn import api as learn_api
 from playground.live import log
 from playground.models import Blob, Session, SessionEvent
 from playground.reading import api as reading_api
@@ -55,6 +56,7 @@ api.add_router("", language_api.router)
 api.add_router("", words_api.router)
 api.add_router("", owner_api.router)
 api.add_router("", reading_api.router)
+api.add_router("", learn_api.router)
 
 
 class SessionMade(Schema):
