@@ -21,6 +21,7 @@ from playground.language import api as language_api
 from playground.language import examples
 from playground.live import log
 from playground.models import Blob, Session, SessionEvent
+from playground.rooms import api as rooms_api
 from playground.words import api as words_api
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
 api.add_router("", words_api.router)
 api.add_router("", owner_api.router)
+api.add_router("", rooms_api.router)
 
 
 class SessionMade(Schema):
