@@ -66,13 +66,14 @@ class StepIn(Schema):
 
 class AnswerIn(Schema):
     """`answer`: an option's code, a number, or a list of codes; `attempt`: the sender's name for this answer, so that
-    sending it twice counts once."""
+    sending it twice counts once; `show`: say the right answer too, if the step is no test."""
 
     model_config = ConfigDict(extra="forbid")
 
     step: str = Field(max_length=200)
     answer: Any
     attempt: str = Field("", max_length=40)
+    show: bool = False
 
 
 class TeacherIn(Schema):
@@ -205,7 +206,7 @@ def look(request: HttpRequest, code: str, body: StepIn, x_seat_token: str = Head
 @router.post("/rooms/{code}/answers", response={201: dict}, summary="Answer a step (seat)")
 def answer(request: HttpRequest, code: str, body: AnswerIn, x_seat_token: str = Header("")):
     seat = seated(request, code, x_seat_token)
-    return Status(201, rules.answer(seat, body.step, body.answer, body.attempt))
+    return Status(201, rules.answer(seat, body.step, body.answer, body.attempt, body.show))
 
 
 @router.get("/rooms/{code}/answers", summary="How the room answered a step, after one's own answer (seat)")

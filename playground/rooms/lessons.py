@@ -7,18 +7,17 @@ from typing import Any
 
 from playground.access.answers import Refused
 from playground.access.requests import limit_text
-from playground.learn import forms, library
-from playground.learn.checking import NoQuestion, check
+from playground import learn
+from playground.learn.checking import NoQuestion
 from playground.learn.model import Lesson, Outcome, Step
-from playground.learn.reader import read
 
 __all__ = ["Lesson", "Outcome", "Step", "checked_answer", "known", "own", "shown"]
 
 
-def known(slug: str, language: str = library.DEFAULT) -> Lesson | None:
+def known(slug: str, language: str = "en") -> Lesson | None:
     """A shipped lesson, or one of the folder of this server; None if there is none of the name."""
     try:
-        return library.lesson(slug, language)
+        return learn.lesson(slug, language)
     except KeyError:
         return None
 
@@ -36,18 +35,19 @@ def own(text: str, slug: str) -> Lesson:
 
 @functools.lru_cache(maxsize=32)
 def _read(text: str, slug: str):
-    return read(text, slug, source="own")
+    return learn.read(text, slug, source="own")
 
 
 def shown(lesson: Lesson) -> dict[str, Any]:
     """A lesson for a page, without its answers."""
-    return forms.lesson_json(lesson)
+    return learn.lesson_json(lesson)
 
 
-def checked_answer(lessons: dict[str, Lesson], key: str, answer: Any) -> Outcome | None:
-    """The verdict on an answer to the step of a room; None for a step that is not there or asks nothing."""
+def checked_answer(lessons: dict[str, Lesson], key: str, answer: Any, show: bool = False) -> Outcome | None:
+    """The verdict on an answer to the step of a room; None for a step that is not there or asks nothing. `show`: it
+    gives the right answer too."""
     slug, _, step = key.rpartition(":")[2].partition("/")
     try:
-        return check(lessons[slug].step(step), answer)
+        return learn.check(lessons[slug].step(step), answer, show)
     except (KeyError, NoQuestion):
         return None

@@ -163,16 +163,16 @@ def look(seat: Seat, key: str) -> None:
     log.append(seat.room_id, decide)
 
 
-def answer(seat: Seat, key: str, value: Any, attempt: str) -> dict[str, Any]:
-    """Check an answer and store it: {step, right, why, tries, ...}. The same `attempt` is stored once. Raises
-    Refused."""
+def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False) -> dict[str, Any]:
+    """Check an answer and store it: {step, tries, answer, right, outcome}. The same `attempt` is stored once. `show`:
+    give the right answer too, in a lesson. Raises Refused."""
     limited(limits.seats, [f"seat {seat.id}"], "messages of this seat")
     if len(json.dumps(value)) > LONGEST_ANSWER:
         raise Refused(413, f"An answer has at most {LONGEST_ANSWER} characters.", "Shorten it.", field="answer")
     room = Room.objects.filter(code=seat.room_id).first()
     if room is None:
         raise log.GONE
-    outcome = checked_answer(plan.lessons_of(room.plan), key, value)
+    outcome = checked_answer(plan.lessons_of(room.plan), key, value, show and ":" not in key)
     replies: list[dict[str, Any]] = []
 
     def decide(room: Room, state: RoomState) -> log.Items:
@@ -186,6 +186,9 @@ def answer(seat: Seat, key: str, value: Any, attempt: str) -> dict[str, Any]:
             raise Refused(422, "This step asks nothing.", STEPS_OF_IT, field="step")
         if mine is not None and step["part"] != events.LESSON:
             raise Refused(409, "A question of the test is answered once.", "Go on to the next one.", field="step")
+        if step["part"] == events.BEFORE and any(":" not in k for k in state.seats[seat.number].answers):
+            error = "The test before the lessons is over for you: you have answered a step of a lesson."
+            raise Refused(409, error, "Go on with the lesson.", field="step")
         if mine is not None and mine.tries >= MOST_TRIES:
             raise Refused(429, f"This step has {MOST_TRIES} answers of yours.", "Ask the teacher.", field="step")
         if outcome is None or outcome.code == "unreadable":  # it counts as no answer

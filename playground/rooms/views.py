@@ -21,7 +21,8 @@ from django.views.decorators.http import require_safe
 from playground import conf
 from playground.access import limits
 from playground.access.answers import Refused
-from playground.learn import forms, library
+from playground.learn import library
+from playground.learn.forms import listed
 from playground.models import Room
 from playground.rooms import names, plan, rules
 from playground.views import private
@@ -41,7 +42,7 @@ def door(request: HttpRequest) -> HttpResponse:
 @require_safe
 def new(request: HttpRequest) -> HttpResponse:
     boot = {
-        "lessons": [forms.listed(lesson) for lesson in library.library()],
+        "lessons": [listed(lesson) for lesson in library()],
         "seats": min(40, conf.get("UCUTLASS_ROOM_SEATS")), "most_seats": conf.get("UCUTLASS_ROOM_SEATS"),
         "trials": plan.TRIALS, "lonely": lonely(request),
     }  # fmt: skip

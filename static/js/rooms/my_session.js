@@ -1,0 +1,55 @@
+// The sessions that a student starts on the seat's account: a module, the search, and how far it is from the limit.
+import { $, h, request } from "../page.js";
+
+const POLL = 2000; // ms, while a session runs
+
+export class MySession {
+  constructor(seat, room) {
+    Object.assign(this, { seat, room, state: null });
+  }
+
+  /** Fill the form, and follow the newest session. */
+  async start() {
+    $("run-form").onsubmit = (e) => {
+      e.preventDefault();
+      this.run().catch((problem) => this.fail(problem));
+    };
+    const { examples } = await request("/api/examples");
+    const modules = examples.filter((one) => one.kind === "module");
+    $("example").replaceChildren(...modules.map((one, i) => h("option", { value: i }, one.title)));
+    const choose = () => ($("source").value = modules[Number($("example").value)]?.text ?? "");
+    $("example").onchange = choose;
+    choose();
+    this.follow();
+  }
+
+  fail(e) {
+    $("my-session").replaceChildren(h("p", { class: "notice bad", role: "alert" }, `${e.message} ${e.fix ?? ""}`));
+  }
+
+  async run() {
+    const body = { source: $("source").value, title: "", trials: this.room().trials };
+    await this.seat.post("sessions", body);
+    this.follow();
+  }
+
+  async follow() {
+    clearTimeout(this.timer);
+    try {
+      this.state = (await this.seat.get("seat")).session;
+    } catch {
+      /* asked again below, while there is something to follow */
+    }
+    this.draw();
+    if (this.state && this.state.state !== "ended") this.timer = setTimeout(() => this.follow(), POLL);
+  }
+
+  draw() {
+    const s = this.state;
+    if (!s) return;
+    const gap = s.gap === null ? "no time yet" : `${s.gap.toFixed(2)}× the limit (${s.kind})`;
+    $("my-session").replaceChildren(
+      h("p", {}, `${s.state}, ${s.trials} trials, best: ${gap}. `,
+        h("a", { href: `/s/${s.session}`, target: "_blank", rel: "noopener" }, "Open the session")));
+  }
+}
