@@ -8,8 +8,7 @@ from typing import Any
 from playground.access.answers import Refused
 from playground.access.requests import limit_text
 from playground import learn
-from playground.learn.checking import NoQuestion
-from playground.learn.model import Lesson, Outcome, Step
+from playground.learn import Lesson, NoQuestion, Outcome, Step
 
 __all__ = ["Lesson", "Outcome", "Step", "checked_answer", "known", "own", "shown"]
 

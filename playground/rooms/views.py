@@ -21,8 +21,7 @@ from django.views.decorators.http import require_safe
 from playground import conf
 from playground.access import limits
 from playground.access.answers import Refused
-from playground.learn import library
-from playground.learn.forms import listed
+from playground.learn import library, listed
 from playground.models import Room
 from playground.rooms import names, plan, rules
 from playground.views import private

@@ -115,7 +115,9 @@ export class Channel {
   }
 }
 
-const WORDS = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", refused: "Ended", missing: "Gone" };
+const WORDS = {
+  connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", refused: "Ended", missing: "Gone",
+};
 
 /** The connection in words, in the element #link-state. */
 export function showStatus(element, status) {

@@ -63,7 +63,7 @@ export class Tiles {
       h("div", { class: "tile-acts" },
         this.button("project", view.projected ? "Take down" : "Project", `${name} on the projector`, seat),
         this.button("reset", "Reset…", `Reset the seat of ${name}`, seat)),
-    ];
+    ].filter(Boolean);
   }
 
   button(act, text, label, seat) {
