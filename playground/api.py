@@ -19,6 +19,7 @@ from playground.access.answers import Refused, patient
 from playground.access.bodies import FORM, BodyParser
 from playground.language import api as language_api
 from playground.language import examples
+from playground.learn import api as learn_api
 from playground.live import log
 from playground.models import Blob, Session, SessionEvent
 from playground.rooms import api as rooms_api
@@ -54,6 +55,7 @@ api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
 api.add_router("", words_api.router)
 api.add_router("", owner_api.router)
+api.add_router("", learn_api.router)
 api.add_router("", rooms_api.router)
 
 

@@ -134,7 +134,9 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * conf.get("UCUTLASS_SOURCE_KIB") + 16 * 
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
-USE_I18N = False
+USE_I18N = True  # pages that speak several languages choose theirs by themselves; no cookie, no middleware
+LANGUAGES = [("en", "English"), ("ko", "한국어")]
+LOCALE_PATHS = sorted((BASE_DIR / "playground").glob("*/locale"))
 
 # Nothing from elsewhere, nothing inline. Two allowances, as narrow as they go:
 #  - CodeMirror adds its theme as a <style> element and carries the page's nonce.

@@ -2,6 +2,7 @@ from django.urls import path
 
 from playground import views
 from playground.api import api
+from playground.learn import views as learn
 from playground.mcp.views import endpoint
 from playground.rooms import views as rooms
 
@@ -20,6 +21,9 @@ urlpatterns = [
     path("mine", views.mine, name="mine"),
     path("mcp", endpoint, name="mcp"),
     path("gallery", views.gallery, name="gallery"),
+    path("learn", learn.learn, name="learn"),
+    path("learn/own", learn.own, name="learn_own"),
+    path("learn/<str:slug>", learn.lesson, name="learn_lesson"),
     path("language", views.language, name="language"),
     path("language/<str:word>", views.language_word, name="language_word"),
     path("healthz", views.healthz, name="healthz"),

@@ -6,10 +6,10 @@ import math
 import re
 from typing import Any
 
-from playground.learn import markdown
-from playground.learn.expressions import ExpressionError
 from playground.learn.model import Outcome, Question, Step, Wrong
-from playground.learn.questions import near
+from playground.learn.writing import markdown
+from playground.learn.writing.expressions import ExpressionError
+from playground.learn.writing.questions import near
 
 LONGEST = 200  # characters of an answer
 _NUMBER = re.compile(r"([-+]?(?:\d[\d ,_']*)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)\s*(.*)$")

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dsl import ir
+from dsl.check import check
+from dsl.printer import to_text
 from dsl.resolve import resolve
 from playground.learn import recorded
 from sol import attainable, budget, triage
@@ -182,6 +184,17 @@ def predicted(p: Any, device: str = "h200") -> float:
     return attainable.predict(resolve(p, hw.sms), hw).ms
 
 
+def error_code(p: Any, old: str, new: str) -> str:
+    """error_code(p, old, new): the first error code of a program block after a change of its text, or "none" """
+    if not isinstance(p, ir.Program):
+        raise FactError(f"{p!r} is no program block of this lesson")
+    text = to_text(p)
+    if old not in text:
+        raise FactError(f"the program has no text {old!r}")
+    checked = check(text.replace(old, new))
+    return "none" if checked.program is not None else checked.diagnostics[0].code
+
+
 def stages(p: Any) -> int:
     """stages(p): kernel launches of a program block"""
     if not isinstance(p, ir.Program):
@@ -265,7 +278,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "peak": peak, "bandwidth": bandwidth, "ridge": ridge, "sms": sms,
     "flops": flops, "bytes": bytes_of, "size": size, "intensity": intensity, "limit": limit, "unfused": unfused,
     "binds": binds, "roof": roof, "lever": lever,
-    "tiles": tiles, "waves": waves, "busy": busy, "tiled_ms": tiled_ms, "predicted": predicted, "stages": stages,
+    "tiles": tiles, "waves": waves, "busy": busy, "tiled_ms": tiled_ms, "predicted": predicted, "stages": stages, 
+    "error_code": error_code,
     "trial": recorded.trial, "baseline": recorded.baseline, "recorded_limit": recorded.sol_limit, "best": best,
     "replayed": replayed, "benched": benched, "pytorch": pytorch,
     "gap": budget.gap, "score": budget.score, "roi": triage.roi, "exponent": triage.exponent,

@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from playground.learn import facts, recorded, work
-from playground.learn.expressions import ExpressionError, Scope, read
+from playground.learn import facts, recorded
+from playground.learn.writing import work
+from playground.learn.writing.expressions import ExpressionError, Scope, read
 from sol import budget
 from sol.graph import OpGraph
 

@@ -1,7 +1,7 @@
 """A lesson as data: steps of text, blocks that a page draws, and questions whose answers are computed when checked.
 
-Plain dataclasses without Django. The answers stay in expressions (playground.learn.expressions), so nothing here holds
-a number that a person typed as the right one.
+Plain dataclasses without Django. The answers stay expressions (playground.learn.writing.expressions), so nothing here
+holds a number that a person typed as the right one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from playground.learn.expressions import Expression
+from playground.learn.writing.expressions import Expression
 
 KINDS = ("read", "predict", "run", "replay", "compare", "why")
 QUESTIONS = ("choice", "number", "multi")

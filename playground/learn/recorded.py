@@ -21,7 +21,10 @@ from engine.session.fold.view import Trial
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "playground" / "recordings"
 BENCHES = {"suite59": "bench-suite59-h200-2026-11-21.json", "f16": "bench-f16-h200-2026-11-21.json"}
-FIELDS = ("ms", "speedup", "gap", "score", "verdict", "class", "error", "tolerance", "max_error", "predicted_ms")
+FIELDS = (
+    "ms", "speedup", "gap", "score", "verdict", "class", "error", "tolerance", "max_error", "predicted_ms",
+    "build_seconds", "lines",
+)  # fmt: skip
 
 
 class RecordError(ValueError):
@@ -74,6 +77,7 @@ def trial(name: str, number: int, field: str = "ms") -> Any:
     """A field of a recorded trial: one of FIELDS. Times in ms."""
     t = _trial(name, number)
     judged, validated = t.judged or t.untimed, t.validated or {}
+    built, text = t.compiled or {}, text_of(name, t.program)
     values = {
         "ms": getattr(judged, "ms", None),
         "speedup": getattr(judged, "speedup", None),
@@ -82,6 +86,8 @@ def trial(name: str, number: int, field: str = "ms") -> Any:
         "verdict": judged.verdict if judged else "failed",
         "class": t.cls,
         "predicted_ms": t.predicted_ms,
+        "build_seconds": built.get("seconds"),
+        "lines": sum(bool(line.strip()) for line in text.splitlines()) or None,
         **{key: validated.get(key) for key in ("error", "tolerance", "max_error")},
     }
     if values.get(field) is None:

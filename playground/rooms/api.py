@@ -64,7 +64,7 @@ class StepIn(Schema):
     step: str = Field(max_length=200, description="key of the step that the student looks at")
 
 
-class AnswerIn(Schema):
+class RoomAnswerIn(Schema):
     """`answer`: an option's code, a number, or a list of codes; `attempt`: the sender's name for this answer, so that
     sending it twice counts once; `show`: say the right answer too, if the step is no test."""
 
@@ -187,11 +187,12 @@ def own_seat(request: HttpRequest, code: str, x_seat_token: str = Header("")):
 
 @router.get("/rooms/{code}/lessons/{lesson}", summary="A lesson of the room, as the pages show it (seat or teacher)")
 def lesson_of(
-    request: HttpRequest, code: str, lesson: str, x_seat_token: str = Header(""), x_teacher_token: str = Header("")
-):
+    request: HttpRequest, code: str, lesson: str, lang: Literal["en", "ko"] = "en",
+    x_seat_token: str = Header(""), x_teacher_token: str = Header(""),
+):  # fmt: skip
     teacher = x_teacher_token and taught(request, code, x_teacher_token)
     room = teacher or seated(request, code, x_seat_token).room
-    chosen = plan.lessons_of(room.plan).get(lesson)
+    chosen = plan.lessons_of(room.plan, lang).get(lesson)
     if chosen is None:
         raise Refused(404, "This room has no such lesson.", "GET /api/rooms/CODE lists its lessons.")
     return lessons.shown(chosen)
@@ -204,7 +205,7 @@ def look(request: HttpRequest, code: str, body: StepIn, x_seat_token: str = Head
 
 
 @router.post("/rooms/{code}/answers", response={201: dict}, summary="Answer a step (seat)")
-def answer(request: HttpRequest, code: str, body: AnswerIn, x_seat_token: str = Header("")):
+def answer(request: HttpRequest, code: str, body: RoomAnswerIn, x_seat_token: str = Header("")):
     seat = seated(request, code, x_seat_token)
     return Status(201, rules.answer(seat, body.step, body.answer, body.attempt, body.show))
 

@@ -54,11 +54,11 @@ def _deadline(at: float | None) -> datetime | None:
     return datetime.fromtimestamp(at, now.tzinfo)
 
 
-def lessons_of(plan: dict[str, Any]) -> dict[str, Lesson]:
-    """{slug: lesson} of a plan, in order. Raises Refused(422) for a lesson that is not there, or has mistakes."""
+def lessons_of(plan: dict[str, Any], language: str = "en") -> dict[str, Lesson]:
+    """{slug: lesson} of a plan, in order, in a language where there is a translation. Raises Refused(422) for a lesson that is not there, or has mistakes."""
     lessons: dict[str, Lesson] = {}
     for slug in plan["lessons"]:
-        lesson = known(slug)
+        lesson = known(slug, language)
         if lesson is None:
             raise Refused(422, f"There is no lesson {slug[:40]!r}.", "GET /api/lessons lists them.", field="lessons")
         lessons[slug] = lesson

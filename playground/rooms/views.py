@@ -2,8 +2,8 @@
 
 workshops.html  the door: a code, or a new room
 room_new.html   boot = {lessons: [{slug, title, ...}], seats, most_seats, trials, lonely: nobody else reaches this host}
-room.html       boot = {code, join_url, ws_path}
-wall.html       boot = as room.html, with token: the teacher's, or null
+room.html       boot = {code, join_url, ws_path, words, language}
+wall.html       boot = {code, join_url, ws_path, lonely, token: the teacher's, or null}
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from django.views.decorators.http import require_safe
 from playground import conf
 from playground.access import limits
 from playground.access.answers import Refused
-from playground.learn import library, listed
+from playground.learn import library, listed, words
 from playground.models import Room
 from playground.rooms import names, plan, rules
 from playground.views import private
@@ -53,7 +53,9 @@ def new(request: HttpRequest) -> HttpResponse:
 def room(request: HttpRequest, code: str) -> HttpResponse:
     """A student's page: it asks for a nickname, and then shows the lessons."""
     row = _room(request, code)
-    return render(request, "room.html", {"boot": _boot(request, row), "room": row})
+    language = words.language_of(request)
+    boot = _boot(request, row) | {"words": words.words(language), "language": language}
+    return render(request, "room.html", {"boot": boot, "room": row})
 
 
 @csp_update({"frame-src": [SELF]})

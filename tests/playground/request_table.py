@@ -53,6 +53,7 @@ LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 COMMANDS = "api/sessions/<session_id>/commands"
 PROFILE = "api/sessions/<session_id>/trials/<trial>/profile"
 MODULE = {"source": "class Model: ..."}
+LESSON = "api/lessons/<slug>/answers"
 
 ROWS = [
     # pages
@@ -65,6 +66,10 @@ ROWS = [
     Row("GET", "c/<str:token>", 404, 404, 200),
     same("GET", "mine", 200),
     same("GET", "gallery", 200),
+    same("GET", "learn", 200),
+    same("GET", "learn/own", 200),
+    same("GET", "learn/<str:slug>", 200, path="/learn/roofline"),
+    same("GET", "learn/<str:slug>", 404, path="/learn/nothing"),
     same("GET", "language", 200),
     same("GET", "language/<str:word>", 200, path="/language/E204"),
     same("GET", "language/<str:word>", 404, path="/language/nothing"),
@@ -143,6 +148,15 @@ ROWS = [
     same("POST", "api/words/model", 422, {"text": " "}),
     same("GET", "api/words/model/<description_id>", 404, path="/api/words/model/nothing"),
     same("DELETE", "api/words/model/<description_id>", 404, path="/api/words/model/nothing"),
+    # lessons
+    same("GET", "api/lessons", 200),
+    same("GET", "api/lessons/<slug>", 200, path="/api/lessons/roofline"),
+    same("GET", "api/lessons/<slug>", 404, path="/api/lessons/nothing"),
+    same("POST", LESSON, 200, {"step": "which", "answer": "sum"}, "/api/lessons/roofline/answers"),
+    same("POST", LESSON, 404, {"step": "nothing", "answer": "sum"}, "/api/lessons/roofline/answers"),
+    same("POST", LESSON, 422, {"step": "two-speeds", "answer": "sum"}, "/api/lessons/roofline/answers"),
+    same("POST", "api/own-lesson", 200, {"text": "no lesson"}),
+    same("POST", "api/own-lesson/answers", 422, {"text": "no lesson", "step": "a", "answer": 1}),
     same("GET", "api/examples", 200),
     same("GET", "api/strategies", 200),
     same("GET", "api/engines", 200),

@@ -13,7 +13,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from playground.learn.expressions import ExpressionError, Scope, read
+from playground.learn.writing.expressions import ExpressionError, Scope, read
 
 BRACES = re.compile(r"\{\{(.*?)\}\}", re.S)
 _FENCE = re.compile(r"^( {0,3})(```+|~~~+)")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playground import conf
 from playground.learn.model import Lesson, Mistake
-from playground.learn.reader import LANGUAGES, read
+from playground.learn.writing.reader import LANGUAGES, read
 
 FOLDER = Path(__file__).resolve().parents[1] / "lessons"
 DEFAULT = "en"

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from playground.learn import markdown
-from playground.learn.expressions import Expression, ExpressionError, Scope, read
 from playground.learn.model import QUESTIONS, Option, Question, Wrong
+from playground.learn.writing import markdown
+from playground.learn.writing.expressions import Expression, ExpressionError, Scope, read
 
 KEYS = ("ask", "right", "within", "because", "hint")
 LABELLED = ("option", "wrong")

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dsl.check
-from playground.learn import blocks, facts, figures, markdown, work
-from playground.learn.blocks import Block, Part, Raw, RawStep
-from playground.learn.expressions import ExpressionError, Scope
-from playground.learn.expressions import read as read_expression
+from playground.learn import facts, figures
 from playground.learn.model import Lesson, Mistake, Step
-from playground.learn.questions import Asked, QuestionError, ask
+from playground.learn.writing import blocks, markdown, work
+from playground.learn.writing.blocks import Block, Part, Raw, RawStep
+from playground.learn.writing.expressions import ExpressionError, Scope
+from playground.learn.writing.expressions import read as read_expression
+from playground.learn.writing.questions import Asked, QuestionError, ask
 
 LONGEST = 60_000  # characters
 MOST_STEPS = 40
@@ -97,8 +98,8 @@ class _Reader:
     def _program(self, block: Block) -> None:
         name, checked = block.words[0], dsl.check.check(block.text)
         if checked.program is None:
-            for d in checked.diagnostics:
-                self.wrong(block.line + d.line - 1, f"{d.code}: {d.message}", "; ".join(d.help) if d.help else "")
+            for d in (diagnostic.to_json() for diagnostic in checked.diagnostics):
+                self.wrong(block.line + max(1, d["line"]) - 1, f"{d['code']}: {d['message']}", d["help"] or "")
             return
         self.scope.objects[name] = checked.program
         if "hidden" not in block.words:

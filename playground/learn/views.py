@@ -1,0 +1,81 @@
+"""The pages of the lessons.
+
+learn.html         lessons: rows as playground.learn.listed; boot = {lessons, words, language}
+learn_lesson.html  lesson; boot = {lesson: as playground.learn.lesson_json, words, language}
+learn_own.html     boot = {text: an example to begin with, words, language}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import translation
+from django.views.decorators.http import require_safe
+
+from playground.learn import forms, shelf, words
+
+EXAMPLE = """---
+title: My first lesson
+minutes: 5
+summary: What binds a small product?
+---
+
+```work small
+x: f16[64, 4096] input
+w: f16[4096, 4096] parameter
+y = linear(x, w)
+return y
+```
+
+## read start: A small product
+
+The product moves {{bytes(small, "f16") | bytes}} and does {{flops(small, "f16") | flops}}.
+
+## predict binds: What binds it?
+
+```question choice
+ask: Which roof is the limit on an H200?
+option memory: The memory
+option matrix: The matrix units
+right: binds(small, "f16")
+wrong matrix: It does only {{intensity(small, "f16") | int}} FLOP for each byte;
+  the ridge point is {{ridge("h200", "f16") | int}}.
+because: It lies to the left of the ridge point.
+hint: Divide the FLOP by the bytes, and compare with the ridge point.
+```
+"""
+
+
+def _page(request: HttpRequest, template: str, boot: dict[str, Any], **context: Any) -> HttpResponse:
+    language = words.language_of(request)
+    boot |= {"words": words.words(language), "language": language}
+    context |= {"boot": boot, "language": language, "languages": words.NAMES.items()}
+    with translation.override(language):
+        response = render(request, template, context)
+    response["Content-Language"] = language
+    response["Vary"] = "Accept-Language"
+    return response
+
+
+@require_safe
+def learn(request: HttpRequest) -> HttpResponse:
+    """The list of lessons, in the order that builds up."""
+    rows = [forms.listed(lesson) for lesson in shelf.library(words.language_of(request))]
+    return _page(request, "learn.html", {"lessons": rows}, lessons=rows)
+
+
+@require_safe
+def lesson(request: HttpRequest, slug: str) -> HttpResponse:
+    try:
+        chosen = shelf.lesson(slug, words.language_of(request))
+    except KeyError:
+        raise Http404("There is no lesson at this address. All lessons are at /learn.") from None
+    return _page(request, "learn_lesson.html", {"lesson": forms.lesson_json(chosen)}, lesson=chosen)
+
+
+@require_safe
+def own(request: HttpRequest) -> HttpResponse:
+    """A teacher's own lesson: checked and previewed by the API, stored nowhere."""
+    return _page(request, "learn_own.html", {"text": EXAMPLE})

@@ -1,0 +1,40 @@
+// Small helpers of the lessons: HTML that the server made safe, SVG, tables, numbers as people read them.
+import { h } from "../page.js";
+
+/** A fragment of HTML from playground.learn.markdown, which has no scripts, pictures or raw HTML in it. */
+export function html(text) {
+  const template = document.createElement("template");
+  template.innerHTML = text;
+  return template.content;
+}
+
+export const NS = "http://www.w3.org/2000/svg";
+
+/** An SVG element with children. */
+export function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(NS, tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null) node.setAttribute(name, String(value));
+  node.append(...children.flat().filter((c) => c !== null && c !== undefined));
+  return node;
+}
+
+/** 0.1388 -> "0.139", 4096 -> "4,096". */
+export function number(x) {
+  if (x === null || x === undefined || !Number.isFinite(x)) return "–";
+  if (Number.isInteger(x) || Math.abs(x) >= 1000) return Math.round(x).toLocaleString("en");
+  return String(Number(x.toPrecision(3)));
+}
+
+/** A time in ms, as µs below 0.1 ms. */
+export const time = (ms) => (ms === null ? "–" : ms >= 0.1 ? `${number(ms)} ms` : `${number(ms * 1e3)} µs`);
+export const percent = (x) => `${Math.round(x * 100)}%`;
+/** "one {a} two" with a value for each name in braces. */
+export const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
+
+/** A table under a figure, closed at first: {head: [text], rows: [[text]]}. */
+export function table(runner, head, rows) {
+  return h("details", { class: "figure-table" }, h("summary", {}, runner.word("as_table")),
+    h("div", { class: "table-wide", tabindex: "0" }, h("table", {},
+      h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((text) => h("td", {}, text))))))));
+}
