@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from playground import learn
 from playground.access.answers import Refused
 from playground.access.requests import limit_text
-from playground import learn
 from playground.learn import Lesson, NoQuestion, Outcome, Step
 
 __all__ = ["Lesson", "Outcome", "Step", "checked_answer", "known", "own", "shown"]

@@ -55,7 +55,8 @@ def _deadline(at: float | None) -> datetime | None:
 
 
 def lessons_of(plan: dict[str, Any], language: str = "en") -> dict[str, Lesson]:
-    """{slug: lesson} of a plan, in order, in a language where there is a translation. Raises Refused(422) for a lesson that is not there, or has mistakes."""
+    """{slug: lesson} of a plan, in order, in a language where it has a translation. Raises Refused(422) for a lesson
+    that is not there, or has mistakes."""
     lessons: dict[str, Lesson] = {}
     for slug in plan["lessons"]:
         lesson = known(slug, language)

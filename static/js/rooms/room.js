@@ -106,7 +106,7 @@ async function show(next, focus = false) {
   section = next;
   draw();
   for (const slug of new Set(next.steps.map((step) => step.lesson)))
-    if (!lessons.has(slug)) lessons.set(slug, await seat.get(`lessons/${encodeURIComponent(slug)}?lang=${boot.language}`));
+    if (!lessons.has(slug)) lessons.set(slug, await seat.get(`lessons/${slug}?lang=${boot.language}`));
   if (section !== next) return;
   if (next.part === "lesson") showLesson(next);
   else showTest(next);

@@ -8,8 +8,7 @@ import pytest
 from playground.live.consumers import MESSAGES
 from tests.playground.rooms import table
 from tests.playground.rooms.conftest import Visit
-from tests.playground.test_request_table import closes, routes
-from tests.playground.websocket import WebSocket
+from tests.playground.test_request_table import routes
 
 MADE_UP = "Zx" * 16
 
@@ -57,30 +56,3 @@ def test_a_request_is_answered_as_the_table_says(client, row):
             assert seat not in text
         if not path.startswith("/api/"):
             assert reply["Content-Security-Policy"] and (status in (302, 404) or "Ada" not in text)
-
-
-@pytest.fixture
-def places(house):
-    """{visitor: (code, token)} in one room of a real server."""
-    room = house.post("/api/rooms", {"title": "t", "lessons": ["roofline"]})
-    seat = house.post(f"/api/rooms/{room['code']}/seats", {"name": "Ada"})
-    return {
-        "stranger": ("WWWWWW", MADE_UP), "guest": (room["code"], MADE_UP), "student": (room["code"], seat["token"]),
-        "teacher": (room["code"], room["teacher_token"]),
-    }  # fmt: skip
-
-
-def test_a_message_is_answered_as_the_table_says(house, places):
-    for messages, codes in table.MESSAGES:
-        for visitor, code in zip(table.VISITORS, codes, strict=True):
-            room, token = places[visitor]
-            with WebSocket(house.port, f"/ws/w/{room}") as ws:
-                for message in messages:
-                    text = message if isinstance(message, bytes) else json.dumps(message).encode()
-                    ws.send(text.replace(b"TOKEN", token.encode()))
-                if code == 0:
-                    assert ws.until("events")["events"][0]["kind"] == "room.opened"
-                    ws.send({"ack": -1})  # an open socket closes on this
-                assert closes(ws) == (code or 4400), (visitor, messages)
-    text = house.text(f"/w/{places['teacher'][0]}/wall")
-    assert "Ada" not in text and places["teacher"][1] not in text
